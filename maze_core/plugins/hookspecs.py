@@ -1,0 +1,103 @@
+"""The hooks: every place where a plugin may take part in a run.
+
+Each docstring is the hook's reference page. Hooks cost microseconds, so none is called per environment step.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pluggy
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import gymnasium
+    from torch import nn
+
+    from maze_core.config.base import PluginConfig
+    from maze_core.data.batch import Batch, Loss
+    from maze_core.training.report import EpochReport, RunSummary
+    from maze_core.training.run import Run
+
+hookspec = pluggy.HookspecMarker("maze")
+hookimpl = pluggy.HookimplMarker("maze")
+
+
+class HookSpecs:
+    """The hook specifications of Maze."""
+
+    @hookspec(firstresult=True)
+    def make_env(self, config: PluginConfig, seed: int, index: int) -> gymnasium.Env[Any, Any] | None:
+        """Build one environment.
+
+        When: before the first step, once for every environment of the run (training and evaluation), in the
+        process that steps it. Call rule: the first env source that returns an environment wins; env wrappers
+        are `wrapper=True` implementations that receive it and return the wrapped one, in configured order, the
+        first innermost. `seed` is for choices made at construction; episodes are seeded through `reset`.
+        On error: the run stops and the plugin is named.
+
+            class MySource(Plugin):
+                @hookimpl
+                def make_env(self, config, seed, index):
+                    return MyEnv(config.size)
+        """
+
+    @hookspec(firstresult=True)
+    def make_vector_env(
+        self, config: PluginConfig, num_envs: int, seed: int
+    ) -> gymnasium.vector.VectorEnv[Any, Any, Any] | None:
+        """Build a natively vectorised environment; optional.
+
+        When: before `make_env`, once for training and once for evaluation. Call rule: first result; where no
+        plugin answers, Maze steps `num_envs` results of `make_env` itself. All three autoreset modes of gymnasium
+        are understood. On error: the run stops and the plugin is named.
+        """
+
+    @hookspec(firstresult=True)
+    def build_policy(
+        self, observation_space: gymnasium.Space[Any], action_space: gymnasium.Space[Any], config: PluginConfig
+    ) -> nn.Module | None:
+        """Build the policy network and its critic.
+
+        When: once per run, before the first step, and again where a saved run is opened. Call rule: first result;
+        a `wrapper=True` implementation may replace or change what the model plugin built. The result follows the
+        interface of `maze_core.models.Policy`. On error: the run stops and the plugin is named.
+        """
+
+    @hookspec(firstresult=True)
+    def compute_loss(self, policy: nn.Module, batch: Batch) -> Loss | None:
+        """Compute the objective of one batch.
+
+        When: once per minibatch, in the learner. Call rule: the active algorithm answers; a `wrapper=True`
+        implementation receives its `Loss` and may add a term. On error: the run stops and the plugin is named.
+
+            class Auxiliary(Plugin):
+                @hookimpl(wrapper=True)
+                def compute_loss(self, policy, batch):
+                    loss = yield
+                    return loss.plus("l2", self.config.coef * sum(p.square().sum() for p in policy.parameters()))
+        """
+
+    @hookspec
+    def on_run_start(self, run: Run) -> None:
+        """Observe the start: the run directory exists, policy and environments are built, nothing has been stepped.
+
+        When: once per process that trains, also after a resume. An error is reported once and the run goes on.
+        """
+
+    @hookspec
+    def on_epoch_end(self, run: Run, epoch: EpochReport) -> None:
+        """Observe an epoch: its number, counters and all training and evaluation metrics.
+
+        When: after each epoch's evaluation, before the checkpoint `last` is written. `run.stop(reason)` ends the
+        run after this epoch. An error is reported once and the run goes on; a `RunError` ends it.
+        """
+
+    @hookspec
+    def on_checkpoint(self, run: Run, path: Path) -> None:
+        """Observe a whole checkpoint on disk, `path` being its folder. An error is reported once."""
+
+    @hookspec
+    def on_run_end(self, run: Run, summary: RunSummary) -> None:
+        """Observe the end, also after a failure or an interruption. An error is reported once."""
