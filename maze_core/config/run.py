@@ -1,0 +1,58 @@
+"""The configuration of one run, whole: what `config.yaml` in a run directory holds."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, NonNegativeInt, PositiveInt, SerializeAsAny
+
+from maze_core.config.base import ConfigModel, PluginConfig
+
+
+class AlgorithmConfig(PluginConfig):
+    """The parameters every algorithm has."""
+
+    n_epochs: NonNegativeInt = 0
+    """Epochs to train; 0: until early stopping or `steps`."""
+    epoch_length: PositiveInt = 25
+    """Updates in one epoch."""
+    patience: NonNegativeInt = 15
+    """Epochs without a new best evaluation before the run stops; 0: never."""
+    device: Literal["cpu", "cuda", "auto"] = "cpu"
+    """Where the policy learns: `auto` takes a GPU where there is one."""
+
+
+class EvaluationConfig(ConfigModel):
+    """How a policy is evaluated at the end of each epoch, of the run, and by `maze eval`."""
+
+    deterministic: bool = True
+    """Take the most likely action instead of sampling."""
+    n_episodes: PositiveInt = 8
+    """Episodes of one evaluation."""
+    concurrency: PositiveInt | None = None
+    """Environments stepped side by side; none: as many as in training, `n_episodes` at most."""
+
+
+class RunConfig(ConfigModel):
+    """Everything that decides a run. Each part but `evaluation` is the configuration of a named plugin."""
+
+    env: SerializeAsAny[PluginConfig]
+    """The environment: an env source and its parameters."""
+    wrappers: tuple[SerializeAsAny[PluginConfig], ...] = ()
+    """Environment wrappers, the first innermost."""
+    model: SerializeAsAny[PluginConfig]
+    """The policy network and critic."""
+    algorithm: SerializeAsAny[AlgorithmConfig]
+    """The learning algorithm."""
+    runner: SerializeAsAny[PluginConfig]
+    """How environments are stepped: `dev` in this process, `local` in worker processes."""
+    evaluation: EvaluationConfig = EvaluationConfig()
+    """How the policy is evaluated."""
+    callbacks: dict[str, SerializeAsAny[PluginConfig]] = Field(default_factory=dict)
+    """Observers and loss extensions by name, called in this order."""
+    seed: Annotated[int, Field(ge=0, lt=2**63)] | None = None
+    """The seed every random choice derives from; none: one is drawn and stored."""
+    steps: PositiveInt | None = None
+    """Environment steps to train, over all environments; none: `algorithm.n_epochs` or early stopping decides."""
+    threads: NonNegativeInt = 1
+    """Threads torch may use in this process; 0: as many as torch chooses. Small networks are fastest with 1."""

@@ -1,0 +1,73 @@
+"""The contract of vectorised environments inside Maze: trees in, transitions out, whatever steps them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import gymnasium
+
+    from maze_core.training.seeding import EpisodeSeeds
+
+Tree = dict[str, np.ndarray]
+"""A flat dict of arrays. Single spaces are `{"observation": …}` and `{"action": …}`; nested keys join with `/`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Episode:
+    """One finished episode: raw sum of rewards and number of steps, as the environment gave them."""
+
+    env_index: int
+    episode_number: int
+    episode_return: float
+    length: int
+
+
+@dataclass(slots=True)
+class StepResult:
+    """What one step of N environments gave. The next observations are in the caller's `out` tree.
+
+    `final_obs` holds, for the K environments in `final_indices` whose episode ended at this step, the last
+    observation of that episode (leaves `[K, …]`); `out` already holds the first one of the next episode.
+    A row with `valid` False is filler (gymnasium's NEXT_STEP autoreset): no transition, no statistics.
+    """
+
+    reward: np.ndarray
+    """[N] float32"""
+    terminated: np.ndarray
+    """[N] bool"""
+    truncated: np.ndarray
+    """[N] bool; never set together with `terminated` (termination wins)"""
+    valid: np.ndarray
+    """[N] bool"""
+    final_indices: np.ndarray
+    """[K] int64"""
+    final_obs: Tree | None = None
+    episodes: list[Episode] = field(default_factory=list)
+
+
+class VectorEnv(Protocol):
+    """N environments stepped together. The arrays of a StepResult may be reused by the next call: copy to keep."""
+
+    num_envs: int
+    observation_space: gymnasium.Space[Any]
+    """The space of a single environment, as the user's environment declares it."""
+    action_space: gymnasium.Space[Any]
+
+    def reset(self, seeds: EpisodeSeeds, out: Tree) -> None:
+        """Begin episode 0 everywhere; write the first observations into `out` (leaves `[N, …]`)."""
+
+    def step(self, actions: Tree, out: Tree) -> StepResult:
+        """Step every environment; write the next observations into `out`. `actions`: leaves `[N, …]`, env units."""
+
+    def state(self) -> dict[str, Any]:
+        """What `restore` needs to go on bit-exactly: nested dicts of str/int/float/list/np.ndarray only."""
+
+    def restore(self, seeds: EpisodeSeeds, state: dict[str, Any], out: Tree) -> None:
+        """Return to a recorded state by replaying the unfinished episodes; write the current observations."""
+
+    def close(self) -> None:
+        """Release the environments; safe to call twice."""

@@ -1,0 +1,69 @@
+"""Every random choice of a run derives from one seed, by purpose, so that none disturbs another."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+import numpy as np
+
+_BLOCK = 256
+
+
+class Purpose(IntEnum):
+    """What a stream of random numbers is for. Values are part of the file format: never renumber."""
+
+    TRAIN_EPISODES = 0
+    EVAL_EPISODES = 1
+    MODEL_INIT = 2
+    POLICY_NOISE = 3
+    MINIBATCH_ORDER = 4
+    EVAL_NOISE = 5
+    ENV_CONSTRUCTION = 6
+    GLOBAL = 7
+    REPLAY = 8
+    PERTURBATION = 9
+    DATA_SPLIT = 10
+    ACTOR = 11
+    ROLLOUT_EPISODES = 12
+    ROLLOUT_NOISE = 13
+
+
+def draw_seed() -> int:
+    """A fresh seed for a run that was given none."""
+    return secrets.randbits(32)
+
+
+def sequence(seed: int, purpose: Purpose, *path: int) -> np.random.SeedSequence:
+    """The seed sequence of one purpose, optionally of one member of it (an environment, an actor, an epoch)."""
+    return np.random.SeedSequence(seed, spawn_key=(int(purpose), *path))
+
+
+def integer_seed(seed: int, purpose: Purpose, *path: int) -> int:
+    """A 63-bit seed for libraries that take an integer."""
+    return int(sequence(seed, purpose, *path).generate_state(1, np.uint64)[0] >> np.uint64(1))
+
+
+@dataclass
+class EpisodeSeeds:
+    """The seed of each episode: a pure function of (run seed, purpose, path, environment, episode number).
+
+    `path` separates streams of one purpose, such as the evaluations of successive epochs.
+    """
+
+    seed: int
+    purpose: Purpose
+    path: tuple[int, ...] = ()
+    _blocks: dict[tuple[int, int], list[int]] = field(default_factory=dict, repr=False, compare=False)
+
+    def __call__(self, env_index: int, episode_number: int) -> int:
+        """The seed given to `env.reset` at the start of that episode, below 2**31 (old environments need that)."""
+        block, offset = divmod(episode_number, _BLOCK)
+        values = self._blocks.get((env_index, block))
+        if values is None:
+            # One SeedSequence for many episodes: hashing one for each would cost more than a CartPole reset.
+            words = sequence(self.seed, self.purpose, *self.path, env_index, block).generate_state(_BLOCK)
+            values = (words >> np.uint32(1)).tolist()
+            self._blocks[env_index, block] = values
+        return values[offset]
