@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
+import numpy as np
+import torch
 from torch import Tensor
 
 TensorTree = dict[str, Tensor]
@@ -15,15 +17,43 @@ TensorTree = dict[str, Tensor]
 class Batch:
     """Rows to learn from; every tensor has B rows in its first dimension.
 
-    An algorithm fills what its loss needs and puts the rest (targets, importance weights, noise indices) in
-    `extra`. A loss wrapper may rely on `obs`, and on `actions` where the algorithm learns from actions.
+    An algorithm fills what its loss needs and puts the rest (advantages, targets, importance weights) in `extra`.
+    A loss wrapper may rely on `obs`, and on `actions` where the algorithm learns from actions.
     """
 
     obs: TensorTree
     """Leaves [B, …] in storage dtype (uint8 images stay uint8)."""
     actions: TensorTree
     """Leaves [B, …], as the action distribution sampled them."""
-    extra: dict[str, Any] = field(default_factory=dict)
+    extra: TensorTree = field(default_factory=dict)
+    """Whatever else the loss of this algorithm needs, leaves [B, …]."""
+
+    def __len__(self) -> int:
+        return len(next(iter(self.obs.values())))
+
+    def map(self, function: Callable[[Tensor], Tensor]) -> Batch:
+        """The batch with `function` applied to every tensor."""
+        return Batch(
+            {key: function(leaf) for key, leaf in self.obs.items()},
+            {key: function(leaf) for key, leaf in self.actions.items()},
+            {key: function(leaf) for key, leaf in self.extra.items()},
+        )
+
+    def minibatches(self, batch_size: int, rng: np.random.Generator) -> Iterator[Batch]:
+        """One pass over the rows in random order, `batch_size` rows at a time.
+
+        The last minibatch holds the remainder. A remainder of one row joins the minibatch before it: nothing can
+        be normalised over a single row.
+        """
+        rows = len(self)
+        order = torch.from_numpy(rng.permutation(rows))
+        # One gather for the whole pass; the minibatches are views of it.
+        shuffled = self.map(lambda leaf: leaf[order.to(leaf.device)])
+        starts = list(range(0, rows, batch_size))
+        if len(starts) > 1 and rows - starts[-1] == 1:
+            starts.pop()
+        for start, stop in zip(starts, [*starts[1:], rows], strict=True):
+            yield shuffled.map(lambda leaf, a=start, b=stop: leaf[a:b])  # type: ignore[misc]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +62,7 @@ class Loss:
 
     total: Tensor
     """Shape (), differentiable."""
-    metrics: dict[str, Tensor] = field(default_factory=dict)
+    metrics: TensorTree = field(default_factory=dict)
     """Detached scalars by name; they are averaged over the epoch and logged as `loss/NAME`."""
 
     def plus(self, name: str, term: Tensor) -> Loss:

@@ -1,0 +1,141 @@
+"""Rollouts: T steps of N environments in preallocated arrays, and the collector that fills them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from maze_core.data.batch import TensorTree
+from maze_core.envs.spaces import allocate, flatten_space, leaf_spec
+from maze_core.models.masks import check_masks
+from maze_core.training.seeding import EpisodeSeeds, Purpose, integer_seed
+
+if TYPE_CHECKING:
+    from maze_core.envs.vector import Tree, VectorEnv
+    from maze_core.models.policy import Policy
+    from maze_core.training.run import Run
+
+
+@dataclass(slots=True)
+class Rollout:
+    """What T steps of N environments gave. The arrays are reused by the next rollout."""
+
+    obs: Tree
+    """Leaves [T + 1, N, …]; row t is what action t was chosen from, row T what the next rollout starts from."""
+    actions: Tree
+    """Leaves [T, N, …], as the distribution sampled them."""
+    rewards: np.ndarray
+    """[T, N] float32"""
+    terminated: np.ndarray
+    """[T, N] bool"""
+    truncated: np.ndarray
+    """[T, N] bool"""
+    valid: np.ndarray
+    """[T, N] bool; False where the environment produced a filler row"""
+    truncations: list[tuple[int, np.ndarray, Tree]] = field(default_factory=list)
+    """(t, env indices [K], final observations with leaves [K, …]) of the episodes cut by a time limit"""
+
+
+class RolloutCollector:
+    """Steps the training environments with the current policy.
+
+    A step is one policy forward for all environments, one vector step and writes into the rollout; sampling noise is
+    drawn once per rollout, values and log-probabilities are left to one batched pass afterwards.
+    """
+
+    def __init__(self, run: Run, n_steps: int) -> None:
+        self._run = run
+        self._policy: Policy = run.policy
+        self._device = run.device
+        self._env: VectorEnv = run.training_env()
+        self._n_steps = n_steps
+        self._noise = torch.Generator().manual_seed(integer_seed(run.seed, Purpose.POLICY_NOISE))
+        self._seeds = EpisodeSeeds(run.seed, Purpose.TRAIN_EPISODES)
+        specs = {k: leaf_spec(s) for k, s in flatten_space(self._env.observation_space, "observation").items()}
+        obs = allocate(specs, (n_steps + 1, self._env.num_envs))
+        self._obs_rows = [{k: v[t] for k, v in obs.items()} for t in range(n_steps + 1)]
+        self._obs_tensors = [{k: torch.from_numpy(v) for k, v in row.items()} for row in self._obs_rows]
+        self.rollout = self._allocate(obs, n_steps)
+        self._started = False
+
+    def _allocate(self, obs: Tree, n_steps: int) -> Rollout:
+        shape = (n_steps, self._env.num_envs)
+        return Rollout(
+            obs=obs,
+            actions=self._allocate_samples(shape),
+            rewards=np.zeros(shape, np.float32),
+            terminated=np.zeros(shape, bool),
+            truncated=np.zeros(shape, bool),
+            valid=np.ones(shape, bool),
+        )
+
+    def _allocate_samples(self, shape: tuple[int, int]) -> Tree:
+        """Arrays for what the action distribution samples, whose shapes only a sample tells."""
+        noise = self._policy.draw_noise((shape[1],), torch.Generator())
+        obs = {k: torch.zeros(s.shape, dtype=s.dtype) for k, s in self._obs_tensors[0].items()}
+        with torch.inference_mode():
+            samples = self._policy.distribution(self._to_device(obs)).sample(self._to_device(noise))
+        return {k: np.zeros((*shape, *v.shape[1:]), v.cpu().numpy().dtype) for k, v in samples.items()}
+
+    def _to_device(self, tree: TensorTree) -> TensorTree:
+        if self._device.type == "cpu":
+            return tree
+        return {k: v.to(self._device, non_blocking=True) for k, v in tree.items()}
+
+    def collect(self) -> Rollout:
+        """Step every environment `n_steps` times; the returned arrays are overwritten by the next call."""
+        rollout = self.rollout
+        if self._started:
+            for leaf in rollout.obs.values():
+                leaf[0] = leaf[-1]
+        else:
+            self._env.reset(self._seeds, self._obs_rows[0])
+            self._started = True
+        rollout.truncations.clear()
+        noise = self._policy.draw_noise((self._n_steps, self._env.num_envs), self._noise)
+        with torch.inference_mode():
+            for t in range(self._n_steps):
+                self._step(t, {k: v[t] for k, v in noise.items()})
+        steps = int(rollout.valid.sum())
+        self._run.count_env_steps(steps)
+        check_masks(rollout.obs, self._policy.mask_keys)
+        return rollout
+
+    def _step(self, t: int, noise: TensorTree) -> None:
+        rollout = self.rollout
+        distribution = self._policy.distribution(self._to_device(self._obs_tensors[t]))
+        samples = distribution.sample(self._to_device(noise))
+        for key, sample in samples.items():
+            rollout.actions[key][t] = sample.cpu().numpy()
+        actions = {k: v.cpu().numpy() for k, v in distribution.env_action(samples).items()}
+        result = self._env.step(actions, self._obs_rows[t + 1])
+        rollout.rewards[t] = result.reward
+        rollout.terminated[t] = result.terminated
+        rollout.truncated[t] = result.truncated
+        rollout.valid[t] = result.valid
+        if len(result.final_indices):
+            self._record_ends(t, result.truncated, result.final_indices, result.final_obs)
+            self._run.statistics.add(result.episodes)
+        self._run.progress.env_steps += self._env.num_envs
+
+    def _record_ends(self, t: int, truncated: np.ndarray, indices: np.ndarray, final_obs: Tree | None) -> None:
+        cut = truncated[indices]
+        if final_obs is not None and cut.any():
+            self.rollout.truncations.append((t, indices[cut], {k: v[cut] for k, v in final_obs.items()}))
+
+    def state(self) -> dict[str, Any]:
+        """Everything that decides the next rollout but the policy."""
+        return {
+            "noise": self._noise.get_state(),
+            "env": self._env.state() if self._started else None,
+        }
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Go on where `state` was taken; unfinished episodes are replayed."""
+        self._noise.set_state(state["noise"])
+        if state["env"] is not None:
+            self._env.restore(self._seeds, state["env"], self._obs_rows[-1])
+            self._started = True

@@ -1,0 +1,71 @@
+"""The contract of an algorithm: data is an iterator of batches, the objective is a hook, the loop is the core's."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import torch
+from torch import nn
+
+from maze_core.config.run import AlgorithmConfig, RunConfig
+from maze_core.data.batch import Batch, Loss
+
+if TYPE_CHECKING:
+    from maze_core.training.learner import Learner
+    from maze_core.training.run import Run
+
+
+class Algorithm(ABC):
+    """A learning algorithm. Subclasses give the batches of an update and the loss of a batch.
+
+    Life: constructed with its config; `check`; `setup`; `load_state` where a run is resumed; then for each update the
+    core iterates `batches()`, and after each batch it yields takes one optimizer step on `compute_loss`.
+    Code after a `yield` therefore runs after that step.
+    """
+
+    Config: ClassVar[type[AlgorithmConfig]] = AlgorithmConfig
+
+    def __init__(self, config: Any) -> None:
+        self.config = config
+
+    def check(self, config: RunConfig) -> None:  # noqa: B027 — most algorithms accept every run
+        """Raise ConfigError where this algorithm cannot run under the whole configuration. Nothing is built yet."""
+
+    @abstractmethod
+    def setup(self, run: Run) -> None:
+        """Build what the algorithm needs: collectors, buffers, further networks. `run.policy` is there."""
+
+    @abstractmethod
+    def batches(self) -> Iterator[Batch]:
+        """The data of one update, one batch for each optimizer step. Collection happens here."""
+
+    @abstractmethod
+    def compute_loss(self, policy: nn.Module, batch: Batch) -> Loss:
+        """The objective of one batch. Implementations carry the `hookimpl` mark."""
+
+    def modules(self) -> dict[str, nn.Module]:
+        """Further networks that learn or are saved beside the policy, by name, such as critics and their targets."""
+        return {}
+
+    def build_optimizer(self, policy: nn.Module) -> torch.optim.Optimizer:
+        """The optimizer of every parameter that learns; Adam with `config.lr` unless overridden."""
+        parameters = [p for p in policy.parameters() if p.requires_grad]
+        return torch.optim.Adam(parameters, lr=self.config.lr, fused=True)
+
+    def train_epoch(self, learner: Learner, updates: int) -> None:
+        """Take `updates` updates. An algorithm that trains by other means overrides this."""
+        for _ in range(updates):
+            if not learner.update(self.batches()):
+                return
+
+    def state(self) -> dict[str, Any]:
+        """What a resumed run needs beside networks and optimizer: nested dicts of plain values, arrays, tensors."""
+        return {}
+
+    def load_state(self, state: dict[str, Any]) -> None:  # noqa: B027 — the twin of `state`
+        """Take up a state that `state` gave."""
+
+    def close(self) -> None:  # noqa: B027 — most algorithms hold nothing
+        """Release what `setup` acquired; safe to call twice, also after a failed set-up."""

@@ -1,0 +1,127 @@
+"""The learner: loss, backward, clip, optimizer step, the same for every algorithm."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from maze_core.errors import RunError
+
+if TYPE_CHECKING:
+    from maze_core.data.batch import Batch, Loss
+
+_FLUSH_AFTER = 1000
+
+
+class Learner:
+    """Takes optimizer steps and keeps the means of the loss metrics.
+
+    A loss or gradient that is not finite raises RunError naming it: before the step on a CPU, at the end of the update
+    on a GPU, where looking earlier would make the device wait.
+    """
+
+    def __init__(
+        self,
+        policy: nn.Module,
+        modules: dict[str, nn.Module],
+        optimizer: torch.optim.Optimizer,
+        compute_loss: Callable[..., Loss],
+        max_grad_norm: float,
+        should_stop: Callable[[], bool],
+    ) -> None:
+        self.optimizer = optimizer
+        self.updates = 0
+        self.steps = 0
+        self._policy, self._modules = policy, modules
+        self._compute_loss = compute_loss
+        self._max_grad_norm = max_grad_norm
+        self._should_stop = should_stop
+        self._parameters = [p for group in optimizer.param_groups for p in group["params"]]
+        self._base_lrs = [group["lr"] for group in optimizer.param_groups]
+        self._on_cpu = all(p.device.type == "cpu" for p in self._parameters)
+        self._pending: list[dict[str, Tensor]] = []
+        self._sums: dict[str, tuple[float, int]] = {}
+
+    def scale_lr(self, factor: float) -> None:
+        """Set every learning rate to `factor` times the configured one."""
+        for group, lr in zip(self.optimizer.param_groups, self._base_lrs, strict=True):
+            group["lr"] = lr * factor
+
+    def update(self, batches: Iterable[Batch]) -> bool:
+        """Take one optimizer step for each batch; False where the run was asked to stop."""
+        taken: list[Tensor] = []
+        for batch in batches:
+            taken.append(self._step(batch))
+        if not self._on_cpu and taken and not bool(torch.stack(taken).isfinite().all()):
+            raise RunError(f"a loss or gradient was not finite in update {self.updates + 1}: {self._culprit()}")
+        self.updates += 1
+        return not self._should_stop()
+
+    def _step(self, batch: Batch) -> Tensor:
+        loss = self._compute_loss(policy=self._policy, batch=batch)
+        self.optimizer.zero_grad(set_to_none=True)
+        loss.total.backward()
+        gradients = [p.grad for p in self._parameters if p.grad is not None]
+        norm = nn.utils.get_total_norm(gradients)
+        watch = loss.total.detach() + norm
+        self._keep({**loss.metrics, "grad_norm": norm})
+        if self._on_cpu and not bool(watch.isfinite()):
+            raise RunError(f"the loss or a gradient is not finite in update {self.updates + 1}: {self._culprit()}")
+        if self._max_grad_norm > 0:
+            nn.utils.clip_grads_with_norm_(self._parameters, self._max_grad_norm, norm)
+        self.optimizer.step()
+        self.steps += 1
+        return watch
+
+    def _culprit(self) -> str:
+        """Name what is not finite: parts of the loss, then parameters by their gradients."""
+        parts = [f"loss/{k}" for k, v in self._pending[-1].items() if not bool(v.isfinite().all())]
+        modules = {"policy": self._policy, **self._modules}
+        named = ((f"{m}.{n}", p) for m, module in modules.items() for n, p in module.named_parameters())
+        gradients = [
+            f"gradient of {name}" for name, p in named if p.grad is not None and not bool(p.grad.isfinite().all())
+        ]
+        return ", ".join([*parts, *gradients[:3]]) or "the total loss"
+
+    def _keep(self, metrics: dict[str, Tensor]) -> None:
+        self._pending.append(metrics)
+        if len(self._pending) >= _FLUSH_AFTER:
+            self._flush()
+
+    def _flush(self) -> None:
+        """Move pending tensors to running sums: the one place where metrics wait for the device."""
+        by_name: dict[str, list[Tensor]] = {}
+        for metrics in self._pending:
+            for name, value in metrics.items():
+                by_name.setdefault(name, []).append(value)
+        for name, values in by_name.items():
+            total, count = self._sums.get(name, (0.0, 0))
+            mean = torch.stack(values).double().sum().item()
+            self._sums[name] = (total + mean, count + len(values))
+        self._pending.clear()
+
+    def epoch_metrics(self) -> dict[str, float]:
+        """Means over the steps since the last call, as `loss/NAME`."""
+        self._flush()
+        means = {f"loss/{name}": total / count for name, (total, count) in self._sums.items()}
+        self._sums.clear()
+        return means
+
+    def state(self) -> dict[str, Any]:
+        """Optimizer state, counters and the metrics of an unfinished epoch."""
+        self._flush()
+        return {
+            "optimizer": self.optimizer.state_dict(),
+            "updates": self.updates,
+            "steps": self.steps,
+            "sums": {name: list(pair) for name, pair in self._sums.items()},
+        }
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Take up a state that `state` gave."""
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.updates, self.steps = state["updates"], state["steps"]
+        self._sums = {name: (total, count) for name, (total, count) in state["sums"].items()}

@@ -1,0 +1,77 @@
+"""From a rollout to rows an on-policy loss can learn from."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from maze_core.data.batch import Batch, TensorTree
+from maze_core.data.returns import explained_variance, generalized_advantages
+
+if TYPE_CHECKING:
+    from maze_core.data.rollout import Rollout
+    from maze_core.envs.vector import Tree
+    from maze_core.models.policy import Policy
+
+_CHUNK = 16_384
+
+
+def advantage_rows(
+    policy: Policy, rollout: Rollout, gamma: float, gae_lambda: float, device: torch.device
+) -> tuple[Batch, dict[str, float]]:
+    """Values, old log-probabilities and advantages of a rollout in one batched pass, flattened to rows.
+
+    Returns:
+        A batch of the valid rows, time-major, whose `extra` holds `log_prob`, `value`, `advantage` and `target`
+        (the critic's regression target), each [B]; and metrics of the rollout.
+    """
+    steps, num_envs = rollout.rewards.shape
+    obs = _to_device({k: v[:-1].reshape(-1, *v.shape[2:]) for k, v in rollout.obs.items()}, device)
+    actions = _to_device({k: v.reshape(-1, *v.shape[2:]) for k, v in rollout.actions.items()}, device)
+    log_probs, flat_values = _evaluate_rows(policy, obs, actions)
+    values = flat_values.reshape(steps, num_envs)
+    last = _values(policy, {k: v[-1] for k, v in rollout.obs.items()}, device)
+    next_values = np.concatenate([values[1:], last[None]])
+    for t, indices, final_obs in rollout.truncations:
+        next_values[t, indices] = _values(policy, final_obs, device)
+    advantages = generalized_advantages(
+        rollout.rewards,
+        values,
+        next_values,
+        discounts=np.where(rollout.terminated, 0.0, gamma).astype(np.float32),
+        continues=(~(rollout.terminated | rollout.truncated)).astype(np.float32),
+        gae_lambda=gae_lambda,
+    )
+    targets = advantages + values
+    arrays = {"value": values, "advantage": advantages, "target": targets}
+    extra = {k: torch.from_numpy(v.reshape(-1).to(device) for k, v in arrays.items()}
+    batch = Batch(obs, actions, {**extra, "log_prob": log_probs})
+    valid = rollout.valid
+    if not valid.all():
+        keep = torch.from_numpy(np.flatnonzero(valid)).to(device)
+        batch = batch.map(lambda leaf: leaf[keep])
+    return batch, {"train/explained_variance": explained_variance(values[valid], targets[valid])}
+
+
+def _evaluate_rows(policy: Policy, obs: TensorTree, actions: TensorTree) -> tuple[Tensor, np.ndarray]:
+    """Log-probabilities [B] of the actions and values [B], in chunks that bound memory."""
+    log_probs, values = [], []
+    with torch.no_grad():
+        for start in range(0, len(next(iter(obs.values()))), _CHUNK):
+            rows = slice(start, start + _CHUNK)
+            distribution, value = policy({k: v[rows] for k, v in obs.items()})
+            log_probs.append(distribution.log_prob({k: v[rows] for k, v in actions.items()}))
+            values.append(value)
+    return torch.cat(log_probs), torch.cat(values).cpu().numpy()
+
+
+def _values(policy: Policy, obs: Tree, device: torch.device) -> np.ndarray:
+    with torch.no_grad():
+        return policy.value(_to_device(obs, device)).cpu().numpy()
+
+
+def _to_device(tree: Tree, device: torch.device) -> TensorTree:
+    return {key: torch.from_numpy(leaf).to(device) for key, leaf in tree.items()}

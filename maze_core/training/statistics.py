@@ -1,0 +1,59 @@
+"""True statistics of finished episodes and other measurements of an epoch."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable
+from typing import Any
+
+from maze_core.envs.vector import Episode
+
+
+def summarize(episodes: list[Episode], prefix: str) -> dict[str, float]:
+    """Metrics of some episodes: returns, lengths and counts; nan where there is no episode."""
+    returns = [e.episode_return for e in episodes]
+    lengths = [e.length for e in episodes]
+    nan = float("nan")
+    return {
+        f"{prefix}/return_mean": statistics.fmean(returns) if returns else nan,
+        f"{prefix}/return_std": statistics.pstdev(returns) if returns else nan,
+        f"{prefix}/return_min": min(returns, default=nan),
+        f"{prefix}/return_max": max(returns, default=nan),
+        f"{prefix}/length_median": statistics.median(lengths) if lengths else nan,
+        f"{prefix}/episodes": float(len(episodes)),
+        f"{prefix}/steps": float(sum(lengths)),
+    }
+
+
+class EpochStatistics:
+    """Collects the episodes finished in training and further values during one epoch."""
+
+    def __init__(self) -> None:
+        self._episodes: list[Episode] = []
+        self._values: dict[str, list[float]] = {}
+
+    def add(self, episodes: Iterable[Episode]) -> None:
+        """Count finished episodes."""
+        self._episodes.extend(episodes)
+
+    def record(self, values: dict[str, float]) -> None:
+        """Keep values by metric name; the epoch reports their means."""
+        for name, value in values.items():
+            self._values.setdefault(name, []).append(value)
+
+    def epoch_metrics(self) -> dict[str, float]:
+        """The metrics since the last call."""
+        metrics = summarize(self._episodes, "train")
+        metrics |= {name: statistics.fmean(values) for name, values in self._values.items()}
+        self._episodes, self._values = [], {}
+        return metrics
+
+    def state(self) -> dict[str, Any]:
+        """What was collected so far in an unfinished epoch."""
+        rows = [[e.env_index, e.episode_number, e.episode_return, e.length] for e in self._episodes]
+        return {"episodes": rows, "values": {name: list(values) for name, values in self._values.items()}}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Take up a state that `state` gave."""
+        self._episodes = [Episode(*row) for row in state["episodes"]]
+        self._values = {name: list(values) for name, values in state["values"].items()}
