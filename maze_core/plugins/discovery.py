@@ -1,0 +1,237 @@
+"""Finding plugins by entry point: names without importing anything, one class at a time when it is needed.
+
+This is the only file of the core that imports stevedore.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from importlib import metadata
+from typing import Any
+
+from stevedore.driver import DriverManager
+
+from maze_core.errors import ConfigError, PluginError
+
+KINDS: Mapping[str, str] = {
+    "algorithm": "maze.algorithms",
+    "env": "maze.envs",
+    "wrapper": "maze.wrappers",
+    "model": "maze.models",
+    "runner": "maze.runners",
+    "callback": "maze.callbacks",
+    "policy": "maze.policies",
+}
+"""The kinds of plugins and the entry-point group of each."""
+
+CORE = "maze-core"
+DISABLE = "MAZE_DISABLE_PLUGINS"
+
+Loader = Callable[[str, str], type[Any]]
+"""Gives the plugin class of a kind and a name; `load` is the usual one."""
+
+
+@dataclass(frozen=True)
+class Declaration:
+    """One distribution's claim of one name: nothing has been imported for it."""
+
+    kind: str
+    name: str
+    entry_point: metadata.EntryPoint
+    distribution: str
+    version: str
+
+    @property
+    def origin(self) -> str:
+        """Distribution and version, as `maze-ppo 0.1.0`."""
+        return f"{self.distribution} {self.version}".strip()
+
+    @property
+    def title(self) -> str:
+        """The plugin as error messages name it."""
+        return f"{self.kind} plugin {self.name!r} of {self.origin}"
+
+
+def names(kind: str) -> list[str]:
+    """The installed names of one kind, sorted, without importing any plugin."""
+    return sorted({found.name for found in declarations() if found.kind == kind})
+
+
+def load(kind: str, name: str) -> type[Any]:
+    """Import the plugin class of one kind and name, and nothing else.
+
+    Raises ConfigError for a name that nobody provides and PluginError for a plugin that cannot be used: two
+    distributions claim the name, its distribution excludes this core, its import fails, or it is no plugin class.
+    """
+    claims = [found for found in declarations() if (found.kind, found.name) == (kind, name)]
+    if not claims:
+        raise _unknown(kind, name)
+    if len(claims) > 1:
+        raise PluginError(clash(claims))
+    (claim,) = claims
+    if reason := incompatibility(claim.distribution):
+        raise PluginError(f"{claim.title}: wrong version: {reason}")
+    plugin = _import(claim)
+    if reason := misfit(kind, plugin):
+        raise PluginError(f"{claim.title}: not a plugin: {reason}")
+    return plugin
+
+
+def origin(kind: str, name: str) -> str:
+    """The distribution and version that provide a name, or an empty string; imports nothing."""
+    return next((found.origin for found in declarations() if (found.kind, found.name) == (kind, name)), "")
+
+
+def overlay(classes: Mapping[tuple[str, str], type[Any]], base: Loader = load) -> Loader:
+    """A loader that answers with `classes` by (kind, name) first: for plugins that are not installed."""
+    return lambda kind, name: classes[kind, name] if (kind, name) in classes else base(kind, name)
+
+
+def declarations() -> list[Declaration]:
+    """Every claim of a plugin name by the installed distributions, except those that the user turned off."""
+    off = _disabled()
+    return [
+        found
+        for found in _declared()
+        if found.distribution == CORE or not off & {found.name, found.distribution}
+    ]
+
+
+def clash(claims: list[Declaration]) -> str:
+    """What to tell the user when several distributions claim one name."""
+    first = claims[0]
+    owners = " and ".join(claim.origin for claim in claims)
+    return f"{first.kind} plugin {first.name!r} is claimed by {owners}: uninstall one, or set {DISABLE}"
+
+
+def incompatibility(distribution: str) -> str:
+    """Why a distribution does not go with the running core; empty where it does."""
+    from packaging.requirements import InvalidRequirement, Requirement
+
+    core = core_version()
+    for line in _requires(distribution):
+        try:
+            requirement = Requirement(line)
+        except InvalidRequirement:
+            continue
+        applies = requirement.marker is None or requirement.marker.evaluate({"extra": ""})
+        if _normal(requirement.name) != CORE or not applies or not core:
+            continue
+        if not requirement.specifier.contains(core, prereleases=True):
+            return f"it needs {CORE}{requirement.specifier}, and this is {CORE} {core}"
+    return ""
+
+
+def misfit(kind: str, plugin: object) -> str:
+    """Why an imported object is not a plugin class of its kind; empty where it is."""
+    from maze_core.config.base import PluginConfig
+    from maze_core.config.run import AlgorithmConfig
+
+    wanted = AlgorithmConfig if kind == "algorithm" else PluginConfig
+    config = getattr(plugin, "Config", None)
+    if not isinstance(plugin, type):
+        return f"the entry point gives {type(plugin).__name__} {plugin!r:.60}, not a class"
+    if not (isinstance(config, type) and issubclass(config, wanted)):
+        return f"class {plugin.__name__} has no `Config` that derives from {wanted.__name__}"
+    return ""
+
+
+class _Driver(DriverManager[Any]):
+    """stevedore's driver manager, fed with the entry points that are installed now.
+
+    stevedore's own listing comes from a cache that keeps mtimes as 32-bit floats (a step of two minutes), drops the
+    distribution and merges equal claims of two distributions.
+    """
+
+    def __init__(self, claim: Declaration) -> None:
+        self._claim = claim
+        super().__init__(KINDS[claim.kind], claim.name, on_missing_entrypoints_callback=None)
+
+    def list_entry_points(self) -> list[metadata.EntryPoint]:
+        return [self._claim.entry_point]
+
+
+def _import(claim: Declaration) -> Any:
+    try:
+        return _Driver(claim).extensions[0].plugin
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # a plugin may raise anything at import, SystemExit too
+        raise PluginError(f"{claim.title} cannot be imported: {describe(error)}") from error
+
+
+def describe(error: BaseException) -> str:
+    """An exception in one line."""
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def _unknown(kind: str, name: str) -> ConfigError:
+    known = names(kind)
+    near = difflib.get_close_matches(name.lower(), [other.lower() for other in known], n=3, cutoff=0.5)
+    near = [other for other in known if other.lower() in near]
+    if any(name == found.name for found in _declared() if found.kind == kind):
+        hint = f"it is installed, but {DISABLE} turns it off"
+    elif near:
+        hint = f"did you mean {' or '.join(near)}?"
+    else:
+        hint = f"installed: {', '.join(known) or 'none'}; `maze plugins list` shows them all"
+    return ConfigError(f"unknown {kind} {name!r}", kind, hint)
+
+
+def _declared() -> Iterator[Declaration]:
+    kinds = {group: kind for kind, group in KINDS.items()}
+    seen: set[str] = set()
+    for distribution in metadata.distributions():
+        text = distribution.read_text("entry_points.txt") or ""
+        if "[maze." not in text:
+            continue
+        title, version = _identity(distribution)
+        if title in seen:  # an earlier entry of sys.path hides this one
+            continue
+        seen.add(title)
+        for entry_point in _entry_points(distribution):
+            if kind := kinds.get(entry_point.group):
+                yield Declaration(kind, entry_point.name, entry_point, title, version)
+
+
+def _entry_points(distribution: metadata.Distribution) -> list[metadata.EntryPoint]:
+    try:
+        return list(distribution.entry_points)
+    except (TypeError, ValueError):  # a malformed file of one distribution must not break every command
+        return []
+
+
+def _identity(distribution: metadata.Distribution) -> tuple[str, str]:
+    try:
+        return _normal(distribution.metadata["Name"]), str(distribution.metadata["Version"] or "")
+    except (TypeError, AttributeError, KeyError):  # no METADATA, or one without a name
+        folder = getattr(distribution, "_path", None)
+        return _normal(getattr(folder, "stem", "unknown").rpartition("-")[0] or "unknown"), ""
+
+
+def _normal(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def core_version() -> str:
+    """The version of the running core, or an empty string where it is not installed."""
+    try:
+        return metadata.version(CORE)
+    except metadata.PackageNotFoundError:
+        return ""
+
+
+def _requires(distribution: str) -> list[str]:
+    try:
+        return metadata.requires(distribution) or []
+    except metadata.PackageNotFoundError:
+        return []
+
+
+def _disabled() -> set[str]:
+    return {part.strip() for part in os.environ.get(DISABLE, "").split(",")} - {""}

@@ -1,0 +1,312 @@
+"""The hooks of one run: one pluggy manager that holds only the plugins this run named, behind typed methods."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pluggy
+
+from maze_core.errors import PluginError, RunError
+from maze_core.plugins import discovery
+from maze_core.plugins.hookspecs import HookSpecs
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import gymnasium
+    from torch import nn
+
+    from maze_core.config.base import PluginConfig
+    from maze_core.config.run import RunConfig
+    from maze_core.data.batch import Batch, Loss
+    from maze_core.training.report import EpochReport, RunSummary
+    from maze_core.training.run import Run
+
+_HOOKS = [name for name in vars(HookSpecs) if not name.startswith("_")]
+
+
+@dataclass(frozen=True)
+class Member:
+    """A plugin object that takes part in a run."""
+
+    kind: str
+    name: str
+    plugin: Any
+    origin: str = ""
+    """Distribution and version, as `maze-ppo 0.1.0`."""
+
+    @property
+    def title(self) -> str:
+        """The plugin as messages name it."""
+        owner = f" (distribution {self.origin})" if self.origin else ""
+        return f"{self.kind} plugin {self.name!r}{owner}"
+
+
+def member(kind: str, config: PluginConfig, load: discovery.Loader = discovery.load) -> Member:
+    """Build the plugin that a part of the configuration names."""
+    return Member(kind, config.name, load(kind, config.name)(config), discovery.origin(kind, config.name))
+
+
+class Hooks:
+    """The hooks of one run.
+
+    `members` are registered in order: where the first result counts, a later one is asked first; of wrappers, the
+    earlier is the inner one; observers are called in order. After construction nothing can be registered.
+    Raises PluginError for a hook implementation that does not fit the specifications.
+    """
+
+    def __init__(self, members: Iterable[Member], warn: Callable[[str], None] | None = None) -> None:
+        self.members = tuple(members)
+        self._warn = warn or _to_stderr
+        self._failed: set[int] = set()
+        self._manager = _Manager("maze")
+        self._manager.add_hookspecs(HookSpecs)
+        for each in self.members:
+            self._register(each)
+        self._manager.frozen = True
+        self._observers = {name: list(self._in_order(name)) for name in _HOOKS if name.startswith("on_")}
+        self.compute_loss = self._loss_function()
+
+    compute_loss: Callable[[nn.Module, Batch], Loss]
+    """The objective of one batch: the algorithm's, as changed by wrappers. Called once per minibatch."""
+
+    @classmethod
+    def for_run(
+        cls,
+        config: RunConfig,
+        warn: Callable[[str], None] | None = None,
+        load: discovery.Loader = discovery.load,
+    ) -> Hooks:
+        """The hooks of a whole run: model, env source, wrappers in order, algorithm, callbacks in order."""
+        parts: list[tuple[str, PluginConfig]] = [("model", config.model), ("env", config.env)]
+        parts += [("wrapper", wrapper) for wrapper in config.wrappers]
+        parts += [("algorithm", config.algorithm)]
+        parts += [("callback", callback) for callback in config.callbacks.values()]
+        return cls([member(kind, part, load) for kind, part in parts], warn)
+
+    @classmethod
+    def for_envs(
+        cls,
+        env: PluginConfig,
+        wrappers: Iterable[PluginConfig] = (),
+        load: discovery.Loader = discovery.load,
+    ) -> Hooks:
+        """The hooks that build environments, for a worker process: the env source and the wrappers, no torch."""
+        parts = [("env", env), *(("wrapper", wrapper) for wrapper in wrappers)]
+        return cls([member(kind, part, load) for kind, part in parts])
+
+    def plugin(self, kind: str) -> Any:
+        """The first plugin object of a kind, such as the run's algorithm."""
+        return next(each.plugin for each in self.members if each.kind == kind)
+
+    def make_env(self, config: PluginConfig, seed: int, index: int) -> gymnasium.Env[Any, Any]:
+        """One environment, wrapped. Raises what the plugin raised, with a note that names it."""
+        import gymnasium
+
+        env = self._build("make_env", config=config, seed=seed, index=index)
+        if not isinstance(env, gymnasium.Env):
+            raise self._wrong_result("make_env", env, "gymnasium.Env", "env")
+        return env
+
+    def make_vector_env(
+        self, config: PluginConfig, num_envs: int, seed: int
+    ) -> gymnasium.vector.VectorEnv[Any, Any, Any] | None:
+        """A natively vectorised environment, or None where no plugin offers one."""
+        import gymnasium
+
+        env = self._build("make_vector_env", config=config, num_envs=num_envs, seed=seed)
+        if env is not None and not isinstance(env, gymnasium.vector.VectorEnv):
+            raise self._wrong_result("make_vector_env", env, "gymnasium.vector.VectorEnv", "env")
+        return env
+
+    def build_policy(
+        self,
+        observation_space: gymnasium.Space[Any],
+        action_space: gymnasium.Space[Any],
+        config: PluginConfig,
+    ) -> nn.Module:
+        """The policy network and critic."""
+        from torch import nn
+
+        policy = self._build(
+            "build_policy", observation_space=observation_space, action_space=action_space, config=config
+        )
+        if not isinstance(policy, nn.Module):
+            raise self._wrong_result("build_policy", policy, "torch.nn.Module", "model")
+        return policy
+
+    def on_run_start(self, run: Run) -> None:
+        """Tell the observers that training begins."""
+        self._notify("on_run_start", run=run)
+
+    def on_epoch_end(self, run: Run, epoch: EpochReport) -> None:
+        """Tell the observers about a finished epoch."""
+        self._notify("on_epoch_end", run=run, epoch=epoch)
+
+    def on_checkpoint(self, run: Run, path: Path) -> None:
+        """Tell the observers about a whole checkpoint."""
+        self._notify("on_checkpoint", run=run, path=path)
+
+    def on_run_end(self, run: Run, summary: RunSummary) -> None:
+        """Tell the observers that the run is over; also those that failed before, so that they can clean up."""
+        self._notify("on_run_end", run=run, summary=summary)
+
+    # How it is done
+
+    def _register(self, each: Member) -> None:
+        for name in _HOOKS:
+            _check_marker(self._manager, each, name)
+        try:
+            self._manager.register(each.plugin)
+            self._manager.check_pending()
+        except pluggy.PluginValidationError as error:
+            raise PluginError(f"{each.title}: {_validation_message(error)}") from error
+        except ValueError as error:
+            raise PluginError(f"{each.title}: the same object is registered twice") from error
+
+    def _in_order(self, name: str) -> Iterator[tuple[Member, pluggy.HookImpl]]:
+        position = {id(each.plugin): index for index, each in enumerate(self.members)}
+        implementations = getattr(self._manager.hook, name).get_hookimpls()
+        for implementation in sorted(
+            implementations, key=lambda i: (i.trylast - i.tryfirst, position[id(i.plugin)])
+        ):
+            yield self.members[position[id(implementation.plugin)]], implementation
+
+    def _build(self, hook: str, **arguments: Any) -> Any:
+        with self._named(hook):
+            return getattr(self._manager.hook, hook)(**arguments)
+
+    def _loss_function(self) -> Callable[[nn.Module, Batch], Loss]:
+        if not self._manager.hook.compute_loss.get_hookimpls():
+            return self._no_loss
+        from maze_core.data.batch import Loss
+
+        hook = self._manager.hook.compute_loss
+
+        def compute_loss(policy: nn.Module, batch: Batch) -> Loss:
+            try:
+                loss = hook(policy=policy, batch=batch)
+            except Exception as error:
+                self._name_in(error, "compute_loss")
+                raise
+            if not isinstance(loss, Loss):
+                raise self._wrong_result("compute_loss", loss, "Loss", "algorithm")
+            return loss
+
+        return compute_loss
+
+    def _no_loss(self, policy: nn.Module, batch: Batch) -> Loss:
+        raise self._wrong_result("compute_loss", None, "Loss", "algorithm")
+
+    @contextmanager
+    def _named(self, hook: str) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:
+            self._name_in(error, hook)
+            raise
+
+    def _name_in(self, error: Exception, hook: str) -> None:
+        """Note on the error which plugin raised it: the one whose method is deepest in the traceback."""
+        owners = {i.function.__code__: i.plugin for i in self._implementations(hook)}
+        culprit = None
+        step = error.__traceback__
+        while step is not None:
+            plugin = owners.get(step.tb_frame.f_code)
+            if plugin is not None:
+                # Two wrappers of one class share their code; the frame knows which of them it is.
+                culprit = step.tb_frame.f_locals.get("self", plugin)
+            step = step.tb_next
+        for each in self.members:
+            if each.plugin is culprit:
+                error.add_note(f"in hook {hook} of {each.title}")
+                return
+        error.add_note(f"in hook {hook}")
+
+    def _implementations(self, hook: str) -> list[pluggy.HookImpl]:
+        found: list[pluggy.HookImpl] = getattr(self._manager.hook, hook).get_hookimpls()
+        return found
+
+    def _wrong_result(self, hook: str, result: object, wanted: str, kind: str) -> PluginError:
+        """The error for a result of the wrong type, naming every plugin that had a hand in it."""
+        titles = [each.title for each, _ in self._in_order(hook)]
+        if not titles:
+            own = [each.title for each in self.members if each.kind == kind]
+            who = ", ".join(own) or "no plugin"
+            return PluginError(f"nothing answers hook {hook}: {who} does not implement it")
+        got = "None" if result is None else type(result).__name__
+        return PluginError(f"hook {hook} gave {got} instead of {wanted}; answered by {', '.join(titles)}")
+
+    def _notify(self, hook: str, **arguments: Any) -> None:
+        for each, implementation in self._observers[hook]:
+            if id(each.plugin) in self._failed:
+                if hook == "on_run_end":
+                    with suppress(Exception):  # reported when it first failed
+                        _call(implementation, arguments)
+                continue
+            try:
+                _call(implementation, arguments)
+            except RunError:
+                raise
+            except Exception as error:  # noqa: BLE001 — a failing observer must not end the run
+                self._failed.add(id(each.plugin))
+                self._warn(
+                    f"hook {hook} of {each.title} failed and is left out from now on: {discovery.describe(error)}"
+                )
+
+
+class _Manager(pluggy.PluginManager):
+    """pluggy's manager, which can be frozen and does not evaluate the properties of plugins."""
+
+    frozen = False
+
+    def register(self, plugin: object, name: str | None = None) -> str | None:
+        if self.frozen:
+            raise PluginError(
+                "the plugins of a run are fixed once it is set up: name this one in the configuration"
+            )
+        return super().register(plugin, name)
+
+    def parse_hookimpl_opts(self, plugin: object, name: str) -> pluggy.HookimplOpts | None:
+        if isinstance(inspect.getattr_static(plugin, name, None), property):
+            return None
+        return super().parse_hookimpl_opts(plugin, name)
+
+
+def _call(implementation: pluggy.HookImpl, arguments: dict[str, Any]) -> None:
+    implementation.function(*[arguments[name] for name in implementation.argnames])
+
+
+def _check_marker(manager: _Manager, each: Member, name: str) -> None:
+    """Refuse a method that is named like a hook and would never be called, and styles that hooks do not have."""
+    method = inspect.getattr_static(each.plugin, name, None)
+    options = manager.parse_hookimpl_opts(each.plugin, name) if method is not None else None
+    if method is not None and options is None:
+        raise PluginError(
+            f"{each.title}: its method {name} lacks the decorator @hookimpl and would not be called"
+        )
+    if options and options["hookwrapper"]:
+        raise PluginError(f"{each.title}: {name} is an old-style hookwrapper; use @hookimpl(wrapper=True)")
+    if options and options["wrapper"] and name.startswith("on_"):
+        raise PluginError(f"{each.title}: observers such as {name} cannot be wrappers")
+
+
+def _validation_message(error: pluggy.PluginValidationError) -> str:
+    text = " ".join(str(error).split())
+    unknown = text.partition("unknown hook '")[2].partition("'")[0]
+    if not unknown:
+        return text
+    near = difflib.get_close_matches(unknown, _HOOKS, n=1)
+    return f"there is no hook {unknown}" + (
+        f"; did you mean {near[0]}?" if near else f"; hooks: {', '.join(_HOOKS)}"
+    )
+
+
+def _to_stderr(message: str) -> None:
+    print(f"warning: {message}", file=sys.stderr)
