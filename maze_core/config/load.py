@@ -1,0 +1,171 @@
+"""From names, files and overrides to one valid RunConfig: defaults < preset < files < overrides and flags."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from maze_core.config.base import PluginConfig
+from maze_core.config.explain import combined, explain
+from maze_core.config.presets import choose
+from maze_core.config.run import RunConfig
+from maze_core.config.sources import PARTS, Raw, assign, merge, parse_assignment, read_yaml, to_yaml
+from maze_core.errors import ConfigError
+from maze_core.plugins import discovery
+
+DEFAULTS: Raw = {
+    "env": {"name": "gymnasium"},
+    "model": {"name": "mlp"},
+    "runner": {"name": "dev"},
+    "callbacks": {
+        name: {} for name in ("console", "tensorboard", "jsonl", "best_checkpoint", "early_stopping")
+    },
+}
+"""The plugins of a run that names no others."""
+
+
+def assemble(
+    algorithm: str | None = None,
+    env: str | None = None,
+    preset: str = "auto",
+    files: Sequence[Path] = (),
+    overrides: Sequence[str] = (),
+    flags: Mapping[str, Any] | None = None,
+    load: discovery.Loader = discovery.load,
+) -> RunConfig:
+    """Assemble and validate the configuration of a run.
+
+    `env` is an environment id, `overrides` are `path=value` texts with YAML values, `flags` maps paths to
+    values, `preset` is a name, `auto` (the one named like the environment, where there is one) or `none`.
+    Raises one ConfigError that lists every problem, and PluginError where a named plugin cannot be used.
+    """
+    assignments = [parse_assignment(text) for text in overrides]
+    assignments += [(tuple(path.split(".")), value) for path, value in (flags or {}).items()]
+    if algorithm is not None:
+        assignments.append((("algorithm", "name"), algorithm))
+    if env is not None:
+        assignments.append((("env", "id"), env))
+    layers = [_file_layer(path, algorithm) for path in files]
+
+    asked = assign(_stack(DEFAULTS, *layers), assignments)
+    chosen = _preset_layer(preset, asked, load)
+    return resolve(assign(_stack(DEFAULTS, chosen, *layers), assignments), load)
+
+
+def load_run_config(
+    source: Path | str | Mapping[str, Any],
+    overrides: Sequence[str] = (),
+    load: discovery.Loader = discovery.load,
+) -> RunConfig:
+    """The configuration that a `config.yaml` or a mapping holds in full, with `path=value` texts over it."""
+    raw = dict(source) if isinstance(source, Mapping) else read_yaml(Path(source))
+    return resolve(assign(merge({}, raw), [parse_assignment(text) for text in overrides]), load)
+
+
+def dump(config: RunConfig) -> str:
+    """The whole configuration as YAML, which `load_run_config` reads back."""
+    return to_yaml(config.model_dump(mode="json"))
+
+
+def resolve(raw: Raw, load: discovery.Loader = discovery.load) -> RunConfig:
+    """Validate plain data: each part by the `Config` of the plugin it names, then the whole.
+
+    Raises one ConfigError that lists every problem, a line each.
+    """
+    errors: list[ConfigError] = []
+    data = {key: value for key, value in raw.items() if key not in (*PARTS, "wrappers", "callbacks")}
+    for part in PARTS:
+        if part in raw:
+            data[part] = _part(part, part, raw[part], load, errors)
+    data["wrappers"] = _wrappers(raw.get("wrappers"), load, errors)
+    data["callbacks"] = _callbacks(raw.get("callbacks"), load, errors)
+    reported = {str(error.where).partition(".")[0] for error in errors}
+    try:
+        config = RunConfig.model_validate(data)
+    except ValidationError as error:
+        # A part that is already reported is None here: pydantic's word about that would only confuse.
+        rest = explain(error, RunConfig, "", data)
+        errors += [each for each in rest if str(each.where).partition(".")[0] not in reported]
+    if errors:
+        raise combined(errors)
+    return config
+
+
+def _stack(*layers: Mapping[str, Any]) -> Raw:
+    result: Raw = {}
+    for layer in layers:
+        result = merge(result, layer)
+    return result
+
+
+def _file_layer(path: Path, algorithm: str | None) -> Raw:
+    layer = merge({}, read_yaml(path))
+    part = layer.get("algorithm")
+    named = part.get("name") if isinstance(part, dict) else None
+    if algorithm is not None and named not in (None, algorithm):
+        raise ConfigError(f"is for the algorithm {named}, not for {algorithm}", str(path))
+    return layer
+
+
+def _preset_layer(preset: str, asked: Raw, load: discovery.Loader) -> Raw:
+    algorithm, env = asked.get("algorithm"), asked.get("env")
+    name = algorithm.get("name") if isinstance(algorithm, dict) else None
+    if preset == "none" or not isinstance(name, str):
+        return {}
+    env_id = env.get("id") if isinstance(env, dict) else None
+    try:
+        plugin = load("algorithm", name)
+    except ConfigError:
+        return {}  # resolve reports the unknown name, together with whatever else is wrong
+    return choose(preset, env_id if isinstance(env_id, str) else None, plugin, name)[1]
+
+
+def _part(
+    kind: str, where: str, raw: Any, load: discovery.Loader, errors: list[ConfigError]
+) -> PluginConfig | None:
+    """The configuration of one plugin, or None where it is wrong and `errors` has got the reasons."""
+    if isinstance(raw, PluginConfig):
+        return raw
+    if not isinstance(raw, dict):
+        errors.append(ConfigError(f"must be a mapping with the {kind}'s name and parameters", where))
+        return None
+    name = raw.get("name")
+    if not isinstance(name, str) or not name:
+        errors.append(ConfigError(f"must be the name of an installed {kind}", f"{where}.name"))
+        return None
+    try:
+        model: type[PluginConfig] = load(kind, name).Config
+        return model.model_validate(raw)
+    except ConfigError as error:
+        errors.append(ConfigError(error.message, f"{where}.name", error.hint))
+    except ValidationError as error:
+        errors += explain(error, model, where, raw)
+    return None
+
+
+def _wrappers(raw: Any, load: discovery.Loader, errors: list[ConfigError]) -> list[PluginConfig | None]:
+    if raw is None:
+        return []
+    if not isinstance(raw, list | tuple):
+        errors.append(ConfigError("must be a list of wrappers, the first innermost", "wrappers"))
+        return []
+    return [_part("wrapper", f"wrappers.{i}", each, load, errors) for i, each in enumerate(raw)]
+
+
+def _callbacks(raw: Any, load: discovery.Loader, errors: list[ConfigError]) -> dict[str, PluginConfig | None]:
+    if raw is None:
+        return {}
+    if not isinstance(raw, dict):
+        errors.append(ConfigError("must be a mapping from names to parameters", "callbacks"))
+        return {}
+    return {key: _part("callback", f"callbacks.{key}", value, load, errors) for key, value in _named(raw)}
+
+
+def _named(raw: Raw) -> Iterable[tuple[str, Any]]:
+    """Callbacks with their names filled in from the keys; null leaves one out."""
+    for key, value in raw.items():
+        if value is not None:
+            yield key, {"name": key, **value} if isinstance(value, dict) else value

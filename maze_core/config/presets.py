@@ -1,0 +1,54 @@
+"""Presets: partial run configurations that an algorithm's package ships in `presets/NAME.yaml`."""
+
+from __future__ import annotations
+
+from importlib import resources
+from importlib.resources.abc import Traversable
+from typing import Any
+
+from maze_core.config.explain import nearest
+from maze_core.config.sources import Raw, parse_mapping
+from maze_core.errors import ConfigError
+
+
+def presets(algorithm: type[Any], name: str) -> dict[str, Raw]:
+    """The presets for one algorithm by name: those of its package that name no other algorithm."""
+    found = {}
+    for file in sorted(_files(algorithm), key=lambda file: file.name):
+        layer = parse_mapping(file.read_text(encoding="utf-8"), f"preset {file.name}")
+        part = layer.get("algorithm")
+        owner = part.get("name", name) if isinstance(part, dict) else part or name
+        if owner == name:
+            found[file.name.removesuffix(".yaml")] = layer
+    return found
+
+
+def choose(preset: str, env_id: str | None, algorithm: type[Any], name: str) -> tuple[str, Raw]:
+    """The name and content of the preset to apply, empty where there is none.
+
+    `auto` takes the preset named like the environment, `none` takes none. Raises ConfigError for an
+    unknown name.
+    """
+    if preset == "none":
+        return "", {}
+    available = presets(algorithm, name)
+    wanted = (env_id or "").replace("/", "-") if preset == "auto" else preset
+    if wanted in available:
+        return wanted, available[wanted]
+    if preset == "auto":
+        return "", {}
+    raise ConfigError(f"{name} has no preset {preset!r}; {nearest(preset, available)}", "preset")
+
+
+def _files(algorithm: type[Any]) -> list[Traversable]:
+    package = algorithm.__module__.partition(".")[0]
+    try:
+        folder = resources.files(package) / "presets"
+        return [file for file in folder.iterdir() if file.name.endswith(".yaml")]
+    except (
+        ImportError,
+        TypeError,
+        AttributeError,
+        OSError,
+    ):  # not in a package, or a package without presets
+        return []
