@@ -65,7 +65,7 @@ def load(kind: str, name: str) -> type[Any]:
     """Import the plugin class of one kind and name, and nothing else.
 
     Raises ConfigError for a name that nobody provides and PluginError for a plugin that cannot be used: two
-    distributions claim the name, its distribution excludes this core, its import fails, or it is no plugin class.
+    distributions claim the name, its own one excludes this core, its import fails, or it is no plugin class.
     """
     claims = [found for found in declarations() if (found.kind, found.name) == (kind, name)]
     if not claims:
@@ -78,7 +78,8 @@ def load(kind: str, name: str) -> type[Any]:
     plugin = _import(claim)
     if reason := misfit(kind, plugin):
         raise PluginError(f"{claim.title}: not a plugin: {reason}")
-    return plugin
+    found: type[Any] = plugin
+    return found
 
 
 def origin(kind: str, name: str) -> str:
@@ -143,8 +144,8 @@ def misfit(kind: str, plugin: object) -> str:
 class _Driver(DriverManager[Any]):
     """stevedore's driver manager, fed with the entry points that are installed now.
 
-    stevedore's own listing comes from a cache that keeps mtimes as 32-bit floats (a step of two minutes), drops the
-    distribution and merges equal claims of two distributions.
+    stevedore's own listing comes from a cache that keeps mtimes as 32-bit floats (a step of two minutes),
+    drops the distribution and merges equal claims of two distributions.
     """
 
     def __init__(self, claim: Declaration) -> None:

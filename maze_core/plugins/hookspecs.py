@@ -56,7 +56,10 @@ class HookSpecs:
 
     @hookspec(firstresult=True)
     def build_policy(
-        self, observation_space: gymnasium.Space[Any], action_space: gymnasium.Space[Any], config: PluginConfig
+        self,
+        observation_space: gymnasium.Space[Any],
+        action_space: gymnasium.Space[Any],
+        config: PluginConfig,
     ) -> nn.Module | None:
         """Build the policy network and its critic.
 

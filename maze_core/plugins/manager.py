@@ -1,4 +1,4 @@
-"""The hooks of one run: one pluggy manager that holds only the plugins this run named, behind typed methods."""
+"""The hooks of one run: a pluggy manager that holds only the plugins this run named, behind typed methods."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ def member(kind: str, config: PluginConfig, load: discovery.Loader = discovery.l
 class Hooks:
     """The hooks of one run.
 
-    `members` are registered in order: where the first result counts, a later one is asked first; of wrappers, the
-    earlier is the inner one; observers are called in order. After construction nothing can be registered.
+    `members` are registered in order: where the first result counts, a later one is asked first; of wrappers,
+    the earlier is the inner one; observers are called in order. After construction nothing can be registered.
     Raises PluginError for a hook implementation that does not fit the specifications.
     """
 
@@ -97,7 +97,7 @@ class Hooks:
         wrappers: Iterable[PluginConfig] = (),
         load: discovery.Loader = discovery.load,
     ) -> Hooks:
-        """The hooks that build environments, for a worker process: the env source and the wrappers, no torch."""
+        """The hooks that build environments, for a worker process: env source and wrappers, no torch."""
         parts = [("env", env), *(("wrapper", wrapper) for wrapper in wrappers)]
         return cls([member(kind, part, load) for kind, part in parts])
 
@@ -154,7 +154,7 @@ class Hooks:
         self._notify("on_checkpoint", run=run, path=path)
 
     def on_run_end(self, run: Run, summary: RunSummary) -> None:
-        """Tell the observers that the run is over; also those that failed before, so that they can clean up."""
+        """Tell the observers that the run is over, also those that failed before: they may clean up."""
         self._notify("on_run_end", run=run, summary=summary)
 
     # How it is done
@@ -214,7 +214,7 @@ class Hooks:
 
     def _name_in(self, error: Exception, hook: str) -> None:
         """Note on the error which plugin raised it: the one whose method is deepest in the traceback."""
-        owners = {i.function.__code__: i.plugin for i in self._implementations(hook)}
+        owners = {getattr(i.function, "__code__", None): i.plugin for i in self._implementations(hook)}
         culprit = None
         step = error.__traceback__
         while step is not None:
@@ -256,27 +256,19 @@ class Hooks:
                 raise
             except Exception as error:  # noqa: BLE001 — a failing observer must not end the run
                 self._failed.add(id(each.plugin))
-                self._warn(
-                    f"hook {hook} of {each.title} failed and is left out from now on: {discovery.describe(error)}"
-                )
+                problem = discovery.describe(error)
+                self._warn(f"hook {hook} of {each.title} failed and is left out from now on: {problem}")
 
 
 class _Manager(pluggy.PluginManager):
-    """pluggy's manager, which can be frozen and does not evaluate the properties of plugins."""
+    """pluggy's manager, which can be frozen."""
 
     frozen = False
 
     def register(self, plugin: object, name: str | None = None) -> str | None:
         if self.frozen:
-            raise PluginError(
-                "the plugins of a run are fixed once it is set up: name this one in the configuration"
-            )
+            raise PluginError("the plugins of a run are fixed once it is set up: name this one in its config")
         return super().register(plugin, name)
-
-    def parse_hookimpl_opts(self, plugin: object, name: str) -> pluggy.HookimplOpts | None:
-        if isinstance(inspect.getattr_static(plugin, name, None), property):
-            return None
-        return super().parse_hookimpl_opts(plugin, name)
 
 
 def _call(implementation: pluggy.HookImpl, arguments: dict[str, Any]) -> None:
@@ -284,7 +276,7 @@ def _call(implementation: pluggy.HookImpl, arguments: dict[str, Any]) -> None:
 
 
 def _check_marker(manager: _Manager, each: Member, name: str) -> None:
-    """Refuse a method that is named like a hook and would never be called, and styles that hooks do not have."""
+    """Refuse a method that is named like a hook but would never be called, and styles that are not ours."""
     method = inspect.getattr_static(each.plugin, name, None)
     options = manager.parse_hookimpl_opts(each.plugin, name) if method is not None else None
     if method is not None and options is None:
@@ -303,8 +295,8 @@ def _validation_message(error: pluggy.PluginValidationError) -> str:
     if not unknown:
         return text
     near = difflib.get_close_matches(unknown, _HOOKS, n=1)
-    return f"there is no hook {unknown}" + (
-        f"; did you mean {near[0]}?" if near else f"; hooks: {', '.join(_HOOKS)}"
+    return f"there is no hook {unknown}; " + (
+        f"did you mean {near[0]}?" if near else f"hooks: {', '.join(_HOOKS)}"
     )
 
 
