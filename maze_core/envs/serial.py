@@ -1,0 +1,255 @@
+"""N environments stepped in turn, in this process."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from math import isfinite
+from numbers import Real
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from maze_core.envs.action_log import ActionLog
+from maze_core.envs.checks import all_finite, check_finite, first_bad_row, non_finite
+from maze_core.envs.codecs import ActionCodec, ObservationCodec
+from maze_core.envs.spaces import allocate
+from maze_core.envs.vector import Episode, StepResult, Tree
+from maze_core.errors import ConfigError, MazeError, RunError
+
+if TYPE_CHECKING:
+    import gymnasium
+
+    from maze_core.training.seeding import EpisodeSeeds
+
+    MakeEnv = Callable[[int], gymnasium.Env[Any, Any]]
+
+_NONE_ENDED = np.zeros(0, np.int64)
+
+
+class SerialVectorEnv:
+    """Steps environments one after the other and begins the next episode where one has ended.
+
+    Episode k of environment i begins with `reset(seed=seeds(i, k))`, so a run can be repeated, and an unfinished
+    episode can be replayed from its actions. Environments are counted from `first_index`.
+
+    Raises:
+        ConfigError: a space is not supported, environments differ, or the first observation is not what is declared.
+        RunError: an environment raised, or gave a reward or observation that is not finite; names the environment.
+    """
+
+    def __init__(self, make: MakeEnv, num_envs: int, first_index: int = 0) -> None:
+        self.num_envs, self.first_index = num_envs, first_index
+        self.envs = _build(make, range(first_index, first_index + num_envs))
+        self.observation_space = self.envs[0].observation_space
+        self.action_space = self.envs[0].action_space
+        self._observations = ObservationCodec(self.observation_space)
+        self._actions = ActionCodec(self.action_space)
+        self._steps = [env.step for env in self.envs]
+        self._log = ActionLog(self._actions.specs, num_envs)
+        self._current = allocate(self._observations.specs, (num_envs,))
+        self._rewards = np.zeros(num_envs)
+        self._valid = np.ones(num_envs, np.bool_)
+        self._seeds: EpisodeSeeds | None = None
+        self._begin([0] * num_envs)
+
+    def reset(self, seeds: EpisodeSeeds, out: Tree) -> None:
+        """Begin episode 0 everywhere; write the first observations into `out` (leaves `[N, …]`)."""
+        self._seeds = seeds
+        self._begin([0] * self.num_envs)
+        for i in range(self.num_envs):
+            first = self._first_observation(i)
+            self._observations.check(first)
+            self._observations.write(out, i, first)
+        self._after_write(out)
+
+    def step(self, actions: Tree, out: Tree) -> StepResult:
+        """Step every environment once; write the next observations into `out`."""
+        plain = self._observations.plain
+        target = out[plain] if plain else None
+        rewards: list[Any] = []
+        ended: list[tuple[int, bool, Any]] = []
+        i = 0
+        try:
+            for step, action in zip(self._steps, self._actions.rows(actions), strict=True):
+                observation, reward, terminated, truncated, _ = step(action)
+                rewards.append(reward)
+                if terminated or truncated:
+                    ended.append((i, bool(terminated), self._observations.tree(observation)))
+                    self._episode[i] += 1
+                    observation = self._first_observation(i)
+                if target is not None:
+                    target[i] = observation
+                else:
+                    self._observations.write(out, i, observation)
+                i += 1
+            self._rewards[...] = rewards
+        except MazeError:
+            raise
+        except Exception as exc:
+            raise self._failure(i, rewards, exc) from exc
+        self._clock += 1
+        self._log.append(actions)
+        if not (isfinite(self._rewards.dot(self._rewards)) or all_finite(self._rewards)):
+            bad = first_bad_row(self._rewards)
+            raise non_finite("reward", self._place(bad), rewards[bad])
+        self._after_write(out)
+        self._returns += self._rewards
+        return self._result(ended)
+
+    def state(self) -> dict[str, Any]:
+        """The unfinished episodes: their numbers, lengths, actions `[T, N, …]` and current observations."""
+        return {
+            "episode": np.array(self._episode, np.int64),
+            "length": np.array([self._clock - start for start in self._started], np.int64),
+            "actions": self._log.tree(),
+            "observation": {key: value.copy() for key, value in self._current.items()},
+        }
+
+    def restore(self, seeds: EpisodeSeeds, state: dict[str, Any], out: Tree) -> None:
+        """Replay the unfinished episodes of `state`; write the current observations into `out`.
+
+        Warns where that does not give the recorded observations: the environment is not decided by its seed and
+        actions alone, so what follows is not exactly what would have followed.
+
+        Raises:
+            ConfigError: the state is that of another number of environments.
+        """
+        lengths = check_state(state, self.num_envs)
+        self._seeds = seeds
+        self._begin([int(k) for k in state["episode"]])
+        self._log.load(state["actions"])
+        self._clock = len(next(iter(state["actions"].values())))
+        exact = [self._replay(i, int(lengths[i]), state["actions"], out) for i in range(self.num_envs)]
+        self._after_write(out)
+        same = all(np.array_equal(out[key], value) for key, value in state["observation"].items())
+        if not (same and all(exact)):
+            warnings.warn(
+                "an unfinished episode did not repeat itself from its seed and actions: the environment is not "
+                "reproducible, so this run does not go on exactly where it stopped",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+
+    def close(self) -> None:
+        """Close the environments; safe to call twice."""
+        envs, self.envs, self._steps = self.envs, [], []
+        for env in envs:
+            env.close()
+
+    def _begin(self, episode: list[int]) -> None:
+        self._episode = episode
+        self._clock = 0
+        """Steps taken; with `_started` it gives every episode's length without counting per step."""
+        self._started = [0] * self.num_envs
+        self._returns = np.zeros(self.num_envs)
+        self._log.clear()
+
+    def _first_observation(self, i: int) -> Any:
+        if self._seeds is None:
+            raise RunError("reset the environments before the first step")
+        index = self.first_index + i
+        try:
+            observation, _ = self.envs[i].reset(seed=self._seeds(index, self._episode[i]))
+        except Exception as exc:
+            place = f"environment {index} at the reset of episode {self._episode[i]}"
+            raise RunError(f"{place} raised {type(exc).__name__}: {exc}") from exc
+        return observation
+
+    def _after_write(self, out: Tree) -> None:
+        """Check the observations just written and remember them for `state`."""
+        bad = check_finite(out, self._observations.float_keys)
+        if bad:
+            raise non_finite(f"value of observation '{bad[0]}'", self._place(bad[1]), out[bad[0]][bad[1]])
+        for key, array in self._current.items():
+            array[...] = out[key]
+
+    def _result(self, ended: list[tuple[int, bool, Any]]) -> StepResult:
+        count = self.num_envs
+        result = StepResult(
+            reward=self._rewards.astype(np.float32),
+            terminated=np.zeros(count, np.bool_),
+            truncated=np.zeros(count, np.bool_),
+            valid=self._valid,
+            final_indices=np.array([i for i, _, _ in ended], np.int64) if ended else _NONE_ENDED,
+        )
+        if not ended:
+            return result
+        result.final_obs = {key: np.concatenate([obs[key] for _, _, obs in ended]) for key in self._current}
+        bad = check_finite(result.final_obs, self._observations.float_keys)
+        if bad:
+            place = self._place(ended[bad[1]][0])
+            raise non_finite(f"value of the last observation '{bad[0]}'", place, result.final_obs[bad[0]][bad[1]])
+        for i, terminated, _ in ended:
+            result.terminated[i], result.truncated[i] = terminated, not terminated
+            length = self._clock - self._started[i]
+            number = self._episode[i] - 1
+            result.episodes.append(Episode(self.first_index + i, number, float(self._returns[i]), length))
+            self._returns[i], self._started[i] = 0.0, self._clock
+        self._log.keep(self._clock - min(self._started))
+        return result
+
+    def _replay(self, i: int, length: int, actions: Tree, out: Tree) -> bool:
+        """Repeat the last `length` actions of environment i; False where its episode ended on the way."""
+        observation = self._first_observation(i)
+        self._started[i] = self._clock - length
+        rows = self._actions.rows({key: array[len(array) - length :, i] for key, array in actions.items()})
+        ended = False
+        for action in rows:
+            observation, reward, terminated, truncated, _ = self._steps[i](action)
+            self._returns[i] += float(reward)
+            ended = bool(terminated or truncated)
+            if ended:
+                break
+        if ended:
+            self._episode[i] += 1
+            self._started[i], self._returns[i] = self._clock, 0.0
+            observation = self._first_observation(i)
+        self._observations.write(out, i, observation)
+        return not ended
+
+    def _failure(self, i: int, rewards: list[Any], exc: Exception) -> RunError:
+        """Say what went wrong in a step: the environment raised, or gave what cannot be stored."""
+        if i == self.num_envs:
+            i = next((j for j, reward in enumerate(rewards) if np.ndim(reward) or not _is_number(reward)), 0)
+            return RunError(f"{self._place(i)} gave a reward that is not a number: {rewards[i]!r:.80}")
+        if i < len(rewards):
+            return RunError(f"{self._place(i)} gave an observation unlike its first one: {exc}")
+        return RunError(f"{self._place(i)} raised {type(exc).__name__}: {exc}")
+
+    def _place(self, i: int) -> str:
+        step = self._clock - self._started[i]
+        return f"environment {self.first_index + i} (episode {self._episode[i]}, step {step})"
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, Real | np.number | np.bool_) and not isinstance(value, np.complexfloating)
+
+
+def check_state(state: dict[str, Any], num_envs: int) -> np.ndarray:
+    """The lengths of the unfinished episodes of a recorded state, for this number of environments."""
+    lengths: np.ndarray = np.asarray(state["length"])
+    if len(lengths) != num_envs:
+        raise ConfigError(
+            f"the saved run steps {len(lengths)} environments side by side, this one {num_envs}",
+            where="runner.concurrency",
+            hint=f"Set runner.concurrency to {len(lengths)}.",
+        )
+    return lengths
+
+
+def _build(make: MakeEnv, indices: range) -> list[gymnasium.Env[Any, Any]]:
+    """Build the environments; those already built are closed where a later one fails."""
+    envs: list[gymnasium.Env[Any, Any]] = []
+    try:
+        for index in indices:
+            envs.append(make(index))
+            for name in ("observation_space", "action_space"):
+                first, other = getattr(envs[0], name), getattr(envs[-1], name)
+                if first != other:
+                    raise ConfigError(f"environment {index} has the {name} {other}, environment 0 {first}", where="env")
+    except BaseException:
+        for env in envs:
+            env.close()
+        raise
+    return envs

@@ -1,0 +1,146 @@
+"""Spaces as flat dicts of leaves: their keys, how a leaf is stored, and what Maze refuses."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from gymnasium import Space, spaces
+
+from maze_core.envs.vector import Tree
+from maze_core.errors import ConfigError
+
+Role = Literal["observation", "action"]
+"""What a space is for; also the key of the only leaf of a single space."""
+
+Specs = dict[str, "LeafSpec"]
+"""How each leaf of a tree is stored."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeafSpec:
+    """The storage of one leaf: the shape of one row, and its dtype."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of one row."""
+        return math.prod(self.shape) * self.dtype.itemsize
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """One leaf of a space: its key in the tree, the path to it in the user's structure, and its own space."""
+
+    key: str
+    path: tuple[str | int, ...]
+    space: Space[Any]
+
+
+def leaves(space: Space[Any], role: Role) -> list[Leaf]:
+    """All leaves of a space, in its own order.
+
+    Raises:
+        ConfigError: a space or key that Maze does not support, with its path.
+    """
+    return list(_walk(space, (), role))
+
+
+def flatten_space(space: Space[Any], role: Role) -> dict[str, Space[Any]]:
+    """The leaf spaces of an observation or action space by tree key.
+
+    A single space becomes `{role: space}`; nested keys join with `/`; tuple members are "0", "1", ….
+
+    Raises:
+        ConfigError: a space or key that Maze does not support, with its path.
+    """
+    return {leaf.key: leaf.space for leaf in leaves(space, role)}
+
+
+def leaf_spec(space: Space[Any], role: Role = "observation") -> LeafSpec:
+    """How one leaf is stored. Discrete values count from 0; uint8 stays uint8; no float is wider than 32 bits."""
+    if isinstance(space, spaces.Discrete):
+        return LeafSpec((), np.dtype(np.int64))
+    shape = tuple(space.shape or ())
+    if isinstance(space, spaces.MultiDiscrete):
+        return LeafSpec(shape, np.dtype(np.int64))
+    if isinstance(space, spaces.MultiBinary):
+        return LeafSpec(shape, np.dtype(np.int8))
+    dtype = np.dtype(space.dtype)
+    wide = dtype.kind == "f" and dtype.itemsize > 4
+    return LeafSpec(shape, np.dtype(np.float32) if wide or role == "action" else dtype)
+
+
+def space_specs(space: Space[Any], role: Role) -> Specs:
+    """How each leaf of an observation or action space is stored."""
+    return {leaf.key: leaf_spec(leaf.space, role) for leaf in leaves(space, role)}
+
+
+def allocate(specs: Specs, leading: tuple[int, ...]) -> Tree:
+    """Zeroed arrays for every leaf, shapes `[*leading, *leaf shape]`."""
+    return {key: np.zeros((*leading, *spec.shape), spec.dtype) for key, spec in specs.items()}
+
+
+def allocated_bytes(specs: Specs, leading: tuple[int, ...]) -> int:
+    """The bytes that `allocate` would take: known before anything is allocated."""
+    return math.prod(leading) * sum(spec.nbytes for spec in specs.values())
+
+
+def start_of(space: Space[Any]) -> Any:
+    """What a Discrete or MultiDiscrete value counts from; None where that is 0 (and for all other spaces)."""
+    if isinstance(space, spaces.Discrete):
+        return int(space.start) or None
+    if isinstance(space, spaces.MultiDiscrete) and np.any(space.start):
+        return np.asarray(space.start, np.int64)
+    return None
+
+
+def _walk(space: Space[Any], path: tuple[str | int, ...], role: Role) -> Iterator[Leaf]:
+    if isinstance(space, spaces.Dict):
+        for key, child in space.spaces.items():
+            _check_key(key, path, role)
+            yield from _walk(child, (*path, key), role)
+    elif isinstance(space, spaces.Tuple):
+        for index, child in enumerate(space.spaces):
+            yield from _walk(child, (*path, index), role)
+    else:
+        problem = _leaf_problem(space)
+        if problem:
+            raise _refused(path, role, f"is {problem}, which Maze does not support")
+        yield Leaf("/".join(map(str, path)) or role, path, space)
+    if isinstance(space, spaces.Dict | spaces.Tuple) and not space.spaces:
+        raise _refused(path, role, f"is an empty {type(space).__name__}: there is nothing in it to learn from")
+
+
+def _leaf_problem(space: Space[Any]) -> str | None:
+    """What is wrong with a leaf space, as the end of a sentence; None where it is supported."""
+    if isinstance(space, spaces.MultiDiscrete | spaces.MultiBinary) and len(space.shape or ()) != 1:
+        return f"a {type(space).__name__} of shape {space.shape}: only one dimension is supported"
+    if not isinstance(space, spaces.Box | spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary):
+        return f"a {type(space).__name__} space"
+    if 0 in (space.shape or ()):
+        return f"a {type(space).__name__} of shape {space.shape}"
+    if np.dtype(space.dtype).kind not in "fiub":
+        return f"a {type(space).__name__} of dtype {space.dtype}"
+    return None
+
+
+def _check_key(key: object, path: tuple[str | int, ...], role: Role) -> None:
+    if not isinstance(key, str) or not key or "/" in key or "." in key:
+        raise _refused(path, role, f"has the key {key!r}: keys are non-empty text without '/' and '.'")
+
+
+def _refused(path: tuple[str | int, ...], role: Role, problem: str) -> ConfigError:
+    place = f" at '{'/'.join(map(str, path))}'" if path else ""
+    example = "ObservationWrapper" if role == "observation" else "ActionWrapper"
+    return ConfigError(
+        f"the {role} space{place} {problem}",
+        where="env",
+        hint=f"Wrap the environment in a gymnasium.{example} that turns it into Box, Discrete, MultiDiscrete, "
+        "MultiBinary, Dict or Tuple.",
+    )
