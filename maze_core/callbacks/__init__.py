@@ -1,0 +1,1 @@
+"""Observers of a run: the console, the logs, the best checkpoint, early stopping."""

@@ -1,0 +1,25 @@
+"""The best policy of a run, kept."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from maze_core.plugins.base import Plugin
+from maze_core.plugins.hookspecs import hookimpl
+
+if TYPE_CHECKING:
+    from maze_core.training.report import EpochReport
+    from maze_core.training.run import Run
+
+
+class BestCheckpoint(Plugin):
+    """Write the checkpoint `best` whenever an epoch's evaluation beats all before it.
+
+    Without a run directory it does nothing.
+    """
+
+    @hookimpl
+    def on_epoch_end(self, run: Run, epoch: EpochReport) -> None:
+        """Save the parameters that were evaluated: nothing is learnt between evaluation and this call."""
+        if epoch.is_best and run.run_dir is not None:
+            run.save_checkpoint("best")

@@ -1,0 +1,60 @@
+"""The end of a run that no longer improves, or that is good enough."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from maze_core.config.base import PluginConfig
+from maze_core.plugins.base import Plugin
+from maze_core.plugins.hookspecs import hookimpl
+
+if TYPE_CHECKING:
+    from maze_core.training.report import EpochReport
+    from maze_core.training.run import Run
+
+
+class EarlyStoppingConfig(PluginConfig):
+    """When to stop beside `algorithm.patience`."""
+
+    target_return: float | None = None
+    """Mean evaluation return at which the run stops; none: no return is good enough to stop."""
+
+
+class EarlyStopping(Plugin):
+    """Stop after `algorithm.patience` epochs without a new best evaluation, or at `target_return`.
+
+    It keeps no state of its own, so a resumed run stops where the uninterrupted one would have.
+    """
+
+    Config: ClassVar[type[PluginConfig]] = EarlyStoppingConfig
+
+    @hookimpl
+    def on_epoch_end(self, run: Run, epoch: EpochReport) -> None:
+        """Ask for the end where there is a reason."""
+        reason = self._target_reached(epoch) or _patience_lost(run, epoch)
+        if reason:
+            run.stop(reason)
+
+    def _target_reached(self, epoch: EpochReport) -> str | None:
+        target: float | None = self.config.target_return
+        score = epoch.metrics.get("eval/return_mean")
+        # A score of nan compares false: no evaluation has reached anything.
+        if target is None or score is None or not score >= target:
+            return None
+        return f"the evaluation return {score:.6g} reached the target of {target:.6g}"
+
+
+def _patience_lost(run: Run, epoch: EpochReport) -> str | None:
+    patience = run.config.algorithm.patience
+    # Before the first finite evaluation there is no best epoch: patience counts from the start of the run.
+    best_epoch = run.best_epoch or 0
+    if patience == 0 or epoch.epoch - best_epoch < patience:
+        return None
+    if not best_epoch:
+        return f"{_epochs(epoch.epoch)} brought no evaluation to compare (algorithm.patience is {patience})"
+    since = _epochs(epoch.epoch - best_epoch)
+    return f"{since} without a new best evaluation after epoch {best_epoch} (algorithm.patience is {patience})"
+
+
+def _epochs(count: int) -> str:
+    return f"{count} epoch" if count == 1 else f"{count} epochs"

@@ -1,0 +1,74 @@
+"""Every epoch as one line of JSON in `metrics.jsonl`."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from maze_core.plugins.base import Plugin
+from maze_core.plugins.hookspecs import hookimpl
+
+if TYPE_CHECKING:
+    from maze_core.training.report import EpochReport
+    from maze_core.training.run import Run
+
+METRICS_FILE = "metrics.jsonl"
+
+
+class JsonLines(Plugin):
+    """Append each epoch's counters and metrics to `metrics.jsonl` in the run directory.
+
+    A line holds `epoch`, `env_steps`, `updates`, `seconds` (units as in `EpochReport`) and all metrics by
+    name; a number that is not finite is `null`. After a resume no epoch is there twice. Without a run
+    directory it does nothing.
+    """
+
+    @hookimpl
+    def on_run_start(self, run: Run) -> None:
+        """Drop the epochs that the run is about to do again: those after its checkpoint."""
+        if run.run_dir is not None:
+            drop_epochs_after(run.run_dir / METRICS_FILE, run.epoch)
+
+    @hookimpl
+    def on_epoch_end(self, run: Run, epoch: EpochReport) -> None:
+        """Write the epoch's line; it is on its way to the disk when this returns."""
+        if run.run_dir is None:
+            return
+        line = json.dumps(as_record(epoch), allow_nan=False)
+        with (run.run_dir / METRICS_FILE).open("a", encoding="utf-8") as file:
+            file.write(line + "\n")
+
+
+def as_record(epoch: EpochReport) -> dict[str, float | None]:
+    """The epoch as a flat JSON object."""
+    counters = {
+        "epoch": epoch.epoch,
+        "env_steps": epoch.env_steps,
+        "updates": epoch.updates,
+        "seconds": epoch.seconds,
+    }
+    values = {name: float(value) for name, value in epoch.metrics.items()}
+    return {**counters, **{name: value if math.isfinite(value) else None for name, value in values.items()}}
+
+
+def drop_epochs_after(path: Path, last_epoch: int) -> None:
+    """Keep the lines up to `last_epoch`; a line torn by a crash goes too. A missing file stays missing."""
+    if not path.exists():
+        return
+    temporary = path.with_suffix(".tmp")
+    with path.open(encoding="utf-8", errors="replace") as old, temporary.open("w", encoding="utf-8") as new:
+        new.writelines(line for line in old if _keeps(line, last_epoch))
+    temporary.replace(path)
+
+
+def _keeps(line: str, last_epoch: int) -> bool:
+    if not line.endswith("\n"):
+        return False
+    try:
+        record = json.loads(line)
+    except ValueError:
+        return False
+    epoch = record.get("epoch") if isinstance(record, dict) else None
+    return isinstance(epoch, int) and epoch <= last_epoch

@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from maze_core.callbacks.tensorboard import TensorBoard
+from maze_core.training.report import RunSummary
+
+accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+
+
+def read(run):
+    """What TensorBoard itself reads from the run."""
+    events = accumulator.EventAccumulator(str(run.run_dir / "tensorboard"), size_guidance={"scalars": 0, "tensors": 0})
+    return events.Reload()
+
+
+def points(run, tag):
+    return [(event.step, event.value) for event in read(run).Scalars(tag)]
+
+
+def train(run, epochs):
+    board = TensorBoard(None)
+    board.on_run_start(run)
+    for epoch in epochs:
+        board.on_epoch_end(run, epoch)
+    return board
+
+
+def summary(**final):
+    return RunSummary("finished", "done", 2, 200, 50, 1.0, final)
+
+
+def test_metrics_are_curves_over_env_steps(make_run, make_epoch):
+    run = make_run()
+    train(run, [make_epoch(1, eval__return_mean=20.5), make_epoch(2, eval__return_mean=30.25, loss__value=1.0)])
+    # Read before the run has ended: what is logged is on the disk.
+    assert points(run, "eval/return_mean") == [(100, 20.5), (200, 30.25)]
+    assert points(run, "loss/value") == [(200, 1.0)]
+
+
+def test_nan_has_no_point(make_run, make_epoch):
+    run = make_run()
+    train(run, [make_epoch(1, loss__value=math.nan, loss__kl=2.0), make_epoch(2, loss__value=math.nan)])
+    assert read(run).Tags()["scalars"] == ["loss/kl"]
+
+
+def test_the_configuration_and_versions_are_a_text_page(make_run):
+    run = make_run()
+    train(run, [])
+    (event,) = read(run).Tensors("config/text_summary")
+    (text,) = event.tensor_proto.string_val
+    page = text.decode()
+    assert "id: CartPole-v1" in page
+    assert "seed: 7" in page
+    assert '"maze-core": "0.1.0"' in page
+    metadata = read(run).SummaryMetadata("config/text_summary")
+    assert metadata.plugin_data.plugin_name == "text"
+
+
+def test_a_resumed_run_shows_every_epoch_once(make_run, make_epoch):
+    first = make_run()
+    # Epochs 3 and 4 were done but not saved: the crash took them.
+    train(first, [make_epoch(n, loss__value=float(n)) for n in (1, 2, 3, 4)])
+    resumed = make_run(resumed=True, epoch=2, env_steps=200)
+    train(resumed, [make_epoch(3, loss__value=30.0)])
+    assert points(resumed, "loss/value") == [(100, 1.0), (200, 2.0), (300, 30.0)]
+
+
+def test_the_final_evaluation_has_a_name_of_its_own(make_run, make_epoch):
+    run = make_run()
+    board = train(run, [make_epoch(2, eval__return_mean=1.0)])
+    board.on_run_end(run, summary(**{"eval/return_mean": 5.0}))
+    assert points(run, "eval/return_mean") == [(200, 1.0)]
+    assert points(run, "final/return_mean") == [(200, 5.0)]
+
+
+def test_two_runs_in_one_process_do_not_mix(make_run, make_epoch, tmp_path):
+    runs = [make_run(run_dir=tmp_path / name) for name in "ab"]
+    boards = [train(run, []) for run in runs]
+    for value, (run, board) in enumerate(zip(runs, boards, strict=True)):
+        board.on_epoch_end(run, make_epoch(1, loss__value=float(value)))
+    assert [points(run, "loss/value") for run in runs] == [[(100, 0.0)], [(100, 1.0)]]
+
+
+def test_without_a_run_directory_nothing_is_written(make_run, make_epoch):
+    run = make_run(run_dir=None)
+    board = train(run, [make_epoch(1, loss__value=1.0)])
+    board.on_run_end(run, summary())
