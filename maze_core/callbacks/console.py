@@ -1,0 +1,139 @@
+"""What a user sees of a run while it trains."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from maze_core.callbacks.console_output import LiveOutput, Output, PlainOutput, is_terminal, writes_unicode
+from maze_core.callbacks.console_table import EpochTable, Line, duration, score
+from maze_core.config.base import PluginConfig
+from maze_core.plugins.base import Plugin
+from maze_core.plugins.hookspecs import hookimpl
+
+if TYPE_CHECKING:
+    from maze_core.callbacks.console_status import Status
+    from maze_core.training.report import EpochReport, RunSummary
+    from maze_core.training.run import Run
+
+
+class ConsoleConfig(PluginConfig):
+    """How much the console shows."""
+
+    style: Literal["auto", "live", "plain", "quiet"] = "auto"
+    """`live`: a table and a progress line that moves; `plain`: lines only; `quiet`: nothing; `auto`: live on
+    a terminal, else plain."""
+
+
+class Console(Plugin):
+    """Say what is trained, report every epoch as a row of a table, and end with what to type next."""
+
+    Config: ClassVar[type[PluginConfig]] = ConsoleConfig
+
+    def __init__(self, config: Any) -> None:
+        super().__init__(config)
+        self._output: Output | None = None
+        self._table: EpochTable | None = None
+        self._status: Status | None = None
+
+    @hookimpl
+    def on_run_start(self, run: Run) -> None:
+        """Write the header; on a terminal, start the live status."""
+        if self.config.style == "quiet":
+            return
+        live = self.config.style == "live" or (self.config.style == "auto" and is_terminal())
+        unicode = writes_unicode()
+        self._output = LiveOutput() if live else PlainOutput()
+        self._table = EpochTable(run.total_env_steps, unicode)
+        for line in header(run):
+            self._output.write(line)
+        if live:
+            from maze_core.callbacks.console_status import Status
+
+            self._status = Status(run, "·" if unicode else "|")
+            self._output.start(self._status)
+
+    @hookimpl
+    def on_epoch_end(self, run: Run, epoch: EpochReport) -> None:
+        """Write the epoch's row."""
+        if self._output is None or self._table is None:
+            return
+        if self._status is not None:
+            self._status.epoch_ended(epoch)
+        for line in self._table.lines(epoch, self._output.width()):
+            self._output.write(line)
+
+    @hookimpl
+    def on_run_end(self, run: Run, summary: RunSummary) -> None:
+        """Take the live status away; write how the run ended and what to type next."""
+        if self._output is None:
+            return
+        self._output.stop()
+        for line in [*ending(summary, writes_unicode()), *next_commands(run, summary)]:
+            self._output.write(line)
+        self._output = self._table = self._status = None
+
+
+def header(run: Run) -> list[Line]:
+    """What is trained, on what, and where it is kept."""
+    config = run.config
+    environment = getattr(config.env, "id", config.env.name)
+    counts = ", ".join(f"{name} {count:,}" for name, count in run.parameter_counts.items())
+    lines: list[Line] = [
+        [],
+        [("Maze  ", "bold magenta"), (config.algorithm.name, "bold"), (" on ", ""), (environment, "bold")],
+        _fact("model", f"{config.model.name}  (parameters: {counts})" if counts else config.model.name),
+        *([_fact("preset", run.preset)] if run.preset else []),
+        _fact("seed", str(config.seed)),
+        *([_fact("run", _short(run.run_dir))] if run.run_dir else []),
+    ]
+    if run.resumed:
+        lines.append(_fact("resumed", f"after epoch {run.epoch}, {run.env_steps:,} steps"))
+    return [*lines, []]
+
+
+def ending(summary: RunSummary, unicode: bool) -> list[Line]:
+    """How the run ended and how good its policy is."""
+    style = {"failed": "bold red", "interrupted": "bold yellow"}.get(summary.outcome, "bold green")
+    lines: list[Line] = [[], [(summary.outcome, style), (f"  {summary.reason}", "")]]
+    lines.append(
+        _fact(
+            "trained",
+            f"{summary.env_steps:,} steps, {summary.updates:,} updates, {summary.epochs:,} epochs"
+            f" in {duration(summary.seconds)}",
+        )
+    )
+    mean = summary.final_evaluation.get("eval/return_mean", math.nan)
+    if not math.isnan(mean):
+        std = summary.final_evaluation.get("eval/return_std", math.nan)
+        lines.append(_fact("final", f"return {score(mean)} {'±' if unicode else '~'} {score(std, mean)}"))
+    if summary.best_score is not None:
+        lines.append(_fact("best", f"return {score(summary.best_score)}, after epoch {summary.best_epoch}"))
+    return lines
+
+
+def next_commands(run: Run, summary: RunSummary) -> list[Line]:
+    """What to type next: `maze resume` only where the run did not come to its own end."""
+    if run.run_dir is None:
+        return []
+    folder = shlex.quote(_short(run.run_dir))
+    commands = []
+    if summary.outcome != "failed":
+        commands.append(f"maze eval {folder}")
+    if summary.outcome in ("failed", "interrupted") and (run.run_dir / "checkpoints" / "last").exists():
+        commands.append(f"maze resume {folder}")
+    if "tensorboard" in run.config.callbacks:
+        commands.append(f"tensorboard --logdir {folder}")
+    return [[], *([(f"  {command}", "cyan")] for command in commands)] if commands else []
+
+
+def _fact(name: str, text: str) -> Line:
+    return [(f"  {name:<8}", "dim"), (text, "")]
+
+
+def _short(path: Path) -> str:
+    """The path from here if it is below, else whole."""
+    path = path.absolute()
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)

@@ -1,0 +1,98 @@
+"""The two outputs of the console: a terminal with a live status at its bottom, and plain lines."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from typing import TYPE_CHECKING, Protocol
+
+from maze_core.callbacks.console_table import Line
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.live import Live
+
+REFRESHES_PER_SECOND = 4
+PLAIN_WIDTH = 141
+
+
+class Output(Protocol):
+    """Where the console writes."""
+
+    def width(self) -> int:
+        """Characters that fit in a line, now."""
+
+    def write(self, line: Line) -> None:
+        """Write one line; a longer one is not cut."""
+
+    def start(self, status: RenderableType) -> None:
+        """Show the status and draw it again a few times a second, where the output can."""
+
+    def stop(self) -> None:
+        """Take the status away; harmless if there is none."""
+
+
+class PlainOutput:
+    """Lines for files and pipes, each flushed: no colours, nothing that moves."""
+
+    def width(self) -> int:
+        """From COLUMNS, where it is set."""
+        return shutil.get_terminal_size((PLAIN_WIDTH, 24)).columns - 1
+
+    def write(self, line: Line) -> None:
+        """Write and flush one line."""
+        print("".join(text for text, _ in line).rstrip(), flush=True)
+
+    def start(self, status: RenderableType) -> None:
+        """Nothing moves here."""
+
+    def stop(self) -> None:
+        """Nothing to take away."""
+
+
+class LiveOutput:
+    """A terminal. The status is drawn by a thread of rich's, so training does not wait for it."""
+
+    def __init__(self) -> None:
+        from rich.console import Console
+
+        self._console = Console(highlight=False)
+        self._live: Live | None = None
+
+    def width(self) -> int:
+        """The terminal's, less the last column: some terminals wrap a line that fills it."""
+        return self._console.width - 1
+
+    def write(self, line: Line) -> None:
+        """Write a line above the status; the terminal wraps a long one, so it can be copied whole."""
+        from rich.text import Text
+
+        self._console.print(Text.assemble(*line), soft_wrap=True)
+
+    def start(self, status: RenderableType) -> None:
+        """Show the status; what others print meanwhile appears above it."""
+        from rich.live import Live
+
+        self._live = Live(status, console=self._console, refresh_per_second=REFRESHES_PER_SECOND, transient=True)
+        self._live.start()
+
+    def stop(self) -> None:
+        """Take the status away and end its thread."""
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
+
+
+def is_terminal() -> bool:
+    """Whether standard output is a terminal that can move its cursor; FORCE_COLOR makes no pipe one."""
+    return sys.stdout.isatty() and os.environ.get("TERM", "") not in ("", "dumb")
+
+
+def writes_unicode() -> bool:
+    """Whether standard output can write the few signs beyond ASCII that the console uses."""
+    try:
+        "±★·".encode(sys.stdout.encoding or "ascii")
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True

@@ -1,0 +1,179 @@
+"""What the console says about an epoch: which metrics, in which order, and how their numbers are written."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from maze_core.training.report import EpochReport
+
+Line = list[tuple[str, str]]
+"""A line as pieces of text with their rich styles; plain output drops the styles."""
+
+ROWS_BETWEEN_HEADERS = 20
+GAP = 2
+EVAL_WIDTH = 15
+MARKER_WIDTH = 17
+"""Room kept at the end of a row for the announcement of a new best."""
+
+
+def score(value: float, beside: float = 0.0) -> str:
+    """A return or a length: `487.3`, `0.74`, `-12,345`, `-` for nan; with the decimals of one `beside` it."""
+    if not math.isfinite(value):
+        return _not_finite(value)
+    size = max(abs(value), abs(beside))
+    if size >= 1e6:
+        return _exponent(value)
+    if size >= 1e3:
+        return f"{value:,.0f}"
+    return _fixed(value, 2 if size < 10 else 1)
+
+
+def loss(value: float) -> str:
+    """A loss or a statistic of one, in six characters where that is possible: `0.0123`, `41.23`, `1.2e-5`."""
+    if not math.isfinite(value):
+        return _not_finite(value)
+    size = abs(value)
+    if size >= 1e5 or 0 < size < 5e-4:
+        return _exponent(value)
+    return _fixed(value, 4 if size < 0.1 else 3 if size < 10 else 2 if size < 100 else 1 if size < 1000 else 0)
+
+
+def rate(value: float) -> str:
+    """A count per second."""
+    if not math.isfinite(value):
+        return _not_finite(value)
+    return _fixed(value, 1) if abs(value) < 100 else f"{value:,.0f}"
+
+
+def duration(seconds: float) -> str:
+    """Seconds as `0:05`, `12:30` or `1:02:03`."""
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
+
+
+def _fixed(value: float, decimals: int) -> str:
+    text = f"{value:.{decimals}f}"
+    # A tiny negative number is zero here, not minus zero.
+    return text.removeprefix("-") if float(text) == 0 else text
+
+
+def _exponent(value: float) -> str:
+    mantissa, exponent = f"{value:.1e}".split("e")
+    return f"{mantissa}e{int(exponent)}"
+
+
+def _not_finite(value: float) -> str:
+    return "-" if math.isnan(value) else f"{value:.0f}"
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column of the table."""
+
+    title: str
+    metrics: tuple[str, ...]
+    """Names of the metric; the first that an epoch has is shown."""
+    write: Callable[[float], str]
+    rank: int
+    """Where the terminal is narrow, high ranks are left out."""
+    width: int = 7
+    style: str = ""
+
+    def text(self, metrics: dict[str, float]) -> str:
+        """The epoch's cell; a metric it lacks is `-`."""
+        value = next((metrics[name] for name in self.metrics if name in metrics), math.nan)
+        return self.write(float(value)).rjust(self.width)
+
+
+def _loss_column(title: str, rank: int, *more_names: str, width: int = 7) -> Column:
+    return Column(title, (f"loss/{title}", *more_names), loss, rank, max(width, len(title)))
+
+
+KNOWN_COLUMNS = (
+    Column("train", ("train/return_mean",), score, 1),
+    Column("length", ("train/length_mean", "train/length_median"), score, 12, 6, "dim"),
+    _loss_column("policy", 3, "loss/policy_loss"),
+    _loss_column("actor", 3, "loss/actor_loss"),
+    _loss_column("value", 4, "loss/value_loss", width=6),
+    _loss_column("critic", 4, "loss/critic_loss"),
+    _loss_column("entropy", 5),
+    _loss_column("alpha", 6, "loss/entropy_coef"),
+    Column("kl", ("loss/approx_kl", "loss/kl"), loss, 7, 6),
+    Column("exp.var", ("loss/explained_variance", "train/explained_variance"), loss, 8),
+    Column("|grad|", ("loss/grad_norm", "loss/gradient_norm", "train/grad_norm"), loss, 9, 6),
+    Column("steps/s", ("time/env_steps_per_second",), rate, 2, 7, "cyan"),
+    Column("upd/s", ("time/updates_per_second",), rate, 11, 6, "cyan"),
+)
+"""In the order of the table; epoch, steps and evaluation return come before them, unknown losses after."""
+
+RANK_OF_OTHERS = 20
+KNOWN_METRICS = frozenset(name for column in KNOWN_COLUMNS for name in column.metrics)
+
+
+def columns_for(metrics: set[str], room: int) -> list[Column]:
+    """The columns of these metrics that fit into `room` characters, in the order of the table."""
+    others = [
+        _loss_column(name.removeprefix("loss/"), RANK_OF_OTHERS)
+        for name in sorted(metrics)
+        if name.startswith("loss/") and name not in KNOWN_METRICS
+    ]
+    available = [column for column in (*KNOWN_COLUMNS, *others) if metrics.intersection(column.metrics)]
+    chosen = []
+    for column in sorted(available, key=lambda column: column.rank):
+        room -= GAP + column.width
+        if room < 0:
+            break
+        chosen.append(column)
+    return [column for column in available if column in chosen]
+
+
+class EpochTable:
+    """The epochs of a run as lines of a table; its header returns now and then, and when columns change."""
+
+    def __init__(self, total_env_steps: int | None, unicode: bool) -> None:
+        self._steps_width = max(7, len(f"{total_env_steps or 0:,}"))
+        self._plus_minus, self._star = ("±", "★") if unicode else ("~", "*")
+        self._metrics: set[str] = set()
+        self._columns: list[Column] = []
+        self._rows_until_header = 0
+
+    def lines(self, epoch: EpochReport, width: int) -> list[Line]:
+        """The epoch's row, `width` characters at most, and a header above it where one is due."""
+        # Metrics seen once keep their column: a loss that skips an epoch does not make the table jump.
+        self._metrics |= epoch.metrics.keys()
+        fixed = 5 + GAP + self._steps_width + GAP + EVAL_WIDTH
+        columns = columns_for(self._metrics, width - fixed - MARKER_WIDTH - GAP)
+        header = self._rows_until_header == 0 or columns != self._columns
+        self._columns = columns
+        self._rows_until_header = ROWS_BETWEEN_HEADERS - 1 if header else self._rows_until_header - 1
+        return [*([self._header()] if header else []), self._row(epoch)]
+
+    def _header(self) -> Line:
+        titles = ["epoch", "steps".rjust(self._steps_width), "eval return".rjust(EVAL_WIDTH)]
+        titles += [column.title.rjust(column.width) for column in self._columns]
+        return [((" " * GAP).join(titles), "bold")]
+
+    def _row(self, epoch: EpochReport) -> Line:
+        cells = [
+            (f"{epoch.epoch:>5}", "dim"),
+            (f"{epoch.env_steps:,}".rjust(self._steps_width), ""),
+            (self._evaluation(epoch.metrics), "bold green" if epoch.is_best else "bold"),
+            *((column.text(epoch.metrics), column.style) for column in self._columns),
+        ]
+        if epoch.is_best:
+            best = score(epoch.metrics.get("eval/return_mean", math.nan))
+            cells.append((f"{self._star} new best {best}", "bold green"))
+        gap = (" " * GAP, "")
+        return [piece for cell in cells for piece in (cell, gap)][:-1]
+
+    def _evaluation(self, metrics: dict[str, float]) -> str:
+        mean = metrics.get("eval/return_mean", math.nan)
+        std = metrics.get("eval/return_std", math.nan)
+        if math.isnan(mean):
+            return "-".rjust(7).ljust(EVAL_WIDTH)
+        return f"{score(mean):>7} {self._plus_minus} {score(std, mean):<5}"
