@@ -1,0 +1,80 @@
+"""From a model's configuration to a policy: what the bundled models share."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import Field, PositiveInt
+from torch import nn
+
+from maze_core.config.base import PluginConfig
+from maze_core.models.blocks import Activation, initialize_orthogonal
+from maze_core.models.heads import HeadOptions
+from maze_core.models.inputs import input_spaces
+from maze_core.models.normalizer import ObservationNormalizer
+from maze_core.models.policy import Policy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from gymnasium import Space
+
+
+class ModelConfig(PluginConfig):
+    """The parameters every bundled model has."""
+
+    hidden: tuple[PositiveInt, ...] = (64, 64)
+    """Units of each fully connected layer before the heads."""
+    activation: Activation = "tanh"
+    """Activation of the fully connected layers."""
+    critic: Literal["separate", "shared", "none"] = "separate"
+    """The state critic: with layers of its own, on the policy's layers, or none."""
+    distribution: Literal["gaussian", "squashed_gaussian", "beta"] = "gaussian"
+    """Distribution of Box actions; the last two need finite bounds."""
+    log_std_init: Annotated[float, Field(ge=-20, le=2)] = 0.0
+    """Log of the Gaussians' first standard deviation; the half-range of a bounded Box is the unit."""
+    state_dependent_std: bool = False
+    """Let the Gaussians' standard deviation depend on the observation."""
+    temperature: Annotated[float, Field(gt=0)] = 1.0
+    """Divides the logits of discrete actions: above 1 more random, below 1 less."""
+    normalize_observations: bool = False
+    """Scale float observations by their running mean and standard deviation."""
+    orthogonal_init: bool = True
+    """Start from orthogonal weights; false: torch's own initialisation."""
+
+    @property
+    def head_options(self) -> HeadOptions:
+        """The part that the action heads read."""
+        return HeadOptions(**self.model_dump(include=set(HeadOptions.model_fields)))
+
+
+def assemble_policy(
+    observation_space: Space[Any],
+    action_space: Space[Any],
+    config: ModelConfig,
+    make_encoder: Callable[[], nn.Module],
+) -> Policy:
+    """A policy with heads and critic around an encoder; `make_encoder` is called once for each network."""
+    leaves = input_spaces(observation_space, action_space)
+    normalizer = ObservationNormalizer(leaves) if config.normalize_observations else None
+    encoder = make_encoder()
+    critic_encoder = make_encoder() if config.critic == "separate" else None
+    policy = Policy(
+        observation_space,
+        action_space,
+        encoder,
+        critic_encoder,
+        has_critic=config.critic != "none",
+        head_options=config.head_options,
+        normalizer=normalizer,
+    )
+    if config.orthogonal_init:
+        initialize_heads(policy)
+    return policy
+
+
+def initialize_heads(policy: Policy) -> None:
+    """Orthogonal heads: nearly uniform first actions (gain 0.01, arXiv 2006.05990), values of gain 1."""
+    initialize_orthogonal(policy.heads, 0.01)
+    if policy.has_critic:
+        initialize_orthogonal(policy.value_head, 1.0)

@@ -1,0 +1,57 @@
+"""The affine map between canonical actions in [-1, 1] and the units of a Box."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+if TYPE_CHECKING:
+    from gymnasium.spaces import Box
+
+_UNBOUNDED = 1e30
+# Old environments write the largest float for "no bound".
+
+
+class BoxScale(nn.Module):
+    """Canonical z and action a = centre + radius * z, dimension by dimension: z in [-1, 1] spans [low, high].
+
+    Dimensions without two finite bounds keep their units (centre 0, radius 1). `log_volume` is the sum of
+    log(radius): what the change of units takes off a log-density. Canonical actions are flat, [B, d].
+    """
+
+    centre: Tensor
+    radius: Tensor
+
+    def __init__(self, space: Box) -> None:
+        super().__init__()
+        low, high = (np.asarray(bound, np.float64).reshape(-1) for bound in (space.low, space.high))
+        finite = (np.abs(low) < _UNBOUNDED) & (np.abs(high) < _UNBOUNDED)
+        self.bounded = bool(finite.all())
+        low, high = np.where(finite, low, -1.0), np.where(finite, high, 1.0)
+        radius = np.where(high > low, (high - low) / 2, 1.0)
+        self.shape: tuple[int, ...] = tuple(space.shape)
+        self.size = int(radius.size)
+        self.log_volume = float(np.log(radius).sum())
+        self._identity = bool((radius == 1).all() and (high + low == 0).all())
+        centre = torch.as_tensor((high + low) / 2, dtype=torch.float32)
+        self.register_buffer("centre", centre, persistent=False)
+        self.register_buffer("radius", torch.as_tensor(radius, dtype=torch.float32), persistent=False)
+
+    def to_env(self, canonical: Tensor) -> Tensor:
+        """[…, d] canonical → […, *shape] in the units of the space."""
+        action = canonical if self._identity else torch.addcmul(self.centre, self.radius, canonical)
+        return action if len(self.shape) == 1 else action.reshape(*action.shape[:-1], *self.shape)
+
+    def to_canonical(self, action: Tensor) -> Tensor:
+        """[…, *shape] in the units of the space → […, d] canonical."""
+        if len(self.shape) != 1:
+            action = action.reshape(*action.shape[: action.ndim - len(self.shape)], self.size)
+        return action if self._identity else (action - self.centre) / self.radius
+
+
+LOG_2 = math.log(2.0)
+HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)

@@ -1,0 +1,164 @@
+"""Distributions over discrete actions: one choice, several choices, several bits."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+_MASKED = -1e9
+# Finite, so that a masked choice has probability exactly 0 while 0 * log(0) and its gradient stay 0, not NaN.
+_TINY = 1e-30
+
+
+class Categorical:
+    """One choice among n. Sample: int64 [B], which is also the environment's action.
+
+    `logits` [B, n]; `mask` [B, n] with 0 for a forbidden choice. Where everything is forbidden the
+    distribution is uniform, so that nothing turns NaN; `check_masks` reports such rows.
+    """
+
+    def __init__(self, logits: Tensor, mask: Tensor | None = None) -> None:
+        self.logits = logits if mask is None else logits.masked_fill(mask == 0, _MASKED)
+        self._log_probs: Tensor | None = None
+
+    @property
+    def log_probs(self) -> Tensor:
+        """Log-probability of every choice, [B, n]."""
+        if self._log_probs is None:
+            self._log_probs = F.log_softmax(self.logits, -1)
+        return self._log_probs
+
+    @staticmethod
+    def draw_noise(shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
+        """Standard Gumbel noise of the logits' shape."""
+        exponential = torch.empty(shape, device=generator.device).exponential_(generator=generator)
+        return exponential.clamp_(min=_TINY).log_().neg_()
+
+    def sample(self, noise: Tensor) -> Tensor:
+        """The Gumbel-max trick: the arg max of logits plus Gumbel noise is distributed like the softmax."""
+        return (self.logits + noise).argmax(-1)
+
+    def mode(self) -> Tensor:
+        """The most likely choice."""
+        return self.logits.argmax(-1)
+
+    def log_prob(self, sample: Tensor) -> Tensor:
+        """Log-probability of the choices, [B]."""
+        return self.log_probs.gather(-1, sample.unsqueeze(-1)).squeeze(-1)
+
+    def entropy(self) -> Tensor:
+        """Entropy, [B]."""
+        return -(self.log_probs.exp() * self.log_probs).sum(-1)
+
+    def kl(self, other: Categorical) -> Tensor:
+        """KL(self ‖ other), [B]."""
+        return (self.log_probs.exp() * (self.log_probs - other.log_probs)).sum(-1)
+
+    def env_action(self, sample: Tensor) -> Tensor:
+        """The choice itself."""
+        return sample
+
+    def from_env_action(self, action: Tensor) -> Tensor:
+        """The choice itself."""
+        return action
+
+
+class MultiCategorical:
+    """k independent choices. Sample: int64 [B, k], which is also the environment's action.
+
+    `logits` [B, k, m], padded to the largest number of choices m by `pad_choices`; `mask` of the same shape.
+    """
+
+    def __init__(self, logits: Tensor, mask: Tensor | None = None) -> None:
+        self.choices = Categorical(logits, mask)
+
+    @staticmethod
+    def draw_noise(shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
+        """Standard Gumbel noise of the padded logits' shape."""
+        return Categorical.draw_noise(shape, generator)
+
+    def sample(self, noise: Tensor) -> Tensor:
+        """The Gumbel-max trick for each choice."""
+        return self.choices.sample(noise)
+
+    def mode(self) -> Tensor:
+        """The most likely combination."""
+        return self.choices.mode()
+
+    def log_prob(self, sample: Tensor) -> Tensor:
+        """Log-probability of the combination, [B]."""
+        return self.choices.log_prob(sample).sum(-1)
+
+    def entropy(self) -> Tensor:
+        """Entropy of the joint, [B]."""
+        return self.choices.entropy().sum(-1)
+
+    def kl(self, other: MultiCategorical) -> Tensor:
+        """KL(self ‖ other) of the joints, [B]."""
+        return self.choices.kl(other.choices).sum(-1)
+
+    def env_action(self, sample: Tensor) -> Tensor:
+        """The choices themselves."""
+        return sample
+
+    def from_env_action(self, action: Tensor) -> Tensor:
+        """The choices themselves."""
+        return action
+
+
+def pad_choices(flat: Tensor, slots: Tensor, size: tuple[int, int], fill: float = _MASKED) -> Tensor:
+    """Spread [B, sum(nvec)] over [B, k, max(nvec)].
+
+    `slots` [sum(nvec)] are the flat positions that exist; the others are filled, by default with a logit of
+    probability 0.
+    """
+    if slots.numel() == size[0] * size[1]:
+        return flat.reshape(*flat.shape[:-1], *size)
+    padded = flat.new_full((*flat.shape[:-1], size[0] * size[1]), fill)
+    return padded.index_copy(-1, slots, flat).reshape(*flat.shape[:-1], *size)
+
+
+class Bernoulli:
+    """n independent bits. Sample: int8 [B, n] of 0 and 1, which is also the environment's action.
+
+    `logits` [B, n]; `mask` [B, n] with 0 where the bit must stay 0.
+    """
+
+    def __init__(self, logits: Tensor, mask: Tensor | None = None) -> None:
+        self.logits = logits if mask is None else logits.masked_fill(mask == 0, _MASKED)
+
+    @staticmethod
+    def draw_noise(shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
+        """Standard logistic noise of the logits' shape."""
+        uniform = torch.rand(shape, generator=generator, device=generator.device)
+        return uniform.clamp_(_TINY, 1 - 1e-7).logit_()
+
+    def sample(self, noise: Tensor) -> Tensor:
+        """A bit is 1 where its logit exceeds logistic noise."""
+        return (self.logits > noise).to(torch.int8)
+
+    def mode(self) -> Tensor:
+        """The most likely bits."""
+        return (self.logits > 0).to(torch.int8)
+
+    def log_prob(self, sample: Tensor) -> Tensor:
+        """Log-probability of the bits, [B]."""
+        return (sample * self.logits - F.softplus(self.logits)).sum(-1)
+
+    def entropy(self) -> Tensor:
+        """Entropy of the joint, [B]."""
+        return (F.softplus(self.logits) - torch.sigmoid(self.logits) * self.logits).sum(-1)
+
+    def kl(self, other: Bernoulli) -> Tensor:
+        """KL(self ‖ other) of the joints, [B]."""
+        gap = torch.sigmoid(self.logits) * (self.logits - other.logits)
+        return (gap - F.softplus(self.logits) + F.softplus(other.logits)).sum(-1)
+
+    def env_action(self, sample: Tensor) -> Tensor:
+        """The bits themselves."""
+        return sample
+
+    def from_env_action(self, action: Tensor) -> Tensor:
+        """The bits themselves."""
+        return action

@@ -1,0 +1,158 @@
+"""Gaussian distributions over Box actions, plain and squashed by tanh."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from maze_core.models.distributions.base import sum_last
+from maze_core.models.distributions.box import HALF_LOG_2PI, LOG_2
+
+if TYPE_CHECKING:
+    from maze_core.models.distributions.box import BoxScale
+
+_INSIDE = 1.0 - 1e-6
+# Largest |tanh(u)| that from_env_action answers: u = 7.25, safe in float32.
+
+
+class DiagonalGaussian:
+    """Independent normals. Sample: the canonical action z = mean + std * noise, [B, d], not clipped.
+
+    `mean` [B, d] and `log_std` [B, d] or [d], in canonical units (a bounded Box spans [-1, 1]). The action
+    may exceed the bounds; it is clipped where it enters the environment, after its density was taken.
+    """
+
+    def __init__(self, mean: Tensor, log_std: Tensor, scale: BoxScale) -> None:
+        self.mean, self.log_std, self.scale = mean, log_std, scale
+
+    @cached_property
+    def std(self) -> Tensor:
+        """Standard deviation in canonical units."""
+        return self.log_std.exp()
+
+    @staticmethod
+    def draw_noise(shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
+        """Standard normal noise of the mean's shape."""
+        return torch.randn(shape, generator=generator, device=generator.device)
+
+    def sample(self, noise: Tensor) -> Tensor:
+        """Mean plus std times noise; differentiable in both."""
+        return torch.addcmul(self.mean, self.std, noise)
+
+    def mode(self) -> Tensor:
+        """The mean."""
+        return self.mean
+
+    def log_prob(self, sample: Tensor) -> Tensor:
+        """Log-density of the action in environment units, [B]."""
+        return _normal_log_prob(self, sample) - self.scale.log_volume
+
+    def entropy(self) -> Tensor:
+        """Differential entropy in environment units, [B]."""
+        return _normal_entropy(self) + self.scale.log_volume
+
+    def kl(self, other: DiagonalGaussian) -> Tensor:
+        """KL(self ‖ other), [B]."""
+        return _normal_kl(self, other)
+
+    def env_action(self, sample: Tensor) -> Tensor:
+        """The action in the units of the space, [B, *shape], not clipped."""
+        return self.scale.to_env(sample)
+
+    def from_env_action(self, action: Tensor) -> Tensor:
+        """The canonical action, [B, d]."""
+        return self.scale.to_canonical(action)
+
+
+class SquashedGaussian:
+    """The tanh of independent normals over a bounded Box. Sample: the value u BEFORE the tanh, [B, d].
+
+    `mean` [B, d] and `log_std` [B, d] or [d] of u. Haarnoja et al. 2018 (arXiv 1801.01290), appendix C.
+    """
+
+    def __init__(self, mean: Tensor, log_std: Tensor, scale: BoxScale) -> None:
+        self.mean, self.log_std, self.scale = mean, log_std, scale
+
+    @cached_property
+    def std(self) -> Tensor:
+        """Standard deviation before the tanh."""
+        return self.log_std.exp()
+
+    @staticmethod
+    def draw_noise(shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
+        """Standard normal noise of the mean's shape."""
+        return torch.randn(shape, generator=generator, device=generator.device)
+
+    def sample(self, noise: Tensor) -> Tensor:
+        """Mean plus std times noise, before the tanh; differentiable in both."""
+        return torch.addcmul(self.mean, self.std, noise)
+
+    def mode(self) -> Tensor:
+        """The mean before the tanh: the action's median, which is what deterministic policies use."""
+        return self.mean
+
+    def log_prob(self, sample: Tensor) -> Tensor:
+        """Log-density of the action in environment units, with the Jacobian of tanh and units, [B]."""
+        jacobian = sum_last(log_tanh_slope(sample)) + self.scale.log_volume
+        return _normal_log_prob(self, sample) - jacobian
+
+    def entropy(self) -> Tensor:
+        """Differential entropy in environment units, [B]: the normal's plus the expected log-Jacobian.
+
+        The expectation has no closed form; it is taken with 64 nodes in each dimension (`normal_nodes`),
+        which is exact to 1e-5 for a std up to 4, to 2e-4 up to 7.4 (`log_std` 2), and differentiable.
+        """
+        nodes, weights = normal_nodes(self.mean.dtype, self.mean.device)
+        values = self.mean.unsqueeze(-1) + self.std.unsqueeze(-1) * nodes
+        expected = sum_last(log_tanh_slope(values) @ weights)
+        return _normal_entropy(self) + expected + self.scale.log_volume
+
+    def kl(self, other: SquashedGaussian) -> Tensor:
+        """KL(self ‖ other), [B]: that of the normals, as a bijection leaves it unchanged."""
+        return _normal_kl(self, other)
+
+    def env_action(self, sample: Tensor) -> Tensor:
+        """The action in the units of the space, [B, *shape], inside its bounds."""
+        return self.scale.to_env(torch.tanh(sample))
+
+    def from_env_action(self, action: Tensor) -> Tensor:
+        """The value before the tanh, [B, d]; actions at a bound give ±7.25."""
+        return torch.atanh(self.scale.to_canonical(action).clamp(-_INSIDE, _INSIDE))
+
+
+def log_tanh_slope(value: Tensor) -> Tensor:
+    """log(1 - tanh(u)^2) without cancellation: 2 (log 2 - u - softplus(-2u)), finite for any finite u."""
+    return 2.0 * (LOG_2 - value - F.softplus(-2.0 * value))
+
+
+def normal_nodes(dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Nodes and weights [64] that integrate against the standard normal density.
+
+    An even grid on [-5.5, 5.5]: for a function as kinked as log(1 - tanh^2) under a wide normal it is a
+    hundred times more exact than as many Gauss-Hermite nodes, which spread out over [-15, 15].
+    """
+    nodes = np.linspace(-5.5, 5.5, 64)
+    weights = np.exp(-0.5 * nodes**2)
+    weights /= weights.sum()
+    return torch.as_tensor(nodes, dtype=dtype, device=device), torch.as_tensor(weights, dtype=dtype, device=device)
+
+
+def _normal_log_prob(normal: DiagonalGaussian | SquashedGaussian, sample: Tensor) -> Tensor:
+    standard = (sample - normal.mean) / normal.std
+    return sum_last(-0.5 * standard.square() - normal.log_std) - HALF_LOG_2PI * sample.shape[-1]
+
+
+def _normal_entropy(normal: DiagonalGaussian | SquashedGaussian) -> Tensor:
+    entropy = sum_last(normal.log_std) + (0.5 + HALF_LOG_2PI) * normal.mean.shape[-1]
+    return entropy.expand(normal.mean.shape[:-1])
+
+
+def _normal_kl(normal: DiagonalGaussian | SquashedGaussian, other: DiagonalGaussian | SquashedGaussian) -> Tensor:
+    ratio = (normal.std / other.std).square()
+    shift = ((normal.mean - other.mean) / other.std).square()
+    return sum_last(0.5 * (ratio + shift - 1.0) + other.log_std - normal.log_std)

@@ -1,0 +1,100 @@
+"""From observation leaves to features: flatten, one-hot, scale, concatenate."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from gymnasium import spaces
+from torch import Tensor, nn
+
+from maze_core.envs.spaces import flatten_space
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from gymnasium import Space
+
+    from maze_core.data.batch import TensorTree
+
+MASK_SUFFIX = "_mask"
+
+
+def input_spaces(observation_space: Space[Any], action_space: Space[Any]) -> dict[str, Space[Any]]:
+    """The observation leaves that a network sees: all but the action masks."""
+    masks = {key + MASK_SUFFIX for key in flatten_space(action_space, "action")}
+    leaves = flatten_space(observation_space, "observation")
+    return {key: space for key, space in leaves.items() if key not in masks}
+
+
+def is_image(space: Space[Any]) -> bool:
+    """Whether a leaf is treated as an image: a Box of three dimensions, or of two with dtype uint8."""
+    if not isinstance(space, spaces.Box):
+        return False
+    return len(space.shape) == 3 or (len(space.shape) == 2 and space.dtype == np.uint8)
+
+
+class Flatten(nn.Module):
+    """A Box or MultiBinary leaf [B, …] → float32 [B, d]; uint8 is divided by its largest value."""
+
+    def __init__(self, space: Space[Any]) -> None:
+        super().__init__()
+        shape = space.shape or ()
+        self.out_features = int(np.prod(shape))
+        self._vector = len(shape) == 1
+        self._scale = 1.0 / pixel_range(space) if isinstance(space, spaces.Box) and space.dtype == np.uint8 else None
+
+    def forward(self, leaf: Tensor) -> Tensor:
+        """[B, …] → [B, d]."""
+        rows = leaf.float() if self._vector else leaf.reshape(leaf.shape[0], -1).float()
+        return rows if self._scale is None else rows * self._scale
+
+
+class OneHot(nn.Module):
+    """A Discrete or MultiDiscrete leaf → float32 [B, sum(nvec)]."""
+
+    classes: Tensor
+    position: Tensor
+
+    def __init__(self, space: spaces.Discrete | spaces.MultiDiscrete) -> None:
+        super().__init__()
+        nvec = [int(space.n)] if isinstance(space, spaces.Discrete) else [int(n) for n in space.nvec]
+        self.out_features = sum(nvec)
+        self._scalar = isinstance(space, spaces.Discrete)
+        position = np.repeat(np.arange(len(nvec)), nvec)
+        self.register_buffer("position", torch.as_tensor(position), persistent=False)
+        self.register_buffer("classes", torch.cat([torch.arange(n) for n in nvec]), persistent=False)
+
+    def forward(self, leaf: Tensor) -> Tensor:
+        """[B] or [B, k] → [B, sum(nvec)]."""
+        values = leaf.unsqueeze(-1) if self._scalar else leaf.index_select(-1, self.position)
+        return (values == self.classes).float()
+
+
+class FlatInput(nn.Module):
+    """Observation leaves → one float32 row, [B, out_features]: flattened or one-hot, in key order."""
+
+    def __init__(self, leaves: Mapping[str, Space[Any]]) -> None:
+        super().__init__()
+        self.keys = tuple(leaves)
+        parts = [flat_part(space) for space in leaves.values()]
+        self.parts = nn.ModuleList(parts)
+        self.out_features = sum(part.out_features for part in parts)
+
+    def forward(self, obs: TensorTree) -> Tensor:
+        """Leaves [B, …] → [B, out_features]."""
+        if len(self.keys) == 1:
+            part: Tensor = self.parts[0](obs[self.keys[0]])
+            return part
+        return torch.cat([part(obs[key]) for key, part in zip(self.keys, self.parts, strict=True)], -1)
+
+
+def flat_part(space: Space[Any]) -> Flatten | OneHot:
+    """What turns one leaf that is no image into a row of floats."""
+    return OneHot(space) if isinstance(space, spaces.Discrete | spaces.MultiDiscrete) else Flatten(space)
+
+
+def pixel_range(space: spaces.Box) -> float:
+    """The largest value of a uint8 leaf, at least 1."""
+    return max(1.0, float(np.max(space.high)))

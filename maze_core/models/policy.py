@@ -1,0 +1,116 @@
+"""The policy: encoders, action heads and critic behind one interface."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from torch import Tensor, nn
+
+from maze_core.envs.spaces import flatten_space
+from maze_core.errors import ConfigError
+from maze_core.models.blocks import linear
+from maze_core.models.heads import HeadOptions, make_head
+from maze_core.models.masks import mask_keys
+from maze_core.models.tree_distribution import TreeDistribution
+
+if TYPE_CHECKING:
+    import torch
+    from gymnasium import Space
+
+    from maze_core.data.batch import TensorTree
+    from maze_core.models.normalizer import ObservationNormalizer
+
+
+class Policy(nn.Module):
+    """Observation trees → action distributions and state values.
+
+    An encoder is a module with an integer `out_features` that maps an observation tree (leaves [B, …], in
+    storage dtype) to features [B, out_features]. `critic_encoder` is the critic's own; None shares the
+    policy's. Each action leaf has a head of its own, and reads the mask `<action key>_mask` where the
+    observation has one.
+    """
+
+    def __init__(
+        self,
+        observation_space: Space[Any],
+        action_space: Space[Any],
+        encoder: nn.Module,
+        critic_encoder: nn.Module | None = None,
+        *,
+        has_critic: bool = True,
+        head_options: HeadOptions | None = None,
+        normalizer: ObservationNormalizer | None = None,
+    ) -> None:
+        super().__init__()
+        self.observation_space, self.action_space = observation_space, action_space
+        self.has_critic = has_critic
+        self.normalizer = normalizer
+        self.encoder = encoder
+        actions = flatten_space(action_space, "action")
+        options = head_options or HeadOptions()
+        features = feature_count(encoder)
+        heads = {key: make_head(key, space, features, options) for key, space in actions.items()}
+        # A module may not be named like a method ("type", "half"), which is what an action may well be called.
+        self.heads = nn.ModuleDict({f"{key}_head": head for key, head in heads.items()})
+        masks = mask_keys(observation_space, action_space)
+        self._heads = [(key, masks.get(key), head) for key, head in heads.items()]
+        self.critic_encoder = critic_encoder if has_critic else None
+        if has_critic:
+            self.value_head = nn.Linear(feature_count(critic_encoder or encoder), 1)
+
+    def distribution(self, obs: TensorTree) -> TreeDistribution:
+        """The action distribution of B observations, leaves [B, …]."""
+        return self._distribution(obs, self.encoder(self._normalized(obs)))
+
+    def value(self, obs: TensorTree) -> Tensor:
+        """The critic's estimate of the return from B observations, [B].
+
+        Raises:
+            ConfigError: the policy was built without a critic.
+        """
+        if not self.has_critic:
+            raise ConfigError("this policy has no critic", where="model.critic", hint="Set it to separate or shared.")
+        encoder = self.encoder if self.critic_encoder is None else self.critic_encoder
+        return linear(self.value_head, encoder(self._normalized(obs))).squeeze(-1)
+
+    def forward(self, obs: TensorTree) -> tuple[TreeDistribution, Tensor]:
+        """Distribution and value [B] in one pass, with shared work done once."""
+        if self.critic_encoder is not None:
+            obs_normalized = self._normalized(obs)
+            value = linear(self.value_head, self.critic_encoder(obs_normalized)).squeeze(-1)
+            return self._distribution(obs, self.encoder(obs_normalized)), value
+        if not self.has_critic:
+            return self.distribution(obs), self.value(obs)
+        features = self.encoder(self._normalized(obs))
+        return self._distribution(obs, features), linear(self.value_head, features).squeeze(-1)
+
+    def draw_noise(self, shape: tuple[int, ...], generator: torch.Generator) -> TensorTree:
+        """Noise for `sample`, leaves [*shape, …] on the generator's device; a rollout's shape is (steps, B)."""
+        return {key: head.draw_noise((*shape, *head.shape), generator) for key, _, head in self._heads}
+
+    def _normalized(self, obs: TensorTree) -> TensorTree:
+        if self.normalizer is None:
+            return obs
+        normalized: TensorTree = self.normalizer(obs)
+        return normalized
+
+    def _distribution(self, obs: TensorTree, features: Tensor) -> TreeDistribution:
+        return TreeDistribution(
+            {key: head(features, None if mask is None else obs[mask]) for key, mask, head in self._heads}
+        )
+
+
+def feature_count(encoder: nn.Module) -> int:
+    """The width of an encoder's features.
+
+    Raises:
+        ConfigError: the module does not say.
+    """
+    count = getattr(encoder, "out_features", None)
+    if not isinstance(count, int) or count < 1:
+        raise ConfigError(
+            f"the encoder {type(encoder).__name__} has no out_features",
+            where="model",
+            hint="Set `self.out_features` to the width of the features [B, out_features] its forward returns.",
+        )
+    return count

@@ -1,0 +1,59 @@
+"""The joint distribution of all action leaves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING
+
+import torch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from torch import Tensor
+
+    from maze_core.data.batch import TensorTree
+    from maze_core.models.distributions import Distribution
+
+
+@dataclass(frozen=True, slots=True)
+class TreeDistribution:
+    """The product of independent distributions, one for each action leaf.
+
+    Log-probabilities, entropies and divergences are sums over leaves and dimensions, of shape [B].
+    """
+
+    parts: dict[str, Distribution]
+
+    def sample(self, noise: TensorTree) -> TensorTree:
+        """Samples as a function of noise from `Policy.draw_noise`, leaf by leaf [B, …]."""
+        return {key: part.sample(noise[key]) for key, part in self.parts.items()}
+
+    def mode(self) -> TensorTree:
+        """The samples to take when acting deterministically."""
+        return {key: part.mode() for key, part in self.parts.items()}
+
+    def log_prob(self, samples: TensorTree) -> Tensor:
+        """The joint log-probability (density in environment units) of samples, [B]."""
+        return _total(part.log_prob(samples[key]) for key, part in self.parts.items())
+
+    def entropy(self) -> Tensor:
+        """The joint entropy in nats, [B]."""
+        return _total(part.entropy() for part in self.parts.values())
+
+    def kl(self, other: TreeDistribution) -> Tensor:
+        """KL(self ‖ other) in nats, [B]."""
+        return _total(part.kl(other.parts[key]) for key, part in self.parts.items())
+
+    def env_action(self, samples: TensorTree) -> TensorTree:
+        """Samples → actions in environment units."""
+        return {key: part.env_action(samples[key]) for key, part in self.parts.items()}
+
+    def from_env_action(self, actions: TensorTree) -> TensorTree:
+        """Actions in environment units → the samples behind them; actions on a bound move just inside."""
+        return {key: part.from_env_action(actions[key]) for key, part in self.parts.items()}
+
+
+def _total(terms: Iterable[Tensor]) -> Tensor:
+    return reduce(torch.add, terms)
