@@ -75,7 +75,7 @@ def load(kind: str, name: str) -> type[Any]:
     (claim,) = claims
     if reason := incompatibility(claim.distribution):
         raise PluginError(f"{claim.title}: wrong version: {reason}")
-    plugin = _import(claim)
+    plugin = import_claim(claim)
     if reason := misfit(kind, plugin):
         raise PluginError(f"{claim.title}: not a plugin: {reason}")
     found: type[Any] = plugin
@@ -95,11 +95,7 @@ def overlay(classes: Mapping[tuple[str, str], type[Any]], base: Loader = load) -
 def declarations() -> list[Declaration]:
     """Every claim of a plugin name by the installed distributions, except those that the user turned off."""
     off = _disabled()
-    return [
-        found
-        for found in _declared()
-        if found.distribution == CORE or not off & {found.name, found.distribution}
-    ]
+    return [found for found in _declared() if found.distribution == CORE or not off & {found.name, found.distribution}]
 
 
 def clash(claims: list[Declaration]) -> str:
@@ -156,7 +152,8 @@ class _Driver(DriverManager[Any]):
         return [self._claim.entry_point]
 
 
-def _import(claim: Declaration) -> Any:
+def import_claim(claim: Declaration) -> Any:
+    """The object behind a claim. Raises PluginError, the reason as its cause, where the import fails."""
     try:
         return _Driver(claim).extensions[0].plugin
     except KeyboardInterrupt:

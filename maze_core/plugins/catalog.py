@@ -1,0 +1,144 @@
+"""What is installed and whether it works, without importing a plugin into this process.
+
+States come from `probe`, which takes seconds, so they are kept in a cache that any change of the installation or
+of the plugin's source makes void.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sys
+import tempfile
+from collections import Counter
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from maze_core.plugins import discovery
+from maze_core.plugins.source import locate, summarise
+
+_FORMAT = 1
+
+
+@dataclass(frozen=True)
+class PluginInfo:
+    """One installed plugin."""
+
+    kind: str
+    name: str
+    distribution: str
+    version: str
+    state: str
+    """`ok`, `broken`, `clash`, `incompatible` or `not a plugin`."""
+    detail: str
+    """Why the state is not `ok`."""
+    summary: str
+    """The first line of the class's docstring."""
+    file: str
+    """The source file; empty where it was not found."""
+
+
+def catalog() -> list[PluginInfo]:
+    """Every installed plugin with its state, in the order of `discovery.KINDS`, then by name."""
+    claims = discovery.declarations()
+    claims.sort(key=lambda claim: (list(discovery.KINDS).index(claim.kind), claim.name, claim.distribution))
+    cache = _cache_file()
+    known = _read(cache)
+    installation = _installation()
+    files = [locate(claim.entry_point) for claim in claims]
+    keys = [_key(claim, file, installation) for claim, file in zip(claims, files, strict=True)]
+    fresh = [(claim, file, key) for claim, file, key in zip(claims, files, keys, strict=True) if key not in known]
+    if fresh:
+        from maze_core.plugins.probe import examine
+
+        states = examine([claim for claim, _, _ in fresh])
+        for (claim, file, key), (state, detail) in zip(fresh, states, strict=True):
+            known[key] = [state, detail, summarise(claim.entry_point, file)]
+        _write(cache, {key: known[key] for key in keys})
+    return _with_clashes([_info(claim, file, known[key]) for claim, file, key in zip(claims, files, keys, strict=True)])
+
+
+def _info(claim: discovery.Declaration, file: Path | None, record: list[str]) -> PluginInfo:
+    state, detail, summary = record
+    place = str(file) if file else ""
+    return PluginInfo(claim.kind, claim.name, claim.distribution, claim.version, state, detail, summary, place)
+
+
+def _with_clashes(infos: list[PluginInfo]) -> list[PluginInfo]:
+    count = Counter((info.kind, info.name) for info in infos)
+    result = []
+    for info in infos:
+        if count[info.kind, info.name] > 1:
+            rivals = [f"{i.distribution} {i.version}" for i in infos if (i.kind, i.name) == (info.kind, info.name)]
+            detail = f"claimed by {' and '.join(rivals)}: uninstall one"
+            info = PluginInfo(**{**asdict(info), "state": "clash", "detail": detail})
+        result.append(info)
+    return result
+
+
+def _installation() -> str:
+    """A key that changes when something is installed, removed or upgraded on `sys.path`."""
+    return _digest([_FORMAT, sys.executable, discovery.core_version(), [(p, _mtime(p)) for p in sys.path]])
+
+
+def _key(claim: discovery.Declaration, file: Path | None, installation: str) -> str:
+    """A key of one plugin that changes with its distribution and with the sources beside its own."""
+    sources: list[tuple[str, int, int]] = []
+    if file:
+        with suppress(OSError), os.scandir(file.parent) as entries:
+            for entry in entries:
+                if entry.name.endswith(".py"):
+                    stat = entry.stat()
+                    sources.append((entry.name, stat.st_mtime_ns, stat.st_size))
+    identity = [claim.kind, claim.name, claim.origin, claim.entry_point.value, str(file)]
+    return _digest([installation, *identity, sorted(sources)])
+
+
+def _digest(parts: Any) -> str:
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
+
+
+def _mtime(path: str) -> int:
+    try:
+        return os.stat(path or ".").st_mtime_ns  # noqa: PTH116 — sys.path holds strings, and many of them
+    except OSError:
+        return -1
+
+
+def _cache_file() -> Path | None:
+    """Where states are kept, one file for each Python; None where there is no home."""
+    default = {"darwin": "~/Library/Caches", "win32": os.environ.get("LOCALAPPDATA", "~/AppData/Local")}
+    base = os.environ.get("XDG_CACHE_HOME") or default.get(sys.platform, "~/.cache")
+    try:
+        return Path(base).expanduser() / "maze" / f"plugins-{_digest(sys.prefix)[:12]}.json"
+    except RuntimeError:
+        return None
+
+
+def _read(cache: Path | None) -> dict[str, list[str]]:
+    """The cached records that are well-formed; damage is as good as no cache."""
+    try:
+        data = json.loads(cache.read_text(encoding="utf-8")) if cache else {}
+    except (OSError, ValueError, RecursionError):
+        return {}
+    if not isinstance(data, dict):
+        return {}
+    return {
+        key: record
+        for key, record in data.items()
+        if isinstance(record, list) and len(record) == 3 and all(isinstance(part, str) for part in record)
+    }
+
+
+def _write(cache: Path | None, records: dict[str, list[str]]) -> None:
+    if cache is None:
+        return
+    with suppress(OSError):  # the cache only saves time
+        cache.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=cache.parent, suffix=".tmp")
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            json.dump(records, file)
+        Path(name).replace(cache)
