@@ -16,43 +16,39 @@ if TYPE_CHECKING:
 Activation = Literal["tanh", "relu", "elu", "gelu", "silu"]
 
 
+class Dense(nn.Linear):
+    """A linear layer whose `forward`, called directly, costs little more than its arithmetic.
+
+    It reads the parameters at each call, so moving, loading, copying or swapping them needs no care.
+    """
+
+    def forward(self, features: Tensor) -> Tensor:
+        """[…, in_features] → […, out_features]."""
+        parameters = cast("dict[str, Tensor]", self._parameters)
+        return F.linear(features, parameters["weight"], parameters["bias"])
+
+
 class MLP(nn.Module):
     """Fully connected layers, an activation after each: [B, in_features] → [B, out_features].
 
-    `forward` calls the layers' arithmetic directly: for a batch of eight rows a call of a module costs as
-    much as its work. It reads the parameters from the layers at each call, so moving, loading, copying or
-    swapping them (`torch.func.functional_call`) needs no care. Forward hooks belong on the MLP, not on its
-    layers.
+    For a batch of eight rows a module call costs as much as its work; so `forward` calls the layers' `forward`
+    directly. Hooks belong on the MLP, not on its layers.
     """
 
     def __init__(self, in_features: int, hidden: Sequence[int], activation: Activation) -> None:
         super().__init__()
         sizes = [in_features, *hidden]
-        layers = [nn.Linear(*pair) for pair in pairwise(sizes)]
-        self.layers = nn.ModuleList(layers)
+        self._layers = [Dense(*pair) for pair in pairwise(sizes)]
+        self.layers = nn.ModuleList(self._layers)
         self.in_features, self.out_features = in_features, sizes[-1]
         self.activation: Activation = activation
-        # The layers' own dicts, whose entries stay current; deepcopy and pickle keep the identity.
-        self._parameter_dicts = [current_parameters(layer) for layer in layers]
         self._activate = activation_function(activation)
 
     def forward(self, features: Tensor) -> Tensor:
         """[B, in_features] → [B, out_features]."""
-        activate = self._activate
-        for parameters in self._parameter_dicts:
-            features = activate(F.linear(features, parameters["weight"], parameters["bias"]))
+        for layer in self._layers:
+            features = self._activate(layer.forward(features))
         return features
-
-
-def linear(layer: nn.Linear, features: Tensor) -> Tensor:
-    """A linear layer without the overhead of a module call."""
-    parameters = current_parameters(layer)
-    return F.linear(features, parameters["weight"], parameters["bias"])
-
-
-def current_parameters(layer: nn.Linear) -> dict[str, Tensor]:
-    """The layer's own dict of parameters: faster to read than its attributes, and always current."""
-    return cast("dict[str, Tensor]", layer._parameters)
 
 
 def activation_function(name: Activation) -> Callable[[Tensor], Tensor]:

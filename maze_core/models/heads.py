@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from maze_core.config.base import ConfigModel
 from maze_core.errors import ConfigError
-from maze_core.models.blocks import linear
+from maze_core.models.blocks import Dense
 from maze_core.models.distributions import (
     Bernoulli,
     Beta,
@@ -50,12 +50,12 @@ class CategoricalHead(nn.Module):
     def __init__(self, space: spaces.Discrete, features: int, options: HeadOptions) -> None:
         super().__init__()
         self.shape: tuple[int, ...] = (int(space.n),)
-        self.linear = nn.Linear(features, int(space.n))
+        self.linear = Dense(features, int(space.n))
         self._inverse_temperature = 1.0 / options.temperature
 
     def forward(self, features: Tensor, mask: Tensor | None) -> Categorical:
         """Features [B, F], mask [B, n] or none → the distribution."""
-        logits = linear(self.linear, features)
+        logits = self.linear.forward(features)
         return Categorical(logits if self._inverse_temperature == 1 else logits * self._inverse_temperature, mask)
 
     draw_noise = staticmethod(Categorical.draw_noise)
@@ -69,13 +69,13 @@ class MultiCategoricalHead(nn.Module):
     def __init__(self, space: spaces.MultiDiscrete, features: int, options: HeadOptions) -> None:
         super().__init__()
         self.shape = (len(space.nvec), int(space.nvec.max()))
-        self.linear = nn.Linear(features, mask_size(space))
+        self.linear = Dense(features, mask_size(space))
         self.register_buffer("slots", choice_slots(space), persistent=False)
         self._inverse_temperature = 1.0 / options.temperature
 
     def forward(self, features: Tensor, mask: Tensor | None) -> MultiCategorical:
         """Features [B, F], mask [B, sum(nvec)] or none → the distribution."""
-        logits = linear(self.linear, features)
+        logits = self.linear.forward(features)
         logits = logits if self._inverse_temperature == 1 else logits * self._inverse_temperature
         padded_mask = None if mask is None else pad_choices(mask, self.slots, self.shape, fill=0)
         return MultiCategorical(pad_choices(logits, self.slots, self.shape), padded_mask)
@@ -90,12 +90,12 @@ class BernoulliHead(nn.Module):
         super().__init__()
         size = mask_size(space)
         self.shape: tuple[int, ...] = (size,)
-        self.linear = nn.Linear(features, size)
+        self.linear = Dense(features, size)
         self._inverse_temperature = 1.0 / options.temperature
 
     def forward(self, features: Tensor, mask: Tensor | None) -> Bernoulli:
         """Features [B, F], mask [B, n] or none → the distribution."""
-        logits = linear(self.linear, features)
+        logits = self.linear.forward(features)
         logits = logits if self._inverse_temperature == 1 else logits * self._inverse_temperature
         return Bernoulli(logits, mask)
 
@@ -112,13 +112,13 @@ class GaussianHead(nn.Module):
         self.squashed = options.distribution == "squashed_gaussian"
         self.state_dependent = options.state_dependent_std
         self.log_std_init = options.log_std_init
-        self.linear = nn.Linear(features, self.scale.size * (2 if self.state_dependent else 1))
+        self.linear = Dense(features, self.scale.size * (2 if self.state_dependent else 1))
         if not self.state_dependent:
             self.log_std = nn.Parameter(torch.full((self.scale.size,), options.log_std_init))
 
     def forward(self, features: Tensor, mask: Tensor | None) -> DiagonalGaussian | SquashedGaussian:
         """Features [B, F] → the distribution."""
-        mean = linear(self.linear, features)
+        mean = self.linear.forward(features)
         if self.state_dependent:
             mean, log_std = mean.chunk(2, -1)
             log_std = (log_std + self.log_std_init).clamp(*_LOG_STD_RANGE)
@@ -137,11 +137,11 @@ class BetaHead(nn.Module):
         super().__init__()
         self.scale = BoxScale(space)
         self.shape: tuple[int, ...] = (self.scale.size,)
-        self.linear = nn.Linear(features, self.scale.size * 2)
+        self.linear = Dense(features, self.scale.size * 2)
 
     def forward(self, features: Tensor, mask: Tensor | None) -> Beta:
         """Features [B, F] → the distribution."""
-        alpha, beta = (1.0 + F.softplus(linear(self.linear, features))).chunk(2, -1)
+        alpha, beta = (1.0 + F.softplus(self.linear.forward(features))).chunk(2, -1)
         return Beta(alpha, beta, self.scale)
 
     draw_noise = staticmethod(Beta.draw_noise)

@@ -77,17 +77,14 @@ class FlatInput(nn.Module):
 
     def __init__(self, leaves: Mapping[str, Space[Any]]) -> None:
         super().__init__()
-        self.keys = tuple(leaves)
-        parts = [flat_part(space) for space in leaves.values()]
-        self.parts = nn.ModuleList(parts)
-        self.out_features = sum(part.out_features for part in parts)
+        self._parts = [(key, flat_part(space)) for key, space in leaves.items()]
+        self.parts = nn.ModuleList(part for _, part in self._parts)
+        self.out_features = sum(part.out_features for _, part in self._parts)
 
     def forward(self, obs: TensorTree) -> Tensor:
         """Leaves [B, …] → [B, out_features]."""
-        if len(self.keys) == 1:
-            part: Tensor = self.parts[0](obs[self.keys[0]])
-            return part
-        return torch.cat([part(obs[key]) for key, part in zip(self.keys, self.parts, strict=True)], -1)
+        rows = [part.forward(obs[key]) for key, part in self._parts]
+        return rows[0] if len(rows) == 1 else torch.cat(rows, -1)
 
 
 def flat_part(space: Space[Any]) -> Flatten | OneHot:

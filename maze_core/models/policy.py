@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from maze_core.envs.spaces import flatten_space
 from maze_core.errors import ConfigError
-from maze_core.models.blocks import linear
+from maze_core.models.blocks import Dense
 from maze_core.models.heads import HeadOptions, make_head
 from maze_core.models.masks import mask_keys
 from maze_core.models.tree_distribution import TreeDistribution
@@ -56,7 +56,7 @@ class Policy(nn.Module):
         self._heads = [(key, masks.get(key), head) for key, head in heads.items()]
         self.critic_encoder = critic_encoder if has_critic else None
         if has_critic:
-            self.value_head = nn.Linear(feature_count(critic_encoder or encoder), 1)
+            self.value_head = Dense(feature_count(critic_encoder or encoder), 1)
 
     def distribution(self, obs: TensorTree) -> TreeDistribution:
         """The action distribution of B observations, leaves [B, …]."""
@@ -71,18 +71,18 @@ class Policy(nn.Module):
         if not self.has_critic:
             raise ConfigError("this policy has no critic", where="model.critic", hint="Set it to separate or shared.")
         encoder = self.encoder if self.critic_encoder is None else self.critic_encoder
-        return linear(self.value_head, encoder(self._normalized(obs))).squeeze(-1)
+        return self.value_head.forward(encoder(self._normalized(obs))).squeeze(-1)
 
     def forward(self, obs: TensorTree) -> tuple[TreeDistribution, Tensor]:
         """Distribution and value [B] in one pass, with shared work done once."""
         if self.critic_encoder is not None:
             obs_normalized = self._normalized(obs)
-            value = linear(self.value_head, self.critic_encoder(obs_normalized)).squeeze(-1)
+            value = self.value_head.forward(self.critic_encoder(obs_normalized)).squeeze(-1)
             return self._distribution(obs, self.encoder(obs_normalized)), value
         if not self.has_critic:
             return self.distribution(obs), self.value(obs)
         features = self.encoder(self._normalized(obs))
-        return self._distribution(obs, features), linear(self.value_head, features).squeeze(-1)
+        return self._distribution(obs, features), self.value_head.forward(features).squeeze(-1)
 
     def draw_noise(self, shape: tuple[int, ...], generator: torch.Generator) -> TensorTree:
         """Noise for `sample`, leaves [*shape, …] on the generator's device; a rollout's shape is (steps, B)."""
@@ -96,7 +96,7 @@ class Policy(nn.Module):
 
     def _distribution(self, obs: TensorTree, features: Tensor) -> TreeDistribution:
         return TreeDistribution(
-            {key: head(features, None if mask is None else obs[mask]) for key, mask, head in self._heads}
+            {key: head.forward(features, None if mask is None else obs[mask]) for key, mask, head in self._heads}
         )
 
 
