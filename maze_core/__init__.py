@@ -1,0 +1,54 @@
+"""Maze: applied reinforcement learning in which everything is a plugin.
+
+The names here are what plugin authors and users build on; they load when first used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from maze_core.config.base import PluginConfig as PluginConfig
+    from maze_core.config.run import AlgorithmConfig as AlgorithmConfig
+    from maze_core.context import RunContext as RunContext
+    from maze_core.data.batch import Batch as Batch
+    from maze_core.data.batch import Loss as Loss
+    from maze_core.data.rollout import RolloutCollector as RolloutCollector
+    from maze_core.errors import ConfigError as ConfigError
+    from maze_core.errors import MazeError as MazeError
+    from maze_core.errors import RunError as RunError
+    from maze_core.models.policy import Policy as Policy
+    from maze_core.plugins.base import Plugin as Plugin
+    from maze_core.plugins.hookspecs import hookimpl as hookimpl
+    from maze_core.training.algorithm import Algorithm as Algorithm
+    from maze_core.training.report import EpochReport as EpochReport
+    from maze_core.training.report import RunSummary as RunSummary
+    from maze_core.training.run import Run as Run
+
+_HOMES = {
+    "Algorithm": "maze_core.training.algorithm",
+    "AlgorithmConfig": "maze_core.config.run",
+    "Batch": "maze_core.data.batch",
+    "ConfigError": "maze_core.errors",
+    "EpochReport": "maze_core.training.report",
+    "Loss": "maze_core.data.batch",
+    "MazeError": "maze_core.errors",
+    "Plugin": "maze_core.plugins.base",
+    "PluginConfig": "maze_core.config.base",
+    "Policy": "maze_core.models.policy",
+    "RolloutCollector": "maze_core.data.rollout",
+    "Run": "maze_core.training.run",
+    "RunContext": "maze_core.context",
+    "RunError": "maze_core.errors",
+    "RunSummary": "maze_core.training.report",
+    "hookimpl": "maze_core.plugins.hookspecs",
+}
+
+__all__ = sorted(_HOMES)  # noqa: PLE0605
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOMES[name]), name)

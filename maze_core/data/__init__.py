@@ -1,0 +1,1 @@
+"""Data: batches, rollouts and the returns computed from them."""

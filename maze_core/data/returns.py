@@ -30,7 +30,7 @@ def generalized_advantages(
     """
     deltas = rewards + discounts * next_values - values
     decay = discounts * (continues * gae_lambda)
-    advantages = np.empty_like(deltas)
+    advantages: np.ndarray = np.empty_like(deltas)
     running = np.zeros_like(deltas[0])
     for t in range(len(deltas) - 1, -1, -1):
         running = deltas[t] + decay[t] * running
@@ -39,6 +39,6 @@ def generalized_advantages(
 
 
 def explained_variance(predictions: np.ndarray, targets: np.ndarray) -> float:
-    """1 - Var(targets - predictions) / Var(targets): 1 is perfect, 0 as good as a constant; nan for constant targets."""
+    """1 - Var(targets - predictions) / Var(targets): 1 is perfect, 0 no better than a constant, nan if undefined."""
     variance = float(np.var(targets))
     return float("nan") if variance == 0 else 1.0 - float(np.var(targets - predictions)) / variance

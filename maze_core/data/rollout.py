@@ -101,7 +101,8 @@ class RolloutCollector:
                 self._step(t, {k: v[t] for k, v in noise.items()})
         steps = int(rollout.valid.sum())
         self._run.count_env_steps(steps)
-        check_masks(rollout.obs, self._policy.mask_keys)
+        masks = {k: torch.from_numpy(v[:-1]) for k, v in rollout.obs.items()}
+        check_masks(self._env.observation_space, self._env.action_space, masks)
         return rollout
 
     def _step(self, t: int, noise: TensorTree) -> None:
@@ -125,6 +126,17 @@ class RolloutCollector:
         cut = truncated[indices]
         if final_obs is not None and cut.any():
             self.rollout.truncations.append((t, indices[cut], {k: v[cut] for k, v in final_obs.items()}))
+
+    def update_normalizer(self) -> None:
+        """Let the policy's observation normaliser, if it has one, learn from this rollout.
+
+        Called after the last optimizer step on the rollout: acting, old and new log-probabilities all saw the same
+        statistics.
+        """
+        if self._policy.normalizer is not None:
+            valid = torch.from_numpy(self.rollout.valid.reshape(-1))
+            obs = {k: torch.from_numpy(v[:-1].reshape(-1, *v.shape[2:])) for k, v in self.rollout.obs.items()}
+            self._policy.normalizer.update(self._to_device(obs), valid.to(self._device))
 
     def state(self) -> dict[str, Any]:
         """Everything that decides the next rollout but the policy."""

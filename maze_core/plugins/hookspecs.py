@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from maze_core.config.base import PluginConfig
     from maze_core.data.batch import Batch, Loss
+    from maze_core.models.policy import Policy
     from maze_core.training.report import EpochReport, RunSummary
     from maze_core.training.run import Run
 
@@ -69,7 +70,7 @@ class HookSpecs:
         """
 
     @hookspec(firstresult=True)
-    def compute_loss(self, policy: nn.Module, batch: Batch) -> Loss | None:
+    def compute_loss(self, policy: Policy, batch: Batch) -> Loss | None:
         """Compute the objective of one batch.
 
         When: once per minibatch, in the learner. Call rule: the active algorithm answers; a `wrapper=True`

@@ -13,6 +13,7 @@ from maze_core.config.run import AlgorithmConfig, RunConfig
 from maze_core.data.batch import Batch, Loss
 
 if TYPE_CHECKING:
+    from maze_core.models.policy import Policy
     from maze_core.training.learner import Learner
     from maze_core.training.run import Run
 
@@ -42,14 +43,19 @@ class Algorithm(ABC):
         """The data of one update, one batch for each optimizer step. Collection happens here."""
 
     @abstractmethod
-    def compute_loss(self, policy: nn.Module, batch: Batch) -> Loss:
+    def compute_loss(self, policy: Policy, batch: Batch) -> Loss:
         """The objective of one batch. Implementations carry the `hookimpl` mark."""
 
     def modules(self) -> dict[str, nn.Module]:
         """Further networks that learn or are saved beside the policy, by name, such as critics and their targets."""
         return {}
 
-    def build_optimizer(self, policy: nn.Module) -> torch.optim.Optimizer:
+    @property
+    def max_grad_norm(self) -> float:
+        """Global norm that gradients are clipped to; 0: no clipping."""
+        return getattr(self.config, "max_grad_norm", 0.0)
+
+    def build_optimizer(self, policy: Policy) -> torch.optim.Optimizer:
         """The optimizer of every parameter that learns; Adam with `config.lr` unless overridden."""
         parameters = [p for p in policy.parameters() if p.requires_grad]
         return torch.optim.Adam(parameters, lr=self.config.lr, fused=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import torch
@@ -24,14 +23,12 @@ def evaluate_policy(
     *,
     deterministic: bool,
     noise: torch.Generator,
-    should_stop: Callable[[], bool] = lambda: False,
 ) -> list[Episode]:
     """Play episodes 0 … n_episodes-1 and return them in order.
 
     Environment i plays episodes i, i + N, i + 2N, …: which episodes count is settled before the first step, so short
     ones are not preferred, and with `seeds` striding by N the result of a deterministic policy does not depend on N.
-    The policy acts in evaluation mode and is given back in the mode it had. Returns fewer episodes where
-    `should_stop` became true.
+    The policy acts in evaluation mode and is given back in the mode it had.
     """
     specs = {k: leaf_spec(s) for k, s in flatten_space(env.observation_space, "observation").items()}
     obs = allocate(specs, (env.num_envs,))
@@ -43,7 +40,7 @@ def evaluate_policy(
     try:
         env.reset(seeds, obs)
         with torch.inference_mode():
-            while len(episodes) < n_episodes and not should_stop():
+            while len(episodes) < n_episodes:
                 distribution = policy.distribution({k: v.to(device) for k, v in tensors.items()})
                 if deterministic:
                     samples = distribution.mode()

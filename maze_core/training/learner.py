@@ -30,7 +30,7 @@ class Learner:
         optimizer: torch.optim.Optimizer,
         compute_loss: Callable[..., Loss],
         max_grad_norm: float,
-        should_stop: Callable[[], bool],
+        after_update: Callable[[], bool],
     ) -> None:
         self.optimizer = optimizer
         self.updates = 0
@@ -38,7 +38,7 @@ class Learner:
         self._policy, self._modules = policy, modules
         self._compute_loss = compute_loss
         self._max_grad_norm = max_grad_norm
-        self._should_stop = should_stop
+        self._after_update = after_update
         self._parameters = [p for group in optimizer.param_groups for p in group["params"]]
         self._base_lrs = [group["lr"] for group in optimizer.param_groups]
         self._on_cpu = all(p.device.type == "cpu" for p in self._parameters)
@@ -51,19 +51,19 @@ class Learner:
             group["lr"] = lr * factor
 
     def update(self, batches: Iterable[Batch]) -> bool:
-        """Take one optimizer step for each batch; False where the run was asked to stop."""
+        """Take one optimizer step for each batch; False where training must pause here."""
         taken: list[Tensor] = []
         for batch in batches:
             taken.append(self._step(batch))
         if not self._on_cpu and taken and not bool(torch.stack(taken).isfinite().all()):
             raise RunError(f"a loss or gradient was not finite in update {self.updates + 1}: {self._culprit()}")
         self.updates += 1
-        return not self._should_stop()
+        return self._after_update()
 
     def _step(self, batch: Batch) -> Tensor:
         loss = self._compute_loss(policy=self._policy, batch=batch)
         self.optimizer.zero_grad(set_to_none=True)
-        loss.total.backward()
+        loss.total.backward()  # type: ignore[no-untyped-call]
         gradients = [p.grad for p in self._parameters if p.grad is not None]
         norm = nn.utils.get_total_norm(gradients)
         watch = loss.total.detach() + norm

@@ -10,13 +10,35 @@ from torch import Tensor
 
 from maze_core.data.batch import Batch, TensorTree
 from maze_core.data.returns import explained_variance, generalized_advantages
+from maze_core.errors import ConfigError
 
 if TYPE_CHECKING:
+    from maze_core.config.run import RunConfig
     from maze_core.data.rollout import Rollout
     from maze_core.envs.vector import Tree
     from maze_core.models.policy import Policy
 
 _CHUNK = 16_384
+
+
+def check_on_policy(config: RunConfig) -> None:
+    """Raise ConfigError for a model without a critic or a schedule without an end."""
+    if getattr(config.model, "critic", None) == "none":
+        raise ConfigError(
+            f"{config.algorithm.name} needs a critic", "model.critic", "Next: --set model.critic=separate"
+        )
+    schedule = getattr(config.algorithm, "lr_schedule", "constant")
+    if schedule != "constant" and config.steps is None and not config.algorithm.n_epochs:
+        raise ConfigError(
+            f"a {schedule} schedule needs to know when the run ends",
+            "algorithm.lr_schedule",
+            "Next: --steps or --epochs",
+        )
+
+
+def normalized(advantage: Tensor) -> Tensor:
+    """[B] advantages with mean 0 and standard deviation 1; a single row or equal rows become 0."""
+    return (advantage - advantage.mean()) / (advantage.std(correction=0) + 1e-8)
 
 
 def advantage_rows(
@@ -47,7 +69,7 @@ def advantage_rows(
     )
     targets = advantages + values
     arrays = {"value": values, "advantage": advantages, "target": targets}
-    extra = {k: torch.from_numpy(v.reshape(-1).to(device) for k, v in arrays.items()}
+    extra = {k: torch.from_numpy(v.reshape(-1)).to(device) for k, v in arrays.items()}
     batch = Batch(obs, actions, {**extra, "log_prob": log_probs})
     valid = rollout.valid
     if not valid.all():

@@ -1,0 +1,30 @@
+"""The shared vocabulary of algorithm parameters: one type, range and meaning for each name, defaults elsewhere."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+LearningRate = Annotated[float, Field(gt=0, description="Learning rate of the Adam optimizer.")]
+LearningRateSchedule = Annotated[
+    Literal["constant", "linear"],
+    Field(description="`linear`: the learning rate falls to 0 at the end of the run (needs `steps` or `n_epochs`)."),
+]
+Gamma = Annotated[float, Field(ge=0, le=1, description="Discount of future rewards per environment step.")]
+GaeLambda = Annotated[
+    float, Field(ge=0, le=1, description="Generalised advantage estimation: 0 one-step, 1 whole returns.")
+]
+RolloutSteps = Annotated[int, Field(gt=0, description="Steps per environment in one rollout.")]
+PolicyLossCoef = Annotated[float, Field(ge=0, description="Weight of the policy loss.")]
+ValueLossCoef = Annotated[float, Field(ge=0, description="Weight of the critic's squared error.")]
+EntropyCoef = Annotated[float, Field(ge=0, description="Weight of the entropy bonus.")]
+MaxGradNorm = Annotated[float, Field(ge=0, description="Global norm gradients are clipped to; 0: no clipping.")]
+BatchSize = Annotated[int, Field(gt=0, description="Rows of one minibatch.")]
+CriticBurnInEpochs = Annotated[
+    int,
+    Field(ge=0, description="First epochs in which only the critic learns; for fine-tuning a cloned policy."),
+]
+NormalizeAdvantages = Annotated[
+    bool, Field(description="Shift and scale advantages to mean 0 and standard deviation 1 before they are used.")
+]

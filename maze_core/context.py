@@ -1,0 +1,216 @@
+"""The Python API: one object for a run, from its parts to its results."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from maze_core.config.base import PluginConfig
+from maze_core.config.load import assemble
+from maze_core.envs.factory_source import FactorySource
+from maze_core.errors import ConfigError
+from maze_core.models.custom import CustomModel
+from maze_core.plugins import discovery
+from maze_core.training import api
+from maze_core.training.acting import compute_action
+from maze_core.training.run import FINAL_EVALUATION
+
+if TYPE_CHECKING:
+    import gymnasium
+    from torch import nn
+
+    from maze_core.config.run import RunConfig
+    from maze_core.models.policy import Policy
+    from maze_core.training.report import RunSummary
+    from maze_core.training.run import Run
+
+Part = str | Mapping[str, Any] | PluginConfig
+"""A plugin by name, by name and parameters, or by its configuration."""
+
+
+class RunContext:
+    """A run in Python: choose the parts, train, evaluate, act.
+
+        with RunContext(env="CartPole-v1", algorithm="ppo", overrides={"algorithm.lr": 1e-3}, seed=1) as context:
+            context.train(n_epochs=10)
+            print(context.evaluate())
+
+    Each part is a name, a mapping or a config model; `env` may also be a callable that builds an environment, `model`
+    an `nn.Module` class (see `maze_core.models.custom`), a callback a plugin class.
+
+    Args:
+        env: environment id, or a part, or a callable.
+        algorithm: an algorithm plugin.
+        model: a model plugin, or a class.
+        wrappers: environment wrappers, the first innermost.
+        runner: how environments are stepped.
+        callbacks: further callbacks by name, as parts or plugin classes; None removes a default one.
+        config: YAML files, read in order.
+        preset: name of a preset of the algorithm, `auto` or `none`.
+        overrides: values by path, such as `{"algorithm.lr": 1e-3}`; they win over everything else.
+        seed: the seed of the run; None: one is drawn.
+        steps: environment steps to train.
+        run_dir: the run's own folder; None: one below `runs/`.
+        init_from: a run directory to start the parameters from.
+        silent: print nothing.
+
+    Raises:
+        ConfigError: the configuration is wrong.
+    """
+
+    def __init__(
+        self,
+        env: Part | Callable[[], gymnasium.Env[Any, Any]],
+        algorithm: Part = "ppo",
+        model: Part | Callable[..., nn.Module] | None = None,
+        wrappers: Sequence[Part] = (),
+        runner: Part | None = None,
+        callbacks: Mapping[str, Part | type[Any] | None] | None = None,
+        *,
+        config: Sequence[Path | str] = (),
+        preset: str = "auto",
+        overrides: Mapping[str, Any] | None = None,
+        seed: int | None = None,
+        steps: int | None = None,
+        run_dir: Path | str | None = None,
+        init_from: Path | str | None = None,
+        silent: bool = False,
+    ) -> None:
+        classes: dict[tuple[str, str], type[Any]] = {}
+        flags: dict[str, Any] = {"wrappers": [_plain(w) for w in wrappers]} if wrappers else {}
+        flags["env"] = _env_part(env, classes)
+        flags["algorithm"] = _plain(algorithm)
+        if model is not None:
+            flags["model"] = _model_part(model, classes)
+        if runner is not None:
+            flags["runner"] = _plain(runner)
+        for name, callback in (callbacks or {}).items():
+            flags[f"callbacks.{name}"] = _callback_part(name, callback, classes)
+        if silent:
+            flags["callbacks.console"] = None
+        flags |= {"seed": seed, "steps": steps} | dict(overrides or {})
+        self._load = discovery.overlay(classes)
+        self.config: RunConfig = assemble(
+            preset=preset,
+            files=[Path(path) for path in config],
+            flags={path: value for path, value in flags.items() if value is not None or path.startswith("callbacks.")},
+            load=self._load,
+        )
+        self._run_dir = None if run_dir is None else Path(run_dir)
+        self._init_from = None if init_from is None else Path(init_from)
+        self._run: Run | None = None
+
+    @classmethod
+    def reopen(cls, run_dir: Path | str, overrides: Mapping[str, Any] | None = None, checkpoint: str = "last") -> Self:
+        """A context that stands exactly where a saved run's checkpoint left it, ready to train on.
+
+        Runs whose parts were ready objects need them again: build the context as before and call `resume`.
+        """
+        context = cls.__new__(cls)
+        context._load = discovery.load
+        context._run = api.reopen(Path(run_dir), _texts(overrides), checkpoint)
+        context.config = context._run.config
+        context._run_dir, context._init_from = context._run.run_dir, None
+        return context
+
+    @property
+    def run(self) -> Run:
+        """The run, built and given its directory at first use."""
+        if self._run is None:
+            self._run = api.start(self.config, self._run_dir, self._init_from, load=self._load)
+            self.config = self._run.config
+        return self._run
+
+    @property
+    def policy(self) -> Policy:
+        """The policy network."""
+        return self.run.policy
+
+    @property
+    def run_dir(self) -> Path:
+        """The run directory."""
+        folder = self.run.run_dir
+        if folder is None:
+            raise RuntimeError("this run has no directory")
+        return folder
+
+    def train(self, n_epochs: int | None = None) -> RunSummary:
+        """Train to the run's end, or for `n_epochs` more epochs. May be called again.
+
+        Raises:
+            RunError: the run cannot go on.
+        """
+        run = self.run
+        run.until_epoch = run.epoch + n_epochs if n_epochs else self.config.algorithm.n_epochs or None
+        return api.carry_out(run)
+
+    def resume(self, run_dir: Path | str, checkpoint: str = "last") -> RunSummary:
+        """Go on with the saved run in `run_dir`, using the ready objects of this context, to its end."""
+        self.close()
+        self._run = api.reopen(Path(run_dir), checkpoint=checkpoint, load=self._load)
+        self.config = self._run.config
+        return api.carry_out(self._run)
+
+    def evaluate(self, deterministic: bool | None = None) -> dict[str, float]:
+        """Evaluate the policy as it is now. Returns `eval/…` metrics of raw returns."""
+        return self.run.evaluate(FINAL_EVALUATION, deterministic=deterministic)
+
+    def compute_action(self, observation: Any, deterministic: bool = True) -> Any:
+        """The action for one observation, both as the environment's own spaces have them."""
+        return compute_action(self.policy, observation, deterministic=deterministic)
+
+    def close(self) -> None:
+        """Release environments and workers; safe to call twice."""
+        if self._run is not None:
+            self._run.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _plain(part: Part) -> dict[str, Any]:
+    if isinstance(part, str):
+        return {"name": part}
+    return part.model_dump(exclude_unset=True) if isinstance(part, PluginConfig) else dict(part)
+
+
+def _env_part(env: Any, classes: dict[tuple[str, str], type[Any]]) -> dict[str, Any]:
+    if isinstance(env, str):
+        return {"id": env}
+    if isinstance(env, Mapping | PluginConfig):
+        return _plain(env)
+    if not callable(env):
+        raise ConfigError(f"must be an id, a mapping, a config or a callable, got {type(env).__name__}", "env")
+    classes["env", "factory"] = FactorySource.of(env)
+    return {"name": "factory"}
+
+
+def _model_part(model: Any, classes: dict[tuple[str, str], type[Any]]) -> dict[str, Any]:
+    if isinstance(model, str | Mapping | PluginConfig):
+        return _plain(model)
+    if not callable(model):
+        raise ConfigError(f"must be a name, a mapping, a config or a class, got {type(model).__name__}", "model")
+    classes["model", "custom"] = CustomModel.of(model)
+    return {"name": "custom"}
+
+
+def _callback_part(name: str, callback: Any, classes: dict[tuple[str, str], type[Any]]) -> dict[str, Any] | None:
+    if callback is None:
+        return None
+    if isinstance(callback, type):
+        classes["callback", name] = callback
+        return {"name": name}
+    return _plain(callback)
+
+
+def _texts(overrides: Mapping[str, Any] | None) -> list[str]:
+    """Overrides as `path=value` texts; JSON is YAML."""
+    return [f"{path}={json.dumps(value)}" for path, value in (overrides or {}).items()]

@@ -1,0 +1,305 @@
+"""What a user does with runs: start one, go on with one, evaluate one. `RunContext` and the CLI stand on this."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from maze_core.config.load import dump, load_run_config
+from maze_core.config.run import RunConfig
+from maze_core.errors import CheckpointError, ConfigError
+from maze_core.models.picture import network_svg, parameter_counts
+from maze_core.plugins import discovery
+from maze_core.training.checkpoint import read_checkpoint
+from maze_core.training.loop import finished
+from maze_core.training.loop import train as train_loop
+from maze_core.training.process_state import borrowed_rng, graceful_interrupts, torch_threads
+from maze_core.training.report import RunSummary
+from maze_core.training.run import FINAL_EVALUATION, Run
+from maze_core.training.run_dir import (
+    CHECKPOINTS,
+    CONFIG,
+    check_disk_space,
+    checkpoint_folder,
+    create_run_dir,
+    find_run,
+    lock,
+    read_record,
+    versions,
+    write_record,
+)
+from maze_core.training.seeding import draw_seed
+from maze_core.training.state_files import write_bytes
+
+if TYPE_CHECKING:
+    from maze_core.plugins.discovery import Loader
+
+_LOGS_BYTES = 2_000_000
+
+
+def start(
+    config: RunConfig,
+    run_dir: Path | None = None,
+    init_from: Path | None = None,
+    *,
+    preset: str | None = None,
+    load: Loader = discovery.load,
+) -> Run:
+    """Build a new run and its directory. Close the run when done with it.
+
+    Args:
+        config: the whole configuration; a missing seed is drawn.
+        run_dir: the run's own folder, new or empty; None: one below `runs/`.
+        init_from: a run directory whose parameters and normaliser statistics the policy starts from.
+        preset: name of the preset that is part of `config`, for the record.
+        load: how plugin classes are found.
+
+    Raises:
+        ConfigError: something does not fit; nothing has been stepped.
+    """
+    if config.seed is None:
+        config = config.model_copy(update={"seed": draw_seed()})
+    run = Run(config, load=load, preset=preset)
+    try:
+        with torch_threads(config.threads):
+            run.build()
+        if init_from is not None:
+            load_parameters(run, init_from)
+        _create_directory(run, run_dir)
+    except BaseException:
+        run.close()
+        raise
+    return run
+
+
+def _create_directory(run: Run, run_dir: Path | None) -> None:
+    config = run.config
+    env_name = getattr(config.env, "id", None) or config.env.name
+    run.run_dir = create_run_dir(run_dir, env_name, config.algorithm.name, run.seed)
+    # Parameters with two moments each, in `last`, `previous`, `best` and the one being written.
+    needed = 4 * 3 * sum(p.numel() * p.element_size() for p in run.policy.parameters())
+    check_disk_space(run.run_dir, needed + _LOGS_BYTES)
+    _describe(run)
+    try:
+        svg = network_svg(run.policy, f"{config.algorithm.name} on {env_name}")
+        write_bytes(run.run_dir / "network.svg", svg.encode())
+        _write_config(run)
+        record = {
+            "versions": run.versions,
+            "preset": run.preset,
+            "parameters": run.parameter_counts,
+            **_spaces(run),
+        }
+        write_record(run.run_dir, record)
+    except OSError as error:
+        raise ConfigError(f"cannot write to {run.run_dir}: {error.strerror}", "--run-dir") from error
+
+
+def _describe(run: Run) -> None:
+    plugins = {member.origin.split(" ")[0] for member in run.hooks.members if member.origin}
+    run.versions = versions(sorted(plugins - {"maze-core"}))
+    run.parameter_counts = parameter_counts(run.policy)
+
+
+def _spaces(run: Run) -> dict[str, str]:
+    return {"observation_space": str(run.observation_space), "action_space": str(run.action_space)}
+
+
+def _write_config(run: Run) -> None:
+    if run.run_dir is None:
+        return
+    lines = [f"# {name} {version}" for name, version in run.versions.items()]
+    write_bytes(run.run_dir / CONFIG, "\n".join([dump(run.config), "# Written with:", *lines, ""]).encode())
+
+
+def load_parameters(run: Run, source: Path) -> None:
+    """Give the policy the parameters and normaliser statistics of another run's best checkpoint (else its last).
+
+    Raises:
+        ConfigError: names or shapes differ; each difference is listed.
+    """
+    theirs = read_checkpoint(checkpoint_folder(find_run(source), None)).model
+    ours = run.policy.state_dict()
+    problems = [f"  {name}: this run has no such tensor" for name in theirs.keys() - ours.keys()]
+    problems += [f"  {name}: missing from {source}" for name in ours.keys() - theirs.keys()]
+    problems += [
+        f"  {name}: {tuple(theirs[name].shape)} there, {tuple(ours[name].shape)} here"
+        for name in theirs.keys() & ours.keys()
+        if theirs[name].shape != ours[name].shape
+    ]
+    if problems:
+        raise ConfigError(
+            "\n".join([f"the networks differ from those of {source}:", *sorted(problems)]),
+            "--init-from",
+            f"Next: train with the model of that run (maze config show {source}).",
+        )
+    run.policy.load_state_dict(theirs)
+
+
+def reopen(
+    run_dir: Path,
+    overrides: Sequence[str] = (),
+    checkpoint: str = "last",
+    *,
+    load: Loader = discovery.load,
+) -> Run:
+    """Open a saved run exactly where a checkpoint left it. Close the run when done with it.
+
+    Raises:
+        ConfigError: there is no run, it is finished, or an override does not fit.
+        CheckpointError: the checkpoint is missing or damaged.
+    """
+    run_dir = find_run(run_dir)
+    config = load_run_config(run_dir / CONFIG, overrides, load)
+    saved = read_checkpoint(checkpoint_folder(run_dir, checkpoint))
+    run = Run(config, load=load, preset=read_record(run_dir).get("preset"))
+    try:
+        run.run_dir = run_dir
+        _check_spaces(run)
+        with torch_threads(config.threads):
+            run.build()
+            run.load_checkpoint(saved)
+        _describe(run)
+        if finished(run):
+            raise ConfigError(
+                f"{run_dir} is finished ({run.epoch} epochs, {run.env_steps:,} steps)",
+                hint="To train on, raise its end, for example: "
+                + (
+                    f"--set steps={2 * run.env_steps}"
+                    if run.steps_done
+                    else f"--set algorithm.n_epochs={2 * run.epoch}"
+                ),
+            )
+        if overrides:
+            _write_config(run)
+    except BaseException:
+        run.close()
+        raise
+    return run
+
+
+def _check_spaces(run: Run) -> None:
+    record = read_record(run.run_dir) if run.run_dir else {}
+    for name, now in _spaces(run).items():
+        if record.get(name, now) != now:
+            raise ConfigError(f"the environment's {name} was {record[name]} and is now {now}", "env")
+
+
+@contextmanager
+def training_session(run: Run) -> Iterator[None]:
+    """What a run needs of the process while it trains: its lock, threads, random states, signal handlers."""
+    with ExitStack() as stack:
+        if run.run_dir is not None:
+            stack.enter_context(lock(run.run_dir))
+        stack.enter_context(torch_threads(run.config.threads))
+        stack.enter_context(borrowed_rng(run))
+        stack.enter_context(graceful_interrupts(run.interrupt))
+        yield
+
+
+def carry_out(run: Run) -> RunSummary:
+    """Train a run to its end and note in `run.json` how it ended. The run stays open."""
+    with training_session(run):
+        summary = train_loop(run)
+    if run.run_dir is not None:
+        write_record(run.run_dir, {**read_record(run.run_dir), "summary": asdict(summary)})
+    return summary
+
+
+def train(
+    config: RunConfig,
+    run_dir: Path | None = None,
+    init_from: Path | None = None,
+    *,
+    preset: str | None = None,
+    load: Loader = discovery.load,
+) -> RunSummary:
+    """Train a new run to its end. Arguments and errors as for `start`."""
+    with closing(start(config, run_dir, init_from, preset=preset, load=load)) as run:
+        return carry_out(run)
+
+
+def resume(
+    run_dir: Path,
+    overrides: Sequence[str] = (),
+    checkpoint: str = "last",
+    *,
+    load: Loader = discovery.load,
+) -> RunSummary:
+    """Go on with a saved run to its end. Arguments and errors as for `reopen`."""
+    with closing(reopen(run_dir, overrides, checkpoint, load=load)) as run:
+        return carry_out(run)
+
+
+def open_policy(
+    run_dir: Path,
+    checkpoint: str | None = None,
+    overrides: Sequence[str] = (),
+    *,
+    load: Loader = discovery.load,
+) -> Run:
+    """Open a saved run with its policy, to evaluate or to act; it cannot train. Close it when done with it.
+
+    `checkpoint` is best, last or previous; None: the best, or the last where there is none.
+    """
+    run_dir = find_run(run_dir)
+    config = load_run_config(run_dir / CONFIG, overrides, load)
+    saved = read_checkpoint(checkpoint_folder(run_dir, checkpoint))
+    run = Run(config, load=load)
+    try:
+        run.run_dir = run_dir
+        _check_spaces(run)
+        run.build_policy()
+        run.policy.load_state_dict(saved.model)
+        run.epoch, run.env_steps = saved.state["epoch"], saved.state["env_steps"]
+    except RuntimeError as error:
+        run.close()
+        raise CheckpointError(f"the checkpoint does not fit the configured model: {error}") from error
+    except BaseException:
+        run.close()
+        raise
+    return run
+
+
+def evaluate(
+    run_dir: Path,
+    episodes: int | None = None,
+    seed: int | None = None,
+    deterministic: bool | None = None,
+    checkpoint: str | None = None,
+    video: Path | None = None,
+    *,
+    load: Loader = discovery.load,
+) -> dict[str, float]:
+    """Evaluate a saved run's policy. Returns `eval/…` metrics of raw returns.
+
+    Args:
+        run_dir: the run directory.
+        episodes: how many; None: as configured.
+        seed: decides the episodes; None: a fresh one.
+        deterministic: most likely actions instead of samples; None: as configured.
+        checkpoint: best, last or previous; None: the best, or the last where there is none.
+        video: a folder to record the first episodes in.
+        load: how plugin classes are found.
+    """
+    changes = {"seed": draw_seed() if seed is None else seed}
+    if episodes is not None:
+        changes["evaluation.n_episodes"] = episodes
+    overrides = [f"{path}={value}" for path, value in changes.items()]
+    with closing(open_policy(run_dir, checkpoint, overrides, load=load)) as run, torch_threads(run.config.threads):
+        metrics = run.evaluate(FINAL_EVALUATION, deterministic=deterministic)
+        if video is not None:
+            from maze_core.training.video import record_video
+
+            record_video(run, video, deterministic=deterministic)
+    metrics.pop("time/evaluation_seconds")
+    return metrics
+
+
+def checkpoints(run_dir: Path) -> list[str]:
+    """Names of a run's checkpoints."""
+    root = run_dir / CHECKPOINTS
+    return sorted(path.name for path in root.glob("[!.]*")) if root.is_dir() else []

@@ -1,0 +1,101 @@
+"""The training loop, the same for every algorithm."""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import TYPE_CHECKING, Literal
+
+from maze_core.errors import RunError
+from maze_core.training.report import EpochReport, RunSummary
+from maze_core.training.run import FINAL_EVALUATION
+
+if TYPE_CHECKING:
+    from maze_core.training.run import Run
+
+Outcome = Literal["finished", "stopped", "interrupted", "failed"]
+
+
+def train(run: Run) -> RunSummary:
+    """Train until the run's end and evaluate the final parameters.
+
+    Raises:
+        RunError: the run cannot go on; the checkpoint of the last whole epoch is kept and named.
+    """
+    run.stop_reason, run.interrupted = None, False
+    run.start_clock()
+    run.hooks.on_run_start(run)
+    try:
+        while run.stop_reason is None and not finished(run):
+            _epoch(run)
+        summary = _summary(run, *_ending(run), run.evaluate(FINAL_EVALUATION))
+    except BaseException as error:
+        run.stop_clock()
+        interrupted = isinstance(error, KeyboardInterrupt)
+        run.hooks.on_run_end(run, _summary(run, "interrupted" if interrupted else "failed", str(error), {}))
+        if isinstance(error, RunError) and run.run_dir and run.epoch:
+            last = f"The last whole checkpoint is that of epoch {run.epoch}. Next: maze resume {run.run_dir}"
+            raise RunError(f"{error}\n{last}") from error
+        raise
+    run.hooks.on_run_end(run, summary)
+    run.stop_clock()
+    return summary
+
+
+def _epoch(run: Run) -> None:
+    """Train one epoch, evaluate, tell the observers, write the checkpoint.
+
+    An interruption in the middle leaves the epoch open: the checkpoint says how far it got, a resumed run completes it.
+    """
+    started, steps, updates = time.perf_counter(), run.env_steps, run.updates
+    length = run.config.algorithm.epoch_length
+    run.algorithm.train_epoch(run.learner, length - run.updates_in_epoch)
+    if run.updates_in_epoch >= length or run.steps_done or not run.interrupted:
+        elapsed = time.perf_counter() - started
+        metrics = run.statistics.epoch_metrics() | run.learner.epoch_metrics()
+        metrics["time/env_steps_per_second"] = (run.env_steps - steps) / elapsed
+        metrics["time/updates_per_second"] = (run.updates - updates) / elapsed
+        _finish_epoch(run, metrics | run.evaluate(run.epoch + 1))
+    if run.run_dir is not None:
+        run.save_checkpoint("last")
+
+
+def _finish_epoch(run: Run, metrics: dict[str, float]) -> None:
+    run.epoch += 1
+    run.updates_in_epoch = 0
+    run.progress.updates_in_epoch = 0
+    score = metrics["eval/return_mean"]
+    is_best = not math.isnan(score) and (run.best_score is None or score > run.best_score)
+    if is_best:
+        run.best_score, run.best_epoch = score, run.epoch
+    report = EpochReport(run.epoch, run.env_steps, run.updates, run.seconds, metrics, is_best)
+    run.hooks.on_epoch_end(run, report)
+
+
+def finished(run: Run) -> bool:
+    """Whether the configured number of steps or epochs is done."""
+    return run.steps_done or (run.total_epochs is not None and run.epoch >= run.total_epochs)
+
+
+def _ending(run: Run) -> tuple[Outcome, str]:
+    if run.interrupted:
+        return "interrupted", run.stop_reason or "interrupted"
+    if run.stop_reason is not None:
+        return "stopped", run.stop_reason
+    if run.steps_done:
+        return "finished", f"all {run.total_env_steps:,} environment steps are done"
+    return "finished", f"all {run.total_epochs} epochs are done"
+
+
+def _summary(run: Run, outcome: Outcome, reason: str, final: dict[str, float]) -> RunSummary:
+    return RunSummary(
+        outcome=outcome,
+        reason=reason,
+        epochs=run.epoch,
+        env_steps=run.env_steps,
+        updates=run.updates,
+        seconds=run.seconds,
+        final_evaluation=final,
+        best_score=run.best_score,
+        best_epoch=run.best_epoch,
+    )

@@ -1,0 +1,278 @@
+"""One run: its parts, its counters and the services that algorithms and observers use."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import torch
+
+from maze_core.envs.builder import EnvBuilder
+from maze_core.errors import ConfigError
+from maze_core.plugins import discovery
+from maze_core.plugins.manager import Hooks
+from maze_core.training.checkpoint import Checkpoint, write_checkpoint
+from maze_core.training.evaluation import evaluate_policy
+from maze_core.training.learner import Learner
+from maze_core.training.process_state import isolated_rng
+from maze_core.training.run_dir import CHECKPOINTS
+from maze_core.training.seeding import EpisodeSeeds, Purpose, integer_seed
+from maze_core.training.statistics import EpochStatistics, summarize
+
+if TYPE_CHECKING:
+    from maze_core.config.base import PluginConfig
+    from maze_core.config.run import RunConfig
+    from maze_core.envs.vector import VectorEnv
+    from maze_core.models.policy import Policy
+    from maze_core.plugins.discovery import Loader
+    from maze_core.training.algorithm import Algorithm
+
+FINAL_EVALUATION = 0
+"""Number of the evaluation at a run's end; those of epochs bear the epoch's number, from 1."""
+
+
+@dataclass(slots=True)
+class Progress:
+    """Live counters for displays; written by training, read by anyone."""
+
+    env_steps: int = 0
+    updates_in_epoch: int = 0
+    updates: int = 0
+    phase: Literal["training", "evaluating"] = "training"
+
+
+class Run:
+    """A run and everything it consists of. Built by `maze_core.training.api`, given to algorithms and observers."""
+
+    def __init__(
+        self,
+        config: RunConfig,
+        *,
+        load: Loader = discovery.load,
+        warn: Callable[[str], None] | None = None,
+        preset: str | None = None,
+    ) -> None:
+        if config.seed is None:
+            raise ValueError("a run needs a drawn seed")
+        self.config = config
+        self.seed: int = config.seed
+        self.preset = preset
+        self.run_dir: Path | None = None
+        self.resumed = False
+        self.versions: dict[str, str] = {}
+        self.parameter_counts: dict[str, int] = {}
+        self.epoch = 0
+        self.updates_in_epoch = 0
+        self.env_steps = 0
+        self.best_score: float | None = None
+        self.best_epoch: int | None = None
+        self.progress = Progress()
+        self.statistics = EpochStatistics()
+        self.stop_reason: str | None = None
+        self.until_epoch: int | None = config.algorithm.n_epochs or None
+        self.interrupted = False
+        self.torch_rng = torch.Generator().manual_seed(integer_seed(config.seed, Purpose.GLOBAL)).get_state()
+        self._seconds_before = 0.0
+        self._started_at: float | None = None
+        self._load = load
+        self._training_env: VectorEnv | None = None
+        self.hooks = Hooks.for_run(config, warn, load)
+        self.algorithm: Algorithm = self.hooks.plugin("algorithm")
+        self.algorithm.check(config)
+        self.device = _device(config.algorithm.device)
+        self._runner = load("runner", config.runner.name)(config.runner)
+        self._evaluation_env = self._vector_env(self._evaluation_concurrency(), "evaluation")
+        self.observation_space = self._evaluation_env.observation_space
+        self.action_space = self._evaluation_env.action_space
+
+    # Building
+
+    def build(self) -> None:
+        """Build policy, algorithm and optimizer. Afterwards the run can train or take up a checkpoint."""
+        self.build_policy()
+        self.algorithm.setup(self)
+        self.learner = Learner(
+            self.policy,
+            self.algorithm.modules(),
+            self.algorithm.build_optimizer(self.policy),
+            self.hooks.compute_loss,
+            self.algorithm.max_grad_norm,
+            self.after_update,
+        )
+
+    def build_policy(self) -> None:
+        """Build the policy alone, enough to evaluate or to act."""
+        with isolated_rng(integer_seed(self.seed, Purpose.MODEL_INIT)):
+            policy: Any = self.hooks.build_policy(self.observation_space, self.action_space, self.config.model)
+        self.policy: Policy = policy.to(self.device).eval()
+
+    def training_env(self) -> VectorEnv:
+        """The training environments, built at the first call and closed with the run."""
+        if self._training_env is None:
+            self._training_env = self._vector_env(self._runner.concurrency, "training")
+        return self._training_env
+
+    def env_builder(self, purpose: str, env: PluginConfig | None = None) -> EnvBuilder:
+        """What builds single environments, exactly like those of training unless `env` says otherwise."""
+        return EnvBuilder(env or self.config.env, self.config.wrappers, self.seed, purpose, self._load)
+
+    def _vector_env(self, num_envs: int, purpose: str) -> VectorEnv:
+        env: VectorEnv = self._runner.vector_env(self.env_builder(purpose), num_envs)
+        return env
+
+    def _evaluation_concurrency(self) -> int:
+        evaluation = self.config.evaluation
+        return min(evaluation.concurrency or self._runner.concurrency, evaluation.n_episodes)
+
+    # Counters
+
+    @property
+    def updates(self) -> int:
+        """Updates since the start of the run."""
+        return self.learner.updates
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of training since the start of the run, resumed parts added up."""
+        running = 0.0 if self._started_at is None else time.perf_counter() - self._started_at
+        return self._seconds_before + running
+
+    def start_clock(self) -> None:
+        """Begin counting seconds."""
+        self._started_at = time.perf_counter()
+
+    def stop_clock(self) -> None:
+        """Stop counting seconds."""
+        self._seconds_before, self._started_at = self.seconds, None
+
+    @property
+    def total_env_steps(self) -> int | None:
+        """Environment steps at which the run ends, if that is settled."""
+        return self.config.steps
+
+    @property
+    def total_epochs(self) -> int | None:
+        """Epochs after which the run ends, if that is settled."""
+        return self.until_epoch
+
+    @property
+    def fraction_done(self) -> float:
+        """Share of the run that lies behind, for schedules; 0 where the end is open."""
+        shares = [0.0]
+        if self.total_env_steps:
+            shares.append(self.env_steps / self.total_env_steps)
+        if self.total_epochs:
+            shares.append(self.updates / (self.total_epochs * self.config.algorithm.epoch_length))
+        return min(1.0, max(shares))
+
+    def count_env_steps(self, steps: int) -> None:
+        """Count steps that training environments have taken."""
+        self.env_steps += steps
+        self.progress.env_steps = self.env_steps
+
+    def record(self, metrics: dict[str, float]) -> None:
+        """Add values to this epoch's metrics, by full name such as `train/explained_variance`; means are reported."""
+        self.statistics.record(metrics)
+
+    # Stopping
+
+    def stop(self, reason: str) -> None:
+        """Ask the run to end after this epoch."""
+        self.stop_reason = self.stop_reason or reason
+
+    def interrupt(self, cause: str) -> None:
+        """Ask the run to end after this update."""
+        self.interrupted = True
+        self.stop(f"interrupted by {cause}")
+
+    @property
+    def steps_done(self) -> bool:
+        """Whether the configured number of environment steps is reached."""
+        return self.total_env_steps is not None and self.env_steps >= self.total_env_steps
+
+    def after_update(self) -> bool:
+        """Count an update; whether training goes on at once. The learner calls this after each."""
+        self.updates_in_epoch += 1
+        self.progress.updates_in_epoch = self.updates_in_epoch
+        self.progress.updates = self.updates
+        return not (self.interrupted or self.steps_done)
+
+    # Services
+
+    def evaluate(self, number: int, deterministic: bool | None = None) -> dict[str, float]:
+        """Evaluate the policy; `number` selects the episodes. Returns `eval/…` metrics of raw returns."""
+        options = self.config.evaluation
+        self.progress.phase = "evaluating"
+        started = time.perf_counter()
+        noise = torch.Generator().manual_seed(integer_seed(self.seed, Purpose.EVAL_NOISE, number))
+        env = self._evaluation_env
+        episodes = evaluate_policy(
+            self.policy,
+            env,
+            EpisodeSeeds(self.seed, Purpose.EVAL_EPISODES, (number,), stride=env.num_envs),
+            options.n_episodes,
+            deterministic=options.deterministic if deterministic is None else deterministic,
+            noise=noise,
+        )
+        self.progress.phase = "training"
+        return {**summarize(episodes, "eval"), "time/evaluation_seconds": time.perf_counter() - started}
+
+    def save_checkpoint(self, name: str) -> Path:
+        """Write the whole state of the run to `checkpoints/NAME` and tell the observers."""
+        if self.run_dir is None:
+            raise RuntimeError("this run has no run directory")
+        root = self.run_dir / CHECKPOINTS
+        previous = root / "previous" if name == "last" else None
+        write_checkpoint(root / name, Checkpoint(self.policy.state_dict(), self._state()), previous)
+        self.hooks.on_checkpoint(self, root / name)
+        return root / name
+
+    def _state(self) -> dict[str, Any]:
+        return {
+            "epoch": self.epoch,
+            "updates_in_epoch": self.updates_in_epoch,
+            "env_steps": self.env_steps,
+            "seconds": self.seconds,
+            "best_score": self.best_score,
+            "best_epoch": self.best_epoch,
+            "learner": self.learner.state(),
+            "statistics": self.statistics.state(),
+            "algorithm": self.algorithm.state(),
+            "modules": {name: dict(module.state_dict()) for name, module in self.algorithm.modules().items()},
+            "torch_rng": torch.get_rng_state(),
+        }
+
+    def load_checkpoint(self, checkpoint: Checkpoint) -> None:
+        """Take up the whole state of a checkpoint. `build` must have been called, `start_clock` not yet."""
+        state = checkpoint.state
+        self.policy.load_state_dict(checkpoint.model)
+        for name, module in self.algorithm.modules().items():
+            module.load_state_dict(state["modules"][name])
+        self.epoch, self.updates_in_epoch = state["epoch"], state["updates_in_epoch"]
+        self.env_steps, self._seconds_before = state["env_steps"], state["seconds"]
+        self.best_score, self.best_epoch = state["best_score"], state["best_epoch"]
+        self.learner.load_state(state["learner"])
+        self.statistics.load_state(state["statistics"])
+        self.algorithm.load_state(state["algorithm"])
+        self.torch_rng = state["torch_rng"]
+        self.progress.env_steps, self.progress.updates = self.env_steps, self.updates
+        self.progress.updates_in_epoch = self.updates_in_epoch
+        self.resumed = True
+
+    def close(self) -> None:
+        """Release environments, workers and what the algorithm holds; safe to call twice."""
+        self.algorithm.close()
+        for env in (self._training_env, self._evaluation_env):
+            if env is not None:
+                env.close()
+
+
+def _device(name: str) -> torch.device:
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    if name == "cuda" and not torch.cuda.is_available():
+        raise ConfigError("torch finds no CUDA device here", "algorithm.device", "Next: --device cpu, or auto.")
+    return torch.device(name)

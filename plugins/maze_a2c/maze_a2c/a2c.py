@@ -1,0 +1,73 @@
+"""Advantage actor-critic: one step on each rollout (Mnih et al., arXiv 1602.01783, its synchronous form)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from maze_a2c.config import A2CConfig
+from maze_core.data.batch import Batch, Loss
+from maze_core.data.rollout import RolloutCollector
+from maze_core.plugins.hookspecs import hookimpl
+from maze_core.training.algorithm import Algorithm
+from maze_core.training.on_policy import advantage_rows, check_on_policy, normalized
+from maze_core.training.schedules import scheduled
+
+if TYPE_CHECKING:
+    from maze_core.config.run import RunConfig
+    from maze_core.models.policy import Policy
+    from maze_core.training.run import Run
+
+
+class A2C(Algorithm):
+    """Advantage actor-critic, on-policy, for every action space."""
+
+    Config = A2CConfig
+    config: A2CConfig
+
+    def check(self, config: RunConfig) -> None:
+        """Refuse models without a critic and schedules without an end."""
+        check_on_policy(config)
+
+    def setup(self, run: Run) -> None:
+        """Build the collector."""
+        self._run = run
+        self._collector = RolloutCollector(run, self.config.n_rollout_steps)
+
+    def batches(self) -> Iterator[Batch]:
+        """Collect a rollout and yield all of its rows once."""
+        config, run = self.config, self._run
+        run.learner.scale_lr(scheduled(config.lr_schedule, run.fraction_done))
+        rollout = self._collector.collect()
+        rows, metrics = advantage_rows(run.policy, rollout, config.gamma, config.gae_lambda, run.device)
+        run.record(metrics)
+        yield rows
+        self._collector.update_normalizer()
+
+    @hookimpl
+    def compute_loss(self, policy: Policy, batch: Batch) -> Loss:
+        """Policy gradient, squared error of the critic, entropy bonus."""
+        config, data = self.config, batch.extra
+        distribution, value = policy(batch.obs)
+        advantage = normalized(data["advantage"]) if config.normalize_advantages else data["advantage"]
+        policy_loss = -(distribution.log_prob(batch.actions) * advantage).mean()
+        critic_loss = (value - data["target"]).square().mean()
+        entropy = distribution.entropy().mean()
+        if self._run.epoch < config.critic_burn_in_epochs:
+            total = critic_loss
+        else:
+            total = (
+                config.policy_loss_coef * policy_loss
+                + config.value_loss_coef * critic_loss
+                - config.entropy_coef * entropy
+            )
+        metrics = {"policy": policy_loss.detach(), "value": critic_loss.detach(), "entropy": entropy.detach()}
+        return Loss(total, metrics)
+
+    def state(self) -> dict[str, Any]:
+        """Where the environments and the noise stand."""
+        return {"collector": self._collector.state()}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Take up a state that `state` gave."""
+        self._collector.load_state(state["collector"])

@@ -1,0 +1,48 @@
+"""The mathematics of PPO as pure functions (Schulman et al., arXiv 1707.06347)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def clipped_surrogate(ratio: Tensor, advantage: Tensor, clip_range: float) -> Tensor:
+    """The clipped objective of eq. 7, negated: mean of -min(r A, clip(r, 1 - eps, 1 + eps) A).
+
+    Args:
+        ratio: [B], probability of the action under the new policy over that under the old one.
+        advantage: [B]
+        clip_range: eps.
+
+    Returns:
+        Scalar loss.
+    """
+    clipped = ratio.clamp(1 - clip_range, 1 + clip_range)
+    return -torch.min(ratio * advantage, clipped * advantage).mean()
+
+
+def value_loss(value: Tensor, old_value: Tensor, target: Tensor, clip_range: float | None) -> Tensor:
+    """Mean squared error of the critic; with `clip_range` the larger of the plain and the clipped error.
+
+    Args:
+        value: [B], prediction now.
+        old_value: [B], prediction when the rollout was collected.
+        target: [B]
+        clip_range: how far `value` may move from `old_value`; None: no clipping.
+
+    Returns:
+        Scalar loss.
+    """
+    error = (value - target).square()
+    if clip_range is None:
+        return error.mean()
+    clipped = old_value + (value - old_value).clamp(-clip_range, clip_range)
+    return torch.max(error, (clipped - target).square()).mean()
+
+
+def approximate_kl(log_ratio: Tensor) -> Tensor:
+    """KL(old || new) estimated from samples of the old policy: mean of (r - 1) - log r, which is never negative.
+
+    The low-variance estimator k3 of Schulman, "Approximating KL Divergence" (2020). `log_ratio`: [B].
+    """
+    return (log_ratio.exp() - 1 - log_ratio).mean()

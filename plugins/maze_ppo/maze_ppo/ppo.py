@@ -1,0 +1,101 @@
+"""Proximal policy optimisation: several clipped passes over each rollout (Schulman et al., arXiv 1707.06347)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from maze_core.data.batch import Batch, Loss
+from maze_core.data.rollout import RolloutCollector
+from maze_core.plugins.hookspecs import hookimpl
+from maze_core.training.algorithm import Algorithm
+from maze_core.training.on_policy import advantage_rows, check_on_policy, normalized
+from maze_core.training.schedules import scheduled
+from maze_core.training.seeding import Purpose, sequence
+from maze_ppo.config import PPOConfig
+from maze_ppo.losses import approximate_kl, clipped_surrogate, value_loss
+
+if TYPE_CHECKING:
+    from maze_core.config.run import RunConfig
+    from maze_core.models.policy import Policy
+    from maze_core.training.run import Run
+
+
+class PPO(Algorithm):
+    """Proximal policy optimisation, on-policy, for every action space."""
+
+    Config = PPOConfig
+    config: PPOConfig
+
+    def check(self, config: RunConfig) -> None:
+        """Refuse models without a critic and schedules without an end."""
+        check_on_policy(config)
+
+    def setup(self, run: Run) -> None:
+        """Build the collector."""
+        self._run = run
+        self._collector = RolloutCollector(run, self.config.n_rollout_steps)
+        self._order = np.random.Generator(np.random.PCG64(sequence(run.seed, Purpose.MINIBATCH_ORDER)))
+        self._kl = torch.zeros(())
+
+    def batches(self) -> Iterator[Batch]:
+        """Collect a rollout; yield its rows in shuffled minibatches, several times over."""
+        config, run = self.config, self._run
+        run.learner.scale_lr(scheduled(config.lr_schedule, run.fraction_done))
+        rollout = self._collector.collect()
+        rows, metrics = advantage_rows(run.policy, rollout, config.gamma, config.gae_lambda, run.device)
+        run.record(metrics)
+        for _ in range(config.n_optimization_epochs):
+            for batch in rows.minibatches(config.batch_size, self._order):
+                yield batch
+                if config.target_kl is not None and self._kl.item() > config.target_kl:
+                    break
+            else:
+                continue
+            break
+        self._collector.update_normalizer()
+
+    @hookimpl
+    def compute_loss(self, policy: Policy, batch: Batch) -> Loss:
+        """Clipped surrogate, squared error of the critic, entropy bonus."""
+        config, data = self.config, batch.extra
+        distribution, value = policy(batch.obs)
+        log_ratio = distribution.log_prob(batch.actions) - data["log_prob"]
+        ratio = log_ratio.exp()
+        advantage = normalized(data["advantage"]) if config.normalize_advantages else data["advantage"]
+        policy_loss = clipped_surrogate(ratio, advantage, config.clip_range)
+        critic_loss = value_loss(value, data["value"], data["target"], config.value_clip_range)
+        entropy = distribution.entropy().mean()
+        if self._run.epoch < config.critic_burn_in_epochs:
+            total = critic_loss
+        else:
+            total = (
+                config.policy_loss_coef * policy_loss
+                + config.value_loss_coef * critic_loss
+                - config.entropy_coef * entropy
+            )
+        with torch.no_grad():
+            self._kl = approximate_kl(log_ratio)
+            clip_fraction = ((ratio - 1).abs() > config.clip_range).float().mean()
+        return Loss(
+            total,
+            {
+                "policy": policy_loss.detach(),
+                "value": critic_loss.detach(),
+                "entropy": entropy.detach(),
+                "kl": self._kl,
+                "clip_fraction": clip_fraction,
+            },
+        )
+
+    def state(self) -> dict[str, Any]:
+        """Collector and minibatch order."""
+        return {"collector": self._collector.state(), "order": self._order.bit_generator.state}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Take up a state that `state` gave."""
+        self._collector.load_state(state["collector"])
+        self._order.bit_generator.state = state["order"]
