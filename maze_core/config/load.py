@@ -20,9 +20,7 @@ DEFAULTS: Raw = {
     "env": {"name": "gymnasium"},
     "model": {"name": "mlp"},
     "runner": {"name": "dev"},
-    "callbacks": {
-        name: {} for name in ("console", "tensorboard", "jsonl", "best_checkpoint", "early_stopping")
-    },
+    "callbacks": {name: {} for name in ("console", "tensorboard", "jsonl", "best_checkpoint", "early_stopping")},
 }
 """The plugins of a run that names no others."""
 
@@ -42,6 +40,19 @@ def assemble(
     values, `preset` is a name, `auto` (the one named like the environment, where there is one) or `none`.
     Raises one ConfigError that lists every problem, and PluginError where a named plugin cannot be used.
     """
+    return assemble_with_preset(algorithm, env, preset, files, overrides, flags, load)[0]
+
+
+def assemble_with_preset(
+    algorithm: str | None = None,
+    env: str | None = None,
+    preset: str = "auto",
+    files: Sequence[Path] = (),
+    overrides: Sequence[str] = (),
+    flags: Mapping[str, Any] | None = None,
+    load: discovery.Loader = discovery.load,
+) -> tuple[RunConfig, str]:
+    """As `assemble`; also gives the name of the preset that was applied, empty where none was."""
     assignments = [parse_assignment(text) for text in overrides]
     assignments += [(tuple(path.split(".")), value) for path, value in (flags or {}).items()]
     if algorithm is not None:
@@ -51,8 +62,8 @@ def assemble(
     layers = [_file_layer(path, algorithm) for path in files]
 
     asked = assign(_stack(DEFAULTS, *layers), assignments)
-    chosen = _preset_layer(preset, asked, load)
-    return resolve(assign(_stack(DEFAULTS, chosen, *layers), assignments), load)
+    name, chosen = _preset_layer(preset, asked, load)
+    return resolve(assign(_stack(DEFAULTS, chosen, *layers), assignments), load), name
 
 
 def load_run_config(
@@ -110,22 +121,20 @@ def _file_layer(path: Path, algorithm: str | None) -> Raw:
     return layer
 
 
-def _preset_layer(preset: str, asked: Raw, load: discovery.Loader) -> Raw:
+def _preset_layer(preset: str, asked: Raw, load: discovery.Loader) -> tuple[str, Raw]:
     algorithm, env = asked.get("algorithm"), asked.get("env")
     name = algorithm.get("name") if isinstance(algorithm, dict) else None
     if preset == "none" or not isinstance(name, str):
-        return {}
+        return "", {}
     env_id = env.get("id") if isinstance(env, dict) else None
     try:
         plugin = load("algorithm", name)
     except ConfigError:
-        return {}  # resolve reports the unknown name, together with whatever else is wrong
-    return choose(preset, env_id if isinstance(env_id, str) else None, plugin, name)[1]
+        return "", {}  # resolve reports the unknown name, together with whatever else is wrong
+    return choose(preset, env_id if isinstance(env_id, str) else None, plugin, name)
 
 
-def _part(
-    kind: str, where: str, raw: Any, load: discovery.Loader, errors: list[ConfigError]
-) -> PluginConfig | None:
+def _part(kind: str, where: str, raw: Any, load: discovery.Loader, errors: list[ConfigError]) -> PluginConfig | None:
     """The configuration of one plugin, or None where it is wrong and `errors` has got the reasons."""
     if isinstance(raw, PluginConfig):
         return raw

@@ -42,9 +42,7 @@ class _Loader(yaml.SafeLoader):
         seen = set()
         for key, _ in node.value:
             if isinstance(key, yaml.ScalarNode) and key.value in seen:
-                raise yaml.MarkedYAMLError(
-                    problem=f"key {key.value!r} is given twice", problem_mark=key.start_mark
-                )
+                raise yaml.MarkedYAMLError(problem=f"key {key.value!r} is given twice", problem_mark=key.start_mark)
             seen.add(key.value if isinstance(key, yaml.ScalarNode) else id(key))
         return super().construct_mapping(node, deep)
 
@@ -94,6 +92,11 @@ def parse_assignment(text: str) -> tuple[tuple[str, ...], Any]:
     if not equals or not all(keys):
         raise ConfigError(f"{text!r} is not of the form path=value, such as algorithm.lr=0.001")
     return keys, _parse(value, f"{path.strip()} in {text!r}")
+
+
+def parse_value(text: str, source: str) -> Any:
+    """The value of a YAML text that came from `source`."""
+    return _parse(text, source)
 
 
 def merge(base: Raw, layer: Mapping[str, Any]) -> Raw:
