@@ -134,15 +134,17 @@ def _native(space: Space[Any]) -> Callable[[np.ndarray], np.ndarray]:
     start = 0 if start_of(space) is None else start_of(space)
     if not isinstance(space, spaces.Box):
         return lambda values: (values + start).astype(space.dtype, copy=False)
-    low, high, dtype = space.low, space.high, space.dtype
+    low, high, dtype = np.asarray(space.low), np.asarray(space.high), np.dtype(space.dtype)
 
     def clipped(values: np.ndarray) -> np.ndarray:
         # Casting comes before clipping: a bound that float32 rounds outwards must still hold.
-        return np.minimum(np.maximum(values.astype(dtype, copy=False), low), high)
+        lifted: np.ndarray = np.maximum(values.astype(dtype, copy=False), low)
+        return np.minimum(lifted, high, out=lifted)
 
     def rounded(values: np.ndarray) -> np.ndarray:
         # Clipped as float64 first, since casting a float beyond an integer's range is undefined.
-        return np.clip(np.rint(np.clip(values.astype(np.float64), low, high)).astype(dtype), low, high)
+        whole: np.ndarray = np.rint(np.clip(values.astype(np.float64), low, high)).astype(dtype)
+        return np.minimum(np.maximum(whole, low, out=whole), high, out=whole)
 
     return clipped if np.dtype(dtype).kind == "f" else rounded
 

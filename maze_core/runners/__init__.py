@@ -1,0 +1,1 @@
+"""Runners: where and how the environments of a run are stepped."""

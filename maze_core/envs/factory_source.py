@@ -1,0 +1,75 @@
+"""The env source behind a ready function: environments given as a callable from Python."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import gymnasium
+
+from maze_core.config.base import PluginConfig
+from maze_core.errors import ConfigError
+from maze_core.plugins.base import Plugin
+from maze_core.plugins.hookspecs import hookimpl
+
+EnvFactory = Callable[[], gymnasium.Env[Any, Any]]
+"""A function without arguments, or an environment class, that gives a new environment at each call."""
+
+
+class FactoryConfig(PluginConfig):
+    """An environment that was given as a function."""
+
+    name: str = "factory"
+    """The plugin's name."""
+    factory: str = ""
+    """Where the function was defined, as `module:name`; for the record, it is never imported from here."""
+
+
+class FactorySource(Plugin):
+    """Builds environments by calling a function.
+
+    Raises:
+        ConfigError: there is no function, as when a recorded configuration is opened without it.
+    """
+
+    Config: ClassVar[type[PluginConfig]] = FactoryConfig
+
+    def __init__(self, config: FactoryConfig, factory: EnvFactory | None = None) -> None:
+        super().__init__(config)
+        if factory is None:
+            raise ConfigError(
+                f"this run's environment was the function {config.factory!r}, which a file cannot hold",
+                where="env",
+                hint="Open the run from Python and give the function again, or register the environment with "
+                "gymnasium and name it `module:Id`.",
+            )
+        self._factory = factory
+
+    @staticmethod
+    def of(factory: EnvFactory) -> Any:
+        """What stands in for this class in one run: `overlay({("env", "factory"): FactorySource.of(make)})`.
+
+        It has a `Config` and builds the plugin, and can be pickled if the function can.
+        """
+        return _Ready(factory)
+
+    @staticmethod
+    def origin(factory: EnvFactory) -> str:
+        """Where a function was defined, as `module:name`."""
+        module = getattr(factory, "__module__", type(factory).__module__)
+        return f"{module}:{getattr(factory, '__qualname__', type(factory).__qualname__)}"
+
+    @hookimpl
+    def make_env(self, config: FactoryConfig, seed: int, index: int) -> gymnasium.Env[Any, Any]:
+        """Call the function."""
+        return self._factory()
+
+
+@dataclass(frozen=True)
+class _Ready:
+    factory: EnvFactory
+    Config: ClassVar[type[PluginConfig]] = FactoryConfig
+
+    def __call__(self, config: FactoryConfig) -> FactorySource:
+        return FactorySource(config, self.factory)

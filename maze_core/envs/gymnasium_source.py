@@ -1,0 +1,97 @@
+"""The env source `gymnasium`: any environment that gymnasium's registry knows."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+from typing import Any, ClassVar
+
+import gymnasium
+from pydantic import Field, JsonValue, PositiveInt
+
+from maze_core.config.base import PluginConfig
+from maze_core.errors import ConfigError
+from maze_core.plugins.base import Plugin
+from maze_core.plugins.hookspecs import hookimpl
+
+
+class GymnasiumConfig(PluginConfig):
+    """An environment of gymnasium's registry."""
+
+    id: str = Field(min_length=1)
+    """Its id, such as `CartPole-v1`; `module:Id` imports the module that registers it first."""
+    kwargs: dict[str, JsonValue] = Field(default_factory=dict)
+    """Arguments for its constructor."""
+    max_episode_steps: PositiveInt | None = None
+    """Steps after which an episode is truncated; none: what is registered."""
+
+
+class GymnasiumSource(Plugin):
+    """Builds environments with `gymnasium.make`.
+
+    Raises:
+        ConfigError: the id is not registered, a dependency is missing, or the constructor refuses the arguments.
+    """
+
+    Config: ClassVar[type[PluginConfig]] = GymnasiumConfig
+
+    def __init__(self, config: GymnasiumConfig) -> None:
+        super().__init__(config)
+        check_env_id(config.id)
+
+    @hookimpl
+    def make_env(self, config: GymnasiumConfig, seed: int, index: int) -> gymnasium.Env[Any, Any]:
+        """Build one environment; the checks that Maze makes itself are not made twice."""
+        try:
+            return gymnasium.make(config.id, config.max_episode_steps, disable_env_checker=True, **config.kwargs)
+        except TypeError as exc:
+            if "argument" not in str(exc):
+                raise
+            raise ConfigError(str(exc), where="env.kwargs") from exc
+        except (gymnasium.error.DependencyNotInstalled, ImportError) as exc:
+            raise _missing_dependency(config.id, exc) from exc
+        except gymnasium.error.Error as exc:
+            raise ConfigError(str(exc), where="env.id") from exc
+
+
+def check_env_id(env_id: str) -> None:
+    """Make sure that an id is registered, importing the module before its colon; nothing is built.
+
+    Raises:
+        ConfigError: it is not; names the nearest ids.
+    """
+    module, _, name = env_id.rpartition(":")
+    if module:
+        try:
+            importlib.import_module(module)
+        except ImportError as exc:
+            raise ConfigError(
+                f"the module {module!r} cannot be imported: {exc}",
+                where="env.id",
+                hint="Install the package that provides it, or run where Python can find it.",
+            ) from exc
+    if name not in gymnasium.registry:
+        raise ConfigError(f"no environment {name!r} is registered", where="env.id", hint=_suggestion(name))
+
+
+def _suggestion(name: str) -> str:
+    namespace, slash, _ = name.rpartition("/")
+    if slash and not any(known.startswith(f"{namespace}/") for known in gymnasium.registry):
+        if namespace == "ALE":
+            return f"Atari environments come with `pip install ale-py` as `ale_py:{name}`."
+        return f"Install the package that registers {namespace!r} and write `its_module:{name}`."
+    near = difflib.get_close_matches(name, gymnasium.registry, n=3, cutoff=0.6)
+    if near:
+        return f"Did you mean {' or '.join(near)}?"
+    return "Environments of your own are named `module:Id`, the module being the one that registers them."
+
+
+def _missing_dependency(env_id: str, exc: Exception) -> ConfigError:
+    """The error for an environment whose package is not there, with what to install."""
+    spec = gymnasium.registry.get(env_id.rpartition(":")[2])
+    entry_point = str(spec.entry_point) if spec else ""
+    parts = entry_point.split(".")
+    if entry_point.startswith("gymnasium.envs.") and len(parts) > 2:
+        extra = {"classic_control": "classic-control", "toy_text": "toy-text"}.get(parts[2], parts[2])
+        return ConfigError(str(exc), where="env.id", hint=f'Install it: pip install "gymnasium[{extra}]"')
+    return ConfigError(f"a package that {env_id!r} needs is missing: {exc}", where="env.id")

@@ -1,0 +1,176 @@
+"""Natively vectorised environments: one adapter for gymnasium's three autoreset modes."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
+
+from maze_core.envs.checks import check_finite, first_bad_row, non_finite
+from maze_core.envs.codecs import ActionCodec, ObservationCodec
+from maze_core.envs.spaces import allocate
+from maze_core.envs.vector import Episode, StepResult, Tree
+from maze_core.errors import ConfigError, RunError
+
+if TYPE_CHECKING:
+    import gymnasium
+
+    from maze_core.training.seeding import EpisodeSeeds
+
+
+class NativeVectorEnv:
+    """Gives the transitions of a `gymnasium.vector.VectorEnv` as Maze wants them, whatever its autoreset mode.
+
+    - NEXT_STEP: the step after an episode's end is filler: its row has `valid` False.
+    - SAME_STEP: the last observation of an episode is taken from `info["final_obs"]`.
+    - DISABLED: ended environments are reset here, with the seed of their next episode.
+
+    In the first two modes an environment seeds its later episodes itself.
+
+    Raises:
+        ConfigError: the environment does not state its autoreset mode, or a space is not supported.
+        RunError: a reward or observation is not finite, or the environment raised.
+    """
+
+    def __init__(self, env: gymnasium.vector.VectorEnv[Any, Any, Any]) -> None:
+        self._env = env
+        self._closed = False
+        self.num_envs = env.num_envs
+        self.observation_space = env.single_observation_space
+        self.action_space = env.single_action_space
+        self._mode = _autoreset_mode(env)
+        self._observations = ObservationCodec(self.observation_space)
+        self._actions = ActionCodec(self.action_space)
+        # Only these take one seed for each environment; others draw all episodes from one generator.
+        self._many_seeds = isinstance(env.unwrapped, SyncVectorEnv | AsyncVectorEnv)
+        self._episode = np.zeros(self.num_envs, np.int64)
+        self._returns = np.zeros(self.num_envs)
+        self._lengths = np.zeros(self.num_envs, np.int64)
+        self._filler = np.zeros(self.num_envs, np.bool_)
+
+    def reset(self, seeds: EpisodeSeeds, out: Tree) -> None:
+        """Begin episode 0 everywhere; write the first observations into `out` (leaves `[N, …]`)."""
+        self._seeds = seeds
+        self._begin(np.zeros(self.num_envs, np.int64))
+        self._reset_all(out)
+
+    def step(self, actions: Tree, out: Tree) -> StepResult:
+        """Step every environment; write the next observations into `out`."""
+        try:
+            observation, reward, terminated, truncated, info = self._env.step(self._actions.batch(actions))
+        except Exception as exc:
+            raise RunError(f"the vectorised environment raised {type(exc).__name__}: {exc}") from exc
+        valid = ~self._filler
+        rewards = np.where(valid, np.asarray(reward, np.float64), 0.0)
+        terminated = np.asarray(terminated, np.bool_) & valid
+        truncated = np.asarray(truncated, np.bool_) & valid & ~terminated
+        self._write(observation, out)
+        if not np.isfinite(rewards).all():
+            bad = first_bad_row(rewards)
+            raise non_finite("reward", self._place(bad), rewards[bad])
+        self._returns += rewards
+        self._lengths += valid
+        ended = np.flatnonzero(terminated | truncated)
+        result = StepResult(rewards.astype(np.float32), terminated, truncated, valid, ended)
+        self._filler = np.zeros(self.num_envs, np.bool_)
+        if len(ended):
+            self._end(ended, info, out, result)
+        return result
+
+    def state(self) -> dict[str, Any]:
+        """The episode numbers; a native environment cannot be replayed, so there is nothing else to record."""
+        return {"native_episode": self._episode.copy()}
+
+    def restore(self, seeds: EpisodeSeeds, state: dict[str, Any], out: Tree) -> None:
+        """Begin new episodes everywhere, numbered after the recorded ones, and warn that they are new."""
+        recorded = np.asarray(state.get("native_episode", state.get("episode", [])), np.int64)
+        following = recorded.max(initial=-1) + 1
+        warnings.warn(
+            "a natively vectorised environment cannot return to a recorded state: its unfinished episodes are "
+            "dropped and new ones begin, so this run does not go on exactly where it stopped",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+        self._seeds = seeds
+        self._begin(recorded + 1 if len(recorded) == self.num_envs else np.full(self.num_envs, following))
+        self._reset_all(out)
+
+    def close(self) -> None:
+        """Close the environment; safe to call twice."""
+        if not self._closed:
+            self._closed = True
+            self._env.close()
+
+    def _begin(self, episode: np.ndarray) -> None:
+        self._episode = episode
+        self._returns[:], self._lengths[:], self._filler[:] = 0.0, 0, False
+
+    def _reset_all(self, out: Tree) -> None:
+        seeds: Any = self._episode_seeds()
+        observation, _ = self._env.reset(seed=seeds if self._many_seeds else seeds[0])
+        self._observations.check(observation, (self.num_envs,))
+        self._write(observation, out)
+
+    def _end(self, ended: np.ndarray, info: dict[str, Any], out: Tree, result: StepResult) -> None:
+        """Record the episodes that ended, their last observations, and begin the next ones where that is ours."""
+        if self._mode is AutoresetMode.SAME_STEP:
+            result.final_obs = self._final_observations(ended, info)
+        else:
+            result.final_obs = {key: array[ended] for key, array in out.items()}
+        for i in ended.tolist():
+            number, length = int(self._episode[i]), int(self._lengths[i])
+            result.episodes.append(Episode(i, number, float(self._returns[i]), length))
+        self._episode[ended] += 1
+        self._returns[ended], self._lengths[ended] = 0.0, 0
+        if self._mode is AutoresetMode.NEXT_STEP:
+            self._filler[ended] = True
+        elif self._mode is AutoresetMode.DISABLED:
+            mask = np.zeros(self.num_envs, np.bool_)
+            mask[ended] = True
+            seeds: Any = self._episode_seeds() if self._many_seeds else None
+            observation, _ = self._env.reset(seed=seeds, options={"reset_mask": mask})
+            self._write(observation, out)
+
+    def _final_observations(self, ended: np.ndarray, info: dict[str, Any]) -> Tree:
+        if "final_obs" not in info:
+            raise RunError("the vectorised environment resets in the same step but its info has no 'final_obs'")
+        given = info["final_obs"]
+        tree = allocate(self._observations.specs, (len(ended),))
+        if isinstance(given, np.ndarray) and given.dtype == object:
+            for row, i in enumerate(ended):
+                self._observations.write(tree, row, given[i])
+        else:
+            whole = allocate(self._observations.specs, (self.num_envs,))
+            self._observations.write(whole, slice(None), given)
+            tree = {key: array[ended] for key, array in whole.items()}
+        bad = check_finite(tree, self._observations.float_keys)
+        if bad:
+            place = self._place(int(ended[bad[1]]))
+            raise non_finite(f"value of the last observation '{bad[0]}'", place, tree[bad[0]][bad[1]])
+        return tree
+
+    def _write(self, observation: Any, out: Tree) -> None:
+        self._observations.write(out, slice(None), observation)
+        bad = check_finite(out, self._observations.float_keys)
+        if bad:
+            raise non_finite(f"value of observation '{bad[0]}'", self._place(bad[1]), out[bad[0]][bad[1]])
+
+    def _episode_seeds(self) -> list[int]:
+        return [self._seeds(i, int(k)) for i, k in enumerate(self._episode)]
+
+    def _place(self, i: int) -> str:
+        return f"environment {i} (episode {self._episode[i]}, step {self._lengths[i]})"
+
+
+def _autoreset_mode(env: gymnasium.vector.VectorEnv[Any, Any, Any]) -> AutoresetMode:
+    mode = (env.metadata or {}).get("autoreset_mode")
+    try:
+        return AutoresetMode(mode)
+    except ValueError as exc:
+        raise ConfigError(
+            f"the vectorised environment does not say how it resets: metadata['autoreset_mode'] is {mode!r}",
+            where="env",
+            hint="Set it to a gymnasium.vector.AutoresetMode.",
+        ) from exc

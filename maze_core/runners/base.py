@@ -1,0 +1,45 @@
+"""The base of runner plugins."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from pydantic import PositiveInt
+
+from maze_core.config.base import PluginConfig
+
+if TYPE_CHECKING:
+    from maze_core.envs.builder import EnvBuilder
+    from maze_core.envs.vector import VectorEnv
+
+
+class RunnerConfig(PluginConfig):
+    """What every runner has."""
+
+    concurrency: PositiveInt | None = None
+    """Environments stepped side by side; none: the runner chooses."""
+
+
+class Runner(ABC):
+    """A runner plugin: decides how many environments are stepped side by side, and in which processes."""
+
+    Config: ClassVar[type[PluginConfig]] = RunnerConfig
+
+    def __init__(self, config: Any) -> None:
+        self.config = config
+
+    @property
+    @abstractmethod
+    def concurrency(self) -> int:
+        """Environments stepped side by side in training."""
+
+    @abstractmethod
+    def vector_env(self, builder: EnvBuilder, num_envs: int) -> VectorEnv:
+        """Build `num_envs` environments to be stepped together.
+
+        A natively vectorised source (`builder.vector_env`) is taken where there is one.
+
+        Raises:
+            ConfigError: the environment cannot be built, or its spaces are not supported.
+        """

@@ -1,0 +1,40 @@
+"""The runner `dev`: everything in this process, in turn. Exactly repeatable, and the fastest for quick environments."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from pydantic import PositiveInt
+
+from maze_core.config.base import PluginConfig
+from maze_core.envs.native import NativeVectorEnv
+from maze_core.envs.serial import SerialVectorEnv
+from maze_core.runners.base import Runner, RunnerConfig
+
+if TYPE_CHECKING:
+    from maze_core.envs.builder import EnvBuilder
+    from maze_core.envs.vector import VectorEnv
+
+
+class DevConfig(RunnerConfig):
+    """Environments in this process."""
+
+    concurrency: PositiveInt = 8
+    """Environments stepped in turn."""
+
+
+class DevRunner(Runner):
+    """Steps the environments in turn, in this process."""
+
+    Config: ClassVar[type[PluginConfig]] = DevConfig
+
+    @property
+    def concurrency(self) -> int:
+        """Environments stepped side by side in training."""
+        count: int = self.config.concurrency
+        return count
+
+    def vector_env(self, builder: EnvBuilder, num_envs: int) -> VectorEnv:
+        """Build the environments in this process."""
+        native = builder.vector_env(num_envs)
+        return NativeVectorEnv(native) if native is not None else SerialVectorEnv(builder, num_envs)
