@@ -76,6 +76,19 @@ def load_run_config(
     return resolve(assign(merge({}, raw), [parse_assignment(text) for text in overrides]), load)
 
 
+def part_config(
+    kind: str, raw: Raw, overrides: Sequence[str] = (), load: discovery.Loader = discovery.load
+) -> PluginConfig:
+    """The configuration of one part alone, such as `env`, with `path=value` texts over it."""
+    errors: list[ConfigError] = []
+    data = assign({kind: raw}, [parse_assignment(text) for text in overrides])
+    config = _part(kind, kind, data[kind], load, errors)
+    errors += [ConfigError(f"only {kind} can be set here", key) for key in data if key != kind]
+    if errors or config is None:
+        raise combined(errors)
+    return config
+
+
 def dump(config: RunConfig) -> str:
     """The whole configuration as YAML, which `load_run_config` reads back."""
     return to_yaml(config.model_dump(mode="json"))

@@ -173,9 +173,7 @@ class Hooks:
     def _in_order(self, name: str) -> Iterator[tuple[Member, pluggy.HookImpl]]:
         position = {id(each.plugin): index for index, each in enumerate(self.members)}
         implementations = getattr(self._manager.hook, name).get_hookimpls()
-        for implementation in sorted(
-            implementations, key=lambda i: (i.trylast - i.tryfirst, position[id(i.plugin)])
-        ):
+        for implementation in sorted(implementations, key=lambda i: (i.trylast - i.tryfirst, position[id(i.plugin)])):
             yield self.members[position[id(implementation.plugin)]], implementation
 
     def _build(self, hook: str, **arguments: Any) -> Any:
@@ -280,9 +278,7 @@ def _check_marker(manager: _Manager, each: Member, name: str) -> None:
     method = inspect.getattr_static(each.plugin, name, None)
     options = manager.parse_hookimpl_opts(each.plugin, name) if method is not None else None
     if method is not None and options is None:
-        raise PluginError(
-            f"{each.title}: its method {name} lacks the decorator @hookimpl and would not be called"
-        )
+        raise PluginError(f"{each.title}: its method {name} lacks the decorator @hookimpl and would not be called")
     if options and options["hookwrapper"]:
         raise PluginError(f"{each.title}: {name} is an old-style hookwrapper; use @hookimpl(wrapper=True)")
     if options and options["wrapper"] and name.startswith("on_"):
@@ -295,9 +291,7 @@ def _validation_message(error: pluggy.PluginValidationError) -> str:
     if not unknown:
         return text
     near = difflib.get_close_matches(unknown, _HOOKS, n=1)
-    return f"there is no hook {unknown}; " + (
-        f"did you mean {near[0]}?" if near else f"hooks: {', '.join(_HOOKS)}"
-    )
+    return f"there is no hook {unknown}; " + (f"did you mean {near[0]}?" if near else f"hooks: {', '.join(_HOOKS)}")
 
 
 def _to_stderr(message: str) -> None:

@@ -1,0 +1,46 @@
+"""`maze eval RUN`: evaluate a saved policy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from maze_core.cli import output
+
+
+def evaluate(
+    run: Annotated[Path, typer.Argument(help="The run directory.", show_default=False)],
+    episodes: Annotated[
+        int | None, typer.Option("--episodes", "-n", min=1, help="Episodes; as configured unless given.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Decides the episodes; drawn unless given.")] = None,
+    stochastic: Annotated[
+        bool | None,
+        typer.Option("--stochastic/--deterministic", help="Sample actions; as configured unless given."),
+    ] = None,
+    checkpoint: Annotated[
+        str | None, typer.Option(metavar="NAME", help="best, last or previous; the best there is unless given.")
+    ] = None,
+    video: Annotated[Path | None, typer.Option(metavar="DIR", help="Record the first episodes in this folder.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Evaluate a run's policy and print the statistics of its raw returns.
+
+    [bold]Examples[/bold]
+
+    maze eval runs/first
+
+    maze eval runs/first --episodes 100 --seed 7 --json
+    """
+    from maze_core.training.api import evaluate as run_evaluation
+
+    output.allow_local_modules()
+    deterministic = None if stochastic is None else not stochastic
+    metrics = run_evaluation(run, episodes, seed, deterministic, checkpoint, video)
+    if as_json:
+        output.print_json(metrics)
+        return
+    rows = [(name.removeprefix("eval/"), f"{value:,.6g}") for name, value in metrics.items()]
+    output.print_table(("statistic", "value"), rows)

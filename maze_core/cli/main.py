@@ -1,0 +1,89 @@
+"""The command `maze`: its commands, and what errors look like to a user.
+
+Imports stay light: each command imports what it needs when it runs, so that `maze --help` answers at once.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from maze_core.cli import config, envs, evaluate, plugins, resume, train
+from maze_core.errors import MazeError
+
+
+class _Root(TyperGroup):
+    """The top group: an error raised on purpose becomes a message and an exit code."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return ["train", "resume", "eval", "plugins", "config", "envs"]
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except MazeError as error:
+            if os.environ.get("MAZE_DEBUG"):
+                traceback.print_exc()
+            print(f"error: {error}", file=sys.stderr)
+            raise typer.Exit(error.exit_code) from error
+
+
+app = typer.Typer(
+    name="maze",
+    cls=_Root,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from maze_core.plugins.discovery import core_version
+
+        typer.echo(f"maze {core_version() or 'unknown (not installed)'}")
+        raise typer.Exit
+
+
+@app.callback()
+def _maze(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """Applied reinforcement learning in which everything is a plugin.
+
+    Start with: maze train ppo --env CartPole-v1
+    """
+
+
+app.add_typer(train.app, name="train")
+app.command("resume")(resume.resume)
+app.command("eval")(evaluate.evaluate)
+app.add_typer(plugins.app, name="plugins")
+app.add_typer(config.app, name="config")
+app.add_typer(envs.app, name="envs")
+
+
+def main() -> None:
+    """Run the command line. Exit codes: 0 done, 1 failed, 2 wrong input, 130 interrupted."""
+    try:
+        app()
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        sys.exit(130)
+    except Exception:  # noqa: BLE001 — nothing above this would report it
+        traceback.print_exc()
+        print("\nThis is a bug in Maze or in a plugin. Please report it with the lines above.", file=sys.stderr)
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,123 @@
+"""`maze plugins`: what is installed, whether it works, and what it offers."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from maze_core.cli import output
+
+if TYPE_CHECKING:
+    from maze_core.plugins.catalog import PluginInfo
+
+app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help="List and describe the installed plugins.")
+
+_Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+_Kind = Annotated[str | None, typer.Option(metavar="KIND", help="algorithm, env, wrapper, model, runner, …")]
+
+
+@app.command("list")
+def list_plugins(kind: _Kind = None, as_json: _Json = False) -> None:
+    """List every installed plugin and its state.
+
+    [bold]Examples[/bold]
+
+    maze plugins list
+
+    maze plugins list --kind algorithm --json
+    """
+    from maze_core.plugins.catalog import catalog
+
+    found = [info for info in catalog() if kind in (None, info.kind)]
+    if kind is not None:
+        _check_kind(kind)
+    if as_json:
+        output.print_json([asdict(info) for info in found])
+        return
+    rows = [(i.kind, i.name, f"{i.distribution} {i.version}", i.state, i.summary) for i in found]
+    output.print_table(("kind", "name", "distribution", "state", "summary"), rows)
+    for info in found:
+        if info.state != "ok":
+            typer.echo(f"\n{info.kind} {info.name} ({info.distribution} {info.version}): {info.state}: {info.detail}")
+
+
+@app.command("info")
+def describe(
+    name: Annotated[str, typer.Argument(help="The plugin's name.", show_default=False)],
+    kind: _Kind = None,
+    as_json: _Json = False,
+) -> None:
+    """Describe a plugin: where it comes from, its parameters, hooks and presets.
+
+    [bold]Examples[/bold]
+
+    maze plugins info ppo
+
+    maze plugins info mlp --kind model --json
+    """
+    from maze_core.plugins.catalog import catalog
+
+    found = [i for i in catalog() if i.name.lower() == name.lower() and kind in (None, i.kind)]
+    if not found:
+        _unknown(name, kind)
+    pages = [_page(info) for info in found]
+    if as_json:
+        output.print_json(pages)
+        return
+    for number, page in enumerate(pages):
+        if number:
+            typer.echo("")
+        _print_page(page)
+
+
+def _page(info: PluginInfo) -> dict[str, Any]:
+    page: dict[str, Any] = asdict(info)
+    if info.state != "ok":
+        return page
+    from maze_core.config.flags import flags
+    from maze_core.config.presets import presets
+    from maze_core.plugins import discovery
+    from maze_core.plugins.hookspecs import HookSpecs
+
+    plugin = discovery.load(info.kind, info.name)
+    page["parameters"] = [
+        {"name": flag.field, "type": flag.metavar, "default": flag.default or "required", "range": flag.limits,
+         "description": flag.description}
+        for flag in flags(plugin.Config)
+    ]  # fmt: skip
+    page["hooks"] = [hook for hook in vars(HookSpecs) if getattr(getattr(plugin, hook, None), "maze_impl", None)]
+    page["presets"] = list(presets(plugin, info.name)) if info.kind == "algorithm" else []
+    return page
+
+
+def _print_page(page: dict[str, Any]) -> None:
+    facts = ["kind", "name", "distribution", "version", "state", "detail", "summary", "file"]
+    for fact in [*facts, "hooks", "presets"]:
+        value = page.get(fact)
+        if value:
+            typer.echo(f"{fact + ':':14}{', '.join(value) if isinstance(value, list) else value}")
+    if page.get("parameters"):
+        typer.echo("")
+        headers = ("name", "type", "default", "range", "description")
+        output.print_table(("parameter", *headers[1:]), [[row[key] for key in headers] for row in page["parameters"]])
+
+
+def _unknown(name: str, kind: str | None) -> None:
+    from maze_core.config.explain import nearest
+    from maze_core.errors import ConfigError
+    from maze_core.plugins import discovery
+
+    if kind is not None:
+        _check_kind(kind)
+    known = [found.name for found in discovery.declarations() if kind in (None, found.kind)]
+    raise ConfigError(f"no plugin is called {name!r}; {nearest(name, sorted(set(known)))}")
+
+
+def _check_kind(kind: str) -> None:
+    from maze_core.errors import ConfigError
+    from maze_core.plugins import discovery
+
+    if kind not in discovery.KINDS:
+        raise ConfigError(f"there is no kind {kind!r}; kinds: {', '.join(discovery.KINDS)}", "--kind")

@@ -1,0 +1,32 @@
+"""`maze resume RUN`: go on exactly where a run stopped."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from maze_core.cli import output
+
+
+def resume(
+    run: Annotated[Path, typer.Argument(help="The run directory.", show_default=False)],
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="PATH=VALUE", help="Change a value, such as steps=200000; repeatable."),
+    ] = None,
+    checkpoint: Annotated[str, typer.Option(metavar="NAME", help="Where to go on: last, previous or best.")] = "last",
+) -> None:
+    """Go on with a run: optimizer, counters, statistics and random states as they were.
+
+    [bold]Examples[/bold]
+
+    maze resume runs/CartPole-v1/ppo/20250101-120000-s1
+
+    maze resume runs/first --set steps=200000
+    """
+    from maze_core.training.api import resume as go_on
+
+    output.allow_local_modules()
+    output.finish(go_on(run, set_ or [], checkpoint))

@@ -1,0 +1,189 @@
+"""`maze train ALGORITHM`: a subcommand for each installed algorithm, its flags generated from its parameters."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from maze_core.cli import output
+
+if TYPE_CHECKING:
+    from maze_core.config.flags import Flag
+
+_PLACES = {
+    "env_source": "env.name",
+    "model": "model.name",
+    "runner": "runner.name",
+    "concurrency": "runner.concurrency",
+    "seed": "seed",
+    "steps": "steps",
+    "epochs": "algorithm.n_epochs",
+}
+"""Where the value of a common option stands in the configuration."""
+
+_EXAMPLES = """
+[bold]Examples[/bold]
+
+maze train {name} --env CartPole-v1
+
+maze train {name} --env CartPole-v1 --seed 1 --steps 100000 --run-dir runs/first
+
+maze train {name} --config experiment.yaml --set evaluation.n_episodes=20
+
+maze train {name} --env my_package:MyEnv-v0 --set env.kwargs.size=5
+"""
+
+
+class _Algorithms(TyperGroup):
+    """The installed algorithms, listed without importing any."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        from maze_core.plugins import discovery
+
+        return discovery.names("algorithm")
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        from maze_core.plugins import discovery
+        from maze_core.plugins.source import locate, summarise
+
+        claims = [each for each in discovery.declarations() if (each.kind, each.name) == ("algorithm", cmd_name)]
+        if not claims:
+            return None
+        entry_point = claims[0].entry_point
+        return _command(cmd_name, lambda: None, help=summarise(entry_point, locate(entry_point)) or cmd_name)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Import the algorithm that is asked for, whatever the case of its name, and generate its command."""
+        name = next((known for known in self.list_commands(ctx) if known.lower() == args[0].lower()), args[0])
+        if name.startswith("-"):
+            return super().resolve_command(ctx, args)
+        return name, algorithm_command(name), args[1:]
+
+
+app = typer.Typer(
+    cls=_Algorithms,
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    subcommand_metavar="ALGORITHM [OPTIONS]",
+)
+
+
+@app.callback()
+def _train() -> None:
+    """Train a policy: maze train ppo --env CartPole-v1."""
+
+
+def algorithm_command(name: str) -> Any:
+    """The command of one algorithm. Raises ConfigError for an unknown one, PluginError for a broken one."""
+    from maze_core.config.flags import flags
+    from maze_core.plugins import discovery
+
+    plugin = discovery.load("algorithm", name)
+    reserved = {name.rstrip("_") for name, *_ in _COMMON}
+    own = {f"algorithm__{flag.field}": flag for flag in flags(plugin.Config) if flag.field not in reserved}
+
+    def body(**values: Any) -> None:
+        typed = {key: value for key, value in values.items() if value is not None and key in own}
+        parsed = {
+            f"algorithm.{own[key].field}": value if own[key].boolean else own[key].parse(value)
+            for key, value in typed.items()
+        }
+        _train_algorithm(name, parsed, **{key: value for key, value in values.items() if key not in own})
+
+    parameters = [
+        *_common_parameters(),
+        *(_own_parameter(key, flag, f"Parameters of {name}") for key, flag in own.items()),
+    ]
+    body.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    body.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    summary = (inspect.getdoc(plugin) or name).partition("\n\n")[0].replace("\n", " ")
+    return _command(name, body, help=output.escape(summary) + "\n" + _EXAMPLES.format(name=name))
+
+
+def _train_algorithm(
+    algorithm: str,
+    parameters: dict[str, Any],
+    env: str | None,
+    config: list[Path] | None,
+    preset: str | None,
+    set_: list[str] | None,
+    wrappers: str | None,
+    run_dir: Path | None,
+    init_from: Path | None,
+    quiet: bool | None,
+    **common: Any,
+) -> None:
+    from maze_core.config.load import assemble_with_preset
+
+    output.allow_local_modules()
+    typed = {_PLACES[key]: value for key, value in common.items() if value is not None}
+    if wrappers is not None:
+        typed["wrappers"] = [{"name": each.strip()} for each in wrappers.split(",") if each.strip()]
+    if quiet:
+        typed["callbacks.console"] = None
+    run_config, chosen = assemble_with_preset(
+        algorithm, env, preset or "auto", config or (), set_ or (), {**typed, **parameters}
+    )
+    from maze_core.training.api import train
+
+    output.finish(train(run_config, run_dir, init_from, preset=chosen or None))
+
+
+_COMMON: tuple[tuple[str, Any, str, str, str], ...] = (
+    ("env", str | None, "--env", "ID", "Environment id, such as CartPole-v1 or module:Id."),
+    ("env_source", str | None, "--env-source", "NAME", "Env source plugin: gymnasium unless given."),
+    ("config", list[Path] | None, "--config,-c", "FILE", "YAML file; repeat for more, later ones win."),
+    ("preset", str | None, "--preset", "NAME", "A name, or none; the one named like the environment unless given."),
+    (
+        "set_",
+        list[str] | None,
+        "--set",
+        "PATH=VALUE",
+        "Set anything, such as evaluation.n_episodes=20; repeat for more.",
+    ),
+    ("wrappers", str | None, "--wrappers", "A,B", "Environment wrappers, the first innermost."),
+    ("model", str | None, "--model", "NAME", "Model plugin: mlp unless given."),
+    ("runner", str | None, "--runner", "NAME", "dev: in this process (default); local: in worker processes."),
+    ("concurrency", int | None, "--concurrency", "N", "Environments stepped side by side."),
+    ("seed", int | None, "--seed", "N", "Seed of every random choice; drawn and stored unless given."),
+    ("steps", int | None, "--steps", "N", "Environment steps to train, over all environments."),
+    ("epochs", int | None, "--epochs", "N", "Epochs to train; the same as --n-epochs."),
+    ("run_dir", Path | None, "--run-dir", "DIR", "The run's folder, new or empty; one below runs/ unless given."),
+    ("init_from", Path | None, "--init-from", "RUN", "Start from another run's weights."),
+    ("quiet", bool | None, "--quiet,-q", "", "Leave out the console's output."),
+)
+"""The options that every algorithm's command has: name, type, spellings, what it takes, help."""
+
+
+def _common_parameters() -> list[inspect.Parameter]:
+    return [
+        _keyword(name, kind, spellings.split(","), help, "Run", {"metavar": metavar} if metavar else {})
+        for name, kind, spellings, metavar, help in _COMMON
+    ]
+
+
+def _own_parameter(key: str, flag: Flag, panel: str) -> inspect.Parameter:
+    more = {} if flag.boolean else {"metavar": flag.metavar or "TEXT"}
+    return _keyword(key, bool | None if flag.boolean else str | None, [flag.option], flag.help, panel, more)
+
+
+def _keyword(
+    name: str, kind: Any, spellings: list[str], help: str, panel: str, more: dict[str, Any]
+) -> inspect.Parameter:
+    option = typer.Option(*spellings, help=output.escape(help), rich_help_panel=panel, show_default=False, **more)
+    annotation: Any = Annotated[kind, option]
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+
+
+def _command(name: str, body: Callable[..., None], help: str) -> Any:
+    """A single Typer command from a function whose signature holds its options."""
+    single = typer.Typer(add_completion=False, rich_markup_mode="rich", pretty_exceptions_enable=False)
+    single.command(name, help=help)(body)
+    command = typer.main.get_command(single)
+    command.name = name
+    return command
