@@ -1,0 +1,79 @@
+"""Results on disk and on the screen: one JSON file into which rows are merged, and a Markdown page made from it."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+FOLDER = Path(__file__).parent.parent / "docs" / "benchmarks"
+
+PIPE_WIDTH = 160
+
+Cells = list[list[str]]
+
+
+def load(name: str) -> dict[str, Any]:
+    """All rows measured so far, by row name."""
+    path = FOLDER / f"{name}.json"
+    return json.loads(path.read_text()) if path.exists() else {}
+
+
+def merge(name: str, row: str, result: dict[str, Any]) -> dict[str, Any]:
+    """Replace one row of the file and return all."""
+    rows = {**load(name), row: {**result, "where": machine(), "when": datetime.now(UTC).isoformat(timespec="seconds")}}
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    temporary = FOLDER / f".{name}.json.tmp"
+    temporary.write_text(json.dumps(rows, indent=1) + "\n")
+    temporary.replace(FOLDER / f"{name}.json")
+    return rows
+
+
+def machine() -> dict[str, Any]:
+    """What the figures depend on beside the code."""
+    libraries = {name: version(name) for name in ("torch", "gymnasium", "numpy")}
+    return {"processor": _processor(), "cores": os.cpu_count(), "python": platform.python_version(), **libraries}
+
+
+def _processor() -> str:
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        for line in info.read_text().splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    return platform.processor() or platform.machine()
+
+
+def show(title: str, headers: list[str], cells: Cells) -> None:
+    """Print a table."""
+    table = Table(title=title, title_justify="left")
+    for number, header in enumerate(headers):
+        table.add_column(header, justify="left" if number == 0 else "right")
+    for row in cells:
+        table.add_row(*row)
+    console = Console()
+    if not console.is_terminal:
+        console.width = PIPE_WIDTH
+    console.print(table)
+
+
+def write_page(name: str, introduction: str, headers: list[str], cells: Cells, rows: dict[str, Any]) -> None:
+    """Write the Markdown page: introduction, table, and where each row was measured."""
+    lines = [introduction.strip(), "", _line(headers), _line(["---", *["---:"] * (len(headers) - 1)])]
+    lines += [_line(row) for row in cells]
+    lines += ["", "## Where and when", ""]
+    for row, result in rows.items():
+        facts = ", ".join(f"{name} {value}" for name, value in result["where"].items())
+        lines.append(f"- {row}: {result['when']}; {facts}")
+    (FOLDER / f"{name}.md").write_text("\n".join(lines) + "\n")
+
+
+def _line(cells: list[str]) -> str:
+    return "| " + " | ".join(cells) + " |"

@@ -1,0 +1,182 @@
+"""Training speed beside other frameworks, as ratios of paired runs.
+
+    python benchmarks/speed.py                              all rows; makes .venv-bench for the peers first
+    python benchmarks/speed.py --only ppo-CartPole-v1 --pairs 3
+    python benchmarks/speed.py --peer-python /path/to/venv/bin/python
+
+Machines drift while a benchmark runs. So each framework runs in turn, as a process of its own, again and again
+(ours, peer, ours, peer, …), and each ratio is of two neighbouring runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import results
+from statistics_of_runs import spread
+
+HERE = Path(__file__).parent
+VENV = HERE.parent / ".venv-bench"
+CPU_WHEELS = "https://download.pytorch.org/whl/cpu"
+PAGE = "speed"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One workload. Scripts take the settings as JSON and print `env_steps_per_second` and `peak_rss_kib` as JSON."""
+
+    name: str
+    settings: dict[str, Any]
+    ours: str
+    peers: dict[str, str]
+    """Script below benchmarks/ by the peer's name."""
+    gate: float
+    """Least ratio to the first peer."""
+
+
+ON_POLICY = {
+    "env": "CartPole-v1",
+    "num_envs": 8,
+    "n_rollout_steps": 128,
+    "hidden": [64, 64],
+    "lr": 3e-4,
+    "gamma": 0.99,
+    "gae_lambda": 0.95,
+    "entropy_coef": 0.0,
+    "value_loss_coef": 0.5,
+    "max_grad_norm": 0.5,
+    "normalize_advantages": True,
+    "warmup_updates": 5,
+    "measured_updates": 50,
+}
+PPO = {**ON_POLICY, "algorithm": "ppo", "batch_size": 256, "n_optimization_epochs": 4, "clip_range": 0.2}
+A2C = {**ON_POLICY, "algorithm": "a2c"}
+
+ROWS = (
+    Row("ppo-CartPole-v1", PPO, "ours_onpolicy.py", {"stable-baselines3": "peers/sb3_onpolicy.py"}, gate=3.0),
+    Row("a2c-CartPole-v1", A2C, "ours_onpolicy.py", {"stable-baselines3": "peers/sb3_onpolicy.py"}, gate=3.0),
+)
+
+INTRODUCTION = """
+# Training speed
+
+Environment steps per second of training, evaluation not counted, after a warm-up; one torch thread; the same networks,
+environments side by side, rollouts, minibatches, passes and hyperparameters on both sides. Both run in turn as separate
+processes, and each ratio is that of two neighbouring runs, because the speed of a machine drifts. Shown is the median
+(min to max) over the pairs. Memory is the peak resident memory of the process.
+
+Made by `python benchmarks/speed.py`; the figures of every run are in `speed.json`.
+"""
+HEADERS = ["work", "env steps/s", "peak memory, MiB", "maze ÷ peer", "gate"]
+
+
+def main() -> int:
+    options = parse_options()
+    peer_python = options.peer_python or prepare_venv()
+    rows, missed = results.load(PAGE), 0
+    for row in ROWS:
+        if options.only and row.name not in options.only:
+            continue
+        result = measure(row, options.pairs, peer_python)
+        missed += not passes(result)
+        rows = results.merge(PAGE, row.name, result)
+        results.write_page(PAGE, INTRODUCTION, HEADERS, cells_of(rows), rows)
+    results.show("Training speed", HEADERS, cells_of(rows))
+    return 1 if missed else 0
+
+
+def parse_options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", action="append", choices=[row.name for row in ROWS], help="measure this row only")
+    parser.add_argument("--pairs", type=int, default=5, help="runs of each framework (default 5)")
+    parser.add_argument("--peer-python", type=Path, help="python of an environment that has the peers")
+    return parser.parse_args()
+
+
+def prepare_venv() -> Path:
+    """Make the peers' environment where there is none; return its python."""
+    python = VENV / "bin" / "python"
+    done = VENV / "complete"
+    if not done.exists():
+        subprocess.run([sys.executable, "-m", "venv", VENV], check=True)
+        requirements, constraints = HERE / "peers" / "requirements.txt", HERE.parent / "constraints.txt"
+        pip = [str(python), "-m", "pip", "install", "--extra-index-url", CPU_WHEELS]
+        subprocess.run([*pip, "-r", str(requirements), "-c", str(constraints)], check=True)
+        done.touch()
+    return python
+
+
+def measure(row: Row, pairs: int, peer_python: Path) -> dict[str, Any]:
+    """Run ours and each peer in turn, `pairs` times. Returns the figures of every run by framework."""
+    contenders = {"maze": (Path(sys.executable), row.ours)}
+    contenders |= {peer: (peer_python, script) for peer, script in row.peers.items()}
+    runs: dict[str, list[dict[str, float]]] = {name: [] for name in contenders}
+    for pair in range(pairs):
+        for name, (python, script) in contenders.items():
+            result = run_once(python, script, {**row.settings, "seed": pair + 1})
+            runs[name].append(result)
+            print(
+                f"{row.name}  {pair + 1}/{pairs}  {name:<20} {result['env_steps_per_second']:>8,.0f} steps/s",
+                flush=True,
+            )
+    return {"settings": row.settings, "gate": row.gate, "runs": runs}
+
+
+def run_once(python: Path, script: str, settings: dict[str, Any]) -> dict[str, float]:
+    """One process, one measurement."""
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+    command = [str(python), str(HERE / script), json.dumps(settings)]
+    finished = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    if finished.returncode:
+        sys.exit(f"{script} failed:\n{finished.stdout}\n{finished.stderr}")
+    result: dict[str, float] = json.loads(finished.stdout.splitlines()[-1])
+    return result
+
+
+def ratios(result: dict[str, Any], peer: str) -> list[float]:
+    """Ours divided by the peer's rate, pair by pair."""
+    return [
+        ours["env_steps_per_second"] / theirs["env_steps_per_second"]
+        for ours, theirs in zip(result["runs"]["maze"], result["runs"][peer], strict=True)
+    ]
+
+
+def passes(result: dict[str, Any]) -> bool:
+    """Whether the median ratio to the first peer reaches the gate."""
+    return bool(statistics.median(ratios(result, peers_of(result)[0])) >= result["gate"])
+
+
+def peers_of(result: dict[str, Any]) -> list[str]:
+    return [name for name in result["runs"] if name != "maze"]
+
+
+def cells_of(rows: dict[str, Any]) -> results.Cells:
+    """The table of all rows measured so far."""
+    return [line for name, result in rows.items() for line in lines_of(name, result)]
+
+
+def lines_of(name: str, result: dict[str, Any]) -> results.Cells:
+    """The table lines of one row: ours, then each peer with the ratio to it."""
+    lines = [[f"{name}: maze", *_figures(result, "maze", ""), ""]]
+    for peer in peers_of(result):
+        gate = f"≥ {result['gate']:g}: {'met' if passes(result) else 'missed'}" if peer == peers_of(result)[0] else ""
+        lines.append([f"{name}: {peer}", *_figures(result, peer, spread(ratios(result, peer), ".2f")), gate])
+    return lines
+
+
+def _figures(result: dict[str, Any], name: str, ratio: str) -> list[str]:
+    runs = result["runs"][name]
+    memory = statistics.median(run["peak_rss_kib"] for run in runs) / 1024
+    return [spread([run["env_steps_per_second"] for run in runs], ",.0f"), f"{memory:.0f}", ratio]
+
+
+if __name__ == "__main__":
+    sys.exit(main())
