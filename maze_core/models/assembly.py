@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import Field, PositiveInt
-from torch import nn
+from pydantic import Field
 
 from maze_core.config.base import PluginConfig
-from maze_core.models.blocks import Activation, initialize_orthogonal
+from maze_core.models.blocks import initialize_orthogonal
 from maze_core.models.heads import HeadOptions
 from maze_core.models.inputs import input_spaces
 from maze_core.models.normalizer import ObservationNormalizer
@@ -18,15 +17,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from gymnasium import Space
+    from torch import nn
 
 
 class ModelConfig(PluginConfig):
     """The parameters every bundled model has."""
 
-    hidden: tuple[PositiveInt, ...] = (64, 64)
-    """Units of each fully connected layer before the heads."""
-    activation: Activation = "tanh"
-    """Activation of the fully connected layers."""
     critic: Literal["separate", "shared", "none"] = "separate"
     """The state critic: with layers of its own, on the policy's layers, or none."""
     distribution: Literal["gaussian", "squashed_gaussian", "beta"] = "gaussian"
@@ -53,8 +49,12 @@ def assemble_policy(
     action_space: Space[Any],
     config: ModelConfig,
     make_encoder: Callable[[], nn.Module],
+    *,
+    initialize_encoders: bool = True,
 ) -> Policy:
-    """A policy with heads and critic around an encoder; `make_encoder` is called once for each network."""
+    """A policy with heads and critic around an encoder; `make_encoder` is called once for each network.
+
+    `initialize_encoders` False leaves the encoders as they come even where `orthogonal_init` is set."""
     leaves = input_spaces(observation_space, action_space)
     normalizer = ObservationNormalizer(leaves) if config.normalize_observations else None
     encoder = make_encoder()
@@ -69,12 +69,16 @@ def assemble_policy(
         normalizer=normalizer,
     )
     if config.orthogonal_init:
-        initialize_heads(policy)
+        _initialize(policy, initialize_encoders)
     return policy
 
 
-def initialize_heads(policy: Policy) -> None:
-    """Orthogonal heads: nearly uniform first actions (gain 0.01, arXiv 2006.05990), values of gain 1."""
+def _initialize(policy: Policy, encoders: bool) -> None:
+    """Small action heads make the first actions nearly uniform (Andrychowicz et al. 2021, arXiv 2006.05990)."""
+    if encoders:
+        for encoder in (policy.encoder, policy.critic_encoder):
+            if encoder is not None:
+                initialize_orthogonal(encoder)
     initialize_orthogonal(policy.heads, 0.01)
     if policy.has_critic:
         initialize_orthogonal(policy.value_head, 1.0)

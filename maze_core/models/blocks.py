@@ -38,15 +38,15 @@ class MLP(nn.Module):
     def __init__(self, in_features: int, hidden: Sequence[int], activation: Activation) -> None:
         super().__init__()
         sizes = [in_features, *hidden]
-        self._layers = [Dense(*pair) for pair in pairwise(sizes)]
-        self.layers = nn.ModuleList(self._layers)
+        self.dense_layers = [Dense(*pair) for pair in pairwise(sizes)]
+        self.layers = nn.ModuleList(self.dense_layers)
         self.in_features, self.out_features = in_features, sizes[-1]
         self.activation: Activation = activation
         self._activate = activation_function(activation)
 
     def forward(self, features: Tensor) -> Tensor:
         """[B, in_features] → [B, out_features]."""
-        for layer in self._layers:
+        for layer in self.dense_layers:
             features = self._activate(layer.forward(features))
         return features
 

@@ -43,7 +43,7 @@ class Flatten(nn.Module):
         shape = space.shape or ()
         self.out_features = int(np.prod(shape))
         self._vector = len(shape) == 1
-        self._scale = 1.0 / pixel_range(space) if isinstance(space, spaces.Box) and space.dtype == np.uint8 else None
+        self._scale = pixel_scale(space)
 
     def forward(self, leaf: Tensor) -> Tensor:
         """[B, …] → [B, d]."""
@@ -77,6 +77,7 @@ class FlatInput(nn.Module):
 
     def __init__(self, leaves: Mapping[str, Space[Any]]) -> None:
         super().__init__()
+        self.keys = tuple(leaves)
         self._parts = [(key, flat_part(space)) for key, space in leaves.items()]
         self.parts = nn.ModuleList(part for _, part in self._parts)
         self.out_features = sum(part.out_features for _, part in self._parts)
@@ -92,6 +93,8 @@ def flat_part(space: Space[Any]) -> Flatten | OneHot:
     return OneHot(space) if isinstance(space, spaces.Discrete | spaces.MultiDiscrete) else Flatten(space)
 
 
-def pixel_range(space: spaces.Box) -> float:
-    """The largest value of a uint8 leaf, at least 1."""
-    return max(1.0, float(np.max(space.high)))
+def pixel_scale(space: Space[Any]) -> float | None:
+    """What a uint8 Box leaf is multiplied by to span [0, 1]; None for other leaves."""
+    if not isinstance(space, spaces.Box) or space.dtype != np.uint8:
+        return None
+    return 1.0 / max(1.0, float(np.max(space.high)))

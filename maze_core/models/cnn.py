@@ -1,0 +1,59 @@
+"""The model `cnn`: convolutions on one image."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from gymnasium import spaces
+from pydantic import PositiveInt
+
+from maze_core.errors import ConfigError
+from maze_core.models.assembly import ModelConfig, assemble_policy
+from maze_core.models.blocks import Activation
+from maze_core.models.encoders import ConcatEncoder, ImageEncoder, Layout
+from maze_core.models.inputs import input_spaces
+from maze_core.plugins.base import Plugin
+from maze_core.plugins.hookspecs import hookimpl
+
+if TYPE_CHECKING:
+    from gymnasium import Space
+
+    from maze_core.models.policy import Policy
+
+
+class CnnConfig(ModelConfig):
+    """The parameters of `cnn`."""
+
+    layout: Layout = "hwc"
+    """Order of the image's dimensions: height, width, channels, or channels first."""
+    image_features: PositiveInt = 512
+    """Units of the dense layer after the convolutions."""
+    hidden: tuple[PositiveInt, ...] = ()
+    """Units of further fully connected layers before the heads."""
+    activation: Activation = "relu"
+    """Activation of the further layers."""
+
+
+class CnnModel(Plugin):
+    """Convolutional policy and critic for an observation that is one image, beside action masks."""
+
+    Config = CnnConfig
+
+    @hookimpl
+    def build_policy(self, observation_space: Space[Any], action_space: Space[Any], config: CnnConfig) -> Policy:
+        """Build the policy. ConfigError where the observation is anything but one image."""
+        leaves = input_spaces(observation_space, action_space)
+        key, space = next(iter(leaves.items()), ("observation", None))
+        if len(leaves) != 1 or not isinstance(space, spaces.Box) or len(space.shape) not in (2, 3):
+            found = ", ".join(f"{key} {space}" for key, space in leaves.items())
+            raise ConfigError(
+                f"the model cnn takes one image (a Box of two or three dimensions), but the observation is: {found}",
+                where="model.name",
+                hint="Use the model template, which encodes each observation by its shape, or mlp for flat ones.",
+            )
+        return assemble_policy(observation_space, action_space, config, lambda: _encoder(key, space, config))
+
+
+def _encoder(key: str, space: spaces.Box, config: CnnConfig) -> ConcatEncoder:
+    image = ImageEncoder(key, space, config.layout, config.image_features)
+    return ConcatEncoder({key: image}, config.hidden, config.activation)

@@ -1,0 +1,142 @@
+"""Models from a user's own code: a whole policy, or an encoder that is given heads and a critic."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import torch
+from torch import nn
+
+from maze_core.envs.spaces import allocate, space_specs
+from maze_core.errors import ConfigError
+from maze_core.models.assembly import ModelConfig, assemble_policy
+from maze_core.models.masks import mask_keys
+from maze_core.models.policy import feature_count
+from maze_core.plugins.base import Plugin
+from maze_core.plugins.hookspecs import hookimpl
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from gymnasium import Space
+
+    from maze_core.data.batch import TensorTree
+
+_POLICY_METHODS = ("distribution", "value", "draw_noise", "forward")
+_WAYS = """A model of your own is a torch.nn.Module, its class, or a function that returns one, called with
+(observation_space, action_space) or (observation_space). It is one of
+  - an encoder: `self.out_features = 64`, and `forward(obs)` that maps a dict of tensors [B, …]
+    ({"observation": …} for a single space) to features [B, 64]; heads and critic are attached to it;
+  - a policy: the methods distribution, value, draw_noise and forward of maze_core.models.policy.Policy."""
+
+
+class CustomModel(Plugin):
+    """The plugin around a user's module; its class is made by `CustomModel.of`."""
+
+    Config = ModelConfig
+    source: ClassVar[Any] = None
+
+    @classmethod
+    def of(cls, source: Any) -> type[CustomModel]:
+        """The plugin class of one module, module class or function."""
+        return type("CustomModel", (cls,), {"source": staticmethod(source), "__doc__": cls.__doc__})
+
+    @hookimpl
+    def build_policy(self, observation_space: Space[Any], action_space: Space[Any], config: ModelConfig) -> nn.Module:
+        """Build the policy."""
+        return wrap_module(self.source, observation_space, action_space, config)
+
+
+def wrap_module(source: Any, observation_space: Space[Any], action_space: Space[Any], config: ModelConfig) -> nn.Module:
+    """A policy from a module, a module class or a function that returns one.
+
+    A policy is used as it is. An encoder gets heads and, by `config.critic`, a critic: a separate one is a second
+    module from the same class or function, or a copy of a ready module.
+
+    Raises:
+        ConfigError: it is neither; the message explains both.
+    """
+    module = _construct(source, observation_space, action_space)
+    if hasattr(module, "distribution") and hasattr(module, "value"):
+        return _policy(module, observation_space, action_space)
+    if not isinstance(getattr(module, "out_features", None), int):
+        raise _unusable(f"{type(module).__name__} has neither `out_features` nor `distribution` and `value`")
+    _check_encoder(module, observation_space)
+    fresh = [module]
+
+    def make_encoder() -> nn.Module:
+        if fresh:
+            return fresh.pop()
+        ready = isinstance(source, nn.Module)
+        return copy.deepcopy(module) if ready else _construct(source, observation_space, action_space)
+
+    return assemble_policy(observation_space, action_space, config, make_encoder, initialize_encoders=False)
+
+
+def _construct(source: Any, observation_space: Space[Any], action_space: Space[Any]) -> nn.Module:
+    if isinstance(source, nn.Module):
+        return source
+    if not callable(source):
+        raise _unusable(f"got {type(source).__name__}")
+    arguments = _fitting(source, (observation_space, action_space))
+    module = source(*arguments)
+    if not isinstance(module, nn.Module):
+        raise _unusable(f"{getattr(source, '__name__', source)} returned {type(module).__name__}")
+    return module
+
+
+def _fitting(source: Callable[..., Any], arguments: tuple[Any, Any]) -> tuple[Any, ...]:
+    signature = inspect.signature(source)
+    for count in (2, 1):
+        try:
+            signature.bind(*arguments[:count])
+        except TypeError:
+            continue
+        return arguments[:count]
+    raise _unusable(f"{getattr(source, '__name__', source)}{signature} takes neither one nor two arguments")
+
+
+def _policy(module: nn.Module, observation_space: Space[Any], action_space: Space[Any]) -> nn.Module:
+    missing = [name for name in _POLICY_METHODS if not _defines(module, name)]
+    if missing:
+        raise _unusable(f"the policy {type(module).__name__} lacks {', '.join(missing)}")
+    mask_keys(observation_space, action_space)
+    defaults = {"normalizer": None, "has_critic": True}
+    for name, value in {**defaults, "observation_space": observation_space, "action_space": action_space}.items():
+        if not hasattr(module, name):
+            setattr(module, name, value)
+    return module
+
+
+def _defines(module: nn.Module, name: str) -> bool:
+    method = getattr(type(module), name, None)
+    return callable(method) and method is not getattr(nn.Module, name, None)
+
+
+def _check_encoder(encoder: nn.Module, observation_space: Space[Any]) -> None:
+    """Call it once on two rows of zeros, so that a mistake shows before the first step."""
+    zeros = allocate(space_specs(observation_space, "observation"), (2,))
+    obs: TensorTree = {key: torch.from_numpy(leaf) for key, leaf in zeros.items()}
+    training = encoder.training
+    encoder.eval()
+    try:
+        with torch.no_grad():
+            features = encoder(obs)
+    except Exception as error:
+        raise _unusable(f"{type(encoder).__name__}.forward failed on {_shapes(obs)}: {error!r}") from error
+    finally:
+        encoder.train(training)
+    wanted = (2, feature_count(encoder))
+    if not isinstance(features, torch.Tensor) or tuple(features.shape) != wanted:
+        got = tuple(features.shape) if isinstance(features, torch.Tensor) else type(features).__name__
+        raise _unusable(f"{type(encoder).__name__}.forward returned {got} for two rows, not a tensor of shape {wanted}")
+
+
+def _shapes(obs: TensorTree) -> str:
+    return ", ".join(f"{key} {tuple(leaf.shape)} {leaf.dtype}" for key, leaf in obs.items())
+
+
+def _unusable(problem: str) -> ConfigError:
+    return ConfigError(f"this model cannot be used: {problem}", where="model", hint=_WAYS)

@@ -1,0 +1,122 @@
+"""Encoders: modules that turn an observation tree into features, [B, out_features]."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+import torch
+from gymnasium import spaces
+from torch import Tensor, nn
+
+from maze_core.errors import ConfigError
+from maze_core.models.blocks import MLP, Activation, Dense
+from maze_core.models.inputs import FlatInput, pixel_scale
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from gymnasium import Space
+
+    from maze_core.data.batch import TensorTree
+
+Layout = Literal["hwc", "chw"]
+_NATURE_SIZE = 36
+# The three convolutions of Mnih et al. 2015 need 36 pixels.
+
+
+class MlpEncoder(nn.Module):
+    """Leaves without images, flattened or one-hot → concatenated → fully connected layers."""
+
+    def __init__(self, leaves: Mapping[str, Space[Any]], hidden: Sequence[int], activation: Activation) -> None:
+        super().__init__()
+        self.input = FlatInput(leaves)
+        self.trunk = MLP(self.input.out_features, hidden, activation)
+        self.out_features = self.trunk.out_features
+        # Looking a module up as an attribute costs a microsecond; a tuple costs nothing.
+        self._steps = (self.input, self.trunk)
+
+    def forward(self, obs: TensorTree) -> Tensor:
+        """Leaves [B, …] → [B, out_features]."""
+        inputs, trunk = self._steps
+        return trunk.forward(inputs.forward(obs))
+
+
+class ImageEncoder(nn.Module):
+    """One image leaf [B, H, W, C] (`hwc`), [B, C, H, W] (`chw`) or [B, H, W] → convolutions → one dense layer.
+
+    The layout is declared, never guessed. Images of at least 36 pixels pass the three convolutions of the DQN of
+    Mnih et al. 2015; smaller ones three of 3 x 3, which halve them while they are larger than 4 pixels. uint8 is
+    divided by its largest value (255) here, not in storage.
+    """
+
+    def __init__(self, key: str, space: spaces.Box, layout: Layout, out_features: int) -> None:
+        super().__init__()
+        self.key, self.layout, self.out_features = key, layout, out_features
+        self.channels, height, width = image_size(space, layout)
+        self._permute = len(space.shape) == 3 and layout == "hwc"
+        self._single_channel = len(space.shape) == 2
+        self._scale = pixel_scale(space)
+        kernels = _kernels(min(height, width))
+        channels = [self.channels, 32, 64, 64]
+        self.convolution_layers = [
+            nn.Conv2d(channels[i], channels[i + 1], size, stride, padding)
+            for i, (size, stride, padding) in enumerate(kernels)
+        ]
+        self.convolutions = nn.ModuleList(self.convolution_layers)
+        for size, stride, padding in kernels:
+            height, width = ((n + 2 * padding - size) // stride + 1 for n in (height, width))
+        self.dense = Dense(channels[-1] * height * width, out_features)
+
+    def forward(self, obs: TensorTree) -> Tensor:
+        """Leaves [B, …], of which one is read → [B, out_features]."""
+        image = obs[self.key]
+        if self._permute:
+            image = image.permute(0, 3, 1, 2)
+        elif self._single_channel:
+            image = image.unsqueeze(1)
+        features = image.float() if self._scale is None else image.float() * self._scale
+        for convolution in self.convolution_layers:
+            features = torch.relu_(convolution(features))
+        return torch.relu_(self.dense.forward(features.flatten(1)))
+
+
+class ConcatEncoder(nn.Module):
+    """Several encoders of one observation side by side → concatenated → fully connected layers."""
+
+    def __init__(self, parts: Mapping[str, nn.Module], hidden: Sequence[int], activation: Activation) -> None:
+        super().__init__()
+        # A module may not be named like a method ("type", "half"), which an observation may well be.
+        self.parts = nn.ModuleDict({f"{key}_encoder": part for key, part in parts.items()})
+        width = sum(int(part.out_features) for part in parts.values())  # type: ignore[arg-type, misc]
+        self.trunk = MLP(width, hidden, activation)
+        self.out_features = self.trunk.out_features
+
+    def forward(self, obs: TensorTree) -> Tensor:
+        """Leaves [B, …] → [B, out_features]."""
+        features = [part(obs) for part in self.parts.values()]
+        return self.trunk.forward(features[0] if len(features) == 1 else torch.cat(features, -1))
+
+
+def image_size(space: spaces.Box, layout: Layout) -> tuple[int, int, int]:
+    """Channels, height and width of an image leaf; two dimensions are one channel.
+
+    Raises:
+        ConfigError: the space has neither two nor three dimensions.
+    """
+    if len(space.shape) == 2:
+        return (1, *space.shape)
+    if len(space.shape) != 3:
+        raise ConfigError(f"an image has two or three dimensions, not the shape {space.shape}", where="model.name")
+    return space.shape if layout == "chw" else (space.shape[2], *space.shape[:2])
+
+
+def _kernels(smaller_side: int) -> list[tuple[int, int, int]]:
+    """(kernel, stride, padding) of the three convolutions."""
+    if smaller_side >= _NATURE_SIZE:
+        return [(8, 4, 0), (4, 2, 0), (3, 1, 0)]
+    kernels = []
+    for _ in range(3):
+        stride = 2 if smaller_side > 4 else 1
+        kernels.append((3, stride, 1))
+        smaller_side = (smaller_side - 1) // stride + 1
+    return kernels

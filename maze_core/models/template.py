@@ -1,0 +1,64 @@
+"""The model `template`: an encoder for each observation leaf, by its shape and dtype."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from gymnasium import spaces
+from pydantic import PositiveInt
+
+from maze_core.models.assembly import ModelConfig, assemble_policy
+from maze_core.models.blocks import Activation
+from maze_core.models.encoders import ConcatEncoder, ImageEncoder, Layout, MlpEncoder
+from maze_core.models.inputs import input_spaces, is_image
+from maze_core.plugins.base import Plugin
+from maze_core.plugins.hookspecs import hookimpl
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from gymnasium import Space
+    from torch import nn
+
+    from maze_core.models.policy import Policy
+
+
+class TemplateConfig(ModelConfig):
+    """The parameters of `template`."""
+
+    leaf_hidden: tuple[PositiveInt, ...] = (64,)
+    """Units of each layer that encodes one flat or one-hot leaf."""
+    image_features: PositiveInt = 256
+    """Units of the dense layer after the convolutions of an image leaf."""
+    layout: Layout = "hwc"
+    """Order of an image's dimensions: height, width, channels, or channels first."""
+    hidden: tuple[PositiveInt, ...] = (64,)
+    """Units of each layer on the concatenated leaves."""
+    activation: Activation = "tanh"
+    """Activation of the fully connected layers."""
+
+
+class TemplateModel(Plugin):
+    """Policy and critic for Dict observations: each leaf is encoded, then all are concatenated.
+
+    A Box of three dimensions, or of two with dtype uint8, is an image; anything else is flattened or one-hot.
+    """
+
+    Config = TemplateConfig
+
+    @hookimpl
+    def build_policy(self, observation_space: Space[Any], action_space: Space[Any], config: TemplateConfig) -> Policy:
+        """Build the policy."""
+        leaves = input_spaces(observation_space, action_space)
+        return assemble_policy(observation_space, action_space, config, lambda: _encoder(leaves, config))
+
+
+def _encoder(leaves: Mapping[str, Space[Any]], config: TemplateConfig) -> ConcatEncoder:
+    parts = {key: _leaf_encoder(key, space, config) for key, space in leaves.items()}
+    return ConcatEncoder(parts, config.hidden, config.activation)
+
+
+def _leaf_encoder(key: str, space: Space[Any], config: TemplateConfig) -> nn.Module:
+    if isinstance(space, spaces.Box) and is_image(space):
+        return ImageEncoder(key, space, config.layout, config.image_features)
+    return MlpEncoder({key: space}, config.leaf_hidden, config.activation)
