@@ -80,11 +80,12 @@ def header(run: Run) -> list[Line]:
     """What is trained, on what, and where it is kept."""
     config = run.config
     environment = getattr(config.env, "id", config.env.name)
-    counts = ", ".join(f"{name} {count:,}" for name, count in run.parameter_counts.items())
+    counts = run.parameter_counts
+    size = counts.get("total", sum(counts.values()))
     lines: list[Line] = [
         [],
         [("Maze  ", "bold magenta"), (config.algorithm.name, "bold"), (" on ", ""), (environment, "bold")],
-        _fact("model", f"{config.model.name}  (parameters: {counts})" if counts else config.model.name),
+        _fact("model", f"{config.model.name}, {size:,} parameters" if counts else config.model.name),
         *([_fact("preset", run.preset)] if run.preset else []),
         _fact("seed", str(config.seed)),
         *([_fact("run", _short(run.run_dir))] if run.run_dir else []),
@@ -97,7 +98,8 @@ def header(run: Run) -> list[Line]:
 def ending(summary: RunSummary, unicode: bool) -> list[Line]:
     """How the run ended and how good its policy is."""
     style = {"failed": "bold red", "interrupted": "bold yellow"}.get(summary.outcome, "bold green")
-    lines: list[Line] = [[], [(summary.outcome, style), (f"  {summary.reason}", "")]]
+    reason = summary.reason.removeprefix(f"{summary.outcome} ")
+    lines: list[Line] = [[], [(summary.outcome, style), (f"  {reason}" if reason else "", "")]]
     lines.append(
         _fact(
             "trained",

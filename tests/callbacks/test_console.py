@@ -156,7 +156,7 @@ def test_plain_output_has_no_escapes_and_aligned_lines(make_run, make_epoch, cap
     out = capsys.readouterr().out
     assert "\x1b" not in out
     assert "ppo on CartPole-v1" in out
-    assert "policy 4,610, critic 4,545" in out
+    assert "mlp, 9,155 parameters" in out
     assert str(run.run_dir) in out
     assert "preset  CartPole-v1" in out
     assert "finished  all 1,000 steps are done" in out
@@ -219,6 +219,16 @@ def test_what_to_type_next(make_run, capsys, tmp_path, outcome, saved, commands)
     play(run, [], summary(outcome))
     lines = [line.strip() for line in capsys.readouterr().out.splitlines() if "my run'" in line]
     assert [next(word for word in ("eval", "resume", "logdir") if word in line) for line in lines] == commands
+
+
+def test_the_outcome_is_not_said_twice(make_run, capsys):
+    play(make_run(), [], RunSummary("interrupted", "interrupted by Ctrl-C", 1, 1, 1, 1.0))
+    assert "interrupted  by Ctrl-C\n" in capsys.readouterr().out
+
+
+def test_a_total_is_not_counted_as_a_part(make_run, capsys):
+    play(make_run(parameter_counts={"policy": 3, "critic": 4, "total": 7}), [], summary())
+    assert "mlp, 7 parameters" in capsys.readouterr().out
 
 
 def test_without_a_run_directory_there_is_nothing_to_type(make_run, capsys):
