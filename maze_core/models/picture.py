@@ -64,7 +64,7 @@ def _input_boxes(policy: Policy) -> dict[str, Box]:
     normalized = policy.normalizer.keys if policy.normalizer is not None else ()
     boxes = {}
     for key, space in leaves.items():
-        lines = [_space_line(space), *(["normalised by running mean and std"] if key in normalized else [])]
+        lines = [_space_line(space), *(["normalised (mean, std)"] if key in normalized else [])]
         boxes[key] = Box("input", key, lines)
     return boxes
 
@@ -78,7 +78,7 @@ def _encoder_columns(encoder: nn.Module, inputs: dict[str, Box]) -> list[list[Bo
         return [parts]
     lines = [f"width {encoder.trunk.in_features}"] if len(parts) > 1 else []
     title = "concatenate" if len(parts) > 1 else "dense"
-    return [parts, [Box("block", title, lines + _mlp_lines(encoder.trunk), parts)]]
+    return [parts, [Box("block", title, lines + _mlp_lines(encoder.trunk) + _own_count(encoder.trunk), parts)]]
 
 
 def _encoder_box(encoder: nn.Module, inputs: dict[str, Box]) -> Box:
@@ -106,7 +106,7 @@ def _head_boxes(policy: Policy) -> list[Box]:
 def _distribution_name(head: nn.Module) -> str:
     if isinstance(head, GaussianHead):
         name = "squashed Gaussian" if head.squashed else "diagonal Gaussian"
-        return f"{name}, {'state-dependent' if head.state_dependent else 'free'} std"
+        return f"{name}, {'state-dependent' if head.state_dependent else 'constant'} std"
     if isinstance(head, BetaHead):
         return "Beta"
     if isinstance(head, CategoricalHead):
@@ -145,9 +145,8 @@ def _mlp_lines(mlp: MLP) -> list[str]:
 def _image_lines(encoder: ImageEncoder) -> list[str]:
     lines = [f"layout {encoder.layout}, {encoder.channels} channel{'s' if encoder.channels > 1 else ''}"]
     for layer in encoder.convolution_layers:
-        lines.append(
-            f"{layer.kernel_size[0]}{_TIMES}{layer.kernel_size[1]} / {layer.stride[0]}, {layer.out_channels}, relu"
-        )
+        size = _TIMES.join(map(str, layer.kernel_size))
+        lines.append(f"{layer.out_channels} of {size}, stride {layer.stride[0]}, relu")
     return [*lines, f"dense {encoder.dense.in_features} → {encoder.dense.out_features}, relu"]
 
 
@@ -159,6 +158,10 @@ def _space_line(space: Space[Any]) -> str:
     if isinstance(space, spaces.MultiBinary):
         return f"MultiBinary, {space.n} bits"
     return f"{type(space).__name__} {_TIMES.join(map(str, space.shape or ())) or 'scalar'}, {space.dtype}"
+
+
+def _own_count(trunk: MLP) -> list[str]:
+    return [_count_line(trunk)] if trunk.dense_layers else []
 
 
 def _count_line(module: nn.Module) -> str:

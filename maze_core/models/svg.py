@@ -9,7 +9,7 @@ _FONT = "Inter, 'Segoe UI', Helvetica, Arial, 'DejaVu Sans', sans-serif"
 _TITLE_SIZE, _LINE_SIZE = 13, 11.5
 _LINE_HEIGHT, _PADDING = 17, 11
 _GAP_X, _GAP_Y, _MARGIN, _PANEL_HEAD = 64, 16, 28, 34
-_MAX_CHARACTERS = 38
+_MAX_CHARACTERS = 36
 _COLOURS = {
     "input": ("#e8f1fb", "#4a7fb5"),
     "block": ("#f4f4f6", "#8a8d98"),
@@ -28,10 +28,11 @@ class Box:
     sources: list[Box] = field(default_factory=list)
     x: float = 0.0
     y: float = 0.0
+    width: float = 0.0
 
     @property
-    def width(self) -> float:
-        """In pixels, with room for wide fonts."""
+    def text_width(self) -> float:
+        """Pixels that the text needs, with room for wide fonts."""
         widths = [_TITLE_SIZE * 0.68 * len(_short(self.title))]
         widths += [_LINE_SIZE * 0.61 * len(_short(line)) for line in self.lines]
         return max(90.0, *widths) + 2 * _PADDING
@@ -83,9 +84,9 @@ def _arrange(panel: Panel, top: float) -> tuple[float, float]:
     tallest = heights.index(max(heights))
     x = float(_MARGIN)
     for column in panel.columns:
-        width = max(box.width for box in column)
+        width = max(box.text_width for box in column)
         for box in column:
-            box.x = x + (width - box.width) / 2
+            box.x, box.width = x, width
         x += width + _GAP_X
     _stack(panel.columns[tallest], top)
     for index in [*range(tallest - 1, -1, -1), *range(tallest + 1, len(panel.columns))]:
