@@ -29,8 +29,11 @@ class _Root(TyperGroup):
         except MazeError as error:
             if os.environ.get("MAZE_DEBUG"):
                 traceback.print_exc()
-            print(f"error: {error}", file=sys.stderr)
+            print("\n".join([f"error: {error}", *getattr(error, "__notes__", ())]), file=sys.stderr)
             raise typer.Exit(error.exit_code) from error
+        except KeyboardInterrupt as error:
+            print("interrupted", file=sys.stderr)
+            raise typer.Exit(130) from error
 
 
 app = typer.Typer(
@@ -76,9 +79,6 @@ def main() -> None:
     """Run the command line. Exit codes: 0 done, 1 failed, 2 wrong input, 130 interrupted."""
     try:
         app()
-    except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-        sys.exit(130)
     except Exception:  # noqa: BLE001 — nothing above this would report it
         traceback.print_exc()
         print("\nThis is a bug in Maze or in a plugin. Please report it with the lines above.", file=sys.stderr)

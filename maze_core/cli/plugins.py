@@ -30,9 +30,8 @@ def list_plugins(kind: _Kind = None, as_json: _Json = False) -> None:
     """
     from maze_core.plugins.catalog import catalog
 
-    found = [info for info in catalog() if kind in (None, info.kind)]
-    if kind is not None:
-        _check_kind(kind)
+    _check_kind(kind)
+    found = catalog(kind)
     if as_json:
         output.print_json([asdict(info) for info in found])
         return
@@ -59,7 +58,8 @@ def describe(
     """
     from maze_core.plugins.catalog import catalog
 
-    found = [i for i in catalog() if i.name.lower() == name.lower() and kind in (None, i.kind)]
+    _check_kind(kind)
+    found = [info for info in catalog(kind) if info.name.lower() == name.lower()]
     if not found:
         _unknown(name, kind)
     pages = [_page(info) for info in found]
@@ -109,15 +109,13 @@ def _unknown(name: str, kind: str | None) -> None:
     from maze_core.errors import ConfigError
     from maze_core.plugins import discovery
 
-    if kind is not None:
-        _check_kind(kind)
     known = [found.name for found in discovery.declarations() if kind in (None, found.kind)]
     raise ConfigError(f"no plugin is called {name!r}; {nearest(name, sorted(set(known)))}")
 
 
-def _check_kind(kind: str) -> None:
+def _check_kind(kind: str | None) -> None:
     from maze_core.errors import ConfigError
     from maze_core.plugins import discovery
 
-    if kind not in discovery.KINDS:
+    if kind is not None and kind not in discovery.KINDS:
         raise ConfigError(f"there is no kind {kind!r}; kinds: {', '.join(discovery.KINDS)}", "--kind")

@@ -41,9 +41,9 @@ class PluginInfo:
     """The source file; empty where it was not found."""
 
 
-def catalog() -> list[PluginInfo]:
-    """Every installed plugin with its state, in the order of `discovery.KINDS`, then by name."""
-    claims = discovery.declarations()
+def catalog(kind: str | None = None) -> list[PluginInfo]:
+    """Every installed plugin with its state, or those of one kind, by kind, then by name."""
+    claims = [claim for claim in discovery.declarations() if kind in (None, claim.kind)]
     claims.sort(key=lambda claim: (list(discovery.KINDS).index(claim.kind), claim.name, claim.distribution))
     cache = _cache_file()
     known = _read(cache)
@@ -57,7 +57,7 @@ def catalog() -> list[PluginInfo]:
         states = examine([claim for claim, _, _ in fresh])
         for (claim, file, key), (state, detail) in zip(fresh, states, strict=True):
             known[key] = [state, detail, summarise(claim.entry_point, file)]
-        _write(cache, {key: known[key] for key in keys})
+        _write(cache, known if kind else {key: known[key] for key in keys})
     return _with_clashes([_info(claim, file, known[key]) for claim, file, key in zip(claims, files, keys, strict=True)])
 
 

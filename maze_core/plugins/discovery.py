@@ -100,9 +100,8 @@ def declarations() -> list[Declaration]:
 
 def clash(claims: list[Declaration]) -> str:
     """What to tell the user when several distributions claim one name."""
-    first = claims[0]
-    owners = " and ".join(claim.origin for claim in claims)
-    return f"{first.kind} plugin {first.name!r} is claimed by {owners}: uninstall one, or set {DISABLE}"
+    owners = " and ".join(sorted(claim.origin for claim in claims))
+    return f"{claims[0].kind} plugin {claims[0].name!r} is claimed by {owners}: uninstall one, or set {DISABLE}"
 
 
 def incompatibility(distribution: str) -> str:

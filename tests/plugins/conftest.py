@@ -1,0 +1,53 @@
+"""Fake distributions on disk, and the command line run beside them in a process of its own."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+GOOD = '''
+"""A module."""
+from maze_core.plugins.base import Plugin
+
+class Good(Plugin):
+    """Does nothing, well."""
+'''
+
+
+class Installation:
+    """A folder of fake distributions."""
+
+    def __init__(self, folder: Path) -> None:
+        self.site = folder / "site"
+        self.site.mkdir()
+        self.cache = folder / "cache"
+
+    def add(self, name, source=GOOD, entry="wrapper:good = {module}:Good", version="1.0", requires=()):
+        module = name.replace("-", "_")
+        kind, _, line = entry.partition(":")
+        (self.site / f"{module}.py").write_text(source)
+        info = self.site / f"{module}-{version}.dist-info"
+        info.mkdir()
+        lines = ["Metadata-Version: 2.1", f"Name: {name}", f"Version: {version}"]
+        lines += [f"Requires-Dist: {requirement}" for requirement in requires]
+        (info / "METADATA").write_text("\n".join(lines) + "\n")
+        (info / "entry_points.txt").write_text(f"[maze.{kind}s]\n{line.format(module=module)}\n")
+
+    def python(self, code, **environment):
+        return self._run([sys.executable, "-c", code], environment)
+
+    def maze(self, *arguments, **environment):
+        return self._run([sys.executable, "-m", "maze_core.cli.main", *arguments], environment)
+
+    def _run(self, command, environment):
+        added = {"PYTHONPATH": str(self.site), "XDG_CACHE_HOME": str(self.cache), "COLUMNS": "200"}
+        return subprocess.run(
+            command, env={**os.environ, **added, **environment}, capture_output=True, text=True, timeout=120
+        )
+
+
+@pytest.fixture
+def installation(tmp_path):
+    return Installation(tmp_path)

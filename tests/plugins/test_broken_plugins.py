@@ -1,0 +1,114 @@
+"""A broken plugin is explained and breaks nothing else."""
+
+import json
+
+import pytest
+
+BROKEN = {
+    "missing-import": ("import a_module_that_does_not_exist", "broken", "a_module_that_does_not_exist"),
+    "exits": ("import sys; sys.exit('goodbye')", "broken", "SystemExit: goodbye"),
+    "base-exception": ("raise BaseException('odd')", "broken", "BaseException: odd"),
+    "dies": ("import os; os._exit(7)", "broken", "exit code 7"),
+    "no-attribute": ("", "broken", "Good"),
+    "syntax": ("def (", "broken", "SyntaxError"),
+    "no-class": ("Good = 3", "not a plugin", "not a class"),
+    "no-config": ("class Good: pass", "not a plugin", "PluginConfig"),
+    "wrong-config": ("class Good:\n    class Config: pass", "not a plugin", "PluginConfig"),
+}
+
+WRAPPERS = ("--kind", "wrapper")  # probing all kinds would import torch each time
+
+
+def states(installation, *options, **environment):
+    done = installation.maze("plugins", "list", "--json", *options, **environment)
+    assert done.returncode == 0, done.stderr
+    return {(info["name"], info["distribution"]): info for info in json.loads(done.stdout)}
+
+
+def test_every_kind_of_breakage_is_listed_and_nothing_else_suffers(installation):
+    for name, (source, _, _) in BROKEN.items():
+        installation.add(name, source, f"wrapper:{name} = {{module}}:Good")
+    installation.add("fine")
+    found = states(installation)
+    for name, (_, state, detail) in BROKEN.items():
+        assert found[name, name]["state"] == state, found[name, name]
+        assert detail in found[name, name]["detail"]
+        assert found[name, name]["version"] == "1.0"
+    assert found["good", "fine"]["state"] == "ok"
+    assert found["good", "fine"]["summary"] == "Does nothing, well."
+    assert found["console", "maze-core"]["state"] == "ok"
+    listing = installation.maze("plugins", "list").stdout
+    assert all(f"wrapper {name} ({name} 1.0): {state}" in listing for name, (_, state, _) in BROKEN.items())
+
+
+@pytest.mark.parametrize("name", ["missing-import", "exits", "base-exception", "no-class", "no-config"])
+def test_using_a_broken_plugin_names_it_in_one_line(installation, name):
+    source, _, detail = BROKEN[name]
+    installation.add(name, source, f"env:{name} = {{module}}:Good")
+    done = installation.maze("envs", "check", "X", "--env-source", name)
+    assert done.returncode == 2
+    (line,) = done.stderr.strip().splitlines()
+    assert f"env plugin '{name}' of {name} 1.0" in line
+    assert detail in line
+    with_traceback = installation.maze("envs", "check", "X", "--env-source", name, MAZE_DEBUG="1")
+    assert "Traceback" in with_traceback.stderr
+
+
+def test_other_commands_work_beside_broken_plugins(installation):
+    for name, (source, _, _) in BROKEN.items():
+        installation.add(name, source, f"algorithm:{name} = {{module}}:Good")
+    for arguments in (["--help"], ["--version"], ["train", "--help"], ["plugins", "info", "console"]):
+        done = installation.maze(*arguments)
+        assert done.returncode == 0, (arguments, done.stderr)
+    assert "no-config" in installation.maze("train", "--help").stdout
+    done = installation.maze("train", "exits", "--env", "X")
+    assert done.returncode == 2
+    assert "SystemExit: goodbye" in done.stderr
+
+
+def test_two_distributions_that_claim_one_name(installation):
+    installation.add("first-dist")
+    installation.add("other", entry="wrapper:lonely = {module}:Good")  # keeps the two claims apart
+    installation.add("zweite-dist", version="2.5")
+    found = states(installation, *WRAPPERS)
+    for owner in ("first-dist", "zweite-dist"):
+        assert found["good", owner]["state"] == "clash"
+        assert "first-dist 1.0 and zweite-dist 2.5" in found["good", owner]["detail"]
+    code = "from maze_core.plugins.discovery import load; load('wrapper', 'good')"
+    error = installation.python(code).stderr
+    assert "PluginError: wrapper plugin 'good' is claimed by first-dist 1.0 and zweite-dist 2.5" in error
+
+
+def test_a_clash_with_the_very_same_target_is_still_a_clash(installation):
+    installation.add("first-dist")
+    installation.add("second-dist", entry="wrapper:good = first_dist:Good")
+    assert states(installation, *WRAPPERS)["good", "second-dist"]["state"] == "clash"
+
+
+def test_a_plugin_for_another_core_version(installation):
+    installation.add("futuristic", requires=["numpy", "maze_core>=99"])
+    installation.add("fine", requires=["maze-core>=0.1", "maze-core>=99; extra == 'later'"])
+    code = "from maze_core.plugins.discovery import load; load('wrapper', 'good')"
+    assert states(installation, *WRAPPERS)["good", "futuristic"]["state"] == "clash"
+    off = {"MAZE_DISABLE_PLUGINS": "fine"}
+    assert states(installation, *WRAPPERS, **off)["good", "futuristic"]["state"] == "incompatible"
+    error = installation.python(code, **off).stderr
+    assert "wrong version: it needs maze-core>=99" in error
+    assert installation.python(code, MAZE_DISABLE_PLUGINS="futuristic").returncode == 0
+
+
+def test_a_malformed_entry_point_file_of_a_stranger(installation):
+    installation.add("mangled")
+    (installation.site / "mangled-1.0.dist-info" / "entry_points.txt").write_text("[maze.wrappers]\nnonsense\n")
+    done = installation.maze("plugins", "list", "--kind", "callback")
+    assert done.returncode == 0
+    assert "console" in done.stdout
+
+
+def test_third_party_plugins_can_be_turned_off_but_not_the_core(installation):
+    installation.add("fine", entry="callback:good = {module}:Good")
+    off = states(installation, "--kind", "callback", MAZE_DISABLE_PLUGINS="good, console")
+    assert ("good", "fine") not in off
+    assert ("console", "maze-core") in off
+    code = "from maze_core.plugins.discovery import load; load('callback', 'good')"
+    assert "MAZE_DISABLE_PLUGINS turns it off" in installation.python(code, MAZE_DISABLE_PLUGINS="fine").stderr

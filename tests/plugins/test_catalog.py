@@ -1,0 +1,76 @@
+"""The catalogue is quick, imports nothing into the asking process, and is never out of date."""
+
+import json
+
+LIST = """
+import json, sys
+from maze_core.plugins import catalog, probe
+if {forbid}:
+    def refuse(*_): raise SystemExit("probed")
+    probe.examine = refuse
+found = {{info.name: (info.state, info.summary) for info in catalog.catalog("wrapper")}}
+print(json.dumps([found, [m for m in ("torch", "pydantic", "gymnasium", "fine") if m in sys.modules]]))
+"""
+
+
+def listed(installation, forbid=False):
+    done = installation.python(LIST.format(forbid=forbid))
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_it_imports_no_plugin_and_no_heavy_library(installation):
+    installation.add("fine")
+    found, imported = listed(installation)
+    assert found["good"] == ["ok", "Does nothing, well."]
+    assert imported == []
+
+
+def test_the_second_time_nothing_is_probed(installation):
+    installation.add("fine")
+    first, _ = listed(installation)
+    assert listed(installation, forbid=True)[0] == first
+
+
+def test_changes_are_noticed(installation):
+    installation.add("fine")
+    assert listed(installation)[0]["good"][0] == "ok"
+    (installation.site / "fine.py").write_text("raise RuntimeError('changed')")
+    assert listed(installation)[0]["good"][0] == "broken"
+    (installation.site / "fine.py").write_text("import helper_module\nfrom helper_module import Good")
+    assert listed(installation)[0]["good"][0] == "broken"
+    source = "from maze_core.plugins.base import Plugin\nclass Good(Plugin):\n    '''Moved.'''"
+    (installation.site / "helper_module.py").write_text(source)
+    assert listed(installation)[0]["good"] == ["ok", "Moved."]
+
+
+def test_a_damaged_or_unwritable_cache_is_no_problem(installation):
+    installation.add("fine")
+    expected, _ = listed(installation)
+    (cache,) = (installation.cache / "maze").glob("*.json")
+    for damage in ("", "[", "[]", '{"a": 3}', '{"a": ["x"]}', "\x00"):
+        cache.write_text(damage)
+        assert listed(installation)[0] == expected
+    cache.unlink()
+    (installation.cache / "maze").rmdir()
+    (installation.cache / "maze").write_text("a file where the folder should be")
+    assert listed(installation)[0] == expected
+
+
+def test_what_plugins_print_at_import_does_not_disturb(installation):
+    installation.add("fine", "print('noise')\nfrom maze_core.plugins.base import Plugin\nclass Good(Plugin): pass")
+    assert listed(installation)[0]["good"] == ["ok", ""]
+
+
+def test_a_hanging_import_is_cut_off(installation):
+    installation.add("sleepy", "import time; time.sleep(60)")
+    installation.add("fine", entry="wrapper:quick = {module}:Good")
+    code = """
+from maze_core.plugins import discovery
+from maze_core.plugins.probe import examine
+claims = [c for c in discovery.declarations() if c.kind == "wrapper"]
+claims.sort(key=lambda c: c.name)
+print(examine(claims, timeout=4.0))
+"""
+    done = installation.python(code)
+    assert done.stdout.strip() == "[('broken', 'importing it takes longer than 4 s'), ('ok', '')]", done.stderr

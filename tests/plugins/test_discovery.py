@@ -1,0 +1,44 @@
+import subprocess
+import sys
+
+import pytest
+
+from maze_core.errors import ConfigError
+from maze_core.plugins import discovery
+
+
+def test_names_are_listed_without_importing_plugins():
+    code = """
+import sys
+from maze_core.plugins import discovery
+assert "console" in discovery.names("callback")
+assert not [m for m in sys.modules if m.startswith(("torch", "maze_core.callbacks.", "gymnasium"))]
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+def test_an_unknown_name_suggests_the_nearest():
+    with pytest.raises(ConfigError, match="did you mean tensorboard") as caught:
+        discovery.load("callback", "Tensorbord")
+    assert caught.value.where == "callback"
+    assert caught.value.exit_code == 2
+
+
+def test_a_name_far_from_all_lists_what_is_installed():
+    with pytest.raises(ConfigError, match=r"installed: .*console.*`maze plugins list`"):
+        discovery.load("callback", "zzzzzz")
+
+
+@pytest.mark.parametrize("name", ["os.path", "os:system", "maze_core.callbacks.console:Console", "../x", ""])
+def test_a_dotted_path_is_no_name(name):
+    with pytest.raises(ConfigError, match="unknown callback"):
+        discovery.load("callback", name)
+
+
+def test_an_overlay_answers_first():
+    class Mine:
+        pass
+
+    load = discovery.overlay({("callback", "mine"): Mine})
+    assert load("callback", "mine") is Mine
+    assert load("callback", "console").__name__ == "Console"
