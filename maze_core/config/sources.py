@@ -82,7 +82,7 @@ def parse_mapping(text: str, source: str) -> Raw:
 
 def to_yaml(data: Raw) -> str:
     """Plain data as YAML, keys in the given order."""
-    return str(yaml.dump(data, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100))
+    return str(yaml.dump(data, Dumper=_Dumper, sort_keys=False, width=100))
 
 
 def parse_assignment(text: str) -> tuple[tuple[str, ...], Any]:
@@ -108,7 +108,8 @@ def merge(base: Raw, layer: Mapping[str, Any]) -> Raw:
     for key, value in _spelled_out(layer).items():
         old = result.get(key)
         if key in PARTS and isinstance(old, dict) and isinstance(value, dict):
-            old = old if value.get("name", old.get("name")) == old.get("name") else {}
+            same = "name" not in value or old.get("name") in (None, value["name"])
+            old = old if same else {}
         result[key] = _deep(old, value)
     return result
 

@@ -1,0 +1,262 @@
+import sys
+from typing import Annotated, Literal
+
+import pytest
+from pydantic import Field, PositiveFloat, model_validator
+
+from maze_core.config.base import ConfigModel, PluginConfig
+from maze_core.config.load import DEFAULTS, assemble, assemble_with_preset, dump, load_run_config, part_config
+from maze_core.config.run import AlgorithmConfig
+from maze_core.errors import ConfigError, PluginError
+from maze_core.plugins.base import Plugin
+from maze_core.plugins.discovery import overlay
+
+
+class Inner(ConfigModel):
+    depth: int = 1
+
+
+class LearnerConfig(AlgorithmConfig):
+    lr: PositiveFloat = 0.5
+    """Learning rate."""
+    clip: float | None = None
+    layers: tuple[int, ...] = (64,)
+    target: Literal["auto"] | float = "auto"
+    inner: Inner = Inner()
+    low: int = 0
+    high: int = 10
+
+    @model_validator(mode="after")
+    def _ordered(self):
+        if self.low > self.high:
+            raise ValueError("low must not be above high")
+        return self
+
+
+class SourceConfig(PluginConfig):
+    id: str
+    """Environment id."""
+    kwargs: dict[str, object] = Field(default_factory=dict)
+
+
+class StackConfig(PluginConfig):
+    size: Annotated[int, Field(ge=1)] = 4
+
+
+def plugin(config):
+    return type("Fake", (Plugin,), {"Config": config})
+
+
+PLAIN = plugin(PluginConfig)
+LOAD = overlay(
+    {
+        ("algorithm", "learner"): plugin(LearnerConfig),
+        ("algorithm", "other"): plugin(AlgorithmConfig),
+        ("env", "gymnasium"): plugin(SourceConfig),
+        ("env", "empty"): PLAIN,
+        ("model", "mlp"): PLAIN,
+        ("model", "deep"): plugin(type("Deep", (StackConfig,), {})),
+        ("runner", "dev"): PLAIN,
+        ("wrapper", "stack"): plugin(StackConfig),
+        ("wrapper", "plain"): PLAIN,
+        ("callback", "mylogger"): plugin(StackConfig),
+        **{("callback", name): PLAIN for name in DEFAULTS["callbacks"]},
+    }
+)
+
+
+def build(*overrides, algorithm="learner", env="CartPole-v1", **more):
+    return assemble(algorithm, env, overrides=overrides, load=LOAD, **more)
+
+
+def problems(*overrides, **more):
+    with pytest.raises(ConfigError) as caught:
+        build(*overrides, **more)
+    assert caught.value.exit_code == 2
+    return str(caught.value).splitlines()
+
+
+def test_the_defaults():
+    config = build()
+    assert (config.env.name, config.env.id) == ("gymnasium", "CartPole-v1")
+    assert (config.model.name, config.runner.name, config.algorithm.name) == ("mlp", "dev", "learner")
+    assert list(config.callbacks) == ["console", "tensorboard", "jsonl", "best_checkpoint", "early_stopping"]
+    assert config.wrappers == ()
+    assert isinstance(config.algorithm, LearnerConfig)
+
+
+def test_later_layers_win(tmp_path):
+    first, second = tmp_path / "1.yaml", tmp_path / "2.yaml"
+    first.write_text("algorithm: {lr: 1.0, clip: 1.0, patience: 1, epoch_length: 1}\nseed: 1")
+    second.write_text("algorithm: {clip: 2.0, patience: 2, epoch_length: 2}")
+    config = build(
+        "algorithm.patience=3", "algorithm.epoch_length=3", files=[first, second], flags={"algorithm.epoch_length": 4}
+    )
+    algorithm = config.algorithm
+    assert (algorithm.lr, algorithm.clip, algorithm.patience, algorithm.epoch_length) == (1.0, 2.0, 3, 4)
+    assert config.seed == 1
+
+
+def test_callbacks_are_added_and_removed():
+    config = build(
+        "callbacks.tensorboard=null", "callbacks.mylogger={size: 7}", "callbacks.second={name: mylogger, size: 8}"
+    )
+    assert list(config.callbacks)[-2:] == ["mylogger", "second"]
+    assert "tensorboard" not in config.callbacks
+    assert [config.callbacks[key].size for key in ("mylogger", "second")] == [7, 8]
+
+
+def test_wrappers_by_name_and_position():
+    config = build("wrappers=[stack, {name: stack, size: 2}]", "wrappers.0.size=3")
+    assert [(wrapper.name, wrapper.size) for wrapper in config.wrappers] == [("stack", 3), ("stack", 2)]
+
+
+def test_another_model_drops_the_parameters_of_the_first(tmp_path):
+    file = tmp_path / "a.yaml"
+    file.write_text("model: {name: deep, size: 9}")
+    assert build(files=[file]).model.size == 9
+    assert build(files=[file], flags={"model.name": "mlp"}).model == PluginConfig(name="mlp")
+
+
+def test_a_file_for_another_algorithm_is_refused(tmp_path):
+    file = tmp_path / "a.yaml"
+    file.write_text("algorithm: {name: other}")
+    (line,) = problems(files=[file])
+    assert line == f"{file}: is for the algorithm other, not for learner"
+    assert build(files=[file], algorithm=None).algorithm.name == "other"
+
+
+@pytest.mark.parametrize(
+    ("override", "line"),
+    [
+        ("algorithm.lrr=1", "algorithm.lrr: unknown key; did you mean lr?"),
+        ("algorithm.zzzzzz=1", "algorithm.zzzzzz: unknown key; known: name, n_epochs"),
+        ("algorithm.lr=-1", "algorithm.lr: must be greater than 0, got -1"),
+        ("algorithm.lr=.inf", "algorithm.lr: must be a finite number, got inf"),
+        ("algorithm.lr=fast", "algorithm.lr: must be a number, got 'fast'"),
+        ("algorithm.lr=null", "algorithm.lr: must be a number, got null"),
+        ("algorithm.patience=1.5", "algorithm.patience: must be a whole number, got 1.5"),
+        ("algorithm.device=tpu", "algorithm.device: must be 'cpu', 'cuda' or 'auto', got 'tpu'"),
+        ("algorithm.layers=3", "algorithm.layers: must be a list, got 3"),
+        ("algorithm.layers=[1, x]", "algorithm.layers.1: must be a whole number, got 'x'"),
+        ("algorithm.target=often", "algorithm.target: must be 'auto' or be a number, got 'often'"),
+        ("algorithm.inner.dept=1", "algorithm.inner.dept: unknown key; did you mean depth?"),
+        ("algorithm.inner.depth=x", "algorithm.inner.depth: must be a whole number, got 'x'"),
+        ("algorithm.low=99", "algorithm: low must not be above high"),
+        ("evaluation.deterministic=perhaps", "evaluation.deterministic: must be true or false, got 'perhaps'"),
+        ("evaluation.n_episode=3", "evaluation.n_episode: unknown key; did you mean n_episodes?"),
+        ("evaluation=3", "evaluation: must be a"),
+        ("wrapers=[]", "wrapers: unknown key; did you mean wrappers?"),
+        ("wrappers=stack", "wrappers: must be a list of wrappers, the first innermost"),
+        ("wrappers=[stak]", "wrappers.0.name: unknown wrapper 'stak'"),
+        ("wrappers=[{name: stack, size: 0}]", "wrappers.0.size: must be greater than or equal to 1, got 0"),
+        ("wrappers=[3]", "wrappers.0: must be a mapping with the wrapper's name and parameters"),
+        ("callbacks=[console]", "callbacks: must be a mapping from names to parameters"),
+        ("callbacks.console=3", "callbacks.console: must be a mapping"),
+        ("callbacks.nope={}", "callbacks.nope.name: unknown callback 'nope'"),
+        ("model=mpl", "model.name: unknown model 'mpl'"),
+        ("model=3", "model: must be a mapping with the model's name and parameters"),
+        ("model.name=3", "model.name: must be the name of an installed model"),
+        ("model.name=os.path", "model.name: unknown model 'os.path'"),
+        ("seed=-1", "seed: must be greater than or equal to 0, got -1"),
+        ("steps=0", "steps: must be greater than 0, got 0"),
+        ("env.name=empty", "env.id: unknown key; known: name"),
+        ("env.kwargs=3", "env.kwargs: must be a mapping, got 3"),
+    ],
+)
+def test_one_wrong_value_is_one_plain_line(override, line):
+    first, *hints = problems(override)
+    assert first.startswith(line)
+    assert not hints or "wn" in first
+
+
+def test_all_problems_are_told_at_once():
+    lines = problems("algorithm.lrr=1", "algorithm.lr=-1", "seed=x", "model=mpl", "wrappers=[stak]", "stepz=1")
+    wheres = sorted(line.partition(":")[0] for line in lines)
+    assert wheres == ["algorithm.lr", "algorithm.lrr", "model.name", "seed", "stepz", "wrappers.0.name"]
+
+
+def test_what_is_missing():
+    assert problems(env=None) == ["env.id: is required (Environment id)"]
+    assert problems(algorithm=None) == ["algorithm: is required (The learning algorithm)"]
+    assert problems(algorithm="lerner")[0] == "algorithm.name: unknown algorithm 'lerner'"
+
+
+def test_a_broken_plugin_is_a_plugin_error():
+    def load(kind, name):
+        if name == "broken":
+            raise PluginError("model plugin 'broken' cannot be imported")
+        return LOAD(kind, name)
+
+    with pytest.raises(PluginError, match="cannot be imported"):
+        assemble("learner", "X", overrides=["model=broken"], load=load)
+
+
+def test_the_dump_reads_back_equal_and_whole(tmp_path):
+    config = build(
+        "wrappers=[stack, plain]", "algorithm.clip=1e-7", "env.kwargs={a: [1, x], b: 1e-3, c: 'no'}", "seed=3"
+    )
+    text = dump(config)
+    path = tmp_path / "config.yaml"
+    path.write_text(text)
+    assert load_run_config(path, load=LOAD) == config
+    assert load_run_config(config.model_dump(mode="json"), load=LOAD) == config
+    assert dump(load_run_config(path, load=LOAD)) == text
+    assert load_run_config(path, ["algorithm.lr=2", "callbacks.console=null"], LOAD).algorithm.lr == 2
+    for key in ("patience: 15", "concurrency: null", "depth: 1"):
+        assert key in text
+
+
+def test_one_part_alone():
+    config = part_config("env", {"name": "gymnasium", "id": "X"}, ["env.kwargs.size=5"], LOAD)
+    assert config.kwargs == {"size": 5}
+    with pytest.raises(ConfigError, match="model: only env can be set here"):
+        part_config("env", {"name": "gymnasium", "id": "X"}, ["model=mlp"], LOAD)
+
+
+@pytest.fixture
+def with_presets(tmp_path, monkeypatch):
+    """A loader whose algorithm `learner` lives in a package with presets."""
+    package = tmp_path / "preset_package"
+    (package / "presets").mkdir(parents=True)
+    (package / "__init__.py").write_text("")
+    (package / "presets" / "CartPole-v1.yaml").write_text("algorithm: {lr: 7.0, clip: 7.0}\nsteps: 77")
+    (package / "presets" / "ALE-Pong-v5.yaml").write_text("algorithm: {name: learner, lr: 8.0}\nenv: ALE/Pong-v5")
+    (package / "presets" / "Acrobot-v1.yaml").write_text("algorithm: {name: other}")
+    (package / "presets" / "README.md").write_text("no preset")
+    monkeypatch.syspath_prepend(tmp_path)
+    yield overlay(
+        {
+            ("algorithm", "learner"): type(
+                "L", (Plugin,), {"Config": LearnerConfig, "__module__": "preset_package.deep"}
+            )
+        },
+        LOAD,
+    )
+    sys.modules.pop("preset_package", None)
+
+
+def test_presets(with_presets):
+    def lr(env, preset="auto", *overrides):
+        config, name = assemble_with_preset("learner", env, preset, overrides=overrides, load=with_presets)
+        return config.algorithm.lr, name
+
+    assert lr("CartPole-v1") == (7.0, "CartPole-v1")
+    assert lr("ALE/Pong-v5") == (8.0, "ALE-Pong-v5")
+    assert lr("CartPole-v1", "auto", "algorithm.lr=1") == (1.0, "CartPole-v1")
+    assert lr("CartPole-v1", "none") == (0.5, "")
+    assert lr("Acrobot-v1") == (0.5, "")
+    assert lr("Mine-v0") == (0.5, "")
+    assert lr("Mine-v0", "CartPole-v1") == (7.0, "CartPole-v1")
+    assert lr(None, "ALE-Pong-v5") == (8.0, "ALE-Pong-v5")
+    with pytest.raises(ConfigError, match="did you mean CartPole-v1"):
+        lr("X", "CartPol-v1")
+    with pytest.raises(ConfigError, match=r"no preset 'zzz'; known: ALE-Pong-v5, CartPole-v1"):
+        lr("X", "zzz")
+
+
+def test_a_preset_stands_below_the_files(with_presets, tmp_path):
+    file = tmp_path / "a.yaml"
+    file.write_text("env: CartPole-v1\nalgorithm: {clip: 1.0}")
+    config = assemble("learner", files=[file], load=with_presets)
+    assert (config.algorithm.lr, config.algorithm.clip, config.steps) == (7.0, 1.0, 77)
