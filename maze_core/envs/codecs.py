@@ -139,12 +139,14 @@ def _native(space: Space[Any]) -> Callable[[np.ndarray], np.ndarray]:
     def clipped(values: np.ndarray) -> np.ndarray:
         # Casting comes before clipping: a bound that float32 rounds outwards must still hold.
         lifted: np.ndarray = np.maximum(values.astype(dtype, copy=False), low)
-        return np.minimum(lifted, high, out=lifted)
+        np.minimum(lifted, high, out=lifted)
+        return lifted
 
     def rounded(values: np.ndarray) -> np.ndarray:
         # Clipped as float64 first, since casting a float beyond an integer's range is undefined.
         whole: np.ndarray = np.rint(np.clip(values.astype(np.float64), low, high)).astype(dtype)
-        return np.minimum(np.maximum(whole, low, out=whole), high, out=whole)
+        np.clip(whole, low, high, out=whole)
+        return whole
 
     return clipped if np.dtype(dtype).kind == "f" else rounded
 

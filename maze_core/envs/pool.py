@@ -1,0 +1,170 @@
+"""The worker processes of a vectorised environment: started, spoken to, watched and ended."""
+
+from __future__ import annotations
+
+import multiprocessing
+import pickle
+import signal
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from typing import Any, Literal
+
+from maze_core.envs import worker
+from maze_core.envs.shared import SharedTree
+from maze_core.envs.spaces import Specs
+from maze_core.envs.vector import Tree
+from maze_core.envs.worker import NOTHING, Share
+from maze_core.errors import MazeError, RunError
+
+StartMethod = Literal["forkserver", "spawn"]
+
+_SLOW = 10
+"""Building, resetting and replaying may take this many times as long as a step."""
+_PATIENCE = 2.0
+"""Seconds the workers get to close their environments before they are terminated."""
+
+
+@dataclass(frozen=True)
+class Member:
+    """One worker process and the driver's end of its pipe."""
+
+    share: Share
+    process: Any
+    pipe: Connection
+
+    @property
+    def title(self) -> str:
+        """The worker as messages name it."""
+        first, last = self.share.first, self.share.first + self.share.count - 1
+        return f"the worker process of environment{f's {first} to {last}' if last > first else f' {first}'}"
+
+
+class Pool:
+    """Worker processes in lockstep: each is sent a command, then all replies are gathered.
+
+    Any failure ends all workers and is raised; nothing waits longer than its time limit.
+    """
+
+    def __init__(self, builder: bytes, shares: list[Share], start_method: StartMethod, timeout: float) -> None:
+        self.timeout = timeout
+        """Seconds for one step."""
+        self.members: list[Member] = []
+        self._owing: list[Member] = []
+        """Workers that have not replied to their command yet."""
+        self._memory: SharedTree | None = None
+        context: Any = multiprocessing.get_context(start_method)
+        with worker.one_thread_each():
+            for share in shares:
+                ours, theirs = context.Pipe()
+                process = context.Process(target=worker.main, args=(theirs, builder, share), daemon=True)
+                process.start()
+                theirs.close()  # so that its end is noticed when the worker dies
+                self.members.append(Member(share, process, ours))
+        self._owing = list(self.members)
+
+    @property
+    def arrays(self) -> Tree:
+        """The shared arrays, leaves `[N, …]`; keep no views of them."""
+        if self._memory is None:
+            raise RunError("the environments are closed")
+        return self._memory.arrays
+
+    def share_memory(self, specs: Specs, num_envs: int) -> None:
+        """Create the shared arrays and let the workers attach to them."""
+        self._memory = memory = SharedTree(specs, num_envs)
+        try:
+            self.ask([("attach", memory.name)] * len(self.members))
+        finally:
+            memory.unlink()
+
+    def ask(self, commands: list[tuple[Any, ...]]) -> list[Any]:
+        """Send each worker its command and wait for all replies, `_SLOW` times as long as for a step."""
+        self.send([pickle.dumps(command) for command in commands])
+        return self.gather(_SLOW * self.timeout)
+
+    def send(self, commands: list[bytes]) -> None:
+        """Send each worker its command."""
+        if not self.members:
+            raise RunError("the environments are closed")
+        if self._owing:  # Ctrl-C came between a command and its replies
+            self.gather(_SLOW * self.timeout)
+        for member, command in zip(self.members, commands, strict=True):
+            try:
+                member.pipe.send_bytes(command)
+            except OSError:
+                self._owing.append(member)
+                self.gather(self.timeout)  # reads its last words, or says how it died
+            self._owing.append(member)
+
+    def gather(self, timeout: float, hint: str = "") -> list[Any]:
+        """The reply of each worker, in order; None for NOTHING."""
+        replies: dict[int, Any] = {}
+        deadline = time.monotonic() + timeout
+        while self._owing:
+            by_channel: dict[Any, Member] = {}
+            for member in self._owing:
+                by_channel[member.pipe] = by_channel[member.process.sentinel] = member
+            ready = wait(list(by_channel), max(deadline - time.monotonic(), 0.0))
+            if not ready:
+                raise self._fail(f"{self._owing[0].title} did not answer within {timeout:g} seconds")
+            for member in {id(by_channel[channel]): by_channel[channel] for channel in ready}.values():
+                replies[member.share.first] = self._receive(member, hint)
+                self._owing.remove(member)
+        return [replies.get(member.share.first) for member in self.members]
+
+    def close(self, patience: float = _PATIENCE) -> None:
+        """End the workers: asked first where they are idle, then terminated, then killed. Safe to call twice."""
+        members, self.members = self.members, []
+        for member in members:
+            with suppress(OSError):
+                member.pipe.send_bytes(pickle.dumps(("close",)))
+        deadline = time.monotonic() + (0.0 if self._owing else patience)
+        for end in (None, "terminate", "kill"):
+            for member in members:
+                if end and member.process.is_alive():
+                    getattr(member.process, end)()
+            for member in members:
+                member.process.join(max(deadline - time.monotonic(), 0.0))
+            deadline = time.monotonic() + _PATIENCE
+        for member in members:
+            member.pipe.close()
+        self._owing = []
+        memory, self._memory = self._memory, None
+        if memory is not None:
+            memory.close()
+
+    def _receive(self, member: Member, hint: str) -> Any:
+        try:
+            if not member.pipe.poll():
+                raise EOFError
+            message = member.pipe.recv_bytes()
+        except (EOFError, OSError):
+            member.process.join(_PATIENCE)
+            raise self._fail(f"{member.title} died{_how(member.process.exitcode)}", hint) from None
+        if message == NOTHING:
+            return None
+        reply = pickle.loads(message)  # noqa: S301 — from our own worker
+        if reply[0] == "error":
+            raise self._reported(member, *reply[1:])
+        return reply
+
+    def _reported(self, member: Member, kind: type[MazeError] | None, message: str, text: str) -> MazeError:
+        """The error that a worker reported. The user's own mistakes need no traceback."""
+        if kind is not None and not issubclass(kind, RunError):
+            self.close()
+            return kind(message)
+        return self._fail(message if kind else f"{member.title} failed", f"In the worker process:\n{text}")
+
+    def _fail(self, message: str, hint: str = "") -> RunError:
+        self.close(patience=0.0)
+        return RunError(f"{message}\n{hint}".rstrip())
+
+
+def _how(code: int | None) -> str:
+    """The end of a sentence about a process that died with this exit code."""
+    if code is None or code >= 0:
+        return f" with exit code {code}"
+    name = signal.Signals(-code).name if -code in list(signal.Signals) else f"signal {-code}"
+    return f" with exit code {code} ({name})" + ("; was memory short?" if name == "SIGKILL" else "")

@@ -1,0 +1,160 @@
+"""N environments stepped in worker processes: for environments that are slow, or do not live together."""
+
+from __future__ import annotations
+
+import pickle
+import warnings
+import weakref
+from itertools import pairwise
+from multiprocessing.reduction import ForkingPickler
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from maze_core.envs import worker
+from maze_core.envs.pool import Pool, StartMethod
+from maze_core.envs.serial import check_state
+from maze_core.envs.vector import StepResult, Tree
+from maze_core.envs.worker import STEP, Share, part
+from maze_core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from maze_core.envs.serial import MakeEnv
+    from maze_core.training.seeding import EpisodeSeeds
+
+_STARTING = (
+    "It had not built its environments yet. A script that starts worker processes must do so below "
+    "`if __name__ == '__main__':`; otherwise each worker runs the whole script again."
+)
+
+
+class ProcessVectorEnv:
+    """Steps environments in worker processes, each a contiguous share of them, in lockstep.
+
+    The transitions are those of `SerialVectorEnv` for the same seeds, and their states are interchangeable.
+    Arrays travel through shared memory; a pipe to each worker carries the commands.
+
+    Args:
+        make: builds environment `index`; is sent to the workers.
+        num_envs: environments in all.
+        workers: processes, at most one for each environment.
+        step_timeout: seconds one step may take.
+        start_method: `fork` is not offered: it deadlocks once threads or CUDA are in use.
+
+    Raises:
+        ConfigError: `make` cannot be sent to another process, or what `SerialVectorEnv` refuses.
+        RunError: an environment raised (with its traceback), or a worker died or does not answer. The workers are
+            terminated then; nothing can be stepped afterwards.
+    """
+
+    def __init__(
+        self,
+        make: MakeEnv,
+        num_envs: int,
+        workers: int,
+        step_timeout: float = 60.0,
+        start_method: StartMethod = "forkserver",
+    ) -> None:
+        self.num_envs = num_envs
+        self._pool = Pool(_pack(make), _shares(num_envs, min(workers, num_envs)), start_method, step_timeout)
+        self._finalizer = weakref.finalize(self, self._pool.close)
+        first, *others = self._pool.gather(10 * step_timeout, _STARTING)
+        self.observation_space, self.action_space = first[1:]
+        if any(other != first for other in others):
+            self.close()
+            raise ConfigError("the environments of a run must all have the same spaces", where="env")
+        self._pool.share_memory(worker.block_specs(self.observation_space, self.action_space), num_envs)
+
+    def reset(self, seeds: EpisodeSeeds, out: Tree) -> None:
+        """Begin episode 0 everywhere; write the first observations into `out` (leaves `[N, …]`)."""
+        self._ask_each([("reset", seeds)] * len(self._pool.members))
+        self._read("obs:", out)
+
+    def step(self, actions: Tree, out: Tree) -> StepResult:
+        """Step every environment once; write the next observations into `out`."""
+        arrays = self._pool.arrays
+        for key, value in actions.items():
+            arrays["action:" + key][...] = value
+        self._pool.send([STEP] * len(self._pool.members))
+        replies = self._pool.gather(self._pool.timeout)
+        self._read("obs:", out)
+        result = StepResult(
+            reward=arrays["reward"].copy(),
+            terminated=arrays["terminated"].copy(),
+            truncated=arrays["truncated"].copy(),
+            valid=np.ones(self.num_envs, np.bool_),
+            final_indices=np.zeros(0, np.int64),
+            episodes=[episode for reply in replies if reply for episode in reply[1]],
+        )
+        if result.episodes:
+            result.final_indices = np.flatnonzero(result.terminated | result.truncated)
+            final = part(arrays, "final:", slice(None))
+            result.final_obs = {key: array[result.final_indices] for key, array in final.items()}
+        return result
+
+    def state(self) -> dict[str, Any]:
+        """The unfinished episodes, as `SerialVectorEnv.state` gives them for the same environments."""
+        states = [reply[1] for reply in self._ask_each([("state",)] * len(self._pool.members))]
+        longest = max(len(next(iter(state["actions"].values()))) for state in states)
+
+        def joined(name: str, axis: int) -> Tree:
+            keys = states[0][name]
+            return {key: np.concatenate([state[name][key] for state in states], axis) for key in keys}
+
+        for state in states:
+            state["actions"] = {key: _lengthened(array, longest) for key, array in state["actions"].items()}
+        return {
+            "episode": np.concatenate([state["episode"] for state in states]),
+            "length": np.concatenate([state["length"] for state in states]),
+            "actions": joined("actions", 1),
+            "observation": joined("observation", 0),
+        }
+
+    def restore(self, seeds: EpisodeSeeds, state: dict[str, Any], out: Tree) -> None:
+        """Replay the unfinished episodes of `state`; write the current observations into `out`.
+
+        Warns and raises like `SerialVectorEnv.restore`.
+        """
+        check_state(state, self.num_envs)
+        commands = []
+        for member in self._pool.members:
+            rows = slice(member.share.first, member.share.first + member.share.count)
+            share = {name: state[name][rows] for name in ("episode", "length")}
+            share["actions"] = {key: array[:, rows] for key, array in state["actions"].items()}
+            share["observation"] = {key: array[rows] for key, array in state["observation"].items()}
+            commands.append(("restore", seeds, share))
+        self._ask_each(commands)
+        self._read("obs:", out)
+
+    def close(self) -> None:
+        """Close the environments and end the workers; safe to call twice."""
+        self._finalizer()
+
+    def _ask_each(self, commands: list[tuple[Any, ...]]) -> list[Any]:
+        """The workers' replies to their commands. What several of them warn of is warned of once."""
+        replies = self._pool.ask(commands)
+        given = {warning for reply in replies if reply[0] == "done" for warning in reply[1]}
+        for message, category in sorted(given, key=str):
+            warnings.warn(message, category, stacklevel=3)
+        return replies
+
+    def _read(self, prefix: str, out: Tree) -> None:
+        for key, array in part(self._pool.arrays, prefix, slice(None)).items():
+            out[key][...] = array
+
+
+def _pack(make: MakeEnv) -> bytes:
+    try:
+        return bytes(ForkingPickler.dumps(make))
+    except (pickle.PicklingError, AttributeError, TypeError) as exc:
+        raise worker.not_portable(exc) from exc
+
+
+def _shares(num_envs: int, workers: int) -> list[Share]:
+    edges = [num_envs * k // workers for k in range(workers + 1)]
+    return [Share(a, b - a, num_envs) for a, b in pairwise(edges)]
+
+
+def _lengthened(array: np.ndarray, steps: int) -> np.ndarray:
+    """`[T, …]` with zeros in front, so that all workers' records end at the same step."""
+    return np.concatenate([np.zeros((steps - len(array), *array.shape[1:]), array.dtype), array])

@@ -1,0 +1,172 @@
+"""What a worker process does: step its share of the environments, as told over a pipe."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import sys
+import traceback
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from typing import Any
+
+import numpy as np
+
+from maze_core.envs.serial import SerialVectorEnv
+from maze_core.envs.shared import SharedTree, scalars, with_prefix
+from maze_core.envs.spaces import Specs, space_specs
+from maze_core.envs.vector import Tree
+from maze_core.errors import ConfigError, MazeError
+
+THREAD_VARIABLES = (
+    "OMP_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "NUMEXPR_NUM_THREADS",
+    "VECLIB_MAXIMUM_THREADS",
+)
+STEP = b"step"
+"""The one command that is sent once per step, as plain bytes; answered by NOTHING unless an episode ended."""
+NOTHING = b"-"
+
+
+@dataclass(frozen=True)
+class Share:
+    """The environments of one worker: `count` from index `first` on, of `total` in all."""
+
+    first: int
+    count: int
+    total: int
+
+
+def block_specs(observation_space: Any, action_space: Any) -> Specs:
+    """What workers and driver share: actions, current and last observations, rewards and flags."""
+    observations = space_specs(observation_space, "observation")
+    return {
+        **with_prefix("action:", space_specs(action_space, "action")),
+        **with_prefix("obs:", observations),
+        **with_prefix("final:", observations),
+        **scalars(reward=np.float32, terminated=np.bool_, truncated=np.bool_),
+    }
+
+
+def part(arrays: Tree, prefix: str, rows: slice) -> Tree:
+    """The leaves under a prefix, as views of some rows."""
+    return {key[len(prefix) :]: array[rows] for key, array in arrays.items() if key.startswith(prefix)}
+
+
+@contextmanager
+def one_thread_each() -> Iterator[None]:
+    """Let processes that are started inside begin with one thread for every numeric library."""
+    before = {name: os.environ.get(name) for name in THREAD_VARIABLES}
+    os.environ.update(dict.fromkeys(THREAD_VARIABLES, "1"))
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+def main(pipe: Connection, builder: bytes, share: Share) -> None:
+    """Run a worker until it is told to close, its driver is gone, or an environment fails."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the driver decides what Ctrl-C means
+    _limit_threads()
+    try:
+        _Worker(pipe, _unpack(builder), share).serve()
+    except (EOFError, BrokenPipeError, ConnectionResetError):
+        pass  # the driver is gone
+    except Exception as exc:  # noqa: BLE001 — whatever it is, the driver reports it
+        report(pipe, exc)
+
+
+def report(pipe: Connection, exc: Exception) -> None:
+    """Send an error to the driver: its type if it is one of ours, its message and its traceback."""
+    text = "".join(traceback.format_exception(exc))
+    with suppress(BrokenPipeError, ConnectionResetError):
+        pipe.send(("error", type(exc) if isinstance(exc, MazeError) else None, str(exc), text))
+
+
+def not_portable(exc: Exception) -> ConfigError:
+    """The error for a factory that cannot be taken to another process."""
+    return ConfigError(
+        f"the environment cannot be built in worker processes: {exc}",
+        where="runner",
+        hint="Define its factory at the top level of an importable module, or step it in this process: --runner dev",
+    )
+
+
+def _unpack(builder: bytes) -> Any:
+    try:
+        return pickle.loads(builder)  # noqa: S301 — sent by the driver, never read from a file
+    except (AttributeError, ImportError) as exc:
+        raise not_portable(exc) from exc
+
+
+class _Worker:
+    def __init__(self, pipe: Connection, builder: Any, share: Share) -> None:
+        self._pipe, self._share = pipe, share
+        self._env = SerialVectorEnv(builder, share.count, share.first)
+        self._memory: SharedTree | None = None
+
+    def serve(self) -> None:
+        """Answer the driver's commands."""
+        spaces = (self._env.observation_space, self._env.action_space)
+        self._pipe.send(("spaces", *spaces))
+        _, name = self._pipe.recv()
+        self._memory = SharedTree(block_specs(*spaces), self._share.total, name)
+        rows = slice(self._share.first, self._share.first + self._share.count)
+        self._arrays: Tree = {key: array[rows] for key, array in self._memory.arrays.items()}
+        self._obs = part(self._arrays, "obs:", slice(None))
+        self._final = part(self._arrays, "final:", slice(None))
+        self._actions = part(self._arrays, "action:", slice(None))
+        self._pipe.send(("attached",))
+        try:
+            while self._answer(self._pipe.recv_bytes()):
+                pass
+        finally:
+            self._env.close()
+            self._arrays, self._obs, self._final, self._actions = {}, {}, {}, {}
+            self._memory.close()
+
+    def _answer(self, command: bytes) -> bool:
+        if command == STEP:
+            self._pipe.send_bytes(self._step())
+            return True
+        name, *arguments = pickle.loads(command)  # noqa: S301 — sent by the driver
+        if name == "close":
+            return False
+        if name == "state":
+            self._pipe.send(("state", self._env.state()))
+            return True
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            begin: Any = self._env.reset if name == "reset" else self._env.restore
+            begin(*arguments, self._obs)
+        self._pipe.send(("done", [(str(each.message), each.category) for each in caught]))
+        return True
+
+    def _step(self) -> bytes:
+        result = self._env.step(self._actions, self._obs)
+        self._arrays["reward"][:] = result.reward
+        self._arrays["terminated"][:] = result.terminated
+        self._arrays["truncated"][:] = result.truncated
+        if result.final_obs is None:
+            return NOTHING
+        for key, array in self._final.items():
+            array[result.final_indices] = result.final_obs[key]
+        return pickle.dumps(("ended", result.episodes))
+
+
+def _limit_threads() -> None:
+    """One thread for this process: several workers that each take all cores slow each other down."""
+    os.environ.update(dict.fromkeys(THREAD_VARIABLES, "1"))
+    torch = sys.modules.get("torch")
+    if torch is not None:  # imported with the user's main module, before the variables were set
+        torch.set_num_threads(1)

@@ -1,0 +1,57 @@
+"""The runner `local`: environments in worker processes of this machine."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+from pydantic import PositiveFloat, PositiveInt
+
+from maze_core.config.base import PluginConfig
+from maze_core.envs.native import NativeVectorEnv
+from maze_core.envs.processes import ProcessVectorEnv
+from maze_core.runners.base import Runner, RunnerConfig
+
+if TYPE_CHECKING:
+    from maze_core.envs.builder import EnvBuilder
+    from maze_core.envs.vector import VectorEnv
+
+
+class LocalConfig(RunnerConfig):
+    """Environments in worker processes."""
+
+    concurrency: PositiveInt | None = None
+    """Environments stepped side by side; none: the number of cores this process may use."""
+    workers: PositiveInt | None = None
+    """Worker processes; none: one for each core, `concurrency` at most."""
+    step_timeout: PositiveFloat = 60.0
+    """Seconds after which a step that has not come back ends the run; start and reset may take ten times that."""
+    start_method: Literal["forkserver", "spawn"] = "forkserver"
+    """How worker processes are started."""
+
+
+class LocalRunner(Runner):
+    """Steps the environments in worker processes: faster than `dev` where one step takes a millisecond or more."""
+
+    Config: ClassVar[type[PluginConfig]] = LocalConfig
+
+    @property
+    def concurrency(self) -> int:
+        """Environments stepped side by side in training."""
+        return self.config.concurrency or _cores()
+
+    def vector_env(self, builder: EnvBuilder, num_envs: int) -> VectorEnv:
+        """Build the environments in worker processes; a natively vectorised source stays in this one."""
+        native = builder.vector_env(num_envs)
+        if native is not None:
+            return NativeVectorEnv(native)
+        config = self.config
+        workers = min(config.workers or _cores(), num_envs)
+        return ProcessVectorEnv(builder, num_envs, workers, config.step_timeout, config.start_method)
+
+
+def _cores() -> int:
+    """The number of cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
