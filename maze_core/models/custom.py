@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 _POLICY_METHODS = ("distribution", "value", "draw_noise", "forward")
 _WAYS = """A model of your own is a torch.nn.Module, its class, or a function that returns one, called with
-(observation_space, action_space) or (observation_space). It is one of
+(observation_space, action_space), (observation_space) or nothing. It is one of
   - an encoder: `self.out_features = 64`, and `forward(obs)` that maps a dict of tensors [B, …]
     ({"observation": …} for a single space) to features [B, 64]; heads and critic are attached to it;
   - a policy: the methods distribution, value, draw_noise and forward of maze_core.models.policy.Policy."""
@@ -61,7 +62,7 @@ def wrap_module(source: Any, observation_space: Space[Any], action_space: Space[
     module = _construct(source, observation_space, action_space)
     if hasattr(module, "distribution") and hasattr(module, "value"):
         return _policy(module, observation_space, action_space)
-    if not isinstance(getattr(module, "out_features", None), int):
+    if not isinstance(getattr(module, "out_features", None), Integral):
         raise _unusable(f"{type(module).__name__} has neither `out_features` nor `distribution` and `value`")
     _check_encoder(module, observation_space)
     fresh = [module]
@@ -88,14 +89,16 @@ def _construct(source: Any, observation_space: Space[Any], action_space: Space[A
 
 
 def _fitting(source: Callable[..., Any], arguments: tuple[Any, Any]) -> tuple[Any, ...]:
-    signature = inspect.signature(source)
-    for count in (2, 1):
+    # A module class without a constructor of its own seems to take anything, and takes nothing.
+    bare = isinstance(source, type) and getattr(source, "__init__", None) is nn.Module.__init__
+    signature = inspect.Signature() if bare else inspect.signature(source)
+    for count in (2, 1, 0):
         try:
             signature.bind(*arguments[:count])
         except TypeError:
             continue
         return arguments[:count]
-    raise _unusable(f"{getattr(source, '__name__', source)}{signature} takes neither one nor two arguments")
+    raise _unusable(f"{getattr(source, '__name__', source)}{signature} needs other arguments")
 
 
 def _policy(module: nn.Module, observation_space: Space[Any], action_space: Space[Any]) -> nn.Module:

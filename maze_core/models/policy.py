@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 from torch import Tensor, nn
@@ -107,10 +108,11 @@ def feature_count(encoder: nn.Module) -> int:
         ConfigError: the module does not say.
     """
     count = getattr(encoder, "out_features", None)
-    if not isinstance(count, int) or count < 1:
+    # gymnasium gives sizes as numpy integers.
+    if not isinstance(count, Integral) or int(count) < 1:
         raise ConfigError(
             f"the encoder {type(encoder).__name__} has no out_features",
             where="model",
             hint="Set `self.out_features` to the width of the features [B, out_features] its forward returns.",
         )
-    return count
+    return int(count)
