@@ -14,7 +14,9 @@ app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help="Show conf
 
 @app.command()
 def show(
-    run: Annotated[Path | None, typer.Argument(help="A run directory or a YAML file.", show_default=False)] = None,
+    run: Annotated[
+        Path | None, typer.Argument(metavar="RUN", help="A run directory or a YAML file.", show_default=False)
+    ] = None,
     algorithm: Annotated[str | None, typer.Option(metavar="NAME", help="Assemble one, for this algorithm.")] = None,
     env: Annotated[str | None, typer.Option(metavar="ID", help="Environment id.")] = None,
     config: Annotated[list[Path] | None, typer.Option("--config", "-c", metavar="FILE", help="YAML file.")] = None,
@@ -46,7 +48,7 @@ def show(
 
 @app.command()
 def schema(
-    algorithm: Annotated[str, typer.Argument(help="The algorithm.", show_default=False)],
+    algorithm: Annotated[str, typer.Argument(metavar="ALGORITHM", help="The algorithm.", show_default=False)],
     env_source: Annotated[str, typer.Option(metavar="NAME", help="Env source plugin.")] = "gymnasium",
     model: Annotated[str, typer.Option(metavar="NAME", help="Model plugin.")] = "mlp",
     runner: Annotated[str, typer.Option(metavar="NAME", help="Runner plugin.")] = "dev",

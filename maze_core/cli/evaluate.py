@@ -11,7 +11,7 @@ from maze_core.cli import output
 
 
 def evaluate(
-    run: Annotated[Path, typer.Argument(help="The run directory.", show_default=False)],
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="The run directory.", show_default=False)],
     episodes: Annotated[
         int | None, typer.Option("--episodes", "-n", min=1, help="Episodes; as configured unless given.")
     ] = None,

@@ -44,7 +44,7 @@ def list_plugins(kind: _Kind = None, as_json: _Json = False) -> None:
 
 @app.command("info")
 def describe(
-    name: Annotated[str, typer.Argument(help="The plugin's name.", show_default=False)],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The plugin's name.", show_default=False)],
     kind: _Kind = None,
     as_json: _Json = False,
 ) -> None:

@@ -11,7 +11,7 @@ from maze_core.cli import output
 
 
 def resume(
-    run: Annotated[Path, typer.Argument(help="The run directory.", show_default=False)],
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="The run directory.", show_default=False)],
     set_: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="PATH=VALUE", help="Change a value, such as steps=200000; repeatable."),

@@ -119,9 +119,14 @@ def _train_algorithm(
     **common: Any,
 ) -> None:
     from maze_core.config.load import assemble_with_preset
+    from maze_core.config.sources import parse_value
 
     output.allow_local_modules()
-    typed = {_PLACES[key]: value for key, value in common.items() if value is not None}
+    typed = {
+        _PLACES[key]: value if _PLACES[key].endswith(".name") else parse_value(value, f"--{key}")
+        for key, value in common.items()
+        if value is not None
+    }
     if wrappers is not None:
         typed["wrappers"] = [{"name": each.strip()} for each in wrappers.split(",") if each.strip()]
     if quiet:
@@ -149,10 +154,10 @@ _COMMON: tuple[tuple[str, Any, str, str, str], ...] = (
     ("wrappers", str | None, "--wrappers", "A,B", "Environment wrappers, the first innermost."),
     ("model", str | None, "--model", "NAME", "Model plugin: mlp unless given."),
     ("runner", str | None, "--runner", "NAME", "dev: in this process (default); local: in worker processes."),
-    ("concurrency", int | None, "--concurrency", "N", "Environments stepped side by side."),
-    ("seed", int | None, "--seed", "N", "Seed of every random choice; drawn and stored unless given."),
-    ("steps", int | None, "--steps", "N", "Environment steps to train, over all environments."),
-    ("epochs", int | None, "--epochs", "N", "Epochs to train; the same as --n-epochs."),
+    ("concurrency", str | None, "--concurrency", "N", "Environments stepped side by side."),
+    ("seed", str | None, "--seed", "N", "Seed of every random choice; drawn and stored unless given."),
+    ("steps", str | None, "--steps", "N", "Environment steps to train, over all environments."),
+    ("epochs", str | None, "--epochs", "N", "Epochs to train; the same as --n-epochs."),
     ("run_dir", Path | None, "--run-dir", "DIR", "The run's folder, new or empty; one below runs/ unless given."),
     ("init_from", Path | None, "--init-from", "RUN", "Start from another run's weights."),
     ("quiet", bool | None, "--quiet,-q", "", "Leave out the console's output."),

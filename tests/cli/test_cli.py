@@ -1,0 +1,246 @@
+"""The command line, up to the calls that train: those are stood in for."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from typer.testing import CliRunner
+
+from maze_core.cli.main import app, main
+from maze_core.config.load import assemble, load_run_config
+from maze_core.errors import RunError
+
+
+@pytest.fixture
+def api(monkeypatch):
+    """Stands in for `maze_core.training.api` and records what it was asked."""
+    calls = SimpleNamespace(train=[], resume=[], evaluate=[], outcome="finished", error=None)
+
+    def answer(kind):
+        def call(*args, **kwargs):
+            getattr(calls, kind).append((args, kwargs))
+            if calls.error is not None:
+                raise calls.error
+            return {"eval/return_mean": 12.5} if kind == "evaluate" else SimpleNamespace(outcome=calls.outcome)
+
+        return call
+
+    fake = SimpleNamespace(**{kind: answer(kind) for kind in ("train", "resume", "evaluate")})
+    monkeypatch.setitem(sys.modules, "maze_core.training.api", fake)
+    return calls
+
+
+def maze(*arguments, code=0):
+    result = CliRunner().invoke(app, [str(each) for each in arguments], env={"COLUMNS": "200"})
+    assert result.exit_code == code, result.output
+    return result
+
+
+def trained(api, *arguments, code=0):
+    maze("train", *arguments, code=code)
+    ((config, run_dir, init_from), _) = api.train[-1]
+    return SimpleNamespace(config=config, run_dir=run_dir, init_from=init_from)
+
+
+def test_the_first_command_of_a_newcomer(api):
+    config = trained(api, "ppo", "--env", "CartPole-v1").config
+    assert config == assemble("ppo", "CartPole-v1")
+
+
+def test_the_name_of_an_algorithm_in_any_case(api):
+    assert trained(api, "PPO", "--env", "X").config.algorithm.name == "ppo"
+
+
+def test_flags_reach_their_places(api, tmp_path):
+    file = tmp_path / "a.yaml"
+    file.write_text("algorithm: {lr: 0.5, gamma: 0.5}\nevaluation: {n_episodes: 3}")
+    run = trained(
+        api, "ppo", "--env", "X", "-c", file, "--lr", "1e-3", "--normalize-advantages", "--target-kl", "0.01",
+        "--epochs", "3", "--seed", "7", "--steps", "1000", "--concurrency", "2", "--model", "cnn", "--runner", "local",
+        "--set", "evaluation.deterministic=false", "--set", "env.kwargs={a: 1}", "--device", "auto", "--quiet",
+        "--run-dir", "out", "--init-from", "before", "--preset", "none",
+    )  # fmt: skip
+    config, algorithm = run.config, run.config.algorithm
+    assert (algorithm.lr, algorithm.gamma, algorithm.target_kl) == (1e-3, 0.5, 0.01)
+    assert (algorithm.normalize_advantages, algorithm.n_epochs, algorithm.device) == (True, 3, "auto")
+    assert (config.seed, config.steps, config.runner.name, config.runner.concurrency) == (7, 1000, "local", 2)
+    assert (config.model.name, config.env.kwargs) == ("cnn", {"a": 1})
+    assert (config.evaluation.n_episodes, config.evaluation.deterministic) == (3, False)
+    assert "console" not in config.callbacks
+    assert (run.run_dir, run.init_from) == (Path("out"), Path("before"))
+
+
+def test_only_what_was_typed_overrides(api, tmp_path):
+    file = tmp_path / "a.yaml"
+    file.write_text("algorithm: {normalize_advantages: true, target_kl: 0.5}\nenv: X\nseed: 3")
+    config = trained(api, "ppo", "-c", file).config
+    assert config.algorithm.normalize_advantages is True
+    assert config.seed == 3
+    assert trained(api, "ppo", "-c", file, "--target-kl", "none").config.algorithm.target_kl is None
+    assert trained(api, "ppo", "-c", file, "--no-normalize-advantages").config.algorithm.normalize_advantages is False
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["train", "ppo", "--env", "X", "--lr", "-1"], "algorithm.lr: must be greater than 0, got -1"),
+        (["train", "ppo", "--env", "X", "--lr", "abc"], "algorithm.lr: must be a number, got 'abc'"),
+        (["train", "ppo", "--env", "X", "--steps", "-5"], "steps: must be greater than 0, got -5"),
+        (["train", "ppo", "--env", "X", "--steps", "many"], "steps: must be a whole number, got 'many'"),
+        (["train", "ppo", "--env", "X", "--device", "tpu"], "algorithm.device: must be 'cpu', 'cuda' or 'auto'"),
+        (["train", "ppo", "--env", "X", "--learning-rte", "1"], "--learning-rte"),
+        (["train", "ppo", "--env", "X", "--set", "algorithm.lrr=1"], "algorithm.lrr: unknown key; did you mean lr?"),
+        (["train", "ppo", "--env", "X", "--set", "nonsense"], "path=value"),
+        (["train", "ppo", "--env", "X", "--wrappers", "nope"], "wrappers.0.name: unknown wrapper 'nope'"),
+        (["train", "ppo", "--env", "X", "-c", "none.yaml"], "none.yaml: there is no such file"),
+        (["train", "ppo", "--env", "X", "--preset", "nope"], "ppo has no preset 'nope'"),
+        (["train", "ppo"], "env.id: is required"),
+        (["train", "pppo", "--env", "X"], "did you mean ppo?"),
+        (["train", "maze_ppo.ppo:PPO", "--env", "X"], "unknown algorithm"),
+        (["trian"], "train"),
+        (["plugins", "info", "pppo"], "did you mean ppo?"),
+        (["plugins", "list", "--kind", "algo"], "no kind 'algo'"),
+        (["config", "show"], "algorithm: is required"),
+        (["config", "show", "no-such-run"], "no-such-run"),
+        (["envs", "check", "NoSuchEnv-v0"], "NoSuchEnv"),
+        (["eval"], "RUN"),
+    ],
+)
+def test_wrong_input_is_one_message_and_exit_code_2(api, arguments, message):
+    result = maze(*arguments, code=2)
+    assert message in result.output
+    assert "Traceback" not in result.output
+    assert api.train == []
+
+
+@pytest.mark.parametrize(("outcome", "code"), [("finished", 0), ("stopped", 0), ("interrupted", 130), ("failed", 1)])
+def test_exit_codes_of_runs(api, outcome, code):
+    api.outcome = outcome
+    maze("train", "ppo", "--env", "X", code=code)
+    maze("resume", "somewhere", code=code)
+
+
+def test_a_run_error_is_told_without_a_traceback_but_with_its_notes(api):
+    api.error = RunError("loss is nan")
+    api.error.add_note("in hook compute_loss of algorithm plugin 'ppo'")
+    result = maze("train", "ppo", "--env", "X", code=1)
+    assert result.stderr.splitlines() == ["error: loss is nan", "in hook compute_loss of algorithm plugin 'ppo'"]
+
+
+def test_an_interruption_before_the_loop(api):
+    api.error = KeyboardInterrupt()
+    assert "interrupted" in maze("train", "ppo", "--env", "X", code=130).stderr
+
+
+def test_an_unexpected_error_shows_where_and_asks_for_a_report(api, monkeypatch, capsys):
+    api.error = ZeroDivisionError("oops")
+    monkeypatch.setattr(sys, "argv", ["maze", "resume", "somewhere"])
+    with pytest.raises(SystemExit) as caught:
+        main()
+    assert caught.value.code == 1
+    error = capsys.readouterr().err
+    assert "Traceback" in error
+    assert "ZeroDivisionError: oops" in error
+    assert "report" in error.splitlines()[-1]
+
+
+def test_resume_and_eval_pass_on_what_was_typed(api):
+    maze("resume", "a/run", "--set", "steps=9", "--set", "seed=1", "--checkpoint", "best")
+    assert api.resume == [((Path("a/run"), ["steps=9", "seed=1"], "best"), {})]
+    out = maze("eval", "a/run", "-n", "5", "--seed", "3", "--stochastic", "--json").stdout
+    assert json.loads(out) == {"eval/return_mean": 12.5}
+    assert "return_mean" in maze("eval", "a/run").stdout
+    assert api.evaluate == [
+        ((Path("a/run"), 5, 3, False, None, None), {}),
+        ((Path("a/run"), None, None, None, None, None), {}),
+    ]
+
+
+def test_help_shows_an_algorithms_parameters(api):
+    text = maze("train", "ppo", "--help").stdout
+    for part in ("--clip-range", "FLOAT", "default: 0.2", "--env", "maze train ppo --env CartPole-v1"):
+        assert part in text
+    assert "--env CartPole-v1" in maze("--help").stdout
+    for command in ("resume", "eval", "plugins list", "plugins info", "config show", "config schema", "envs check"):
+        assert "Examples" in maze(*command.split(), "--help").stdout
+
+
+def test_plugin_pages():
+    (page,) = json.loads(maze("plugins", "info", "PPO", "--json").stdout)
+    assert (page["kind"], page["name"], page["distribution"]) == ("algorithm", "ppo", "maze-ppo")
+    assert page["hooks"] == ["compute_loss"]
+    assert {"name": "clip_range", "type": "FLOAT", "default": "0.2", "range": "> 0"}.items() <= next(
+        each.items() for each in page["parameters"] if each["name"] == "clip_range"
+    )
+    text = maze("plugins", "info", "ppo").stdout
+    assert "clip_range" in text
+    assert "ppo.py" in text
+
+
+def test_config_show_prints_what_train_would_use(tmp_path):
+    text = maze("config", "show", "--algorithm", "ppo", "--env", "CartPole-v1", "--set", "algorithm.lr=1e-3").stdout
+    path = tmp_path / "config.yaml"
+    path.write_text(text)
+    config = assemble("ppo", "CartPole-v1", overrides=["algorithm.lr=1e-3"])
+    assert load_run_config(path) == config
+    assert maze("config", "show", tmp_path).stdout == text
+    assert json.loads(maze("config", "show", path, "--json").stdout) == config.model_dump(mode="json")
+
+
+def test_the_schema_describes_a_saved_configuration():
+    schema = json.loads(maze("config", "schema", "ppo").stdout)
+    definitions = schema["$defs"]
+
+    def properties(part):
+        return definitions[schema["properties"][part]["$ref"].rpartition("/")[2]]["properties"]
+
+    assert properties("algorithm")["clip_range"]["exclusiveMinimum"] == 0
+    assert "hidden" in properties("model")
+    assert "id" in properties("env")
+    assert "concurrency" in properties("runner")
+    config = assemble("ppo", "CartPole-v1").model_dump(mode="json")
+    assert config.keys() == schema["properties"].keys()
+    assert config["algorithm"].keys() == properties("algorithm").keys()
+
+
+def test_an_environment_can_be_checked(tmp_path, monkeypatch):
+    report = json.loads(maze("envs", "check", "CartPole-v1", "--json").stdout)
+    assert report["action space"] == "Discrete(2)"
+    assert report["problems"] == []
+
+
+def test_an_environment_from_the_current_directory(tmp_path):
+    (tmp_path / "my_local_env.py").write_text(
+        "import gymnasium\n"
+        "class Mine(gymnasium.Env):\n"
+        "    observation_space = gymnasium.spaces.Discrete(3)\n"
+        "    action_space = gymnasium.spaces.Discrete(2)\n"
+        "    def reset(self, *, seed=None, options=None):\n"
+        "        super().reset(seed=seed)\n"
+        "        return 0, {}\n"
+        "    def step(self, action):\n"
+        "        return 1, 0.0, True, False, {}\n"
+        "gymnasium.register('Mine-v0', entry_point=Mine)\n"
+    )
+    command = [sys.executable, "-c", "from maze_core.cli.main import main; main()"]
+    done = subprocess.run(
+        [*command, "envs", "check", "my_local_env:Mine-v0"], cwd=tmp_path, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Discrete(3)" in done.stdout
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["plugins", "list"], ["train", "--help"]])
+def test_quick_commands_import_nothing_heavy(arguments, tmp_path):
+    maze("plugins", "list")  # fills the cache
+    code = (
+        "import sys\nfrom maze_core.cli.main import app\n"
+        f"try: app({arguments!r})\nexcept SystemExit: pass\n"
+        "heavy = [m for m in ('torch', 'numpy', 'gymnasium', 'maze_ppo') if m in sys.modules]\n"
+        "print(heavy, file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.stderr.strip().splitlines()[-1] == "[]"
