@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from pydantic import PositiveInt
 
 from maze_core.config.base import PluginConfig
+from maze_core.errors import ConfigError
 
 if TYPE_CHECKING:
     from maze_core.envs.builder import EnvBuilder
     from maze_core.envs.vector import VectorEnv
+    from maze_core.runners.workers import Task, WorkerPool
 
 
 class RunnerConfig(PluginConfig):
@@ -22,7 +24,7 @@ class RunnerConfig(PluginConfig):
 
 
 class Runner(ABC):
-    """A runner plugin: decides how many environments are stepped side by side, and in which processes."""
+    """A runner plugin: decides in which processes environments are stepped and tasks are worked on."""
 
     Config: ClassVar[type[PluginConfig]] = RunnerConfig
 
@@ -43,3 +45,13 @@ class Runner(ABC):
         Raises:
             ConfigError: the environment cannot be built, or its spaces are not supported.
         """
+
+    def workers(self, task: Task, count: int) -> WorkerPool:
+        """Start `count` workers that are set up with `task` and wait for jobs. Close the pool when done with it.
+
+        Raises:
+            ConfigError: the task cannot be taken to another process, or what its `setup` raises; or this runner has
+                no workers.
+            RunError: a worker failed to start.
+        """
+        raise ConfigError(f"the runner {self.config.name} has no workers", "runner", "Next: --runner dev")

@@ -10,10 +10,12 @@ from maze_core.config.base import PluginConfig
 from maze_core.envs.native import NativeVectorEnv
 from maze_core.envs.serial import SerialVectorEnv
 from maze_core.runners.base import Runner, RunnerConfig
+from maze_core.runners.pool_serial import SerialPool
 
 if TYPE_CHECKING:
     from maze_core.envs.builder import EnvBuilder
     from maze_core.envs.vector import VectorEnv
+    from maze_core.runners.workers import Task, WorkerPool
 
 
 class DevConfig(RunnerConfig):
@@ -24,7 +26,7 @@ class DevConfig(RunnerConfig):
 
 
 class DevRunner(Runner):
-    """Steps the environments in turn, in this process."""
+    """Steps the environments and runs the workers in turn, in this process."""
 
     Config: ClassVar[type[PluginConfig]] = DevConfig
 
@@ -38,3 +40,7 @@ class DevRunner(Runner):
         """Build the environments in this process."""
         native = builder.vector_env(num_envs)
         return NativeVectorEnv(native) if native is not None else SerialVectorEnv(builder, num_envs)
+
+    def workers(self, task: Task, count: int) -> WorkerPool:
+        """Set up workers in this process that answer in turn."""
+        return SerialPool(task, count)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from maze_core.envs.vector import VectorEnv
     from maze_core.models.policy import Policy
     from maze_core.plugins.discovery import Loader
+    from maze_core.runners.workers import Task, WorkerPool
     from maze_core.training.algorithm import Algorithm
 
 FINAL_EVALUATION = 0
@@ -79,6 +80,7 @@ class Run:
         self._started_at: float | None = None
         self._load = load
         self._training_env: VectorEnv | None = None
+        self._pools: list[WorkerPool] = []
         self.hooks = Hooks.for_run(config, warn, load)
         self.algorithm: Algorithm = self.hooks.plugin("algorithm")
         self.algorithm.check(config)
@@ -118,6 +120,12 @@ class Run:
     def env_builder(self, purpose: str, env: PluginConfig | None = None) -> EnvBuilder:
         """What builds single environments, exactly like those of training unless `env` says otherwise."""
         return EnvBuilder(env or self.config.env, self.config.wrappers, self.seed, purpose, self._load)
+
+    def workers(self, task: Task, count: int) -> WorkerPool:
+        """Workers of the runner, closed with the run."""
+        pool: WorkerPool = self._runner.workers(task, count)
+        self._pools.append(pool)
+        return pool
 
     def _vector_env(self, num_envs: int, purpose: str) -> VectorEnv:
         env: VectorEnv = self._runner.vector_env(self.env_builder(purpose), num_envs)
@@ -265,6 +273,8 @@ class Run:
     def close(self) -> None:
         """Release environments, workers and what the algorithm holds; safe to call twice."""
         self.algorithm.close()
+        for pool in self._pools:
+            pool.close()
         for env in (self._training_env, self._evaluation_env):
             if env is not None:
                 env.close()

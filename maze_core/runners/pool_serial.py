@@ -1,0 +1,110 @@
+"""Workers without processes: the pool of the runner `dev`."""
+
+from __future__ import annotations
+
+import copy
+from collections import deque
+from dataclasses import dataclass
+from typing import Any
+
+from maze_core.errors import MazeError, RunError
+from maze_core.runners.workers import Arrays, JobResult, Shared, Task
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    number: int
+    worker: int
+    content: Any
+
+
+class SerialPool:
+    """Answers jobs in this process, one after the other, in the order of submission, when they are collected.
+
+    The same calls give the same results. A job for no worker in particular goes to the workers in turn. Each worker
+    is a shallow copy of the task, so `setup` may set attributes but not change objects the task was built with.
+
+    Raises:
+        MazeError: what `setup` raised.
+    """
+
+    def __init__(self, task: Task, count: int) -> None:
+        self.num_workers = count
+        self.restarts = 0
+        self._shared = Shared(0, {})
+        self._jobs: deque[_Job] = deque()
+        self._submitted = 0
+        self._tasks: list[Task] = []
+        try:
+            for worker in range(count):
+                self._tasks.append(copy.copy(task))
+                self._tasks[worker].setup(worker)
+        except BaseException:
+            self.close()
+            raise
+
+    def share(self, arrays: Arrays) -> int:
+        """Publish a copy of the parameters for the jobs that begin from now on; returns the version."""
+        self._shared = Shared(self._shared.version + 1, {name: _frozen(array) for name, array in arrays.items()})
+        return self._shared.version
+
+    def submit(self, job: Any, worker: int | None = None) -> int:
+        """Queue a job; returns its number."""
+        number = self._submitted
+        self._submitted += 1
+        self._jobs.append(_Job(number, number % self.num_workers if worker is None else worker, job))
+        return number
+
+    def collect(self, timeout: float | None = None) -> JobResult | None:
+        """Run the oldest job and return its result; None where no job is pending. Never waits, whatever `timeout`.
+
+        Raises:
+            MazeError: the task's own error; RunError from any other exception of the task.
+        """
+        if not self._jobs:
+            return None
+        job = self._jobs.popleft()
+        try:
+            return JobResult(job.number, job.worker, self._tasks[job.worker].run(job.content, self._shared))
+        except MazeError:
+            raise
+        except Exception as error:
+            raise RunError(f"worker {job.worker} failed: {type(error).__name__}: {error}") from error
+
+    def state(self) -> dict[str, Any]:
+        """The tasks' states, the pending jobs, and what was shared last."""
+        return {
+            "tasks": [task.state() for task in self._tasks],
+            "jobs": [[job.number, job.worker, job.content] for job in self._jobs],
+            "submitted": self._submitted,
+            "version": self._shared.version,
+            "arrays": dict(self._shared.arrays),
+        }
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Take up a state that `state` gave, in a pool of as many workers.
+
+        Raises:
+            ValueError: the state is that of another number of workers.
+        """
+        if len(state["tasks"]) != self.num_workers:
+            raise ValueError(f"the saved pool has {len(state['tasks'])} workers, this one {self.num_workers}")
+        for task, saved in zip(self._tasks, state["tasks"], strict=True):
+            task.load_state(saved)
+        self._jobs = deque(_Job(*job) for job in state["jobs"])
+        self._submitted = state["submitted"]
+        self._shared = Shared(state["version"], {name: _frozen(array) for name, array in state["arrays"].items()})
+
+    def close(self) -> None:
+        """Close the tasks; safe to call twice."""
+        tasks, self._tasks = self._tasks, []
+        self._jobs.clear()
+        for task in tasks:
+            task.close()
+
+
+def _frozen(array: Any) -> Any:
+    """A read-only copy."""
+    kept = array.copy()
+    kept.flags.writeable = False
+    return kept
