@@ -55,7 +55,7 @@ def test_jobs_are_answered_in_order_in_turn_with_the_newest_parameters():
 
 def test_shared_parameters_cannot_be_changed_by_a_task():
     pool = SerialPool(Scale([]), 1)
-    pool.share({"factor": np.ones(3)[0:1]})
+    pool.share({"factor": np.ones(())})
     pool.submit(1)
     pool.collect()
     with pytest.raises(ValueError, match="read-only"):
