@@ -27,7 +27,8 @@ class NativeVectorEnv:
     - SAME_STEP: the last observation of an episode is taken from `info["final_obs"]`.
     - DISABLED: ended environments are reset here, with the seed of their next episode.
 
-    In the first two modes an environment seeds its later episodes itself.
+    In the first two modes an environment seeds its later episodes itself. In SAME_STEP mode gymnasium's
+    SyncVectorEnv hands on the last observation uncopied: environments that overwrite theirs need another mode.
 
     Raises:
         ConfigError: the environment does not state its autoreset mode, or a space is not supported.

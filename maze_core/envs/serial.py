@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from math import isfinite
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
@@ -90,19 +89,28 @@ class SerialVectorEnv:
             raise self._failure(i, rewards, exc) from exc
         self._clock += 1
         self._log.append(actions)
-        if not (isfinite(self._rewards.dot(self._rewards)) or all_finite(self._rewards)):
-            bad = first_bad_row(self._rewards)
+        reward32 = self._rewards.astype(np.float32)  # what float32 cannot hold is not finite either
+        if not all_finite(reward32):
+            bad = first_bad_row(reward32)
             raise non_finite("reward", self._place(bad), rewards[bad])
         self._after_write(out)
         self._returns += self._rewards
-        return self._result(ended)
+        return self._result(reward32, ended)
 
     def state(self) -> dict[str, Any]:
-        """The unfinished episodes: their numbers, lengths, actions `[T, N, …]` and current observations."""
+        """The unfinished episodes: their numbers, lengths, actions `[T, N, …]` and current observations.
+
+        T is the longest length; the actions of a shorter episode come last, with zeros before them.
+        """
+        actions = self._log.tree()
+        lengths = [self._clock - start for start in self._started]
+        for array in actions.values():
+            for i, length in enumerate(lengths):
+                array[: len(array) - length, i] = 0
         return {
             "episode": np.array(self._episode, np.int64),
-            "length": np.array([self._clock - start for start in self._started], np.int64),
-            "actions": self._log.tree(),
+            "length": np.array(lengths, np.int64),
+            "actions": actions,
             "observation": {key: value.copy() for key, value in self._current.items()},
         }
 
@@ -164,10 +172,10 @@ class SerialVectorEnv:
         for key, array in self._current.items():
             array[...] = out[key]
 
-    def _result(self, ended: list[tuple[int, bool, Any]]) -> StepResult:
+    def _result(self, reward: np.ndarray, ended: list[tuple[int, bool, Any]]) -> StepResult:
         count = self.num_envs
         result = StepResult(
-            reward=self._rewards.astype(np.float32),
+            reward=reward,
             terminated=np.zeros(count, np.bool_),
             truncated=np.zeros(count, np.bool_),
             valid=self._valid,

@@ -13,15 +13,17 @@ class CountingEnv(gymnasium.Env[np.ndarray, np.int64]):
     """Counts its steps and says everything about itself in its observation.
 
     Observation: [tag, episode since construction, step in the episode]; reward: tag + step / 100. An episode ends
-    after `length` steps: terminated, or truncated if asked for.
+    after `length` steps: terminated, or truncated if asked for. With `one_buffer` every observation is the same
+    array, overwritten at each step: who keeps an observation must copy it.
     """
 
-    def __init__(self, length: int = 3, tag: int = 0, truncate: bool = False) -> None:
+    def __init__(self, length: int = 3, tag: int = 0, truncate: bool = False, one_buffer: bool = True) -> None:
         self.observation_space = spaces.Box(-np.inf, np.inf, (3,), np.float32)
         self.action_space = spaces.Discrete(3)
         self._length, self._tag, self._truncate = length, tag, truncate
         self._episode, self._step = -1, 0
         self._buffer = np.zeros(3, np.float32)
+        self._one_buffer = one_buffer
 
     def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[np.ndarray, dict[str, Any]]:
         """Begin the next episode."""
@@ -31,7 +33,7 @@ class CountingEnv(gymnasium.Env[np.ndarray, np.int64]):
         return self._observe(), {}
 
     def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
-        """Count. The observation is always the same buffer, overwritten: who keeps it must copy it."""
+        """Count."""
         if not self.action_space.contains(action):
             raise ValueError(f"{action!r} is not in {self.action_space}")
         self._step += 1
@@ -41,7 +43,7 @@ class CountingEnv(gymnasium.Env[np.ndarray, np.int64]):
 
     def _observe(self) -> np.ndarray:
         self._buffer[:] = self._tag, self._episode, self._step
-        return self._buffer
+        return self._buffer if self._one_buffer else self._buffer.copy()
 
 
 class SeededWalk(gymnasium.Env[np.ndarray, np.int64]):

@@ -1,0 +1,263 @@
+import gc
+import os
+import signal
+import time
+from pathlib import Path
+
+import gymnasium
+import numpy as np
+import pytest
+
+from maze_core.envs.processes import ProcessVectorEnv
+from maze_core.envs.serial import SerialVectorEnv
+from maze_core.envs.spaces import allocate, space_specs
+from maze_core.errors import ConfigError, RunError
+from maze_core.testing.envs import FailingEnv, SeededWalk, SpacesEnv
+from maze_core.training.seeding import EpisodeSeeds, Purpose
+
+SEEDS = EpisodeSeeds(21, Purpose.TRAIN_EPISODES)
+pytestmark = pytest.mark.timeout(60)
+
+
+class ProbeEnv(gymnasium.Env):
+    """Observes [OMP threads, torch threads] of the process it lives in."""
+
+    observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (2,))
+    action_space = gymnasium.spaces.Discrete(3)
+
+    def reset(self, *, seed=None, options=None):
+        import torch
+
+        threads = [float(os.environ["OMP_NUM_THREADS"]), float(torch.get_num_threads())]
+        return np.array(threads, np.float32), {}
+
+    def step(self, action):
+        return np.zeros(2, np.float32), 0.0, False, False, {}
+
+
+def walk(index):
+    return SeededWalk()
+
+
+def nested(index):
+    space = gymnasium.spaces.Dict(
+        {"image": gymnasium.spaces.Box(0, 255, (3, 5, 3), np.uint8), "n": gymnasium.spaces.Discrete(3, start=2)}
+    )
+    return SpacesEnv(space, gymnasium.spaces.Dict({"a": gymnasium.spaces.Box(-1, 2, (2,)), "b": space["n"]}))
+
+
+def probe(index):
+    return ProbeEnv()
+
+
+class Failing:
+    """Environment 1 fails in some way, the others do not."""
+
+    def __init__(self, way):
+        self.way = way
+
+    def __call__(self, index):
+        if index == 1 and self.way == "construct":
+            raise OSError("no such level")
+        if index == 1 and self.way == "refuse":
+            raise ConfigError("no such map", where="env.map")
+        if index == 1 and self.way == "exit at start":
+            os._exit(5)
+        return FailingEnv(self.way) if index == 1 else SeededWalk()
+
+
+@pytest.fixture
+def start():
+    envs = []
+
+    def start(make, n=3, workers=2, **arguments):
+        env = ProcessVectorEnv(make, n, workers, **arguments)
+        envs.append(env)
+        out = allocate(space_specs(env.observation_space, "observation"), (n,))
+        env.reset(SEEDS, out)
+        return env, out
+
+    yield start
+    for env in envs:
+        env.close()
+
+
+def actions_at(env, t):
+    rng = np.random.default_rng([t, 4])
+    actions = allocate(space_specs(env.action_space, "action"), (env.num_envs,))
+    for array in actions.values():
+        array[...] = rng.integers(0, 3, array.shape)
+    return actions
+
+
+def drive(env, out, times):
+    seen = []
+    for t in times:
+        result = env.step(actions_at(env, t), out)
+        flags = (result.reward, result.terminated, result.truncated, result.valid, result.final_indices)
+        final = result.final_obs or {}
+        seen.append(({k: v.copy() for k, v in out.items()}, [f.copy() for f in flags], final, result.episodes))
+    return seen
+
+
+@pytest.mark.parametrize("make", [walk, nested])
+@pytest.mark.parametrize("workers", [1, 3])
+def test_the_same_transitions_as_in_one_process(start, make, workers):
+    env, out = start(make, 4, workers)
+    serial = SerialVectorEnv(make, 4)
+    out2 = allocate(space_specs(serial.observation_space, "observation"), (4,))
+    serial.reset(SEEDS, out2)
+    np.testing.assert_equal(out, out2)
+    np.testing.assert_equal(drive(env, out, range(60)), drive(serial, out2, range(60)))
+    np.testing.assert_equal(env.state(), serial.state())
+
+
+def test_states_move_between_processes_and_one_process(start):
+    env, out = start(walk, 4, 3)
+    drive(env, out, range(23))
+    state = env.state()
+    rest = drive(env, out, range(23, 60))
+    serial = SerialVectorEnv(walk, 4)
+    out2 = {k: np.zeros_like(v) for k, v in out.items()}
+    serial.restore(SEEDS, state, out2)
+    np.testing.assert_equal(rest, drive(serial, out2, range(23, 60)))
+    other, out3 = start(walk, 4, 2)
+    other.restore(SEEDS, state, out3)
+    np.testing.assert_equal(out3, state["observation"])
+    np.testing.assert_equal(rest, drive(other, out3, range(23, 60)))
+
+
+def test_a_worker_that_raises_gives_its_traceback_and_index(start):
+    env, out = start(Failing("raise"))
+    with pytest.raises(RunError, match="the wheel came off") as caught:
+        drive(env, out, range(5))
+    text = str(caught.value)
+    assert "environment 1 (episode 0, step 2) raised ZeroDivisionError" in text
+    assert 'raise ZeroDivisionError("the wheel came off")' in text  # the line of the original traceback
+    with pytest.raises(RunError, match="closed"):
+        env.step(actions_at(env, 0), out)
+    assert_ended(env)
+
+
+def test_a_killed_worker_is_an_error_within_two_seconds(start):
+    env, out = start(walk)
+    victim = env._pool.members[1]
+    os.kill(victim.process.pid, signal.SIGKILL)
+    began = time.monotonic()
+    with pytest.raises(RunError, match=r"environments 1 to 2 died with exit code -9 \(SIGKILL\)"):
+        drive(env, out, range(2))
+    assert time.monotonic() - began < 2
+    assert_ended(env)
+
+
+def test_a_worker_killed_during_a_step_is_noticed_at_once(start):
+    env, out = start(Failing("hang"), step_timeout=30)
+    pid = env._pool.members[1].process.pid
+
+    import threading
+
+    threading.Timer(0.5, os.kill, (pid, signal.SIGKILL)).start()
+    began = time.monotonic()
+    with pytest.raises(RunError, match="SIGKILL"):
+        drive(env, out, range(5))
+    assert time.monotonic() - began < 2.5
+    assert_ended(env)
+
+
+def test_a_hanging_worker_is_an_error_after_the_timeout(start):
+    env, out = start(Failing("hang"), step_timeout=0.5)
+    began = time.monotonic()
+    with pytest.raises(RunError, match=r"environments 1 to 2 did not answer within 0.5 seconds"):
+        drive(env, out, range(5))
+    assert time.monotonic() - began < 3
+    assert_ended(env)
+
+
+def test_an_environment_that_leaves_the_process_is_named_with_its_exit_code(start):
+    env, out = start(Failing("exit"))
+    with pytest.raises(RunError, match="environments 1 to 2 died with exit code 7"):
+        drive(env, out, range(5))
+
+
+def test_failures_while_starting():
+    with pytest.raises(RunError, match="OSError: no such level"):
+        ProcessVectorEnv(Failing("construct"), 2, 2)
+    with pytest.raises(ConfigError, match=r"^env.map: no such map$"):
+        ProcessVectorEnv(Failing("refuse"), 2, 2)
+    with pytest.raises(RunError, match=r"environment 1 died with exit code 5\n.*__main__"):
+        ProcessVectorEnv(Failing("exit at start"), 2, 2)
+
+
+def test_a_factory_that_cannot_be_sent_says_so():
+    with pytest.raises(ConfigError, match="worker processes") as caught:
+        ProcessVectorEnv(lambda index: SeededWalk(), 2, 2)
+    assert "--runner dev" in str(caught.value)
+
+
+def test_one_thread_in_each_worker_and_the_parents_settings_stay(start, monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    monkeypatch.delenv("MKL_NUM_THREADS", raising=False)
+    _, out = start(probe, 2, 2)
+    assert out["observation"].tolist() == [[1, 1], [1, 1]]
+    assert os.environ["OMP_NUM_THREADS"] == "3"
+    assert "MKL_NUM_THREADS" not in os.environ
+
+
+@pytest.mark.parametrize("method", ["forkserver", "spawn"])
+def test_a_pool_after_threads_of_torch_are_running(start, method):
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    torch.randn(300, 300) @ torch.randn(300, 300)
+    env, out = start(walk, 2, 2, start_method=method)
+    drive(env, out, range(3))
+    torch.set_num_threads(before)
+
+
+def test_nothing_is_left_behind(start):
+    before = set(Path("/dev/shm").iterdir())
+    env, out = start(walk)
+    drive(env, out, range(3))
+    assert set(Path("/dev/shm").iterdir()) <= before  # the name is gone while the block is in use
+    members = env._pool.members
+    env.close()
+    env.close()
+    assert not any(member.process.is_alive() for member in members)
+    other, _ = start(walk)
+    os.kill(other._pool.members[0].process.pid, signal.SIGKILL)
+    other.close()
+    assert set(Path("/dev/shm").iterdir()) <= before
+
+
+def test_workers_end_when_the_last_reference_is_gone():
+    env = ProcessVectorEnv(walk, 2, 2)
+    members = env._pool.members
+    del env
+    gc.collect()
+    assert not any(member.process.is_alive() for member in members)
+
+
+def test_workers_do_not_mind_ctrl_c(start):
+    env, out = start(walk)
+    for member in env._pool.members:
+        os.kill(member.process.pid, signal.SIGINT)
+    drive(env, out, range(3))
+
+
+def test_an_interrupt_between_command_and_reply_does_no_harm(start, monkeypatch):
+    env, out = start(walk)
+    with monkeypatch.context() as patch:
+        patch.setattr(env._pool, "gather", raise_interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            env.step(actions_at(env, 0), out)
+    assert env.state()["length"].tolist() == [1, 1, 1]
+    drive(env, out, range(3))
+
+
+def raise_interrupt(*arguments):
+    raise KeyboardInterrupt
+
+
+def assert_ended(env):
+    assert env._pool.members == []

@@ -1,0 +1,152 @@
+import pickle
+import subprocess
+import sys
+from functools import partial
+
+import gymnasium
+import pytest
+from gymnasium.vector import SyncVectorEnv
+
+from maze_core.config.base import PluginConfig
+from maze_core.envs.builder import EnvBuilder
+from maze_core.envs.factory_source import FactoryConfig, FactorySource
+from maze_core.envs.gymnasium_source import GymnasiumConfig, GymnasiumSource
+from maze_core.errors import ConfigError
+from maze_core.plugins.base import Plugin
+from maze_core.plugins.discovery import overlay
+from maze_core.plugins.hookspecs import hookimpl
+from maze_core.testing.envs import CountingEnv
+
+
+class LimitWrapper(Plugin):
+    class Config(PluginConfig):
+        limit: int = 2
+
+    @hookimpl(wrapper=True)
+    def make_env(self, config, seed, index):
+        env = yield
+        return gymnasium.wrappers.TimeLimit(env, self.config.limit)
+
+
+class SpySource(Plugin):
+    Config = FactoryConfig
+
+    @hookimpl
+    def make_env(self, config, seed, index):
+        env = CountingEnv()
+        env.seen = (seed, index)
+        return env
+
+    @hookimpl
+    def make_vector_env(self, config, num_envs, seed):
+        return SyncVectorEnv([CountingEnv] * num_envs)
+
+
+def source(env_id, **parameters):
+    return GymnasiumSource(GymnasiumConfig(id=env_id, **parameters))
+
+
+def build(plugin):
+    return plugin.make_env(plugin.config, 0, 0)
+
+
+def test_an_id_with_arguments_and_a_limit():
+    env = build(source("CartPole-v1", kwargs={"sutton_barto_reward": True}, max_episode_steps=7))
+    assert env.spec.max_episode_steps == 7
+    assert env.unwrapped._sutton_barto_reward
+
+
+def test_a_module_is_imported_for_its_id(tmp_path, monkeypatch):
+    (tmp_path / "my_levels_of_maze.py").write_text(
+        "import gymnasium\n"
+        "gymnasium.register('Levels-v0', 'maze_core.testing.envs:CountingEnv', kwargs={'length': 9})\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    env = build(source("my_levels_of_maze:Levels-v0"))
+    assert env.unwrapped._length == 9
+    with pytest.raises(ConfigError, match="Levels-v0"):
+        source("my_levels_of_maze:Level-v0")
+
+
+@pytest.mark.parametrize(
+    ("env_id", "message", "hint"),
+    [
+        ("Cartpole-v1", "no environment 'Cartpole-v1' is registered", "CartPole-v1"),
+        ("LunarLander-v2", "no environment 'LunarLander-v2'", "LunarLander-v3"),
+        ("ALE/Pong-v5", "no environment", "pip install ale-py"),
+        ("no_such_module:Foo-v0", "'no_such_module' cannot be imported", "Install"),
+        ("xyzzyxyzzy", "no environment", "module:Id"),
+    ],
+)
+def test_an_unknown_id_is_refused_before_anything_is_built(env_id, message, hint):
+    with pytest.raises(ConfigError, match=message) as caught:
+        source(env_id)
+    assert caught.value.where == "env.id"
+    assert hint in str(caught.value)
+
+
+def test_wrong_arguments_are_the_users_error():
+    with pytest.raises(ConfigError, match="unexpected keyword argument 'poles'") as caught:
+        build(source("CartPole-v1", kwargs={"poles": 3}))
+    assert caught.value.where == "env.kwargs"
+
+
+def test_a_missing_dependency_says_what_to_install(monkeypatch):
+    plugin = source("LunarLander-v3")
+
+    def make(*arguments, **keywords):
+        raise gymnasium.error.DependencyNotInstalled("Box2D is not installed")
+
+    monkeypatch.setattr(gymnasium, "make", make)
+    with pytest.raises(ConfigError, match="gymnasium\\[box2d\\]"):
+        build(plugin)
+
+
+def test_a_ready_function():
+    load = overlay({("env", "factory"): FactorySource.of(partial(CountingEnv, 5))})
+    builder = EnvBuilder(FactoryConfig(), (), 3, "training", load)
+    assert builder(0)._length == 5
+    assert pickle.loads(pickle.dumps(builder))(0)._length == 5
+    assert FactorySource.origin(CountingEnv) == "maze_core.testing.envs:CountingEnv"
+
+
+def test_a_recorded_function_cannot_be_opened_without_it():
+    with pytest.raises(ConfigError, match="a:make") as caught:
+        FactorySource(FactoryConfig(factory="a:make"))
+    assert "Python" in caught.value.hint
+
+
+def builder(purpose="training", wrappers=(), seed=1):
+    load = overlay({("env", "factory"): SpySource, ("wrapper", "limit"): LimitWrapper})
+    return EnvBuilder(FactoryConfig(), wrappers, seed, purpose, load)
+
+
+def test_wrappers_apply_in_order_and_travel():
+    limits = tuple(LimitWrapper.Config(name="limit", limit=n) for n in (5, 4))
+    load = overlay({("env", "factory"): SpySource, ("wrapper", "limit"): LimitWrapper})
+    one = EnvBuilder(FactoryConfig(), limits[:1], 1, "training", load)
+    for made in (one(0), pickle.loads(pickle.dumps(one))(0)):
+        assert isinstance(made, gymnasium.wrappers.TimeLimit)
+        assert made._max_episode_steps == 5
+
+
+def test_construction_seeds_differ_by_index_purpose_and_run_only():
+    seeds = {
+        builder(purpose, seed=run)(i).seen[0]
+        for purpose in ("training", "evaluation")
+        for run in (1, 2)
+        for i in range(3)
+    }
+    assert len(seeds) == 12
+    assert builder()(2).seen == builder()(2).seen
+
+
+def test_a_wrapper_for_single_environments_rules_out_the_native_one():
+    assert builder().vector_env(2).num_envs == 2
+    assert builder(wrappers=(LimitWrapper.Config(name="limit"),)).vector_env(2) is None
+
+
+def test_environments_need_no_torch():
+    modules = "builder, processes, native, serial, gymnasium_source, factory_source, worker"
+    code = f"import sys; from maze_core.envs import {modules}; from maze_core.runners import dev, local; print('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"

@@ -1,0 +1,69 @@
+import os
+
+import numpy as np
+import pytest
+from gymnasium.vector import SyncVectorEnv
+
+from maze_core.envs.builder import EnvBuilder
+from maze_core.envs.factory_source import FactoryConfig, FactorySource
+from maze_core.envs.native import NativeVectorEnv
+from maze_core.envs.processes import ProcessVectorEnv
+from maze_core.envs.serial import SerialVectorEnv
+from maze_core.envs.spaces import allocate, space_specs
+from maze_core.plugins.base import Plugin
+from maze_core.plugins.discovery import overlay
+from maze_core.plugins.hookspecs import hookimpl
+from maze_core.runners.dev import DevConfig, DevRunner
+from maze_core.runners.local import LocalConfig, LocalRunner
+from maze_core.testing.envs import CountingEnv, SeededWalk
+from maze_core.training.seeding import EpisodeSeeds, Purpose
+
+
+class VectorSource(Plugin):
+    Config = FactoryConfig
+
+    @hookimpl
+    def make_vector_env(self, config, num_envs, seed):
+        return SyncVectorEnv([CountingEnv] * num_envs)
+
+
+def builder(plugin):
+    return EnvBuilder(FactoryConfig(), (), 0, "training", overlay({("env", "factory"): plugin}))
+
+
+def test_defaults():
+    assert DevRunner(DevConfig()).concurrency == 8
+    assert LocalRunner(LocalConfig()).concurrency == len(os.sched_getaffinity(0))
+    assert LocalRunner(LocalConfig(concurrency=5)).concurrency == 5
+
+
+@pytest.mark.parametrize("runner", [DevRunner(DevConfig()), LocalRunner(LocalConfig())])
+def test_a_native_source_is_taken_as_it_is(runner):
+    env = runner.vector_env(builder(VectorSource), 3)
+    assert isinstance(env, NativeVectorEnv)
+    assert env.num_envs == 3
+
+
+def test_both_runners_give_the_same_episodes():
+    plugin = FactorySource.of(SeededWalk)
+    dev = DevRunner(DevConfig()).vector_env(builder(plugin), 4)
+    local = LocalRunner(LocalConfig(workers=2)).vector_env(builder(plugin), 4)
+    assert isinstance(dev, SerialVectorEnv)
+    assert isinstance(local, ProcessVectorEnv)
+    seen = []
+    for env in (dev, local):
+        out = allocate(space_specs(env.observation_space, "observation"), (4,))
+        env.reset(EpisodeSeeds(1, Purpose.TRAIN_EPISODES), out)
+        rows = []
+        for t in range(40):
+            result = env.step({"action": np.full(4, t % 3)}, out)
+            rows.append((out["observation"].copy(), result.reward.copy(), result.episodes))
+        seen.append(rows)
+        env.close()
+    np.testing.assert_equal(*seen)
+
+
+def test_no_more_workers_than_environments():
+    local = LocalRunner(LocalConfig(workers=9)).vector_env(builder(FactorySource.of(SeededWalk)), 2)
+    assert len(local._pool.members) == 2
+    local.close()
