@@ -258,6 +258,13 @@ def test_a_mask_without_a_choice_is_named():
         check_masks(observation_space, action_space, {"a/b_mask": rollout})
 
 
+def test_bits_may_all_be_forbidden():
+    obs = masked_obs([[0, 0, 0], [1, 0, 1]])
+    check_masks(MASKED, spaces.MultiBinary(3), obs)
+    actions = act(build(MASKED, spaces.MultiBinary(3)), obs)["action"]
+    assert actions[0].tolist() == [0, 0, 0]
+
+
 @pytest.mark.parametrize("action_space", [spaces.Discrete(4), BOX, spaces.MultiDiscrete([2, 2])])
 def test_a_mask_that_does_not_fit_is_refused(action_space):
     with pytest.raises(ConfigError, match="action_mask"):
