@@ -25,7 +25,6 @@ from statistics_of_runs import spread
 
 HERE = Path(__file__).parent
 VENV = HERE.parent / ".venv-bench"
-CPU_WHEELS = "https://download.pytorch.org/whl/cpu"
 PAGE = "speed"
 
 
@@ -108,7 +107,7 @@ def prepare_venv() -> Path:
     if not done.exists():
         subprocess.run([sys.executable, "-m", "venv", VENV], check=True)
         requirements, constraints = HERE / "peers" / "requirements.txt", HERE.parent / "constraints.txt"
-        pip = [str(python), "-m", "pip", "install", "--extra-index-url", CPU_WHEELS]
+        pip = [str(python), "-m", "pip", "install"]
         subprocess.run([*pip, "-r", str(requirements), "-c", str(constraints)], check=True)
         done.touch()
     return python

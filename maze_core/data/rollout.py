@@ -10,6 +10,7 @@ import torch
 
 from maze_core.data.batch import TensorTree
 from maze_core.envs.spaces import allocate, flatten_space, leaf_spec
+from maze_core.models.inputs import MASK_SUFFIX
 from maze_core.models.masks import check_masks
 from maze_core.training.seeding import EpisodeSeeds, Purpose, integer_seed
 
@@ -97,11 +98,13 @@ class RolloutCollector:
         rollout.truncations.clear()
         noise = self._policy.draw_noise((self._n_steps, self._env.num_envs), self._noise)
         with torch.inference_mode():
-            for t in range(self._n_steps):
-                self._step(t, {k: v[t] for k, v in noise.items()})
+            # Unbinding once is cheaper than indexing a tensor at every step.
+            by_step = zip(*(leaf.unbind() for leaf in noise.values()), strict=True)
+            for t, leaves in enumerate(by_step):
+                self._step(t, dict(zip(noise, leaves, strict=True)))
         steps = int(rollout.valid.sum())
         self._run.count_env_steps(steps)
-        masks = {k: torch.from_numpy(v[:-1]) for k, v in rollout.obs.items()}
+        masks = {k: torch.from_numpy(v[:-1][rollout.valid]) for k, v in rollout.obs.items() if k.endswith(MASK_SUFFIX)}
         check_masks(self._env.observation_space, self._env.action_space, masks)
         return rollout
 
@@ -109,9 +112,12 @@ class RolloutCollector:
         rollout = self.rollout
         distribution = self._policy.distribution(self._to_device(self._obs_tensors[t]))
         samples = distribution.sample(self._to_device(noise))
-        for key, sample in samples.items():
-            rollout.actions[key][t] = sample.cpu().numpy()
-        actions = {k: v.cpu().numpy() for k, v in distribution.env_action(samples).items()}
+        actions = {}
+        for key, action in distribution.env_action(samples).items():
+            sample = samples[key]
+            drawn = sample.numpy(force=True)
+            rollout.actions[key][t] = drawn
+            actions[key] = drawn if action is sample else action.numpy(force=True)
         result = self._env.step(actions, self._obs_rows[t + 1])
         rollout.rewards[t] = result.reward
         rollout.terminated[t] = result.terminated

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,19 @@ if TYPE_CHECKING:
     from maze_core.data.batch import Batch, Loss
 
 _FLUSH_AFTER = 1000
+
+
+def gradient_norm(gradients: list[Tensor]) -> Tensor:
+    """The Euclidean norm of all gradients together, shape ()."""
+    # One copy and one reduction: for small networks half the time of a norm per tensor.
+    return torch.cat([gradient.reshape(-1) for gradient in gradients]).norm()
+
+
+def clip_gradients(gradients: list[Tensor], norm: Tensor, limit: float) -> None:
+    """Scale gradients in place so that their common norm is at most `limit`."""
+    factor = (limit / (norm + 1e-6)).clamp(max=1.0)
+    for gradient in gradients:
+        gradient.mul_(factor)
 
 
 class Learner:
@@ -62,16 +76,17 @@ class Learner:
 
     def _step(self, batch: Batch) -> Tensor:
         loss = self._compute_loss(policy=self._policy, batch=batch)
-        self.optimizer.zero_grad(set_to_none=True)
+        for parameter in self._parameters:
+            parameter.grad = None
         loss.total.backward()  # type: ignore[no-untyped-call]
         gradients = [p.grad for p in self._parameters if p.grad is not None]
-        norm = nn.utils.get_total_norm(gradients)
-        watch = loss.total.detach() + norm
+        norm = gradient_norm(gradients)
         self._keep({**loss.metrics, "grad_norm": norm})
-        if self._on_cpu and not bool(watch.isfinite()):
+        watch = loss.total.detach() + norm
+        if self._on_cpu and not math.isfinite(watch.item()):
             raise RunError(f"the loss or a gradient is not finite in update {self.updates + 1}: {self._culprit()}")
         if self._max_grad_norm > 0:
-            nn.utils.clip_grads_with_norm_(self._parameters, self._max_grad_norm, norm)
+            clip_gradients(gradients, norm, self._max_grad_norm)
         self.optimizer.step()
         self.steps += 1
         return watch
@@ -87,9 +102,9 @@ class Learner:
         return ", ".join([*parts, *gradients[:3]]) or "the total loss"
 
     def _keep(self, metrics: dict[str, Tensor]) -> None:
-        self._pending.append(metrics)
         if len(self._pending) >= _FLUSH_AFTER:
             self._flush()
+        self._pending.append(metrics)
 
     def _flush(self) -> None:
         """Move pending tensors to running sums: the one place where metrics wait for the device."""
@@ -99,8 +114,7 @@ class Learner:
                 by_name.setdefault(name, []).append(value)
         for name, values in by_name.items():
             total, count = self._sums.get(name, (0.0, 0))
-            mean = torch.stack(values).double().sum().item()
-            self._sums[name] = (total + mean, count + len(values))
+            self._sums[name] = (total + torch.stack(values).double().sum().item(), count + len(values))
         self._pending.clear()
 
     def epoch_metrics(self) -> dict[str, float]:

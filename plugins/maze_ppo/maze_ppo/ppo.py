@@ -39,7 +39,7 @@ class PPO(Algorithm):
         self._run = run
         self._collector = RolloutCollector(run, self.config.n_rollout_steps)
         self._order = np.random.Generator(np.random.PCG64(sequence(run.seed, Purpose.MINIBATCH_ORDER)))
-        self._kl = torch.zeros(())
+        self._log_ratios: list[torch.Tensor] = []
 
     def batches(self) -> Iterator[Batch]:
         """Collect a rollout; yield its rows in shuffled minibatches, several times over."""
@@ -51,12 +51,22 @@ class PPO(Algorithm):
         for _ in range(config.n_optimization_epochs):
             for batch in rows.minibatches(config.batch_size, self._order):
                 yield batch
-                if config.target_kl is not None and self._kl.item() > config.target_kl:
+                if config.target_kl is not None and approximate_kl(self._log_ratios[-1]).item() > config.target_kl:
                     break
             else:
                 continue
             break
+        self._record_divergence()
         self._collector.update_normalizer()
+
+    def _record_divergence(self) -> None:
+        """How far the policy moved, over all minibatches of an update at once: cheaper than for each."""
+        log_ratio = torch.cat(self._log_ratios)
+        self._log_ratios.clear()
+        clipped = (log_ratio.exp() - 1).abs() > self.config.clip_range
+        self._run.record(
+            {"loss/kl": approximate_kl(log_ratio).item(), "loss/clip_fraction": clipped.float().mean().item()}
+        )
 
     @hookimpl
     def compute_loss(self, policy: Policy, batch: Batch) -> Loss:
@@ -77,19 +87,9 @@ class PPO(Algorithm):
                 + config.value_loss_coef * critic_loss
                 - config.entropy_coef * entropy
             )
-        with torch.no_grad():
-            self._kl = approximate_kl(log_ratio)
-            clip_fraction = ((ratio - 1).abs() > config.clip_range).float().mean()
-        return Loss(
-            total,
-            {
-                "policy": policy_loss.detach(),
-                "value": critic_loss.detach(),
-                "entropy": entropy.detach(),
-                "kl": self._kl,
-                "clip_fraction": clip_fraction,
-            },
-        )
+        self._log_ratios.append(log_ratio.detach())
+        metrics = {"policy": policy_loss.detach(), "value": critic_loss.detach(), "entropy": entropy.detach()}
+        return Loss(total, metrics)
 
     def state(self) -> dict[str, Any]:
         """Collector and minibatch order."""
