@@ -47,6 +47,7 @@ class SerialVectorEnv:
         self._steps = [env.step for env in self.envs]
         self._log = ActionLog(self._actions.specs, num_envs)
         self._current = allocate(self._observations.specs, (num_envs,))
+        self._last = allocate(self._observations.specs, (num_envs,))
         self._rewards = np.zeros(num_envs)
         self._valid = np.ones(num_envs, np.bool_)
         self._seeds: EpisodeSeeds | None = None
@@ -67,14 +68,15 @@ class SerialVectorEnv:
         plain = self._observations.plain
         target = out[plain] if plain else None
         rewards: list[Any] = []
-        ended: list[tuple[int, bool, Any]] = []
+        ended: list[tuple[int, bool]] = []
         i = 0
         try:
             for step, action in zip(self._steps, self._actions.rows(actions), strict=True):
                 observation, reward, terminated, truncated, _ = step(action)
                 rewards.append(reward)
                 if terminated or truncated:
-                    ended.append((i, bool(terminated), self._observations.tree(observation)))
+                    self._observations.write(self._last, len(ended), observation)
+                    ended.append((i, bool(terminated)))
                     self._episode[i] += 1
                     observation = self._first_observation(i)
                 if target is not None:
@@ -172,30 +174,26 @@ class SerialVectorEnv:
         for key, array in self._current.items():
             array[...] = out[key]
 
-    def _result(self, reward: np.ndarray, ended: list[tuple[int, bool, Any]]) -> StepResult:
+    def _result(self, reward: np.ndarray, ended: list[tuple[int, bool]]) -> StepResult:
         count = self.num_envs
-        result = StepResult(
-            reward=reward,
-            terminated=np.zeros(count, np.bool_),
-            truncated=np.zeros(count, np.bool_),
-            valid=self._valid,
-            final_indices=np.array([i for i, _, _ in ended], np.int64) if ended else _NONE_ENDED,
-        )
+        terminated, truncated = np.zeros(count, np.bool_), np.zeros(count, np.bool_)
         if not ended:
-            return result
-        result.final_obs = {key: np.concatenate([obs[key] for _, _, obs in ended]) for key in self._current}
-        bad = check_finite(result.final_obs, self._observations.float_keys)
+            return StepResult(reward, terminated, truncated, self._valid, _NONE_ENDED)
+        indices = [i for i, _ in ended]
+        final_obs = {key: array[: len(ended)].copy() for key, array in self._last.items()}
+        bad = check_finite(final_obs, self._observations.float_keys)
         if bad:
-            place = self._place(ended[bad[1]][0])
-            raise non_finite(f"value of the last observation '{bad[0]}'", place, result.final_obs[bad[0]][bad[1]])
-        for i, terminated, _ in ended:
-            result.terminated[i], result.truncated[i] = terminated, not terminated
+            place = self._place(indices[bad[1]])
+            raise non_finite(f"value of the last observation '{bad[0]}'", place, final_obs[bad[0]][bad[1]])
+        episodes = []
+        for i, by_termination in ended:
+            (terminated if by_termination else truncated)[i] = True
             length = self._clock - self._started[i]
             number = self._episode[i] - 1
-            result.episodes.append(Episode(self.first_index + i, number, float(self._returns[i]), length))
+            episodes.append(Episode(self.first_index + i, number, float(self._returns[i]), length))
             self._returns[i], self._started[i] = 0.0, self._clock
         self._log.keep(self._clock - min(self._started))
-        return result
+        return StepResult(reward, terminated, truncated, self._valid, np.array(indices, np.int64), final_obs, episodes)
 
     def _replay(self, i: int, length: int, actions: Tree, out: Tree) -> bool:
         """Repeat the last `length` actions of environment i; False where its episode ended on the way."""

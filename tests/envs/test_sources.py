@@ -124,10 +124,10 @@ def builder(purpose="training", wrappers=(), seed=1):
 def test_wrappers_apply_in_order_and_travel():
     limits = tuple(LimitWrapper.Config(name="limit", limit=n) for n in (5, 4))
     load = overlay({("env", "factory"): SpySource, ("wrapper", "limit"): LimitWrapper})
-    one = EnvBuilder(FactoryConfig(), limits[:1], 1, "training", load)
-    for made in (one(0), pickle.loads(pickle.dumps(one))(0)):
-        assert isinstance(made, gymnasium.wrappers.TimeLimit)
-        assert made._max_episode_steps == 5
+    both = EnvBuilder(FactoryConfig(), limits, 1, "training", load)
+    for made in (both(0), pickle.loads(pickle.dumps(both))(0)):
+        assert [made._max_episode_steps, made.env._max_episode_steps] == [4, 5]  # the first is the innermost
+        assert isinstance(made.env.env, CountingEnv)
 
 
 def test_construction_seeds_differ_by_index_purpose_and_run_only():
@@ -148,5 +148,9 @@ def test_a_wrapper_for_single_environments_rules_out_the_native_one():
 
 def test_environments_need_no_torch():
     modules = "builder, processes, native, serial, gymnasium_source, factory_source, worker"
-    code = f"import sys; from maze_core.envs import {modules}; from maze_core.runners import dev, local; print('torch' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
+    code = (
+        f"import sys; from maze_core.envs import {modules}; from maze_core.runners import dev, local\n"
+        "print('torch' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
