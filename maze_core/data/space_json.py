@@ -1,0 +1,85 @@
+"""Gymnasium spaces as JSON and back: every space Maze supports, with bounds, dtypes, starts and the order of keys."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from gymnasium import Space, spaces
+
+
+def space_to_json(space: Space[Any]) -> dict[str, Any]:
+    """A space as plain data. Infinite bounds are the texts `inf` and `-inf`; equal bounds are written once."""
+    if isinstance(space, spaces.Dict):
+        return {"type": "Dict", "spaces": [[key, space_to_json(child)] for key, child in space.spaces.items()]}
+    if isinstance(space, spaces.Tuple):
+        return {"type": "Tuple", "spaces": [space_to_json(child) for child in space.spaces]}
+    if isinstance(space, spaces.Discrete):
+        return {"type": "Discrete", "n": int(space.n), "start": int(space.start)}
+    if isinstance(space, spaces.MultiDiscrete):
+        nvec, start = np.asarray(space.nvec), np.asarray(space.start)
+        return {
+            "type": "MultiDiscrete",
+            "nvec": nvec.tolist(),
+            "start": start.tolist(),
+            "dtype": np.dtype(space.dtype).name,
+        }
+    if isinstance(space, spaces.MultiBinary):
+        return {"type": "MultiBinary", "n": int(np.prod(space.shape))}
+    if isinstance(space, spaces.Box):
+        bounds = {"low": _bounds_to_json(space.low), "high": _bounds_to_json(space.high)}
+        return {"type": "Box", "shape": list(space.shape), "dtype": np.dtype(space.dtype).name, **bounds}
+    raise ValueError(f"a {type(space).__name__} space has no JSON form")
+
+
+def space_from_json(data: Any) -> Space[Any]:
+    """The inverse of `space_to_json`.
+
+    Raises:
+        ValueError: the data describes no space.
+    """
+    try:
+        space: Space[Any] = _BUILDERS[data["type"]](data)
+    except (KeyError, TypeError, ValueError, AssertionError, AttributeError, OverflowError) as error:
+        raise ValueError(f"this describes no space: {data!r:.200}") from error
+    return space
+
+
+def _box(data: Any) -> spaces.Box:
+    shape, dtype = tuple(data["shape"]), np.dtype(data["dtype"])
+    low, high = (_bounds_from_json(data[name], shape, dtype) for name in ("low", "high"))
+    return spaces.Box(low, high, shape, dtype.type)
+
+
+_BUILDERS: dict[str, Any] = {
+    "Dict": lambda data: spaces.Dict([(key, space_from_json(child)) for key, child in data["spaces"]]),
+    "Tuple": lambda data: spaces.Tuple([space_from_json(child) for child in data["spaces"]]),
+    "Discrete": lambda data: spaces.Discrete(data["n"], start=data["start"]),
+    "MultiDiscrete": lambda data: spaces.MultiDiscrete(data["nvec"], np.dtype(data["dtype"]).type, None, data["start"]),
+    "MultiBinary": lambda data: spaces.MultiBinary(data["n"]),
+    "Box": _box,
+}
+
+
+def _bounds_to_json(bounds: np.ndarray) -> Any:
+    first = bounds.flat[0]
+    return _number(first.item()) if (bounds == first).all() else _numbers(bounds.tolist())
+
+
+def _numbers(values: Any) -> Any:
+    return [_numbers(value) for value in values] if isinstance(values, list) else _number(values)
+
+
+def _number(value: Any) -> Any:
+    return str(value) if isinstance(value, float) and math.isinf(value) else value
+
+
+def _bounds_from_json(data: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
+    """Bounds `[*shape]`; numpy reads the texts of infinite floats by itself."""
+    values = np.array(_floats(data) if dtype.kind == "f" else data, dtype)
+    return np.broadcast_to(values, shape).copy()
+
+
+def _floats(data: Any) -> Any:
+    return [_floats(value) for value in data] if isinstance(data, list) else float(data)

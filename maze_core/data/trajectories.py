@@ -1,0 +1,127 @@
+"""Recorded trajectories: the episode, and the data set that BC, SACfD and analysis read.
+
+data = load_trajectories(Path("demos"))      # maze_core.data.trajectories_loader
+for episode in data:
+    episode.obs["observation"]               # [L + 1, …], the last row being the final observation
+    episode.actions["action"]                # [L, …]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, overload
+
+import numpy as np
+from gymnasium import Space
+
+from maze_core.data.trajectories_files import FOLDERS, REWARDS, Description, EpisodeRecord, TrajectoryError
+from maze_core.envs.vector import Tree
+
+
+@dataclass(frozen=True, slots=True)
+class Trajectory:
+    """One episode of L steps."""
+
+    obs: Tree
+    """Leaves [L + 1, …]: what each action was chosen from, and the final observation."""
+    actions: Tree
+    """Leaves [L, …], in environment units as in all trees: discrete values count from 0."""
+    rewards: np.ndarray
+    """[L] float32"""
+    terminated: bool
+    truncated: bool
+    """At most one of the two is set; neither: the recording broke off."""
+    episode_return: float
+    """Raw sum of rewards."""
+    seed: int | None = None
+    """What the environment's `reset` was given, where that is known."""
+
+    def __len__(self) -> int:
+        return len(self.rewards)
+
+    def columns(self) -> dict[str, np.ndarray]:
+        """Its arrays by the names they have in a recording."""
+        columns = {REWARDS: self.rewards}
+        columns |= {f"{FOLDERS['observation']}/{key}": leaf for key, leaf in self.obs.items()}
+        return columns | {f"{FOLDERS['action']}/{key}": leaf for key, leaf in self.actions.items()}
+
+
+@dataclass(frozen=True, eq=False)
+class Trajectories(Sequence[Trajectory]):
+    """Recorded episodes: a sequence of trajectories, and their arrays one episode after the other.
+
+    The arrays of a single recording are mapped from its files, copy on write, and take no memory until they are read.
+    """
+
+    description: Description
+    episodes: tuple[EpisodeRecord, ...]
+    obs: Tree
+    """Leaves [sum of L + 1, …]"""
+    actions: Tree
+    """Leaves [sum of L, …]"""
+    rewards: np.ndarray
+    """[sum of L] float32"""
+
+    @property
+    def observation_space(self) -> Space[Any]:
+        """The observation space of the environment that was recorded."""
+        return self.description.observation_space
+
+    @property
+    def action_space(self) -> Space[Any]:
+        """The action space of the environment that was recorded."""
+        return self.description.action_space
+
+    @property
+    def steps(self) -> int:
+        """Actions in all episodes."""
+        return len(self.rewards)
+
+    @cached_property
+    def starts(self) -> np.ndarray:
+        """[E + 1] the first action row of each episode, and the number of all. Observations of episode e begin at
+        `starts[e] + e`.
+        """
+        return np.concatenate([[0], np.cumsum([record.length for record in self.episodes])]).astype(np.int64)
+
+    def __len__(self) -> int:
+        return len(self.episodes)
+
+    @overload
+    def __getitem__(self, index: int) -> Trajectory: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[Trajectory]: ...
+
+    def __getitem__(self, index: int | slice) -> Trajectory | list[Trajectory]:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        index = range(len(self))[index]
+        record, start = self.episodes[index], int(self.starts[index])
+        rows, stop = slice(start, start + record.length), start + record.length
+        return Trajectory(
+            {key: leaf[start + index : stop + index + 1] for key, leaf in self.obs.items()},
+            {key: leaf[rows] for key, leaf in self.actions.items()},
+            self.rewards[rows],
+            record.terminated,
+            record.truncated,
+            record.episode_return,
+            record.seed,
+        )
+
+    def observation_rows(self, rows: np.ndarray) -> np.ndarray:
+        """The rows of `obs` that the action rows `rows` [B] were chosen from, [B]."""
+        return rows + np.searchsorted(self.starts, rows, side="right") - 1
+
+    def check_fits(self, observation_space: Space[Any], action_space: Space[Any], where: str) -> None:
+        """Make sure that the recorded spaces are those of an environment.
+
+        Raises:
+            TrajectoryError: they differ; names `where` the data comes from and both spaces.
+        """
+        for role, ours in (("observation", observation_space), ("action", action_space)):
+            theirs = self.observation_space if role == "observation" else self.action_space
+            if theirs != ours:
+                raise TrajectoryError(f"{where} was recorded with the {role} space {theirs}; here it is {ours}")

@@ -1,0 +1,188 @@
+"""The files of a recording. Every one can be read with public tools: JSON, JSON lines and NumPy's `.npy`.
+
+    trajectories.json            format, version, the two spaces, where the recording comes from
+    episodes.jsonl               a line for each episode: length, flags, return, checksums
+    observations/KEY.npy         one leaf of the observations, the episodes one after the other, each L + 1 rows
+    actions/KEY.npy              one leaf of the actions, L rows each
+    rewards.npy                  float32, L rows each
+
+An episode is appended to the arrays first and to `episodes.jsonl` last, which decides what is recorded: rows beyond
+it are what an interruption left behind.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import zlib
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+from urllib.parse import quote
+
+import numpy as np
+from gymnasium import Space, spaces
+
+from maze_core.data.space_json import space_from_json, space_to_json
+from maze_core.envs.spaces import LeafSpec, Role, flatten_space, space_specs
+from maze_core.errors import MazeError
+from maze_core.training.state_files import write_bytes
+
+FORMAT, VERSION = "maze-trajectories", 1
+DESCRIPTION, EPISODES, REWARDS = "trajectories.json", "episodes.jsonl", "rewards"
+FOLDERS: dict[Role, str] = {"observation": "observations", "action": "actions"}
+
+
+class TrajectoryError(MazeError):
+    """A recording is missing, damaged, empty, foreign or does not fit. The message names the file."""
+
+    exit_code = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """What `trajectories.json` says."""
+
+    observation_space: Space[Any]
+    action_space: Space[Any]
+    source: dict[str, Any]
+    """Where the recording comes from: plain data, such as the policy, the environment and the seed."""
+
+    def space(self, role: Role) -> Space[Any]:
+        """One of the two spaces."""
+        return self.observation_space if role == "observation" else self.action_space
+
+    def columns(self) -> dict[str, LeafSpec]:
+        """Every array of the recording by its name, which is its path without `.npy`, and how one row is stored."""
+        columns = {REWARDS: LeafSpec((), np.dtype(np.float32))}
+        for role, folder in FOLDERS.items():
+            columns |= {f"{folder}/{key}": spec for key, spec in space_specs(self.space(role), role).items()}
+        return columns
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeRecord:
+    """One line of `episodes.jsonl`."""
+
+    length: int
+    """Actions taken; there is one observation more."""
+    terminated: bool
+    truncated: bool
+    episode_return: float
+    """Raw sum of rewards."""
+    seed: int | None
+    """What the environment's `reset` was given, where that is known."""
+    crc32: dict[str, int]
+    """The checksum of this episode's rows in each array."""
+
+    def rows(self, column: str) -> int:
+        """Rows this episode has in an array."""
+        return self.length + column.startswith(FOLDERS["observation"])
+
+
+def column_path(folder: Path, column: str) -> Path:
+    """The file of an array; characters that file systems refuse are percent-encoded."""
+    return folder / f"{quote(column, safe='/ ')}.npy"
+
+
+def column_role(column: str) -> Role | None:
+    """Whether an array holds observations, actions, or neither."""
+    return next((role for role, folder in FOLDERS.items() if column.startswith(f"{folder}/")), None)
+
+
+def column_problem(description: Description, column: str, rows: np.ndarray) -> str | None:
+    """What is wrong with the values of an array, as the end of a sentence; None where nothing is."""
+    if rows.dtype.kind == "f" and not np.isfinite(rows).all():
+        return "holds a value that is not finite"
+    role = column_role(column)
+    leaf = flatten_space(description.space(role), role)[column.partition("/")[2]] if role else None
+    if isinstance(leaf, spaces.Discrete | spaces.MultiDiscrete):
+        sizes = leaf.n if isinstance(leaf, spaces.Discrete) else leaf.nvec
+        return None if ((rows >= 0) & (rows < sizes)).all() else f"holds a value outside {leaf}, counted from 0"
+    if isinstance(leaf, spaces.MultiBinary):
+        return None if ((rows == 0) | (rows == 1)).all() else f"holds a value outside {leaf}"
+    return None
+
+
+def checksum(rows: np.ndarray) -> int:
+    """CRC-32 of the bytes of some rows, little-endian as they are in the file."""
+    return zlib.crc32(np.ascontiguousarray(rows).data.cast("B")) if rows.size else 0
+
+
+def write_header(file: BinaryIO, spec: LeafSpec, rows: int) -> None:
+    """Write the `.npy` header at the file's start. NumPy pads it, so that it never changes its length."""
+    file.seek(0)
+    layout = {"descr": np.lib.format.dtype_to_descr(stored(spec.dtype)), "fortran_order": False}
+    np.lib.format.write_array_header_1_0(file, {**layout, "shape": (rows, *spec.shape)})
+
+
+def stored(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The dtype as it is in files: little-endian on every machine."""
+    return dtype.newbyteorder("<")
+
+
+def write_description(folder: Path, description: Description) -> None:
+    """Write `trajectories.json`, whole or not at all."""
+    observation, action = space_to_json(description.observation_space), space_to_json(description.action_space)
+    head = {"format": FORMAT, "version": VERSION, "observation_space": observation, "action_space": action}
+    fresh = folder / f".{DESCRIPTION}.new"
+    write_bytes(fresh, json.dumps({**head, "source": description.source}, indent=1, allow_nan=False).encode())
+    fresh.rename(folder / DESCRIPTION)
+
+
+def read_description(folder: Path) -> Description:
+    """Read `trajectories.json`.
+
+    Raises:
+        TrajectoryError: it is missing, damaged, or of another format or version.
+    """
+    path = folder / DESCRIPTION
+    try:
+        data = json.loads(path.read_bytes())
+        if not isinstance(data, dict) or data.get("format") != FORMAT:
+            raise ValueError("it is no description of recorded trajectories")
+        if data["version"] != VERSION:
+            raise ValueError(f"it has version {data['version']}; this version of Maze reads version {VERSION}")
+        pair = [space_from_json(data[name]) for name in ("observation_space", "action_space")]
+        description = Description(pair[0], pair[1], dict(data["source"]))
+        description.columns()
+    except (OSError, ValueError, KeyError, TypeError, MazeError) as error:
+        reason = f"it has no {error}" if isinstance(error, KeyError) else getattr(error, "strerror", None) or error
+        raise TrajectoryError(f"{path} cannot be used: {reason}") from error
+    return description
+
+
+def encode_record(record: EpisodeRecord) -> bytes:
+    """One line of `episodes.jsonl`."""
+    return json.dumps(asdict(record), allow_nan=False).encode() + b"\n"
+
+
+def read_records(folder: Path) -> list[EpisodeRecord]:
+    """The episodes of a recording. A last line without an end, which an interruption left, does not count.
+
+    Raises:
+        TrajectoryError: the file is missing or a line is damaged.
+    """
+    path = folder / EPISODES
+    try:
+        lines = path.read_bytes().split(b"\n")[:-1]
+    except OSError as error:
+        raise TrajectoryError(f"{path} cannot be read: {error.strerror}") from error
+    records = []
+    for number, line in enumerate(lines, 1):
+        try:
+            records.append(_record(json.loads(line)))
+        except (ValueError, KeyError, TypeError) as error:
+            raise TrajectoryError(f"{path} is damaged at line {number}: {line[:80]!r}") from error
+    return records
+
+
+def _record(data: Any) -> EpisodeRecord:
+    record = EpisodeRecord(**data)
+    numbers = [record.length, *record.crc32.values(), *([] if record.seed is None else [record.seed])]
+    sound = all(isinstance(n, int) and not isinstance(n, bool) and n >= 0 for n in numbers) and record.length
+    if not sound or type(record.terminated) is not bool or type(record.truncated) is not bool:
+        raise ValueError("wrong types")
+    if (record.terminated and record.truncated) or not math.isfinite(record.episode_return):
+        raise ValueError("wrong values")
+    return record

@@ -1,0 +1,168 @@
+"""Loading recordings: every row is mapped from the files and verified, so that nothing wrong is learned from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from maze_core.data.trajectories import Trajectories
+from maze_core.data.trajectories_files import (
+    DESCRIPTION,
+    EPISODES,
+    FOLDERS,
+    REWARDS,
+    Description,
+    EpisodeRecord,
+    TrajectoryError,
+    checksum,
+    column_path,
+    column_problem,
+    column_role,
+    read_description,
+    read_records,
+    stored,
+)
+from maze_core.envs.spaces import LeafSpec
+
+Report = Callable[[int, int], None]
+"""Told how many of how many bytes have been loaded."""
+
+_CHUNK = 16_384
+
+
+def load_trajectories(path: Path, workers: int = 1, report: Report | None = None) -> Trajectories:
+    """Load a recording, or a folder of recordings with equal spaces, and verify every row.
+
+    Args:
+        path: a folder that `TrajectoryWriter` wrote, or one whose sub-folders it wrote.
+        workers: threads that read.
+        report: told about the progress.
+
+    Raises:
+        TrajectoryError: there is no recording, or one is damaged, empty, foreign or of other spaces than the first.
+            The message names the file.
+    """
+    folders = recordings(path)
+    descriptions = [read_description(folder) for folder in folders]
+    for folder, other in zip(folders[1:], descriptions[1:], strict=True):
+        _check_equal(folders[0], descriptions[0], folder, other)
+    episodes = [read_records(folder) for folder in folders]
+    parts = [(folder, records) for folder, records in zip(folders, episodes, strict=True) if records]
+    if not parts:
+        raise TrajectoryError(f"{folders[0] / EPISODES} is empty: no episode was recorded")
+    columns = {
+        name: [_Column(name, column_path(folder, name), records, spec) for folder, records in parts]
+        for name, spec in descriptions[0].columns().items()
+    }
+    _verify([each for column in columns.values() for each in column], descriptions[0], workers, report)
+    arrays = {name: _joined([part.rows for part in column]) for name, column in columns.items()}
+    trees = {role: {n.partition("/")[2]: a for n, a in arrays.items() if column_role(n) == role} for role in FOLDERS}
+    return Trajectories(
+        descriptions[0],
+        tuple(record for _, records in parts for record in records),
+        trees["observation"],
+        trees["action"],
+        arrays[REWARDS],
+    )
+
+
+def recordings(path: Path) -> list[Path]:
+    """The recordings at a path: itself, or its sub-folders, sorted by name.
+
+    Raises:
+        TrajectoryError: there is none.
+    """
+    if (path / DESCRIPTION).exists():
+        return [path]
+    found = sorted(file.parent for file in path.glob(f"*/{DESCRIPTION}")) if path.is_dir() else []
+    if not found:
+        problem = f"there is no {DESCRIPTION} in it" if path.is_dir() else "there is no such folder"
+        raise TrajectoryError(f"{path} holds no recorded trajectories: {problem}")
+    return found
+
+
+def _check_equal(first: Path, ours: Description, folder: Path, theirs: Description) -> None:
+    for role in FOLDERS:
+        if ours.space(role) != theirs.space(role):
+            raise TrajectoryError(
+                f"{folder / DESCRIPTION}: the {role} space is {theirs.space(role)}, that of {first} is "
+                f"{ours.space(role)}; recordings that are loaded together need the same"
+            )
+
+
+def _joined(parts: list[np.ndarray]) -> np.ndarray:
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+@dataclass(frozen=True)
+class _Column:
+    """One array of one recording."""
+
+    name: str
+    path: Path
+    episodes: list[EpisodeRecord]
+    spec: LeafSpec
+
+    @property
+    def rows(self) -> np.ndarray:
+        """The rows that the episodes name, mapped from the file, copy on write."""
+        rows = sum(record.rows(self.name) for record in self.episodes)
+        try:
+            with self.path.open("rb") as file:
+                if np.lib.format.read_magic(file) != (1, 0):
+                    raise ValueError("it is no array in NumPy's format 1.0")
+                shape, fortran, dtype = np.lib.format.read_array_header_1_0(file)
+                start = file.tell()
+            if (tuple(shape[1:]), dtype, fortran) != (self.spec.shape, stored(self.spec.dtype), False):
+                raise ValueError(f"a row is {dtype} {shape[1:]} instead of {self.spec.dtype} {self.spec.shape}")
+            if self.path.stat().st_size < start + rows * self.spec.nbytes:
+                raise ValueError(f"it is shorter than the {rows} rows that {EPISODES} names")
+            mapped = np.memmap(self.path, stored(self.spec.dtype), "c", start, (rows, *self.spec.shape))
+            return mapped.view(np.ndarray)
+        except (OSError, ValueError) as error:
+            raise TrajectoryError(f"{self.path} is damaged: {getattr(error, 'strerror', None) or error}") from error
+
+    def chunks(self) -> Iterator[tuple[int, int, int, int]]:
+        """Runs of episodes of about 16,384 rows: first episode, episode behind the last, the same for rows."""
+        first = start = stop = 0
+        for episode, record in enumerate(self.episodes, 1):
+            stop += record.rows(self.name)
+            if stop - start >= _CHUNK or episode == len(self.episodes):
+                yield first, episode, start, stop
+                first, start = episode, stop
+
+
+def _verify(columns: list[_Column], description: Description, workers: int, report: Report | None) -> None:
+    """Check checksums and values, in threads: this is where the files are read."""
+    mapped = [(column, column.rows) for column in columns]
+    jobs = [(column, rows, chunk) for column, rows in mapped for chunk in column.chunks()]
+    total, done = sum(rows[start:stop].nbytes for _, rows, (_, _, start, stop) in jobs), 0
+    pool = ThreadPoolExecutor(workers)
+    try:
+        futures = [pool.submit(_verify_chunk, description, *job) for job in jobs]
+        for future in as_completed(futures):
+            done += future.result()
+            if report is not None:
+                report(done, total)
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _verify_chunk(description: Description, column: _Column, rows: np.ndarray, chunk: tuple[int, int, int, int]) -> int:
+    """Bytes verified."""
+    first, behind, start, stop = chunk
+    position = start
+    for episode in range(first, behind):
+        record = column.episodes[episode]
+        following = position + record.rows(column.name)
+        if checksum(rows[position:following]) != record.crc32.get(column.name):
+            raise TrajectoryError(f"{column.path} is damaged: episode {episode} does not match its checksum")
+        position = following
+    problem = column_problem(description, column.name, rows[start:stop])
+    if problem:
+        raise TrajectoryError(f"{column.path} {problem}")
+    return rows[start:stop].nbytes

@@ -1,0 +1,168 @@
+"""Recording trajectories: each episode is in the files as soon as it is added."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from types import TracebackType
+from typing import Any, BinaryIO, Self
+
+import numpy as np
+from gymnasium import Space
+
+from maze_core.data.trajectories import Trajectory
+from maze_core.data.trajectories_files import (
+    DESCRIPTION,
+    EPISODES,
+    FOLDERS,
+    Description,
+    EpisodeRecord,
+    TrajectoryError,
+    checksum,
+    column_path,
+    column_problem,
+    encode_record,
+    stored,
+    write_description,
+    write_header,
+)
+from maze_core.errors import RunError
+
+
+class TrajectoryWriter:
+    """Records episodes in a folder of its own.
+
+    What was added before an interruption, of whatever kind, is there afterwards.
+
+        with TrajectoryWriter(Path("demos"), env.observation_space, env.action_space) as writer:
+            writer.add(trajectory)
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        observation_space: Space[Any],
+        action_space: Space[Any],
+        source: dict[str, Any] | None = None,
+    ) -> None:
+        """Create the recording.
+
+        Args:
+            folder: new or empty.
+            observation_space: of a single environment, as it declares it.
+            action_space: likewise.
+            source: where the recording comes from, as plain data, for `maze trajectories info`.
+
+        Raises:
+            TrajectoryError: the folder holds something already, or cannot be written.
+            ConfigError: a space is not supported.
+        """
+        self.folder = folder
+        self.episodes = 0
+        self.steps = 0
+        self._description = Description(observation_space, action_space, source or {})
+        self._specs = self._description.columns()
+        self._rows = dict.fromkeys(self._specs, 0)
+        self._files: dict[str, BinaryIO] = {}
+        try:
+            self._create()
+        except OSError as error:
+            self.close()
+            raise TrajectoryError(f"cannot record to {folder}: {error.strerror}") from error
+
+    def _create(self) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        if any(self.folder.iterdir()):
+            raise TrajectoryError(f"cannot record to {self.folder}: the folder is not empty")
+        for name, spec in self._specs.items():
+            path = column_path(self.folder, name)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._files[name] = path.open("xb")
+            write_header(self._files[name], spec, 0)
+        self._files[EPISODES] = (self.folder / EPISODES).open("xb")
+        write_description(self.folder, self._description)
+
+    def add(self, trajectory: Trajectory) -> None:
+        """Append an episode: its rows, then its line in the index.
+
+        Raises:
+            TrajectoryError: the trajectory does not fit the recording's spaces.
+            RunError: the disk is full or the files cannot be written; the episodes before this one are kept.
+        """
+        columns = self._checked(trajectory)
+        record = EpisodeRecord(
+            length=len(trajectory),
+            terminated=bool(trajectory.terminated),
+            truncated=bool(trajectory.truncated),
+            episode_return=float(trajectory.episode_return),
+            seed=trajectory.seed,
+            crc32={name: checksum(rows) for name, rows in columns.items()},
+        )
+        try:
+            for name, rows in columns.items():
+                self._append(name, rows)
+            self._files[EPISODES].write(encode_record(record))
+            self._files[EPISODES].flush()
+        except OSError as error:
+            kept = f"The {self.episodes} episodes before are kept."
+            raise RunError(f"could not record to {self.folder}: {error.strerror or error}. {kept}") from error
+        self.episodes += 1
+        self.steps += len(trajectory)
+
+    def _checked(self, trajectory: Trajectory) -> dict[str, np.ndarray]:
+        """The trajectory's arrays by column, in the dtypes of the file.
+
+        A wrong one is refused here, before anything is written.
+        """
+        given = trajectory.columns()
+        if given.keys() != self._specs.keys():
+            names = ", ".join(sorted(given.keys() ^ self._specs.keys()))
+            raise TrajectoryError(f"the trajectory does not fit {self.folder / DESCRIPTION}: {names}")
+        length = len(trajectory)
+        if not length or (trajectory.terminated and trajectory.truncated):
+            problem = "both terminated and truncated" if length else "without a step"
+            raise TrajectoryError(f"cannot record to {self.folder}: an episode is {problem}")
+        return {name: self._column(name, np.asarray(given[name]), length) for name in self._specs}
+
+    def _column(self, name: str, rows: np.ndarray, length: int) -> np.ndarray:
+        spec = self._specs[name]
+        expected = (length + name.startswith(FOLDERS["observation"]), *spec.shape)
+        problem: str | None = None
+        if rows.shape != expected:
+            problem = f"has shape {rows.shape} instead of {expected}"
+        elif not np.can_cast(rows.dtype, spec.dtype, "same_kind"):
+            problem = f"has dtype {rows.dtype} instead of {spec.dtype}"
+        else:
+            rows = np.ascontiguousarray(rows, stored(spec.dtype))
+            problem = column_problem(self._description, name, rows)
+        if problem:
+            raise TrajectoryError(f"cannot record to {self.folder}: {name} of an episode {problem}")
+        return rows
+
+    def _append(self, name: str, rows: np.ndarray) -> None:
+        file, spec = self._files[name], self._specs[name]
+        write_header(file, spec, self._rows[name] + len(rows))
+        file.seek(self._rows[name] * spec.nbytes, os.SEEK_CUR)
+        file.write(rows.data.cast("B"))
+        file.flush()
+        self._rows[name] += len(rows)
+
+    def close(self) -> None:
+        """Flush everything to the disk itself; safe to call twice."""
+        files, self._files = self._files, {}
+        for file in files.values():
+            try:
+                file.flush()
+                os.fsync(file.fileno())
+            except OSError as error:
+                raise RunError(f"could not record to {self.folder}: {error.strerror}") from error
+            finally:
+                file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
