@@ -28,14 +28,14 @@ def evaluate_policy(
 
     Environment i plays episodes i, i + N, i + 2N, …: which episodes count is settled before the first step, so short
     ones are not preferred, and with `seeds` striding by N the result of a deterministic policy does not depend on N.
-    The policy acts in evaluation mode and is given back in the mode it had.
+    The policy acts in evaluation mode, and each of its modules is given back in the mode it had.
     """
     specs = {k: leaf_spec(s) for k, s in flatten_space(env.observation_space, "observation").items()}
     obs = allocate(specs, (env.num_envs,))
     tensors = {k: torch.from_numpy(v) for k, v in obs.items()}
     device = next(policy.parameters()).device
     episodes: dict[int, Episode] = {}
-    was_training = policy.training
+    modes = [(module, module.training) for module in policy.modules()]
     policy.eval()
     try:
         env.reset(seeds, obs)
@@ -53,5 +53,6 @@ def evaluate_policy(
                     if number < n_episodes:
                         episodes[number] = episode
     finally:
-        policy.train(was_training)
+        for module, training in modes:
+            module.training = training
     return [episodes[number] for number in sorted(episodes)]
