@@ -14,7 +14,7 @@ import typer
 from typer.core import TyperGroup
 
 from maze_core.cli import config, envs, evaluate, plugins, resume, train
-from maze_core.errors import MazeError
+from maze_core.errors import MazeError, RunError
 
 
 class _Root(TyperGroup):
@@ -29,11 +29,18 @@ class _Root(TyperGroup):
         except MazeError as error:
             if os.environ.get("MAZE_DEBUG"):
                 traceback.print_exc()
-            print("\n".join([f"error: {error}", *getattr(error, "__notes__", ())]), file=sys.stderr)
+            _print_error(error)
             raise typer.Exit(error.exit_code) from error
         except KeyboardInterrupt as error:
             print("interrupted", file=sys.stderr)
             raise typer.Exit(130) from error
+
+
+def _print_error(error: MazeError) -> None:
+    """Print an error with its notes; where a run failed in a user's own code, first the traceback that leads there."""
+    if isinstance(error, RunError) and error.__cause__ is not None:
+        print("".join(traceback.format_exception(error.__cause__)), file=sys.stderr)
+    print("\n".join([f"error: {error}", *getattr(error, "__notes__", ())]), file=sys.stderr)
 
 
 app = typer.Typer(

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 
 from maze_core.config.load import dump, load_run_config
 from maze_core.config.run import RunConfig
-from maze_core.errors import CheckpointError, ConfigError
+from maze_core.errors import CheckpointError, ConfigError, RunError
 from maze_core.models.picture import network_svg, parameter_counts
 from maze_core.plugins import discovery
-from maze_core.training.checkpoint import read_checkpoint
+from maze_core.plugins.discovery import describe
+from maze_core.training.checkpoint import Checkpoint, read_checkpoint
 from maze_core.training.loop import finished
 from maze_core.training.loop import train as train_loop
 from maze_core.training.process_state import borrowed_rng, graceful_interrupts, torch_threads
@@ -22,9 +23,11 @@ from maze_core.training.run import FINAL_EVALUATION, Run
 from maze_core.training.run_dir import (
     CHECKPOINTS,
     CONFIG,
+    NETWORK,
     check_disk_space,
     checkpoint_folder,
     create_run_dir,
+    discard_run_dir,
     find_run,
     lock,
     read_record,
@@ -79,13 +82,13 @@ def _create_directory(run: Run, run_dir: Path | None) -> None:
     config = run.config
     env_name = getattr(config.env, "id", None) or config.env.name
     run.run_dir = create_run_dir(run_dir, env_name, config.algorithm.name, run.seed)
-    # Parameters with two moments each, in `last`, `previous`, `best` and the one being written.
-    needed = 4 * 3 * sum(p.numel() * p.element_size() for p in run.policy.parameters())
-    check_disk_space(run.run_dir, needed + _LOGS_BYTES)
-    _describe(run)
     try:
+        # Parameters with two moments each, in `last`, `previous`, `best` and the one being written.
+        needed = 4 * 3 * sum(p.numel() * p.element_size() for p in run.policy.parameters())
+        check_disk_space(run.run_dir, needed + _LOGS_BYTES)
+        _describe(run)
         svg = network_svg(run.policy, f"{config.algorithm.name} on {env_name}")
-        write_bytes(run.run_dir / "network.svg", svg.encode())
+        write_bytes(run.run_dir / NETWORK, svg.encode())
         _write_config(run)
         record = {
             "versions": run.versions,
@@ -94,8 +97,15 @@ def _create_directory(run: Run, run_dir: Path | None) -> None:
             **_spaces(run),
         }
         write_record(run.run_dir, record)
-    except OSError as error:
-        raise ConfigError(f"cannot write to {run.run_dir}: {error.strerror}", "--run-dir") from error
+        # From here on the run can be resumed, whenever it is killed.
+        with borrowed_rng(run):
+            run.store("last")
+    except BaseException as error:
+        discard_run_dir(run.run_dir)
+        if isinstance(error, OSError | RunError):
+            reason = error.strerror if isinstance(error, OSError) else error
+            raise ConfigError(f"cannot write to {run.run_dir}: {reason}", "--run-dir") from error
+        raise
 
 
 def _describe(run: Run) -> None:
@@ -113,6 +123,13 @@ def _write_config(run: Run) -> None:
         return
     lines = [f"# {name} {version}" for name, version in run.versions.items()]
     write_bytes(run.run_dir / CONFIG, "\n".join([dump(run.config), "# Written with:", *lines, ""]).encode())
+
+
+def _rewrite_config(run: Run) -> None:
+    try:
+        _write_config(run)
+    except OSError as error:
+        raise ConfigError(f"cannot write to {run.run_dir}: {error.strerror}") from error
 
 
 def load_parameters(run: Run, source: Path) -> None:
@@ -149,36 +166,59 @@ def reopen(
     """Open a saved run exactly where a checkpoint left it. Close the run when done with it.
 
     Raises:
-        ConfigError: there is no run, it is finished, or an override does not fit.
-        CheckpointError: the checkpoint is missing or damaged.
+        ConfigError: there is no run, it is finished, another process trains in it, or an override does not fit.
+        CheckpointError: the checkpoint is missing, damaged, or not of this configuration.
     """
     run_dir = find_run(run_dir)
-    config = load_run_config(run_dir / CONFIG, overrides, load)
-    saved = read_checkpoint(checkpoint_folder(run_dir, checkpoint))
-    run = Run(config, load=load, preset=read_record(run_dir).get("preset"))
-    try:
-        run.run_dir = run_dir
-        _check_spaces(run)
-        with torch_threads(config.threads):
-            run.build()
-            run.load_checkpoint(saved)
-        _describe(run)
-        if finished(run):
-            raise ConfigError(
-                f"{run_dir} is finished ({run.epoch} epochs, {run.env_steps:,} steps)",
-                hint="To train on, raise its end, for example: "
-                + (
-                    f"--set steps={2 * run.env_steps}"
-                    if run.steps_done
-                    else f"--set algorithm.n_epochs={2 * run.epoch}"
-                ),
-            )
+    with lock(run_dir):
+        config = load_run_config(run_dir / CONFIG, overrides, load)
         if overrides:
-            _write_config(run)
-    except BaseException:
-        run.close()
-        raise
+            _check_algorithm(config, load_run_config(run_dir / CONFIG, (), load), run_dir)
+        saved = read_checkpoint(checkpoint_folder(run_dir, checkpoint))
+        run = Run(config, load=load, preset=read_record(run_dir).get("preset"))
+        try:
+            run.run_dir = run_dir
+            _check_spaces(run)
+            with torch_threads(config.threads):
+                run.build()
+                _take_up(run, saved)
+            run.saved_epoch = run.epoch if checkpoint == "last" else None
+            _describe(run)
+            _check_end(run)
+            if overrides:
+                _rewrite_config(run)
+        except BaseException:
+            run.close()
+            raise
     return run
+
+
+def _take_up(run: Run, saved: Checkpoint) -> None:
+    try:
+        run.load_checkpoint(saved)
+    except (KeyError, IndexError, TypeError, ValueError, RuntimeError) as error:
+        raise CheckpointError(
+            f"the checkpoint does not fit this run: {describe(error)}\n"
+            "Go on with the configuration it was written with, or start anew from its parameters: --init-from"
+        ) from error
+
+
+def _check_algorithm(config: RunConfig, before: RunConfig, run_dir: Path) -> None:
+    if config.algorithm.name != before.algorithm.name:
+        raise ConfigError(
+            f"{run_dir} was trained by {before.algorithm.name}; another algorithm cannot go on with it",
+            "algorithm.name",
+            f"Next: maze train {config.algorithm.name} --init-from {run_dir}",
+        )
+
+
+def _check_end(run: Run) -> None:
+    if finished(run):
+        further = f"steps={2 * run.env_steps}" if run.steps_done else f"algorithm.n_epochs={2 * run.epoch}"
+        raise ConfigError(
+            f"{run.run_dir} is finished ({run.epoch} epochs, {run.env_steps:,} steps)",
+            hint=f"To train on, raise its end, for example: maze resume {run.run_dir} --set {further}",
+        )
 
 
 def _check_spaces(run: Run) -> None:
@@ -205,7 +245,10 @@ def carry_out(run: Run) -> RunSummary:
     with training_session(run):
         summary = train_loop(run)
     if run.run_dir is not None:
-        write_record(run.run_dir, {**read_record(run.run_dir), "summary": asdict(summary)})
+        try:
+            write_record(run.run_dir, {**read_record(run.run_dir), "summary": asdict(summary)})
+        except OSError as error:
+            raise RunError(f"cannot write to {run.run_dir}: {error.strerror}") from None
     return summary
 
 

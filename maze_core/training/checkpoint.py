@@ -62,8 +62,7 @@ def write_checkpoint(folder: Path, checkpoint: Checkpoint, previous: Path | None
         _swap(fresh, folder, previous)
     except OSError as error:
         shutil.rmtree(fresh, ignore_errors=True)
-        kept = f"The last whole checkpoint is {folder}." if (folder / MANIFEST).exists() else "There is none before it."
-        raise RunError(f"could not write the checkpoint {folder}: {error.strerror or error}. {kept}") from error
+        raise RunError(f"could not write the checkpoint {folder}: {error.strerror or error}") from None
 
 
 def _write_files(folder: Path, checkpoint: Checkpoint) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from maze_core.errors import RunError
 from maze_core.training.report import EpochReport, RunSummary
 from maze_core.training.run import FINAL_EVALUATION
+from maze_core.training.run_dir import CHECKPOINTS
 
 if TYPE_CHECKING:
     from maze_core.training.run import Run
@@ -20,26 +21,37 @@ def train(run: Run) -> RunSummary:
     """Train until the run's end and evaluate the final parameters.
 
     Raises:
-        RunError: the run cannot go on; the checkpoint of the last whole epoch is kept and named.
+        RunError: the run cannot go on; a note names the last whole checkpoint, which is kept.
     """
     run.stop_reason, run.interrupted = None, False
     run.start_clock()
-    run.hooks.on_run_start(run)
     try:
+        run.hooks.on_run_start(run)
         while run.stop_reason is None and not finished(run):
             _epoch(run)
         summary = _summary(run, *_ending(run), run.evaluate(FINAL_EVALUATION))
     except BaseException as error:
         run.stop_clock()
-        interrupted = isinstance(error, KeyboardInterrupt)
-        run.hooks.on_run_end(run, _summary(run, "interrupted" if interrupted else "failed", str(error), {}))
-        if isinstance(error, RunError) and run.run_dir and run.epoch:
-            last = f"The last whole checkpoint is that of epoch {run.epoch}. Next: maze resume {run.run_dir}"
-            raise RunError(f"{error}\n{last}") from error
+        _tell_failure(run, error)
         raise
     run.hooks.on_run_end(run, summary)
     run.stop_clock()
     return summary
+
+
+def _tell_failure(run: Run, error: BaseException) -> None:
+    """Tell the observers that the run ends here, and the user what is left of it."""
+    interrupted = isinstance(error, KeyboardInterrupt)
+    reason = "interrupted at once" if interrupted else str(error)
+    try:
+        run.hooks.on_run_end(run, _summary(run, "interrupted" if interrupted else "failed", reason, {}))
+    except RunError as another:
+        error.add_note(str(another))
+    if isinstance(error, Exception) and run.run_dir is not None and run.saved_epoch is not None:
+        last = run.run_dir / CHECKPOINTS / "last"
+        error.add_note(
+            f"The last whole checkpoint is {last}, of epoch {run.saved_epoch}. Next: maze resume {run.run_dir}"
+        )
 
 
 def _epoch(run: Run) -> None:

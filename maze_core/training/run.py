@@ -70,6 +70,8 @@ class Run:
         self.env_steps = 0
         self.best_score: float | None = None
         self.best_epoch: int | None = None
+        self.saved_epoch: int | None = None
+        """Epoch of the checkpoint `last`; None before there is one."""
         self.progress = Progress()
         self.statistics = EpochStatistics()
         self.stop_reason: str | None = None
@@ -163,17 +165,18 @@ class Run:
 
     @property
     def total_epochs(self) -> int | None:
-        """Epochs after which the run ends, if that is settled."""
+        """Epochs after which training ends this time, if that is settled."""
         return self.until_epoch
 
     @property
     def fraction_done(self) -> float:
-        """Share of the run that lies behind, for schedules; 0 where the end is open."""
+        """Share of the configured run that lies behind, for schedules; 0 where its end is open."""
         shares = [0.0]
         if self.total_env_steps:
             shares.append(self.env_steps / self.total_env_steps)
-        if self.total_epochs:
-            shares.append(self.updates / (self.total_epochs * self.config.algorithm.epoch_length))
+        algorithm = self.config.algorithm
+        if algorithm.n_epochs:
+            shares.append(self.updates / (algorithm.n_epochs * algorithm.epoch_length))
         return min(1.0, max(shares))
 
     def count_env_steps(self, steps: int) -> None:
@@ -230,12 +233,19 @@ class Run:
 
     def save_checkpoint(self, name: str) -> Path:
         """Write the whole state of the run to `checkpoints/NAME` and tell the observers."""
+        folder = self.store(name)
+        self.hooks.on_checkpoint(self, folder)
+        return folder
+
+    def store(self, name: str) -> Path:
+        """Write the whole state of the run to `checkpoints/NAME`."""
         if self.run_dir is None:
             raise RuntimeError("this run has no run directory")
         root = self.run_dir / CHECKPOINTS
         previous = root / "previous" if name == "last" else None
         write_checkpoint(root / name, Checkpoint(self.policy.state_dict(), self._state()), previous)
-        self.hooks.on_checkpoint(self, root / name)
+        if name == "last":
+            self.saved_epoch = self.epoch
         return root / name
 
     def _state(self) -> dict[str, Any]:

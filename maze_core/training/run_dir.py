@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import fcntl
 import json
-import os
 import platform
 import re
 import shutil
+from contextlib import suppress
 from datetime import datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -16,7 +16,7 @@ from typing import IO, Any
 from maze_core.errors import CheckpointError, ConfigError
 from maze_core.training.state_files import write_bytes
 
-CONFIG, RECORD, CHECKPOINTS = "config.yaml", "run.json", "checkpoints"
+CONFIG, RECORD, NETWORK, CHECKPOINTS, LOCK = "config.yaml", "run.json", "network.svg", "checkpoints", ".lock"
 
 
 def create_run_dir(run_dir: Path | None, env_name: str, algorithm: str, seed: int) -> Path:
@@ -41,15 +41,22 @@ def create_run_dir(run_dir: Path | None, env_name: str, algorithm: str, seed: in
 
 def _claim(folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
-    if any(folder.iterdir()):
+    if any(folder.iterdir()) or not _first_in(folder):
         raise ConfigError(
             f"{folder} is not empty",
             "--run-dir",
             f"Name a new folder, or go on with the run in it: maze resume {folder}",
         )
-    if not os.access(folder, os.W_OK | os.X_OK):
-        raise ConfigError(f"{folder} cannot be written", "--run-dir", "Name a folder you may write to.")
     return folder.resolve()
+
+
+def _first_in(folder: Path) -> bool:
+    """Whether this process is the first of those that found the folder empty."""
+    try:
+        (folder / LOCK).touch(exist_ok=False)
+    except FileExistsError:
+        return False
+    return True
 
 
 def _claim_free(folder: Path) -> Path:
@@ -62,6 +69,15 @@ def _claim_free(folder: Path) -> Path:
             continue
         return candidate.resolve()
     raise ConfigError(f"{folder} and 9,998 numbered neighbours exist already", "--run-dir", "Name a new folder.")
+
+
+def discard_run_dir(folder: Path) -> None:
+    """Take back what the start of a run wrote, so that the same folder can be named again."""
+    for name in (CONFIG, RECORD, NETWORK, LOCK):
+        (folder / name).unlink(missing_ok=True)
+    shutil.rmtree(folder / CHECKPOINTS, ignore_errors=True)
+    with suppress(OSError):  # something else is in it
+        folder.rmdir()
 
 
 def check_disk_space(folder: Path, needed: int) -> None:
@@ -81,7 +97,10 @@ def lock(folder: Path) -> IO[bytes]:
     Raises:
         ConfigError: another process is training in it.
     """
-    file = (folder / ".lock").open("ab")
+    try:
+        file = (folder / LOCK).open("ab")
+    except OSError as error:
+        raise ConfigError(f"{folder} cannot be written: {error.strerror}") from error
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
@@ -97,7 +116,7 @@ def find_run(path: Path) -> Path:
         ConfigError: there is no run.
     """
     if not (path / CONFIG).is_file():
-        raise ConfigError(f"{path} is no run directory (it has no {CONFIG})", hint="Next: maze runs list")
+        raise ConfigError(f"{path} is no run directory (it has no {CONFIG})")
     return path.resolve()
 
 

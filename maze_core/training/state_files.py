@@ -18,11 +18,17 @@ _TENSOR, _ARRAY, _PAIRS = "$tensor", "$array", "$pairs"
 
 
 def write_bytes(path: Path, data: bytes) -> None:
-    """Write and flush to the disk itself, so that a later rename never exposes a torn file."""
-    with path.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
+    """Write a file that is whole or as it was before, and on the disk itself when this returns."""
+    fresh = path.with_name(f".{path.name}.new")
+    try:
+        with fresh.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        fresh.replace(path)
+    except OSError:
+        fresh.unlink(missing_ok=True)
+        raise
 
 
 def encode_tensors(tensors: dict[str, Tensor]) -> bytes:
