@@ -190,7 +190,7 @@ def _env_part(env: Any, classes: dict[tuple[str, str], type[Any]]) -> dict[str, 
     if not callable(env):
         raise ConfigError(f"must be an id, a mapping, a config or a callable, got {type(env).__name__}", "env")
     classes["env", "factory"] = FactorySource.of(env)
-    return {"name": "factory"}
+    return {"name": "factory", "factory": FactorySource.origin(env)}
 
 
 def _model_part(model: Any, classes: dict[tuple[str, str], type[Any]]) -> dict[str, Any]:
@@ -199,7 +199,7 @@ def _model_part(model: Any, classes: dict[tuple[str, str], type[Any]]) -> dict[s
     if not callable(model):
         raise ConfigError(f"must be a name, a mapping, a config or a class, got {type(model).__name__}", "model")
     classes["model", "custom"] = CustomModel.of(model)
-    return {"name": "custom"}
+    return {"name": "custom", "source": FactorySource.origin(model)}
 
 
 def _callback_part(name: str, callback: Any, classes: dict[tuple[str, str], type[Any]]) -> dict[str, Any] | None:

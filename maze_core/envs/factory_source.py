@@ -27,7 +27,7 @@ class FactoryConfig(PluginConfig):
 
 
 class FactorySource(Plugin):
-    """Builds environments by calling a function.
+    """Environments from a function, given from Python.
 
     Raises:
         ConfigError: there is no function, as when a recorded configuration is opened without it.

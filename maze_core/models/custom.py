@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import torch
 from torch import nn
 
+from maze_core.config.base import PluginConfig
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.errors import ConfigError
 from maze_core.models.assembly import ModelConfig, assemble_policy
@@ -33,11 +34,33 @@ _WAYS = """A model of your own is a torch.nn.Module, its class, or a function th
   - a policy: the methods distribution, value, draw_noise and forward of maze_core.models.policy.Policy."""
 
 
-class CustomModel(Plugin):
-    """The plugin around a user's module; its class is made by `CustomModel.of`."""
+class CustomConfig(ModelConfig):
+    """A model that was given as a class, a function or a ready module."""
 
-    Config = ModelConfig
+    source: str = ""
+    """Where it was defined, as `module:name`; for the record, it is never imported from here."""
+
+
+class CustomModel(Plugin):
+    """A user's own module, given from Python: a whole policy, or an encoder.
+
+    The class around a module is made by `CustomModel.of`.
+
+    Raises:
+        ConfigError: there is no module, as when a recorded configuration is opened without it.
+    """
+
+    Config: ClassVar[type[PluginConfig]] = CustomConfig
     source: ClassVar[Any] = None
+
+    def __init__(self, config: CustomConfig) -> None:
+        super().__init__(config)
+        if self.source is None:
+            raise ConfigError(
+                f"this run's model was {config.source!r}, which a file cannot hold",
+                where="model",
+                hint="Open the run from Python and give the model again, or publish it as a plugin (maze.models).",
+            )
 
     @classmethod
     def of(cls, source: Any) -> type[CustomModel]:
