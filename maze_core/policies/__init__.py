@@ -1,0 +1,1 @@
+"""Policies that act without learning: the plugins of the group `maze.policies`."""

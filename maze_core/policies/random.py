@@ -1,0 +1,93 @@
+"""The policy `random`: any allowed action, all equally likely."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from gymnasium import spaces
+
+from maze_core.envs.spaces import allocate, flatten_space, space_specs
+from maze_core.errors import RunError
+from maze_core.policies.base import ActingPolicy
+
+if TYPE_CHECKING:
+    from gymnasium import Space
+
+    from maze_core.envs.vector import Tree
+
+Sample = Callable[[np.random.Generator, np.ndarray | None], Any]
+"""One value of a leaf from a generator and the leaf's mask, if it has one."""
+
+
+class RandomPolicy(ActingPolicy):
+    """Act at random: uniformly within bounds, and only what action masks allow.
+
+    An unbounded dimension is drawn from a standard normal distribution, a half-bounded one from an exponential one
+    above or below its bound.
+    """
+
+    def setup(self, observation_space: Space[Any], action_space: Space[Any]) -> None:
+        """Take the action space, and the masks of the observation space."""
+        from maze_core.models.masks import mask_keys
+
+        self._specs = space_specs(action_space, "action")
+        self._masks = mask_keys(observation_space, action_space)
+        self._samples = {key: _sampler(key, space) for key, space in flatten_space(action_space, "action").items()}
+
+    def act(self, obs: Tree, rngs: Sequence[np.random.Generator]) -> Tree:
+        """Draw an action for every row.
+
+        Raises:
+            RunError: a mask forbids every choice.
+        """
+        actions = allocate(self._specs, (len(rngs),))
+        for key, sample in self._samples.items():
+            masks = obs[self._masks[key]].reshape(len(rngs), -1) != 0 if key in self._masks else None
+            for row, rng in enumerate(rngs):
+                actions[key][row] = sample(rng, None if masks is None else masks[row])
+        return actions
+
+
+def _sampler(key: str, space: Space[Any]) -> Sample:
+    if isinstance(space, spaces.Discrete):
+        size = int(space.n)
+        return lambda rng, mask: _choice(rng, size, mask, key)
+    if isinstance(space, spaces.MultiDiscrete):
+        edges = np.concatenate([[0], np.cumsum(space.nvec)]).tolist()
+        return lambda rng, mask: [
+            _choice(rng, stop - start, None if mask is None else mask[start:stop], key)
+            for start, stop in pairwise(edges)
+        ]
+    if isinstance(space, spaces.MultiBinary):
+        shape = space.shape
+        return lambda rng, mask: rng.integers(0, 2, shape) & (1 if mask is None else mask)
+    return _box_sampler(space)
+
+
+def _choice(rng: np.random.Generator, size: int, mask: np.ndarray | None, key: str) -> int:
+    if mask is None:
+        return int(rng.integers(size))
+    allowed = np.flatnonzero(mask)
+    if not len(allowed):
+        raise RunError(f"the mask '{key}_mask' forbids every choice of action {key!r}")
+    return int(allowed[rng.integers(len(allowed))])
+
+
+def _box_sampler(space: Space[Any]) -> Sample:
+    low, high = np.asarray(space.low), np.asarray(space.high)  # type: ignore[attr-defined]
+    if low.dtype.kind != "f":
+        return lambda rng, mask: rng.integers(low, high, endpoint=True, dtype=low.dtype)
+    low, high = low.astype(np.float64), high.astype(np.float64)
+    below, above = np.isfinite(low), np.isfinite(high)
+    base, width = np.where(below, low, np.where(above, high, 0.0)), np.where(below & above, high - low, 1.0)
+
+    def sample(rng: np.random.Generator, mask: np.ndarray | None) -> np.ndarray:
+        uniform, normal, tail = rng.random(low.shape), rng.standard_normal(low.shape), rng.exponential(size=low.shape)
+        chosen = np.where(below & above, uniform, np.where(below, tail, np.where(above, -tail, normal)))
+        clipped: np.ndarray = np.clip(base + width * chosen, low, high)
+        return clipped
+
+    return sample

@@ -1,0 +1,115 @@
+"""The random policy and the contract of policy plugins."""
+
+from __future__ import annotations
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from maze_core.config.base import PluginConfig
+from maze_core.envs.codecs import ActionCodec
+from maze_core.errors import ConfigError, PluginError, RunError
+from maze_core.plugins import discovery
+from maze_core.policies.base import ActingPolicy, build_policy_plugin
+from maze_core.policies.random import RandomPolicy
+
+ACTION = spaces.Dict(
+    {
+        "move": spaces.Box(np.array([-1, -np.inf, 0]), np.array([3, np.inf, np.inf]), dtype=np.float64),
+        "count": spaces.Box(-2, 3, (2,), np.int8),
+        "tool": spaces.Discrete(4, start=7),
+        "pair": spaces.MultiDiscrete([2, 3], start=[5, 5]),
+        "bits": spaces.MultiBinary(3),
+    }
+)
+OBSERVATION = spaces.Dict(
+    {
+        "x": spaces.Box(-1, 1, (2,)),
+        "tool_mask": spaces.MultiBinary(4),
+        "pair_mask": spaces.MultiBinary(5),
+        "bits_mask": spaces.MultiBinary(3),
+    }
+)
+MASKS = {
+    "tool_mask": np.array([0, 1, 1, 0], np.int8),
+    "pair_mask": np.array([0, 1, 1, 0, 1], np.int8),
+    "bits_mask": np.array([1, 0, 1], np.int8),
+}
+
+
+def policy(observation=OBSERVATION, action=ACTION):
+    return build_policy_plugin(PluginConfig(name="random"), observation, action, lambda kind, name: RandomPolicy)
+
+
+def obs(rows):
+    return {"x": np.zeros((rows, 2), np.float32)} | {key: np.tile(mask, (rows, 1)) for key, mask in MASKS.items()}
+
+
+def rngs(*seeds):
+    return [np.random.default_rng(seed) for seed in seeds]
+
+
+def test_every_action_is_allowed_and_every_allowed_one_is_taken():
+    rows = 400
+    actions = policy().act(obs(rows), rngs(*range(rows)))
+    assert all(action in ACTION for action in ActionCodec(ACTION).rows(actions))
+    assert set(actions["tool"]) == {1, 2}
+    assert {tuple(row) for row in actions["pair"]} == {(1, 0), (1, 2)}
+    assert {tuple(row) for row in actions["bits"]} == {(0, 0, 0), (1, 0, 0), (0, 0, 1), (1, 0, 1)}
+    assert set(actions["count"].ravel()) == {-2, -1, 0, 1, 2, 3}
+    bounded, free, half = actions["move"].T
+    assert abs(bounded.mean() - 1) < 0.2
+    assert bounded.min() < -0.8
+    assert bounded.max() > 2.8
+    assert (free < 0).any()
+    assert (free > 0).any()
+    assert half.min() >= 0
+
+
+def test_a_row_depends_on_its_own_generator_only():
+    together = policy().act(obs(3), rngs(5, 6, 7))
+    alone = policy().act(obs(1), rngs(6))
+    for key in together:
+        np.testing.assert_array_equal(together[key][1], alone[key][0])
+
+
+def test_a_mask_without_a_choice_is_an_error():
+    tree = obs(2)
+    tree["tool_mask"][1] = 0
+    with pytest.raises(RunError, match="tool_mask"):
+        policy().act(tree, rngs(1, 2))
+
+
+def test_it_plays_a_single_discrete_space():
+    env = gymnasium.make("CartPole-v1")
+    actions = policy(env.observation_space, env.action_space).act(
+        {"observation": np.zeros((50, 4), np.float32)}, rngs(*range(50))
+    )
+    assert actions["action"].dtype == np.int64
+    assert set(actions["action"]) == {0, 1}
+
+
+def test_a_policy_may_refuse_spaces():
+    class Fussy(ActingPolicy):
+        def setup(self, observation_space, action_space):
+            raise ConfigError("only for landers", "--policy")
+
+        def act(self, obs, rngs):
+            return {}
+
+    with pytest.raises(ConfigError, match="landers"):
+        build_policy_plugin(PluginConfig(name="fussy"), OBSERVATION, ACTION, lambda kind, name: Fussy)
+
+
+def test_a_policy_of_another_class_is_named():
+    class Other:
+        def __init__(self, config):
+            pass
+
+    with pytest.raises(PluginError, match=r"'other'.*Other"):
+        build_policy_plugin(PluginConfig(name="other"), OBSERVATION, ACTION, lambda kind, name: Other)
+
+
+def test_random_is_installed():
+    assert discovery.load("policy", "random") is RandomPolicy
