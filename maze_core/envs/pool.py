@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import multiprocessing
 import pickle
-import signal
 import time
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
-from typing import Any, Literal
+from typing import Any
 
 from maze_core.envs import worker
 from maze_core.envs.shared import SharedTree
@@ -17,8 +16,7 @@ from maze_core.envs.spaces import Specs
 from maze_core.envs.vector import Tree
 from maze_core.envs.worker import NOTHING, Share
 from maze_core.errors import MazeError, RunError
-
-StartMethod = Literal["forkserver", "spawn"]
+from maze_core.processes import StartMethod, end_processes, how_it_ended, one_thread_each
 
 _SLOW = 10
 """Building, resetting and replaying may take this many times as long as a step."""
@@ -55,7 +53,7 @@ class Pool:
         """Workers that have not replied to their command yet."""
         self._memory: SharedTree | None = None
         context: Any = multiprocessing.get_context(start_method)
-        with worker.one_thread_each():
+        with one_thread_each():
             for share in shares:
                 ours, theirs = context.Pipe()
                 process = context.Process(target=worker.main, args=(theirs, builder, share), daemon=True)
@@ -120,14 +118,7 @@ class Pool:
         for member in members:
             with suppress(OSError):
                 member.pipe.send_bytes(pickle.dumps(("close",)))
-        deadline = time.monotonic() + (0.0 if self._owing else patience)
-        for end in (None, "terminate", "kill"):
-            for member in members:
-                if end and member.process.is_alive():
-                    getattr(member.process, end)()
-            for member in members:
-                member.process.join(max(deadline - time.monotonic(), 0.0))
-            deadline = time.monotonic() + _PATIENCE
+        end_processes([member.process for member in members], 0.0 if self._owing else patience)
         for member in members:
             member.pipe.close()
         self._owing = []
@@ -142,7 +133,7 @@ class Pool:
             message = member.pipe.recv_bytes()
         except (EOFError, OSError):
             member.process.join(_PATIENCE)
-            raise self._fail(f"{member.title} died{_how(member.process.exitcode)}", hint) from None
+            raise self._fail(f"{member.title} died{how_it_ended(member.process.exitcode)}", hint) from None
         if message == NOTHING:
             return None
         reply = pickle.loads(message)  # noqa: S301 — from our own worker
@@ -160,11 +151,3 @@ class Pool:
     def _fail(self, message: str, hint: str = "") -> RunError:
         self.close(patience=0.0)
         return RunError(f"{message}\n{hint}".rstrip())
-
-
-def _how(code: int | None) -> str:
-    """The end of a sentence about a process that died with this exit code."""
-    if code is None or code >= 0:
-        return f" with exit code {code}"
-    name = signal.Signals(-code).name if -code in list(signal.Signals) else f"signal {-code}"
-    return f" with exit code {code} ({name})" + ("; was memory short?" if name == "SIGKILL" else "")

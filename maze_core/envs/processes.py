@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from maze_core.envs import worker
-from maze_core.envs.pool import Pool, StartMethod
+from maze_core.envs.pool import Pool
 from maze_core.envs.serial import check_state
 from maze_core.envs.vector import StepResult, Tree
 from maze_core.envs.worker import STEP, Share, part
 from maze_core.errors import ConfigError
+from maze_core.processes import StartMethod
 
 if TYPE_CHECKING:
     from maze_core.envs.serial import MakeEnv

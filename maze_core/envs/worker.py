@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import pickle
-import signal
-import sys
 import traceback
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any
@@ -21,14 +17,8 @@ from maze_core.envs.shared import SharedTree, scalars, with_prefix
 from maze_core.envs.spaces import Specs, space_specs
 from maze_core.envs.vector import Tree
 from maze_core.errors import ConfigError, MazeError
+from maze_core.processes import begin_worker
 
-THREAD_VARIABLES = (
-    "OMP_NUM_THREADS",
-    "MKL_NUM_THREADS",
-    "OPENBLAS_NUM_THREADS",
-    "NUMEXPR_NUM_THREADS",
-    "VECLIB_MAXIMUM_THREADS",
-)
 STEP = b"step"
 """The one command that is sent once per step, as plain bytes; answered by NOTHING unless an episode ended."""
 NOTHING = b"-"
@@ -59,25 +49,9 @@ def part(arrays: Tree, prefix: str, rows: slice) -> Tree:
     return {key[len(prefix) :]: array[rows] for key, array in arrays.items() if key.startswith(prefix)}
 
 
-@contextmanager
-def one_thread_each() -> Iterator[None]:
-    """Let processes that are started inside begin with one thread for every numeric library."""
-    before = {name: os.environ.get(name) for name in THREAD_VARIABLES}
-    os.environ.update(dict.fromkeys(THREAD_VARIABLES, "1"))
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
-
-
 def main(pipe: Connection, builder: bytes, share: Share) -> None:
     """Run a worker until it is told to close, its driver is gone, or an environment fails."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the driver decides what Ctrl-C means
-    _limit_threads()
+    begin_worker()
     try:
         _Worker(pipe, _unpack(builder), share).serve()
     except (EOFError, BrokenPipeError, ConnectionResetError):
@@ -162,11 +136,3 @@ class _Worker:
         for key, array in self._final.items():
             array[result.final_indices] = result.final_obs[key]
         return pickle.dumps(("ended", result.episodes))
-
-
-def _limit_threads() -> None:
-    """One thread for this process: several workers that each take all cores slow each other down."""
-    os.environ.update(dict.fromkeys(THREAD_VARIABLES, "1"))
-    torch = sys.modules.get("torch")
-    if torch is not None:  # imported with the user's main module, before the variables were set
-        torch.set_num_threads(1)

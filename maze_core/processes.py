@@ -1,0 +1,86 @@
+"""Worker processes: how they begin, how they are ended, and what their end says."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from multiprocessing.connection import wait
+from typing import Any, Literal
+
+StartMethod = Literal["forkserver", "spawn"]
+"""How worker processes are started. `fork` is not offered: it deadlocks once threads or CUDA are in use."""
+
+THREAD_VARIABLES = (
+    "OMP_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "NUMEXPR_NUM_THREADS",
+    "VECLIB_MAXIMUM_THREADS",
+)
+_TERMINATION = 2.0
+"""Seconds between asking a process to end, terminating and killing it."""
+
+
+@contextmanager
+def one_thread_each() -> Iterator[None]:
+    """Let processes that are started inside begin with one thread for every numeric library."""
+    before = {name: os.environ.get(name) for name in THREAD_VARIABLES}
+    os.environ.update(dict.fromkeys(THREAD_VARIABLES, "1"))
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+def begin_worker() -> None:
+    """What a worker process does first: leave Ctrl-C to its driver, keep to one thread, end with its driver."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _limit_threads()
+    driver = multiprocessing.parent_process()
+    if driver is not None:
+        threading.Thread(target=_end_with, args=(driver.sentinel,), daemon=True).start()
+
+
+def _limit_threads() -> None:
+    """One thread for this process: several workers that each take all cores slow each other down."""
+    os.environ.update(dict.fromkeys(THREAD_VARIABLES, "1"))
+    torch = sys.modules.get("torch")
+    if torch is not None:  # imported with the user's main module, before the variables were set
+        torch.set_num_threads(1)
+
+
+def _end_with(sentinel: int) -> None:
+    """End this process when the driver's is gone, however it went and whatever is being done here."""
+    wait([sentinel])
+    os._exit(1)
+
+
+def end_processes(processes: Iterable[Any], patience: float) -> None:
+    """Wait `patience` seconds for processes that were asked to end; terminate and then kill those that do not."""
+    remaining = list(processes)
+    deadline = time.monotonic() + patience
+    for end in (None, "terminate", "kill"):
+        for process in remaining:
+            if end and process.is_alive():
+                getattr(process, end)()
+        for process in remaining:
+            process.join(max(deadline - time.monotonic(), 0.0))
+        deadline = time.monotonic() + _TERMINATION
+
+
+def how_it_ended(code: int | None) -> str:
+    """The end of a sentence about a process that died with this exit code."""
+    if code is None or code >= 0:
+        return f" with exit code {code}"
+    name = signal.Signals(-code).name if -code in list(signal.Signals) else f"signal {-code}"
+    return f" with exit code {code} ({name})" + ("; was memory short?" if name == "SIGKILL" else "")
