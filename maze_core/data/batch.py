@@ -24,9 +24,11 @@ class Batch:
     obs: TensorTree
     """Leaves [B, …] in storage dtype (uint8 images stay uint8)."""
     actions: TensorTree
-    """Leaves [B, …], as the action distribution sampled them."""
+    """Leaves [B, …], as the action distribution sampled them; in environment units where they come from replay."""
     extra: TensorTree = field(default_factory=dict)
     """Whatever else the loss of this algorithm needs, leaves [B, …]."""
+    next_obs: TensorTree = field(default_factory=dict)
+    """Leaves [B, …], what followed `obs`, where the algorithm learns from transitions."""
 
     def __len__(self) -> int:
         return len(next(iter(self.obs.values())))
@@ -37,6 +39,7 @@ class Batch:
             {key: function(leaf) for key, leaf in self.obs.items()},
             {key: function(leaf) for key, leaf in self.actions.items()},
             {key: function(leaf) for key, leaf in self.extra.items()},
+            {key: function(leaf) for key, leaf in self.next_obs.items()},
         )
 
     def minibatches(self, batch_size: int, rng: np.random.Generator) -> Iterator[Batch]:

@@ -1,0 +1,242 @@
+"""Replay: a ring of the newest steps in preallocated arrays, sampled in time that depends on the batch alone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from maze_core.data.batch import Batch, TensorTree
+from maze_core.data.replay_memory import check_memory
+from maze_core.envs.spaces import LeafSpec, Specs, allocate, allocated_bytes, space_specs
+
+if TYPE_CHECKING:
+    from gymnasium import Space
+
+    from maze_core.data.trajectories import Trajectory
+    from maze_core.envs.vector import StepResult, Tree
+
+Rows = slice | np.ndarray
+_BOOKKEEPING = {
+    "reward": LeafSpec((), np.dtype(np.float32)),
+    "terminated": LeafSpec((), np.dtype(np.bool_)),
+    "truncated": LeafSpec((), np.dtype(np.bool_)),
+    "ahead": LeafSpec((), np.dtype(np.int32)),
+}
+
+
+def row_specs(observation_space: Space[Any], action_space: Space[Any]) -> Specs:
+    """How each column of a replay row is stored: `obs/KEY`, `action/KEY`, and what belongs to a step."""
+    obs, actions = space_specs(observation_space, "observation"), space_specs(action_space, "action")
+    return {
+        **{f"obs/{key}": spec for key, spec in obs.items()},
+        **{f"action/{key}": spec for key, spec in actions.items()},
+        **_BOOKKEEPING,
+    }
+
+
+class ReplayBuffer:
+    """The newest `capacity` rows of N environments stepped together, and of recorded episodes.
+
+    A row is one observation with what followed it: action (environment units), reward, flags, and how many rows ahead
+    the next observation is. So each observation is stored once, whatever number of environments is interleaved, and
+    the last one of an episode takes a row of its own. Row number n lies in slot n % capacity. `ahead` is 0 where no
+    step followed (yet): the last observation of an episode, and the N rows at the end that are still to be acted on.
+
+    Raises:
+        ConfigError: the rows do not fit into the free memory; nothing has been allocated.
+    """
+
+    def __init__(self, observation_space: Space[Any], action_space: Space[Any], capacity: int, where: str = "") -> None:
+        self.specs = row_specs(observation_space, action_space)
+        self.capacity = capacity
+        check_memory(self.nbytes, capacity, where)
+        self._columns = allocate(self.specs, (capacity,))
+        self._obs = {key[4:]: column for key, column in self._columns.items() if key.startswith("obs/")}
+        self._actions = {key[7:]: column for key, column in self._columns.items() if key.startswith("action/")}
+        self._reward, self._terminated = self._columns["reward"], self._columns["terminated"]
+        self._truncated, self._ahead = self._columns["truncated"], self._columns["ahead"]
+        self.rows = 0
+        """Rows written so far, overwritten ones included; the number of the next row."""
+        self.steps = 0
+        """Steps added so far, overwritten ones included."""
+        self.open = 0
+        """How many of the newest rows have not been acted on: one for each environment."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that all rows take."""
+        return allocated_bytes(self.specs, (self.capacity,))
+
+    def __len__(self) -> int:
+        """Rows that are there."""
+        return min(self.rows, self.capacity)
+
+    # Writing
+
+    def begin(self, obs: Tree) -> None:
+        """Take the current observations of the environments (leaves [N, …]), which `step` goes on from."""
+        self.open = len(next(iter(obs.values())))
+        self._append(obs, self.open)
+
+    def step(self, actions: Tree, result: StepResult, obs: Tree) -> None:
+        """Take one step of the environments that `begin` named.
+
+        `actions`: leaves [N, …] in environment units; `obs`: leaves [N, …], what the next actions are chosen from.
+        """
+        rows, count, ended = self._slots(self.rows - self.open, self.open), self.open, len(result.final_indices)
+        for key, column in self._actions.items():
+            column[rows] = actions[key]
+        self._reward[rows], self._terminated[rows], self._truncated[rows] = (
+            result.reward,
+            result.terminated,
+            result.truncated,
+        )
+        if ended and result.final_obs is not None:
+            ahead = np.full(count, count + ended)
+            ahead[result.final_indices] = count + np.arange(ended) - result.final_indices
+            self._ahead[rows] = ahead
+            self._append(result.final_obs, ended)
+        else:
+            self._ahead[rows] = count
+        if result.valid.all():
+            self.steps += count
+        else:
+            # Filler: the row stays one that nothing followed.
+            self._ahead[rows] *= result.valid
+            self.steps += int(result.valid.sum())
+        self._append(obs, count)
+
+    def add_episode(self, episode: Trajectory) -> None:
+        """Take a recorded episode of L steps; at most `capacity - 1` fit. Not between `begin` and `step`."""
+        count = len(episode.rewards)
+        rows = self._slots(self.rows, count)
+        self._append(episode.obs, count + 1)
+        for key, column in self._actions.items():
+            column[rows] = episode.actions[key]
+        self._reward[rows] = episode.rewards
+        self._terminated[rows] = self._truncated[rows] = False
+        last = (self.rows - 2) % self.capacity
+        self._terminated[last], self._truncated[last] = episode.terminated, episode.truncated
+        self._ahead[rows] = 1
+        self.steps += count
+        self.open = 0
+
+    def _append(self, obs: Tree, count: int) -> None:
+        rows = self._slots(self.rows, count)
+        for key, column in self._obs.items():
+            column[rows] = obs[key]
+        self._ahead[rows] = 0
+        self.rows += count
+
+    def _slots(self, first: int, count: int) -> Rows:
+        start = first % self.capacity
+        if start + count <= self.capacity:
+            return slice(start, start + count)
+        return (start + np.arange(count)) % self.capacity
+
+    # Reading
+
+    def sample(
+        self,
+        rng: np.random.Generator,
+        batch_size: int,
+        gamma: float,
+        *,
+        n_step: int = 1,
+        stretch: int = 1,
+        device: torch.device | None = None,
+    ) -> Batch:
+        """Steps drawn uniformly with replacement.
+
+        Args:
+            rng: decides which.
+            batch_size: B.
+            gamma: discount per step.
+            n_step: rewards summed up before the bootstrap; fewer where an episode or the data ends before.
+            stretch: draw runs of this many consecutive steps instead of single ones; where an episode ends before,
+                the rest of the run begins elsewhere.
+            device: where the batch is needed.
+
+        Returns:
+            A batch with actions in environment units, `next_obs`, and in `extra`, each [B]: `reward`, the discounted
+            sum, and `discount`, that of the value of `next_obs`: 0 at termination, never at truncation.
+        """
+        slots = self._draw(rng, batch_size) if stretch == 1 else self._draw_stretches(rng, batch_size, stretch)
+        if n_step == 1:
+            reward, discount = self._reward[slots], gamma * ~self._terminated[slots]
+            following = (slots + self._ahead[slots]) % self.capacity
+        else:
+            reward, discount, following = self._look_ahead(slots, gamma, n_step)
+        extra = {"reward": reward, "discount": discount.astype(np.float32, copy=False)}
+        return Batch(
+            _tensors(self._obs, slots, device),
+            _tensors(self._actions, slots, device),
+            {key: torch.from_numpy(column).to(device) for key, column in extra.items()},
+            _tensors(self._obs, following, device),
+        )
+
+    def _draw(self, rng: np.random.Generator, count: int) -> np.ndarray:
+        """Slots of steps, uniformly: rows that nothing followed are few, and drawn again."""
+        if self.steps == 0:
+            raise ValueError("there is no step to sample")
+        size = len(self)
+        slots: np.ndarray = rng.integers(size, size=count)
+        idle = np.flatnonzero(self._ahead[slots] == 0)
+        while len(idle):
+            slots[idle] = rng.integers(size, size=len(idle))
+            idle = idle[self._ahead[slots[idle]] == 0]
+        return slots
+
+    def _draw_stretches(self, rng: np.random.Generator, count: int, length: int) -> np.ndarray:
+        slots = self._draw(rng, -(-count // length))
+        drawn = [slots]
+        for _ in range(length - 1):
+            slots = (slots + self._ahead[slots]) % self.capacity
+            over = np.flatnonzero(self._ahead[slots] == 0)
+            if len(over):
+                slots[over] = self._draw(rng, len(over))
+            drawn.append(slots)
+        return np.concatenate(drawn)[:count]
+
+    def _look_ahead(self, slots: np.ndarray, gamma: float, n_step: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Sum of rewards, discount of the bootstrap and its slot, following each step for at most `n_step` steps."""
+        reward = np.zeros(len(slots), np.float32)
+        discount, following = np.ones(len(slots), np.float32), slots.copy()
+        going = np.arange(len(slots))
+        for k in range(n_step):
+            here = following[going]
+            reward[going] += gamma**k * self._reward[here]
+            discount[going] = gamma ** (k + 1) * ~self._terminated[here]
+            following[going] = (here + self._ahead[here]) % self.capacity
+            ends = self._terminated[here] | self._truncated[here] | (self._ahead[following[going]] == 0)
+            going = going[~ends]
+            if not len(going):
+                break
+        return reward, discount, following
+
+    # Saving
+
+    @property
+    def settled(self) -> int:
+        """The number of rows that nothing will change any more but their being overwritten."""
+        return self.rows - self.open
+
+    def read(self, first: int, count: int) -> Tree:
+        """Copies of the columns of rows `first` to `first + count - 1`, by name, leaves [count, …]."""
+        rows = self._slots(first, count)
+        return {name: column[rows].copy() for name, column in self._columns.items()}
+
+    def restore(self, first: int, columns: Tree) -> None:
+        """Write rows that `read` gave, in their order; `begin` takes the open ones up again."""
+        end = first + len(columns["ahead"])
+        count = min(end - first, self.capacity)
+        rows = self._slots(end - count, count)
+        for name, column in self._columns.items():
+            column[rows] = columns[name][-count:]
+        self.rows, self.open = end, 0
+
+
+def _tensors(columns: Tree, slots: np.ndarray, device: torch.device | None) -> TensorTree:
+    return {key: torch.from_numpy(column.take(slots, 0)).to(device) for key, column in columns.items()}

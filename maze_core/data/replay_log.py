@@ -1,0 +1,162 @@
+"""Replay data on disk: written as it grows, never rewritten, and exact for every checkpoint that refers to it.
+
+The rows of a buffer go to files of records, each row once: a checkpoint appends those that were added since the one
+before, and notes in its own state how many records of which files it consists of. What follows them in a file belongs
+to later checkpoints, or to one that never became whole, and is not read. A resumed run begins a new file, so it leaves
+what other checkpoints refer to as it was. A file goes when no checkpoint refers to it any more.
+
+    run/replay/000001.rows      records as `numpy.fromfile(path, dtype)` reads them
+"""
+
+from __future__ import annotations
+
+import os
+import zlib
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from maze_core.errors import CheckpointError, RunError
+
+if TYPE_CHECKING:
+    from maze_core.data.replay import ReplayBuffer
+    from maze_core.envs.spaces import Specs
+    from maze_core.envs.vector import Tree
+
+_CHUNK_BYTES = 32_000_000
+_SEGMENTS_PER_BUFFER = 8
+_SUFFIX = ".rows"
+
+
+@dataclass(slots=True)
+class Segment:
+    """Consecutive rows in one file."""
+
+    file: str
+    first: int
+    """Number of the first row."""
+    count: int
+    crc: int
+    """CRC-32 of the records."""
+
+    @property
+    def end(self) -> int:
+        """Number of the row after the last."""
+        return self.first + self.count
+
+
+class ReplayLog:
+    """The rows of a replay buffer in the files of one folder.
+
+    Raises:
+        RunError: a row cannot be written; every checkpoint before stays whole.
+        CheckpointError: rows that a checkpoint refers to are missing or damaged.
+    """
+
+    def __init__(self, folder: Path, buffer: ReplayBuffer) -> None:
+        self._folder, self._buffer = folder, buffer
+        self._dtype = _record(buffer.specs)
+        self._chunk = max(1, _CHUNK_BYTES // self._dtype.itemsize)
+        self._segment_rows = max(1, buffer.capacity // _SEGMENTS_PER_BUFFER)
+        self._segments: list[Segment] = []
+        self._growing = False
+        """Whether the last segment's file ends where the segment does and is this process's own."""
+
+    def commit(self) -> dict[str, Any]:
+        """Write the settled rows that are not on disk yet; what a checkpoint needs to find all of them again."""
+        buffer = self._buffer
+        oldest = max(0, buffer.rows - buffer.capacity)
+        written = self._segments[-1].end if self._segments else 0
+        first = max(written, oldest)
+        if first > written:
+            self._growing = False
+        while first < buffer.settled:
+            count = min(self._chunk, buffer.settled - first)
+            self._append(first, buffer.read(first, count))
+            first += count
+        self._segments = [segment for segment in self._segments if segment.end > oldest]
+        return {
+            "rows": buffer.settled,
+            "steps": buffer.steps,
+            "segments": [asdict(segment) for segment in self._segments],
+        }
+
+    def load(self, state: dict[str, Any]) -> None:
+        """Fill the buffer with the rows that `commit` spoke of, as far back as it reaches."""
+        self._segments = [Segment(**segment) for segment in state["segments"]]
+        self._growing = False
+        oldest = state["rows"] - self._buffer.capacity
+        for segment in self._segments:
+            if segment.end > oldest:
+                for first, columns in self._read(segment):
+                    self._buffer.restore(first, columns)
+        self._buffer.rows, self._buffer.steps = state["rows"], state["steps"]
+
+    def prune(self, documents: Iterable[str]) -> None:
+        """Delete the files that no document speaks of: the `state.json` of every checkpoint that is kept."""
+        texts = list(documents)
+        for path in sorted(self._folder.glob(f"*{_SUFFIX}")):
+            if not any(path.name in text for text in texts):
+                path.unlink(missing_ok=True)
+
+    def _append(self, first: int, columns: Tree) -> None:
+        records = np.empty(len(columns["ahead"]), self._dtype)
+        for name, column in columns.items():
+            records[name] = column
+        data = records.tobytes()
+        try:
+            if not self._growing or self._segments[-1].count >= self._segment_rows:
+                self._segments.append(Segment(self._new_file(), first, 0, 0))
+            # Until it is known to be whole, nothing may be appended to it.
+            self._growing = False
+            with (self._folder / self._segments[-1].file).open("ab") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            raise RunError(f"could not write the replay data in {self._folder}: {error.strerror or error}") from error
+        segment = self._segments[-1]
+        segment.count += len(records)
+        segment.crc = zlib.crc32(data, segment.crc)
+        self._growing = True
+
+    def _new_file(self) -> str:
+        self._folder.mkdir(exist_ok=True)
+        numbers = [int(path.stem) for path in self._folder.glob(f"*{_SUFFIX}") if path.stem.isdigit()]
+        name = f"{max(numbers, default=0) + 1:06d}{_SUFFIX}"
+        (self._folder / name).touch(exist_ok=False)
+        return name
+
+    def _read(self, segment: Segment) -> Iterator[tuple[int, Tree]]:
+        path, crc, done = self._folder / segment.file, 0, 0
+        try:
+            with path.open("rb") as file:
+                while done < segment.count:
+                    count = min(self._chunk, segment.count - done)
+                    data = file.read(count * self._dtype.itemsize)
+                    if len(data) < count * self._dtype.itemsize:
+                        raise CheckpointError(f"the replay data {path} is cut short; {_way_out(path)}")
+                    records = np.frombuffer(data, self._dtype)
+                    yield segment.first + done, {name: records[name] for name in self._dtype.names or ()}
+                    crc, done = zlib.crc32(data, crc), done + count
+        except OSError as error:
+            raise CheckpointError(
+                f"the replay data {path} cannot be read ({error.strerror}); {_way_out(path)}"
+            ) from error
+        if crc != segment.crc:
+            raise CheckpointError(f"the replay data {path} is damaged (its checksum does not match); {_way_out(path)}")
+
+
+def _record(specs: Specs) -> np.dtype[Any]:
+    return np.dtype([(name, spec.dtype, spec.shape) for name, spec in specs.items()])
+
+
+def _way_out(path: Path) -> str:
+    run_dir = path.parent.parent
+    return (
+        "the parameters are unharmed.\n"
+        f"Next: maze resume {run_dir} --checkpoint previous, or a new run with --init-from {run_dir}"
+    )

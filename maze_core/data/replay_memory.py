@@ -1,0 +1,61 @@
+"""How much memory is free, and whether a replay buffer fits."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from maze_core.errors import ConfigError
+
+_CGROUPS = (
+    (Path("/sys/fs/cgroup"), "memory.max", "memory.current"),
+    (Path("/sys/fs/cgroup/memory"), "memory.limit_in_bytes", "memory.usage_in_bytes"),
+)
+_SHARE = 0.9
+# What one buffer may take of the free memory: networks, environments and the system need the rest.
+
+
+def free_memory() -> int | None:
+    """Bytes of memory that this process may still take, by the machine and by its container; None where unknown."""
+    known = [
+        free for free in (_free_on_machine(), *(_free_in_cgroup(*files) for files in _CGROUPS)) if free is not None
+    ]
+    return min(known, default=None)
+
+
+def check_memory(needed: int, rows: int, where: str, free: int | None = None) -> None:
+    """Raise ConfigError, naming `where` the number of rows is set, if `needed` bytes for them are not free.
+
+    `free`: bytes that are; None: find out.
+    """
+    free = free_memory() if free is None else free
+    if free is None or needed <= _SHARE * free:
+        return
+    fitting = int(_SHARE * free / (needed / rows))
+    raise ConfigError(
+        f"{rows:,} rows of replay need {needed / 1e9:.1f} GB of memory ({needed / rows:,.0f} bytes each), "
+        f"and {free / 1e9:.1f} GB are free",
+        where,
+        f"Set {where or 'it'} to {fitting:,} at most, or make the observations smaller: images as uint8, resized or "
+        "in gray.",
+    )
+
+
+def _free_on_machine() -> int | None:
+    try:
+        for line in Path("/proc/meminfo").read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError):
+        return None
+
+
+def _free_in_cgroup(folder: Path, limit: str, usage: str) -> int | None:
+    """What the container may still take; files it has read count as used until someone needs the memory."""
+    try:
+        statistics = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())
+        used = int((folder / usage).read_text()) - int(statistics.get("inactive_file", 0))
+        return int((folder / limit).read_text()) - used
+    except (OSError, ValueError):  # no such controller, or the limit is "max"
+        return None
