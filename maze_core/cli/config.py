@@ -9,7 +9,7 @@ import typer
 
 from maze_core.cli import output
 
-app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help="Show configurations and their schema.")
+app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Show configurations and their schema.")
 
 
 @app.command()
@@ -28,11 +28,10 @@ def show(
 ) -> None:
     """Print a whole configuration as YAML: a run's, or what `maze train` would use.
 
-    [bold]Examples[/bold]
-
-    maze config show runs/first
-
-    maze config show --algorithm ppo --env CartPole-v1 --set algorithm.lr=1e-3
+    \b
+    Examples:
+      maze config show runs/first
+      maze config show --algorithm ppo --env CartPole-v1 --set algorithm.lr=1e-3
     """
     from maze_core.config.load import assemble, dump, load_run_config
 
@@ -55,9 +54,9 @@ def schema(
 ) -> None:
     """Print the JSON Schema of a run's configuration with the parameters of the named plugins.
 
-    [bold]Examples[/bold]
-
-    maze config schema ppo > ppo.schema.json
+    \b
+    Examples:
+      maze config schema ppo > ppo.schema.json
     """
     output.print_json(run_schema({"algorithm": algorithm, "env": env_source, "model": model, "runner": runner}))
 

@@ -9,7 +9,7 @@ import typer
 
 from maze_core.cli import output
 
-app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help="Look at environments.")
+app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Look at environments.")
 
 
 @app.command()
@@ -23,11 +23,10 @@ def check(
 ) -> None:
     """Build an environment, print its spaces and check it against the gymnasium interface.
 
-    [bold]Examples[/bold]
-
-    maze envs check CartPole-v1
-
-    maze envs check my_package:MyEnv-v0 --set env.kwargs.size=5
+    \b
+    Examples:
+      maze envs check CartPole-v1
+      maze envs check my_package:MyEnv-v0 --set env.kwargs.size=5
     """
     from maze_core.config.load import part_config
 

@@ -28,11 +28,10 @@ def evaluate(
 ) -> None:
     """Evaluate a run's policy and print the statistics of its raw returns.
 
-    [bold]Examples[/bold]
-
-    maze eval runs/first
-
-    maze eval runs/first --episodes 100 --seed 7 --json
+    \b
+    Examples:
+      maze eval runs/first
+      maze eval runs/first --episodes 100 --seed 7 --json
     """
     from maze_core.training.api import evaluate as run_evaluation
 

@@ -36,13 +36,6 @@ def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         typer.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
-def escape(text: str) -> str:
-    """Text that help pages show as it is."""
-    from rich.markup import escape as rich_escape
-
-    return rich_escape(text)
-
-
 def allow_local_modules() -> None:
     """Let `module:Id` find modules in the current directory, behind everything that is installed."""
     here = os.getcwd()  # noqa: PTH109 — sys.path holds strings

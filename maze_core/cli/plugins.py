@@ -12,7 +12,7 @@ from maze_core.cli import output
 if TYPE_CHECKING:
     from maze_core.plugins.catalog import PluginInfo
 
-app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help="List and describe the installed plugins.")
+app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="List and describe the installed plugins.")
 
 _Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 _Kind = Annotated[str | None, typer.Option(metavar="KIND", help="algorithm, env, wrapper, model, runner, …")]
@@ -22,11 +22,10 @@ _Kind = Annotated[str | None, typer.Option(metavar="KIND", help="algorithm, env,
 def list_plugins(kind: _Kind = None, as_json: _Json = False) -> None:
     """List every installed plugin and its state.
 
-    [bold]Examples[/bold]
-
-    maze plugins list
-
-    maze plugins list --kind algorithm --json
+    \b
+    Examples:
+      maze plugins list
+      maze plugins list --kind algorithm --json
     """
     from maze_core.plugins.catalog import catalog
 
@@ -50,11 +49,10 @@ def describe(
 ) -> None:
     """Describe a plugin: where it comes from, its parameters, hooks and presets.
 
-    [bold]Examples[/bold]
-
-    maze plugins info ppo
-
-    maze plugins info mlp --kind model --json
+    \b
+    Examples:
+      maze plugins info ppo
+      maze plugins info mlp --kind model --json
     """
     from maze_core.plugins.catalog import catalog
 

@@ -20,11 +20,10 @@ def resume(
 ) -> None:
     """Go on with a run: optimizer, counters, statistics and random states as they were.
 
-    [bold]Examples[/bold]
-
-    maze resume runs/CartPole-v1/ppo/20250101-120000-s1
-
-    maze resume runs/first --set steps=200000
+    \b
+    Examples:
+      maze resume runs/CartPole-v1/ppo/20250101-120000-s1
+      maze resume runs/first --set steps=200000
     """
     from maze_core.training.api import resume as go_on
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from maze_core.cli import output
 
@@ -27,15 +27,12 @@ _PLACES = {
 """Where the value of a common option stands in the configuration."""
 
 _EXAMPLES = """
-[bold]Examples[/bold]
-
-maze train {name} --env CartPole-v1
-
-maze train {name} --env CartPole-v1 --seed 1 --steps 100000 --run-dir runs/first
-
-maze train {name} --config experiment.yaml --set evaluation.n_episodes=20
-
-maze train {name} --env my_package:MyEnv-v0 --set env.kwargs.size=5
+\b
+Examples:
+  maze train {name} --env CartPole-v1
+  maze train {name} --env CartPole-v1 --seed 1 --steps 100000 --run-dir runs/first
+  maze train {name} --config experiment.yaml --set evaluation.n_episodes=20
+  maze train {name} --env my_package:MyEnv-v0 --set env.kwargs.size=5
 """
 
 
@@ -65,10 +62,29 @@ class _Algorithms(TyperGroup):
         return name, algorithm_command(name), args[1:]
 
 
+class _AlgorithmCommand(TyperCommand):
+    """Shows each option with its default on a line of its own, whole whatever the width, and its meaning below."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        panels: dict[str, list[tuple[str, str]]] = {}
+        for option in self.get_params(ctx):
+            record = option.get_help_record(ctx)
+            if record is not None:
+                panels.setdefault(getattr(option, "rich_help_panel", None) or "Help", []).append(record)
+        for title, records in panels.items():
+            with formatter.section(title):
+                for name, meaning in records:
+                    formatter.write_text(name)
+                    with formatter.indentation():
+                        formatter.indent()
+                        formatter.write_text(meaning)
+                        formatter.dedent()
+
+
 app = typer.Typer(
     cls=_Algorithms,
     no_args_is_help=True,
-    rich_markup_mode="rich",
+    rich_markup_mode=None,
     subcommand_metavar="ALGORITHM [OPTIONS]",
 )
 
@@ -102,7 +118,7 @@ def algorithm_command(name: str) -> Any:
     body.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     body.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     summary = (inspect.getdoc(plugin) or name).partition("\n\n")[0].replace("\n", " ")
-    return _command(name, body, help=output.escape(summary) + "\n" + _EXAMPLES.format(name=name))
+    return _command(name, body, help=summary + "\n" + _EXAMPLES.format(name=name))
 
 
 def _train_algorithm(
@@ -173,22 +189,24 @@ def _common_parameters() -> list[inspect.Parameter]:
 
 
 def _own_parameter(key: str, flag: Flag, panel: str) -> inspect.Parameter:
-    more = {} if flag.boolean else {"metavar": flag.metavar or "TEXT"}
-    return _keyword(key, bool | None if flag.boolean else str | None, [flag.option], flag.help, panel, more)
+    default = f"[default: {flag.default}]" if flag.default else "[required]"
+    more = {"metavar": default if flag.boolean else f"{flag.metavar or 'TEXT'} {default}"}
+    text = f"{flag.description} ({flag.limits})" if flag.limits else flag.description
+    return _keyword(key, bool | None if flag.boolean else str | None, [flag.option], text, panel, more)
 
 
 def _keyword(
     name: str, kind: Any, spellings: list[str], help: str, panel: str, more: dict[str, Any]
 ) -> inspect.Parameter:
-    option = typer.Option(*spellings, help=output.escape(help), rich_help_panel=panel, show_default=False, **more)
+    option = typer.Option(*spellings, help=help, rich_help_panel=panel, show_default=False, **more)
     annotation: Any = Annotated[kind, option]
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
 
 
 def _command(name: str, body: Callable[..., None], help: str) -> Any:
     """A single Typer command from a function whose signature holds its options."""
-    single = typer.Typer(add_completion=False, rich_markup_mode="rich", pretty_exceptions_enable=False)
-    single.command(name, help=help)(body)
+    single = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+    single.command(name, help=help, cls=_AlgorithmCommand)(body)
     command = typer.main.get_command(single)
     command.name = name
     return command
