@@ -1,0 +1,1 @@
+"""What tests of Maze and of plugins share."""

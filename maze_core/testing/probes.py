@@ -1,0 +1,133 @@
+"""Small environments for tests of learning: their values are known, or every difference in a run shows in them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+
+
+class Steady(gymnasium.Env[np.ndarray, np.int64]):
+    """One state and a reward of 1 for ever, cut by a time limit of 8: the value is 1 / (1 - gamma).
+
+    Who takes the time limit for an end finds less.
+    """
+
+    def __init__(self, limit: int = 8) -> None:
+        self.observation_space = spaces.Box(0, 1, (1,), np.float32)
+        self.action_space = spaces.Discrete(2)
+        self._limit, self._steps = limit, 0
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[np.ndarray, dict[str, Any]]:
+        """Begin again."""
+        super().reset(seed=seed)
+        self._steps = 0
+        return np.ones(1, np.float32), {}
+
+    def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+        """Nothing changes."""
+        self._steps += 1
+        return np.ones(1, np.float32), 1.0, False, self._steps >= self._limit, {}
+
+
+class Bandit(gymnasium.Env[np.ndarray, np.int64]):
+    """One step per episode; action 0 of three gives 1, the others nothing."""
+
+    def __init__(self) -> None:
+        self.observation_space = spaces.Box(0, 1, (1,), np.float32)
+        self.action_space = spaces.Discrete(3)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[np.ndarray, dict[str, Any]]:
+        """Begin."""
+        super().reset(seed=seed)
+        return np.ones(1, np.float32), {}
+
+    def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+        """Draw, and it is over."""
+        return np.ones(1, np.float32), float(action == 0), True, False, {}
+
+
+class Workshop(gymnasium.Env[Any, Any]):
+    """An image, a vector and a number to see; a choice, a force and switches to act with.
+
+    Seed and actions decide everything: any difference between two runs shows in observations, rewards and lengths of
+    episodes. Actions must be in the space. An episode ends by chance, or is truncated after 20 steps.
+    """
+
+    def __init__(self) -> None:
+        self.observation_space = spaces.Dict(
+            {
+                "picture": spaces.Box(0, 255, (6, 8, 3), np.uint8),
+                "gauge": spaces.Box(-np.inf, np.inf, (3,), np.float64),
+                "mode": spaces.Discrete(4, start=2),
+            }
+        )
+        self.action_space = spaces.Dict(
+            {
+                "tool": spaces.Discrete(3, start=1),
+                "arm": spaces.Dict({"force": spaces.Box(np.array([-1, 0], np.float32), np.array([1, 3], np.float32))}),
+                "switches": spaces.MultiBinary(2),
+            }
+        )
+        self._gauge, self._mode, self._steps = np.zeros(3), 2, 0
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Begin somewhere."""
+        super().reset(seed=seed)
+        self._gauge, self._mode, self._steps = self.np_random.normal(size=3), 2, 0
+        return self._observe(), {}
+
+    def step(self, action: dict[str, Any]) -> tuple[dict[str, Any], float, bool, bool, dict[str, Any]]:
+        """Move the gauge by the action and by chance."""
+        if not self.action_space.contains(action):
+            raise ValueError(f"{action!r} is not in {self.action_space}")
+        push = np.array([*action["arm"]["force"], float(action["tool"]) - 2])
+        self._gauge = 0.9 * self._gauge + 0.1 * push + 0.1 * self.np_random.normal(size=3)
+        self._mode = 2 + (self._mode - 2 + int(action["switches"].sum())) % 4
+        self._steps += 1
+        over = bool(self.np_random.random() < 0.08)
+        return self._observe(), float(self._gauge.sum()), over, self._steps >= 20, {}
+
+    def _observe(self) -> dict[str, Any]:
+        picture = np.zeros((6, 8, 3), np.uint8)
+        picture[self._mode, :, :] = np.clip(128 + 40 * self._gauge, 0, 255).astype(np.uint8)
+        return {"picture": picture, "gauge": self._gauge.copy(), "mode": np.int64(self._mode)}
+
+
+class Doors(gymnasium.Env[Any, Any]):
+    """Two choices at once, some of them masked, changing every step; a masked one is refused.
+
+    `locked` True locks every choice of the second door at step 3.
+    """
+
+    def __init__(self, locked: bool = False) -> None:
+        self.observation_space = spaces.Dict(
+            {"place": spaces.Box(-1, 1, (2,), np.float32), "action_mask": spaces.MultiBinary(7)}
+        )
+        self.action_space = spaces.MultiDiscrete([3, 4])
+        self._locked, self._steps = locked, 0
+        self._mask = np.ones(7, np.int8)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        """Begin an episode of ten steps."""
+        super().reset(seed=seed)
+        self._steps = 0
+        return self._observe(), {}
+
+    def step(self, action: np.ndarray) -> tuple[dict[str, np.ndarray], float, bool, bool, dict[str, Any]]:
+        """Go through two doors."""
+        first, second = (int(a) for a in action)
+        if not (self._mask[first] and self._mask[3 + second]):
+            raise ValueError(f"{action!r} is masked by {self._mask!r}")
+        self._steps += 1
+        return self._observe(), float(first - second), self._steps >= 10, False, {}
+
+    def _observe(self) -> dict[str, np.ndarray]:
+        self._mask = (self.np_random.random(7) < 0.6).astype(np.int8)
+        self._mask[[self.np_random.integers(3), 3 + self.np_random.integers(4)]] = 1
+        if self._locked and self._steps == 3:
+            self._mask[3:] = 0
+        place = self.np_random.uniform(-1, 1, 2).astype(np.float32)
+        return {"place": place, "action_mask": self._mask.copy()}

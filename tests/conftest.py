@@ -1,0 +1,85 @@
+"""What tests of training share: runs that take milliseconds, and their whole state for comparison."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from maze_core.context import RunContext
+from maze_core.testing.envs import SeededWalk
+from maze_core.training.checkpoint import read_checkpoint
+
+QUICK = {
+    "algorithm.n_rollout_steps": 8,
+    "algorithm.epoch_length": 2,
+    "algorithm.n_epochs": 2,
+    "evaluation.n_episodes": 2,
+    "runner.concurrency": 3,
+    "callbacks.tensorboard": None,
+}
+
+
+@pytest.fixture
+def quick(tmp_path: Path) -> Any:
+    """`quick(env, algorithm, overrides, **parts)`: a silent RunContext of two epochs of two updates, seed 1."""
+    numbers = count()
+    with ExitStack() as stack:
+
+        def build(env: Any = SeededWalk, algorithm: Any = "ppo", overrides: Any = None, **parts: Any) -> RunContext:
+            parts = {"run_dir": tmp_path / f"run{next(numbers)}", "seed": 1, "silent": True, **parts}
+            parts.setdefault("preset", "none")
+            return stack.enter_context(RunContext(env, algorithm, overrides=QUICK | (overrides or {}), **parts))
+
+        yield build
+
+
+@pytest.fixture
+def whole_state() -> Any:
+    """`whole_state(run_dir, checkpoint)`: everything in a checkpoint as plain values and bytes, but the seconds."""
+
+    def read(run_dir: Path, name: str = "last") -> Any:
+        saved = read_checkpoint(Path(run_dir) / "checkpoints" / name)
+        state = {key: value for key, value in saved.state.items() if key != "seconds"}
+        return plain({"model": saved.model, **state})
+
+    return read
+
+
+@pytest.fixture
+def assert_same() -> Any:
+    """`assert_same(a, b)`: two states are equal bit by bit; says which entries are not."""
+
+    def compare(first: Any, second: Any) -> None:
+        left, right = dict(walk(plain(first))), dict(walk(plain(second)))
+        assert left, "nothing to compare"
+        differing = sorted(path for path in left.keys() | right.keys() if left.get(path) != right.get(path))
+        assert not differing, f"{len(differing)} of {len(left)} entries differ: {differing[:12]}"
+
+    return compare
+
+
+def plain(value: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        value = value.detach().cpu().numpy()
+    if isinstance(value, np.ndarray):
+        return (str(value.dtype), value.shape, value.tobytes())
+    if isinstance(value, dict):
+        return {key: plain(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [plain(inner) for inner in value]
+    return repr(value) if isinstance(value, float) else value
+
+
+def walk(value: Any, path: str = "") -> Any:
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else None
+    if items is None:
+        yield path, value
+        return
+    for key, inner in items:
+        yield from walk(inner, f"{path}/{key}")
