@@ -63,7 +63,8 @@ def assemble_with_preset(
 
     asked = assign(_stack(DEFAULTS, *layers), assignments)
     name, chosen = _preset_layer(preset, asked, load)
-    return resolve(assign(_stack(DEFAULTS, chosen, *layers), assignments), load), name
+    raw = assign(_stack(DEFAULTS, chosen, *layers), assignments)
+    return resolve(_with_preferences(raw, load), load), name
 
 
 def load_run_config(
@@ -145,6 +146,19 @@ def _preset_layer(preset: str, asked: Raw, load: discovery.Loader) -> tuple[str,
     except ConfigError:
         return "", {}  # resolve reports the unknown name, together with whatever else is wrong
     return choose(preset, env_id if isinstance(env_id, str) else None, plugin, name)
+
+
+def _with_preferences(raw: Raw, load: discovery.Loader) -> Raw:
+    """`raw` with what its algorithm prefers for the other parts, where they have such a field and nothing is said."""
+    result = dict(raw)
+    try:
+        preferences = getattr(load("algorithm", raw["algorithm"]["name"]), "defaults", {})
+        for kind, values in preferences.items():
+            known = load(kind, raw[kind]["name"]).Config.model_fields
+            result[kind] = {**{key: value for key, value in values.items() if key in known}, **raw[kind]}
+    except (ConfigError, KeyError, TypeError):
+        return raw  # resolve reports what is wrong with a part
+    return result
 
 
 def _part(kind: str, where: str, raw: Any, load: discovery.Loader, errors: list[ConfigError]) -> PluginConfig | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
@@ -27,6 +27,12 @@ class Algorithm(ABC):
     """
 
     Config: ClassVar[type[AlgorithmConfig]] = AlgorithmConfig
+    defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+    """What this algorithm prefers for the other parts of a run, such as `{"model": {"critic": "none"}}`.
+
+    It holds where nothing else is configured, for fields that the chosen plugin of the part has. Presets, files and
+    flags win.
+    """
 
     def __init__(self, config: Any) -> None:
         self.config = config
@@ -72,6 +78,11 @@ class Algorithm(ABC):
 
     def load_state(self, state: dict[str, Any]) -> None:  # noqa: B027 — the twin of `state`
         """Take up a state that `state` gave."""
+
+    @property
+    def disk_bytes(self) -> int:
+        """Bytes that this algorithm may come to keep in the run directory beside networks and optimizer."""
+        return 0
 
     def close(self) -> None:  # noqa: B027 — most algorithms hold nothing
         """Release what `setup` acquired; safe to call twice, also after a failed set-up."""

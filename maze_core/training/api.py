@@ -85,7 +85,7 @@ def _create_directory(run: Run, run_dir: Path | None) -> None:
     try:
         # Parameters with two moments each, in `last`, `previous`, `best` and the one being written.
         needed = 4 * 3 * sum(p.numel() * p.element_size() for p in run.policy.parameters())
-        check_disk_space(run.run_dir, needed + _LOGS_BYTES)
+        check_disk_space(run.run_dir, needed + run.algorithm.disk_bytes + _LOGS_BYTES)
         _describe(run)
         svg = network_svg(run.policy, f"{config.algorithm.name} on {env_name}")
         write_bytes(run.run_dir / NETWORK, svg.encode())

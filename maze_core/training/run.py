@@ -113,10 +113,13 @@ class Run:
             policy: Any = self.hooks.build_policy(self.observation_space, self.action_space, self.config.model)
         self.policy: Policy = policy.to(self.device).eval()
 
-    def training_env(self) -> VectorEnv:
-        """The training environments, built at the first call and closed with the run."""
+    def training_env(self, num_envs: int | None = None) -> VectorEnv:
+        """The training environments, built at the first call and closed with the run.
+
+        `num_envs`: how many, for an algorithm whose results depend on it; None: the runner's concurrency.
+        """
         if self._training_env is None:
-            self._training_env = self._vector_env(self._runner.concurrency, "training")
+            self._training_env = self._vector_env(num_envs or self._runner.concurrency, "training")
         return self._training_env
 
     def env_builder(self, purpose: str, env: PluginConfig | None = None) -> EnvBuilder:

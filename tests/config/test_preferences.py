@@ -1,0 +1,74 @@
+"""What an algorithm prefers for the other parts of a run holds where nothing else is configured."""
+
+from __future__ import annotations
+
+import pytest
+
+from maze_core.config.base import PluginConfig
+from maze_core.config.load import assemble, dump, load_run_config
+from maze_core.config.run import AlgorithmConfig
+from maze_core.errors import ConfigError
+from maze_core.plugins.base import Plugin
+from maze_core.plugins.discovery import overlay
+
+
+class SourceConfig(PluginConfig):
+    id: str
+
+
+class ModelConfig(PluginConfig):
+    critic: str = "separate"
+    width: int = 8
+
+
+def plugin(config, **attributes):
+    return type("Fake", (Plugin,), {"Config": config, **attributes})
+
+
+PREFERRED = {"model": {"critic": "none", "depth": 3}}
+LOAD = overlay(
+    {
+        ("algorithm", "choosy"): plugin(AlgorithmConfig, defaults=PREFERRED),
+        ("algorithm", "plain"): plugin(AlgorithmConfig),
+        ("env", "gymnasium"): plugin(SourceConfig),
+        ("model", "mlp"): plugin(ModelConfig),
+        ("model", "bare"): plugin(PluginConfig),
+        ("runner", "dev"): plugin(PluginConfig),
+        **{
+            ("callback", name): plugin(PluginConfig)
+            for name in ("console", "tensorboard", "jsonl", "best_checkpoint", "early_stopping")
+        },
+    }
+)
+
+
+def configured(algorithm="choosy", **options):
+    return assemble(algorithm, "Some-v0", load=LOAD, **options)
+
+
+def test_preferences_hold_where_nothing_is_said_and_the_plugin_has_the_field():
+    assert (configured().model.critic, configured().model.width) == ("none", 8)
+    assert configured("plain").model.critic == "separate"
+
+
+def test_whatever_the_user_says_wins(tmp_path):
+    assert configured(overrides=["model.critic=shared"]).model.critic == "shared"
+    file = tmp_path / "a.yaml"
+    file.write_text("model: {critic: separate, width: 2}")
+    assert configured(files=[file]).model == ModelConfig(name="mlp", critic="separate", width=2)
+
+
+def test_a_plugin_without_the_fields_is_left_alone():
+    assert configured(overrides=["model.name=bare"]).model == PluginConfig(name="bare")
+
+
+def test_a_saved_configuration_is_read_back_as_it_is(tmp_path):
+    file = tmp_path / "config.yaml"
+    file.write_text(dump(configured(overrides=["model.critic=shared"])))
+    assert load_run_config(file, load=LOAD).model.critic == "shared"
+
+
+def test_mistakes_are_still_reported_together():
+    with pytest.raises(ConfigError, match="model") as caught:
+        configured(overrides=["model.name=nothing", "algorithm.patience=-1"])
+    assert "algorithm.patience" in str(caught.value)
