@@ -17,6 +17,7 @@ from maze_core.plugins import discovery
 from maze_core.training import api
 from maze_core.training.acting import compute_action
 from maze_core.training.run import FINAL_EVALUATION
+from maze_core.training.run_dir import CONFIG, find_run
 
 if TYPE_CHECKING:
     import gymnasium
@@ -93,14 +94,15 @@ class RunContext:
             flags["callbacks.console"] = None
         flags |= {"seed": seed, "steps": steps} | dict(overrides or {})
         self._load = discovery.overlay(classes)
+        self._init_from = None if init_from is None else find_run(Path(init_from))
         self.config: RunConfig = assemble(
             preset=preset,
             files=[Path(path) for path in config],
             flags={path: value for path, value in flags.items() if value is not None or path.startswith("callbacks.")},
             load=self._load,
+            parent=self._init_from and self._init_from / CONFIG,
         )
         self._run_dir = None if run_dir is None else Path(run_dir)
-        self._init_from = None if init_from is None else Path(init_from)
         self._run: Run | None = None
 
     @classmethod

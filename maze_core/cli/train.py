@@ -136,6 +136,7 @@ def _train_algorithm(
 ) -> None:
     from maze_core.config.load import assemble_with_preset
     from maze_core.config.sources import parse_value
+    from maze_core.training.run_dir import CONFIG, find_run
 
     output.allow_local_modules()
     typed = {
@@ -148,7 +149,13 @@ def _train_algorithm(
     if quiet:
         typed["callbacks.console"] = None
     run_config, chosen = assemble_with_preset(
-        algorithm, env, preset or "auto", config or (), set_ or (), {**typed, **parameters}
+        algorithm,
+        env,
+        preset or "auto",
+        config or (),
+        set_ or (),
+        {**typed, **parameters},
+        parent=None if init_from is None else find_run(init_from) / CONFIG,
     )
     from maze_core.training.api import train
 

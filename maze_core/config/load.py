@@ -33,14 +33,17 @@ def assemble(
     overrides: Sequence[str] = (),
     flags: Mapping[str, Any] | None = None,
     load: discovery.Loader = discovery.load,
+    parent: Path | None = None,
 ) -> RunConfig:
     """Assemble and validate the configuration of a run.
 
     `env` is an environment id, `overrides` are `path=value` texts with YAML values, `flags` maps paths to
     values, `preset` is a name, `auto` (the one named like the environment, where there is one) or `none`.
+    `parent` is the `config.yaml` of a run whose parameters this one starts from: its model and wrappers, and its
+    environment where none is named, stand above the preset.
     Raises one ConfigError that lists every problem, and PluginError where a named plugin cannot be used.
     """
-    return assemble_with_preset(algorithm, env, preset, files, overrides, flags, load)[0]
+    return assemble_with_preset(algorithm, env, preset, files, overrides, flags, load, parent)[0]
 
 
 def assemble_with_preset(
@@ -51,6 +54,7 @@ def assemble_with_preset(
     overrides: Sequence[str] = (),
     flags: Mapping[str, Any] | None = None,
     load: discovery.Loader = discovery.load,
+    parent: Path | None = None,
 ) -> tuple[RunConfig, str]:
     """As `assemble`; also gives the name of the preset that was applied, empty where none was."""
     assignments = [parse_assignment(text) for text in overrides]
@@ -60,6 +64,9 @@ def assemble_with_preset(
     if env is not None:
         assignments.append((("env", "id"), env))
     layers = [_file_layer(path, algorithm) for path in files]
+    if parent is not None:
+        names_env = any("env" in layer for layer in layers) or any(path[0] == "env" for path, _ in assignments)
+        layers.insert(0, _parent_layer(parent, names_env))
 
     asked = assign(_stack(DEFAULTS, *layers), assignments)
     name, chosen = _preset_layer(preset, asked, load)
@@ -133,6 +140,12 @@ def _file_layer(path: Path, algorithm: str | None) -> Raw:
     if algorithm is not None and named not in (None, algorithm):
         raise ConfigError(f"is for the algorithm {named}, not for {algorithm}", str(path))
     return layer
+
+
+def _parent_layer(path: Path, names_env: bool) -> Raw:
+    raw = read_yaml(path)
+    kept = ("model", "wrappers") if names_env else ("model", "wrappers", "env")
+    return {part: raw[part] for part in kept if part in raw}
 
 
 def _preset_layer(preset: str, asked: Raw, load: discovery.Loader) -> tuple[str, Raw]:

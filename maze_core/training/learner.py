@@ -20,7 +20,8 @@ _FLUSH_AFTER = 1000
 def gradient_norm(gradients: list[Tensor]) -> Tensor:
     """The Euclidean norm of all gradients together, shape ()."""
     # One copy and one reduction: for small networks half the time of a norm per tensor.
-    return torch.cat([gradient.reshape(-1) for gradient in gradients]).norm()
+    norm: Tensor = torch.cat([gradient.reshape(-1) for gradient in gradients]).norm()
+    return norm
 
 
 def clip_gradients(gradients: list[Tensor], norm: Tensor, limit: float) -> None:

@@ -1,0 +1,116 @@
+"""`maze rollout`: let a policy play, and record or film what happens."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from maze_core.cli import output
+
+if TYPE_CHECKING:
+    from maze_core.training.rollouts import RolloutTask
+
+
+def rollout(
+    run: Annotated[Path | None, typer.Argument(metavar="[RUN]", help="A run directory.", show_default=False)] = None,
+    policy: Annotated[str | None, typer.Option(metavar="NAME", help="A policy plugin instead of a run.")] = None,
+    env: Annotated[str | None, typer.Option(metavar="ID", help="The environment of --policy.")] = None,
+    episodes: Annotated[int, typer.Option("--episodes", "-n", min=1, help="Episodes to play.")] = 8,
+    record: Annotated[Path | None, typer.Option(metavar="DIR", help="Record trajectories in this new folder.")] = None,
+    video: Annotated[Path | None, typer.Option(metavar="DIR", help="Film every episode in this folder.")] = None,
+    workers: Annotated[int, typer.Option(min=1, help="Processes that play; the result does not depend on it.")] = 1,
+    seed: Annotated[int | None, typer.Option(min=0, help="Decides the episodes; drawn unless given.")] = None,
+    stochastic: Annotated[
+        bool | None,
+        typer.Option("--stochastic/--deterministic", help="Sample a run's actions; as it evaluates unless given."),
+    ] = None,
+    checkpoint: Annotated[
+        str | None, typer.Option(metavar="NAME", help="best, last or previous; the best there is unless given.")
+    ] = None,
+    env_source: Annotated[str, typer.Option(metavar="NAME", help="Env source plugin of --env.")] = "gymnasium",
+    wrappers: Annotated[str | None, typer.Option(metavar="A,B", help="Wrappers of --env, the first innermost.")] = None,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", metavar="PATH=VALUE", help="Such as env.kwargs.size=5; policy.x=1.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Let a trained policy, or a policy plugin, play episodes and print the statistics of their raw returns.
+
+    \b
+    Examples:
+      maze rollout runs/first --episodes 100 --record demos
+      maze rollout --policy random --env CartPole-v1 --seed 7 --json
+      maze rollout runs/first --episodes 3 --stochastic --video films
+    """
+    from maze_core.progress import progress_bar
+    from maze_core.training.rollouts import roll_out, statistics_of
+    from maze_core.training.seeding import draw_seed
+
+    output.allow_local_modules()
+    seed = draw_seed() if seed is None else seed
+    with ExitStack() as stack:
+        if run is not None:
+            _refuse("RUN brings its own", policy=policy, env=env, wrappers=wrappers)
+            task = _of_run(stack, run, checkpoint, set_ or [], seed, stochastic, video)
+        else:
+            _refuse("only a RUN has", checkpoint=checkpoint, stochastic=stochastic)
+            task = _of_plugin(policy, {"name": env_source, "id": env}, wrappers, set_ or [], seed, video)
+        report = stack.enter_context(progress_bar("episodes"))
+        played = roll_out(task, episodes, workers=workers, record=record, report=report)
+    statistics = statistics_of(played)
+    if as_json:
+        files = {"record": record, "video": video}
+        output.print_json({**statistics, "seed": seed, **{k: str(v) for k, v in files.items() if v is not None}})
+        return
+    output.print_table(("statistic", "value"), [(name, f"{value:,.6g}") for name, value in statistics.items()])
+    typer.echo(f"seed {seed}")
+    if record is not None:
+        typer.echo(f"recorded in {record}. Next: maze trajectories info {record}")
+    if video is not None:
+        typer.echo(f"filmed in {video}")
+
+
+def _of_run(
+    stack: ExitStack,
+    run_dir: Path,
+    checkpoint: str | None,
+    overrides: list[str],
+    seed: int,
+    stochastic: bool | None,
+    video: Path | None,
+) -> RolloutTask:
+    """What to play; the run stays open as long as `stack`."""
+    from maze_core.training.api import open_policy
+    from maze_core.training.rollouts import task_of_run
+
+    run = stack.enter_context(closing(open_policy(run_dir, checkpoint, overrides)))
+    return task_of_run(run, seed, None if stochastic is None else not stochastic, video)
+
+
+def _of_plugin(
+    policy: str | None, env: dict[str, Any], wrappers: str | None, overrides: list[str], seed: int, video: Path | None
+) -> RolloutTask:
+    from maze_core.config.load import part_config
+    from maze_core.errors import ConfigError
+    from maze_core.training.rollouts import task_of_plugin
+
+    if policy is None or env["id"] is None:
+        raise ConfigError("name a run directory, or both --policy and --env", hint="Next: maze rollout --help")
+    mine = [text for text in overrides if text.strip().startswith("policy.")]
+    policy_config = part_config("policy", {"name": policy}, mine)
+    env_config = part_config("env", env, [text for text in overrides if text not in mine])
+    names = [name.strip() for name in (wrappers or "").split(",") if name.strip()]
+    return task_of_plugin(
+        policy_config, env_config, tuple(part_config("wrapper", {"name": name}) for name in names), seed, video
+    )
+
+
+def _refuse(reason: str, **options: Any) -> None:
+    from maze_core.errors import ConfigError
+
+    for name, value in options.items():
+        if value is not None:
+            raise ConfigError(f"{reason} --{name}", f"--{name}", "Next: maze rollout --help")
