@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,9 +27,7 @@ from maze_core.data.trajectories_files import (
     stored,
 )
 from maze_core.envs.spaces import LeafSpec
-
-Report = Callable[[int, int], None]
-"""Told how many of how many bytes have been loaded."""
+from maze_core.progress import Report
 
 _CHUNK = 16_384
 
@@ -40,7 +38,7 @@ def load_trajectories(path: Path, workers: int = 1, report: Report | None = None
     Args:
         path: a folder that `TrajectoryWriter` wrote, or one whose sub-folders it wrote.
         workers: threads that read.
-        report: told about the progress.
+        report: told how many of how many bytes are verified.
 
     Raises:
         TrajectoryError: there is no recording, or one is damaged, empty, foreign or of other spaces than the first.

@@ -71,9 +71,8 @@ class TrajectoryWriter:
             raise TrajectoryError(f"cannot record to {folder}: {error.strerror}") from error
 
     def _create(self) -> None:
+        check_free(self.folder)
         self.folder.mkdir(parents=True, exist_ok=True)
-        if any(self.folder.iterdir()):
-            raise TrajectoryError(f"cannot record to {self.folder}: the folder is not empty")
         for name, spec in self._specs.items():
             path = column_path(self.folder, name)
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -166,3 +165,14 @@ class TrajectoryWriter:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def check_free(folder: Path) -> None:
+    """Make sure that a recording may be made in a folder: it is new or empty.
+
+    Raises:
+        TrajectoryError: it is not.
+    """
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        problem = "the folder is not empty" if folder.is_dir() else "it is a file"
+        raise TrajectoryError(f"cannot record to {folder}: {problem}")

@@ -50,20 +50,21 @@ class EpisodeSeeds:
     """The seed of each episode: a pure function of (run seed, purpose, path, environment, episode number).
 
     `path` separates streams of one purpose, such as the evaluations of successive epochs. With a `stride` of N the
-    episodes of N environments are numbered through (episode k of environment i is number k * N + i), so the same
-    episodes are played whatever N is.
+    episodes of N environments are numbered through (episode k of environment i is number first + k * N + i), so the
+    same episodes are played whatever N is.
     """
 
     seed: int
     purpose: Purpose
     path: tuple[int, ...] = ()
     stride: int = 0
+    first: int = 0
     _blocks: dict[tuple[int, int], list[int]] = field(default_factory=dict, repr=False, compare=False)
 
     def __call__(self, env_index: int, episode_number: int) -> int:
         """The seed given to `env.reset` at the start of that episode, below 2**31 (old environments need that)."""
         if self.stride:
-            env_index, episode_number = 0, episode_number * self.stride + env_index
+            env_index, episode_number = 0, self.first + episode_number * self.stride + env_index
         block, offset = divmod(episode_number, _BLOCK)
         values = self._blocks.get((env_index, block))
         if values is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,71 +16,119 @@ from maze_core.training.evaluation import evaluate_policy
 from maze_core.training.seeding import EpisodeSeeds, Purpose, integer_seed
 
 if TYPE_CHECKING:
+    from maze_core.envs.builder import EnvBuilder
     from maze_core.training.run import Run
 
 
 class _Camera(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """Hands the picture after every reset and step to `shoot`."""
+    """Films the next episode to the file that `film` names; between films it only passes things on."""
 
-    def __init__(self, env: gymnasium.Env[Any, Any], shoot: Callable[[np.ndarray], None]) -> None:
+    def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
         super().__init__(env)
-        self._shoot = shoot
-        self._done = False
+        self._path: Path | None = None
+        self._writer: Any = None
+
+    def film(self, path: Path) -> None:
+        """Film the episode that begins with the next reset."""
+        self._cut()
+        self._path = path
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         observation, info = self.env.reset(seed=seed, options=options)
-        if not self._done:
-            self._take()
+        self._cut()
+        if self._path is not None:
+            fps = int(self.env.metadata.get("render_fps", 30))
+            self._writer = _imageio().get_writer(self._path, fps=fps, macro_block_size=2)
+            self._path = None
+        self._shoot()
         return observation, info
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         observation, reward, terminated, truncated, info = self.env.step(action)
-        self._take()
-        self._done = bool(terminated or truncated)
-        return observation, reward, terminated, truncated, info
+        self._shoot()
+        if terminated or truncated:
+            self._cut()
+        return observation, reward, bool(terminated), bool(truncated), info
 
-    def _take(self) -> None:
-        picture: Any = self.env.render()
-        self._shoot(np.asarray(picture))
+    def close(self) -> None:
+        self._cut()
+        super().close()
+
+    def _shoot(self) -> None:
+        if self._writer is not None:
+            picture: Any = self.env.render()
+            self._writer.append_data(np.asarray(picture))
+
+    def _cut(self) -> None:
+        writer, self._writer = self._writer, None
+        if writer is not None:
+            writer.close()
 
 
-def record_video(run: Run, folder: Path, *, deterministic: bool | None = None) -> list[Path]:
-    """Record the first episode of `maze eval`'s to `folder` as MP4 (needs the extra `maze-core[video]`).
+class Studio:
+    """Films the episodes of environments stepped in turn (needs the extra `maze-core[video]`).
 
     Raises:
         ConfigError: the environment cannot render, or the video libraries are not installed.
     """
+
+    def __init__(self, builder: EnvBuilder, folder: Path) -> None:
+        _imageio()
+        kwargs = {**getattr(builder.env, "kwargs", {}), "render_mode": "rgb_array"}
+        self._builder = replace(builder, env=builder.env.model_copy(update={"kwargs": kwargs}))
+        self._folder = folder
+        self._cameras: list[_Camera] = []
+        folder.mkdir(parents=True, exist_ok=True)
+
+    def vector_env(self, num_envs: int) -> SerialVectorEnv:
+        """Environments with a camera each. To be closed by the caller."""
+        return SerialVectorEnv(self._camera, num_envs)
+
+    def film(self, first: int, count: int) -> None:
+        """Film the next episode of the first `count` environments, as episodes `first`, `first + 1`, …."""
+        for number, camera in enumerate(self._cameras[:count], first):
+            camera.film(self.path(number))
+
+    def path(self, number: int) -> Path:
+        """The file of an episode."""
+        return self._folder / f"episode-{number}.mp4"
+
+    def _camera(self, index: int) -> _Camera:
+        env = self._builder(index)
+        if env.render_mode != "rgb_array":
+            env.close()
+            raise ConfigError(f"{env} cannot render pictures (render_mode rgb_array)", "--video")
+        self._cameras.append(_Camera(env))
+        return self._cameras[-1]
+
+
+def record_video(run: Run, folder: Path, *, deterministic: bool | None = None) -> list[Path]:
+    """Film the first episode of `maze eval` in `folder`.
+
+    Raises:
+        ConfigError: as for `Studio`.
+    """
+    studio = Studio(run.env_builder("evaluation"), folder)
+    env = studio.vector_env(1)
+    studio.film(0, 1)
+    default = run.config.evaluation.deterministic
+    try:
+        evaluate_policy(
+            run.policy,
+            env,
+            EpisodeSeeds(run.seed, Purpose.EVAL_EPISODES, (0,), stride=1),
+            1,
+            deterministic=default if deterministic is None else deterministic,
+            noise=torch.Generator().manual_seed(integer_seed(run.seed, Purpose.EVAL_NOISE, 0)),
+        )
+    finally:
+        env.close()
+    return [studio.path(0)]
+
+
+def _imageio() -> Any:
     try:
         import imageio.v2 as imageio
     except ImportError as error:
-        raise ConfigError(
-            "recording needs imageio", "--video", 'Next: pip install "maze-core[video]"'
-        ) from error
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / "episode-0.mp4"
-    kwargs = {**getattr(run.config.env, "kwargs", {}), "render_mode": "rgb_array"}
-    builder = run.env_builder("evaluation", run.config.env.model_copy(update={"kwargs": kwargs}))
-    env = builder(0)
-    if env.render_mode != "rgb_array":
-        env.close()
-        raise ConfigError(f"{env} cannot render pictures (render_mode rgb_array)", "--video")
-    fps = int(env.metadata.get("render_fps", 30))
-    with imageio.get_writer(path, fps=fps, macro_block_size=2) as writer:
-        vector = SerialVectorEnv(lambda _index: _Camera(env, writer.append_data), 1)
-        try:
-            _play(run, vector, deterministic)
-        finally:
-            vector.close()
-    return [path]
-
-
-def _play(run: Run, env: SerialVectorEnv, deterministic: bool | None) -> None:
-    default = run.config.evaluation.deterministic
-    evaluate_policy(
-        run.policy,
-        env,
-        EpisodeSeeds(run.seed, Purpose.EVAL_EPISODES, (0,), stride=1),
-        1,
-        deterministic=default if deterministic is None else deterministic,
-        noise=torch.Generator().manual_seed(integer_seed(run.seed, Purpose.EVAL_NOISE, 0)),
-    )
+        raise ConfigError("recording needs imageio", "--video", 'Next: pip install "maze-core[video]"') from error
+    return imageio

@@ -1,0 +1,25 @@
+"""A progress bar for what takes a while outside training: loading data, playing episodes."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+Report = Callable[[int, int], None]
+"""Told how much of how much is done."""
+
+
+@contextmanager
+def progress_bar(title: str, shown: bool = True) -> Iterator[Report]:
+    """A bar on the terminal's error output that moves with each report; nothing where that is no terminal."""
+    if not (shown and sys.stderr.isatty()):
+        yield lambda done, total: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task(title, total=None)
+        yield lambda done, total: progress.update(task, completed=done, total=total)
