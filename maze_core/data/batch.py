@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 import torch
@@ -53,9 +54,9 @@ class Batch:
         # One gather for the whole pass; the minibatches are views of it.
         shuffled = self.map(lambda leaf: leaf[order.to(leaf.device)])
         starts = list(range(0, rows, batch_size))
-        if len(starts) > 1 and rows - starts[-1] == 1:
+        if batch_size > 1 and len(starts) > 1 and rows - starts[-1] == 1:
             starts.pop()
-        for start, stop in zip(starts, [*starts[1:], rows], strict=True):
+        for start, stop in pairwise([*starts, rows]):
             yield shuffled.map(lambda leaf, a=start, b=stop: leaf[a:b])  # type: ignore[misc]
 
 

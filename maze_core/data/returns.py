@@ -40,5 +40,5 @@ def generalized_advantages(
 
 def explained_variance(predictions: np.ndarray, targets: np.ndarray) -> float:
     """1 - Var(targets - predictions) / Var(targets): 1 is perfect, 0 no better than a constant, nan if undefined."""
-    variance = float(np.var(targets))
+    variance = float(np.var(targets)) if targets.size else 0.0
     return float("nan") if variance == 0 else 1.0 - float(np.var(targets - predictions)) / variance

@@ -41,7 +41,8 @@ class A2C(Algorithm):
         rollout = self._collector.collect()
         rows, metrics = advantage_rows(run.policy, rollout, config.gamma, config.gae_lambda, run.device)
         run.record(metrics)
-        yield rows
+        if len(rows):  # a rollout may be nothing but filler
+            yield rows
         self._collector.update_normalizer()
 
     @hookimpl

@@ -56,7 +56,8 @@ class PPO(Algorithm):
             else:
                 continue
             break
-        self._record_divergence()
+        if self._log_ratios:  # a rollout may be nothing but filler
+            self._record_divergence()
         self._collector.update_normalizer()
 
     def _record_divergence(self) -> None:
