@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from pydantic import PositiveInt
 
 from maze_core.config.base import PluginConfig
-from maze_core.errors import ConfigError
 
 if TYPE_CHECKING:
     from maze_core.envs.builder import EnvBuilder
@@ -46,12 +45,11 @@ class Runner(ABC):
             ConfigError: the environment cannot be built, or its spaces are not supported.
         """
 
+    @abstractmethod
     def workers(self, task: Task, count: int) -> WorkerPool:
         """Start `count` workers that are set up with `task` and wait for jobs. Close the pool when done with it.
 
         Raises:
-            ConfigError: the task cannot be taken to another process, or what its `setup` raises; or this runner has
-                no workers.
+            ConfigError: the task cannot be taken to another process, or what its `setup` raises.
             RunError: a worker failed to start.
         """
-        raise ConfigError(f"the runner {self.config.name} has no workers", "runner", "Next: --runner dev")

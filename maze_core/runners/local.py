@@ -1,20 +1,23 @@
-"""The runner `local`: environments in worker processes of this machine."""
+"""The runner `local`: environments and workers in processes of this machine."""
 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar
 
-from pydantic import PositiveFloat, PositiveInt
+from pydantic import NonNegativeInt, PositiveFloat, PositiveInt
 
 from maze_core.config.base import PluginConfig
 from maze_core.envs.native import NativeVectorEnv
 from maze_core.envs.processes import ProcessVectorEnv
+from maze_core.processes import StartMethod
 from maze_core.runners.base import Runner, RunnerConfig
+from maze_core.runners.pool_processes import ProcessPool
 
 if TYPE_CHECKING:
     from maze_core.envs.builder import EnvBuilder
     from maze_core.envs.vector import VectorEnv
+    from maze_core.runners.workers import Task, WorkerPool
 
 
 class LocalConfig(RunnerConfig):
@@ -26,8 +29,12 @@ class LocalConfig(RunnerConfig):
     """Worker processes; none: one for each core, `concurrency` at most."""
     step_timeout: PositiveFloat = 60.0
     """Seconds after which a step that has not come back ends the run; start and reset may take ten times that."""
-    start_method: Literal["forkserver", "spawn"] = "forkserver"
+    start_method: StartMethod = "forkserver"
     """How worker processes are started."""
+    job_timeout: PositiveFloat = 300.0
+    """Seconds after which a worker that has not answered a job of the algorithm (a rollout of IMPALA) ends the run."""
+    max_restarts: NonNegativeInt = 10
+    """How often in all an algorithm's worker that died is started again; one more death ends the run."""
 
 
 class LocalRunner(Runner):
@@ -48,6 +55,11 @@ class LocalRunner(Runner):
         config = self.config
         workers = min(config.workers or _cores(), num_envs)
         return ProcessVectorEnv(builder, num_envs, workers, config.step_timeout, config.start_method)
+
+    def workers(self, task: Task, count: int) -> WorkerPool:
+        """Start worker processes."""
+        config = self.config
+        return ProcessPool(task, count, config.job_timeout, config.max_restarts, config.start_method)
 
 
 def _cores() -> int:

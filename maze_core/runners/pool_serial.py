@@ -82,11 +82,13 @@ class SerialPool:
         }
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Take up a state that `state` gave, in a pool of as many workers.
+        """Take up a state that `state` gave in a pool of as many workers; an empty one changes nothing.
 
         Raises:
             ValueError: the state is that of another number of workers.
         """
+        if not state:
+            return
         if len(state["tasks"]) != self.num_workers:
             raise ValueError(f"the saved pool has {len(state['tasks'])} workers, this one {self.num_workers}")
         for task, saved in zip(self._tasks, state["tasks"], strict=True):

@@ -73,10 +73,10 @@ class WorkerPool(Protocol):
         """The next result; None where `timeout` seconds pass without one, or where no job is pending."""
 
     def state(self) -> dict[str, Any]:
-        """States of the tasks and the pending jobs; only on `dev`."""
+        """States of the tasks and the pending jobs; empty where they cannot be repeated exactly, in other processes."""
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Take up a state that `state` gave; only on `dev`."""
+        """Take up a state that `state` gave; an empty one changes nothing."""
 
     def close(self) -> None:
         """End the workers; safe to call twice."""

@@ -1,0 +1,290 @@
+"""Workers in processes of this machine: the pool of the runner `local`."""
+
+from __future__ import annotations
+
+import multiprocessing
+import pickle
+import time
+import warnings
+import weakref
+from collections import deque
+from contextlib import suppress
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection, wait
+from multiprocessing.reduction import ForkingPickler
+from typing import Any
+
+from maze_core.errors import RunError
+from maze_core.processes import StartMethod, end_processes, how_it_ended, one_thread_each
+from maze_core.runners import pool_worker
+from maze_core.runners.parameters import SharedParameters
+from maze_core.runners.parcels import Unpacker
+from maze_core.runners.workers import Arrays, JobResult, Task
+
+_AHEAD = 2
+"""Jobs a worker is given at a time, so that it need not wait for the driver between them."""
+_AHEAD_BYTES = 16_384
+"""A larger job is sent to an idle worker only: one that is about to send a result itself would not take it."""
+_PATIENCE = 2.0
+"""Seconds idle workers get to close their tasks."""
+_STARTING = (
+    "It was being set up. A script that starts worker processes must do so below `if __name__ == '__main__':`; "
+    "otherwise each worker runs the whole script again."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    number: int
+    worker: int | None
+    content: bytes
+
+
+@dataclass(slots=True)
+class _Member:
+    """One worker process, the driver's end of its pipe, and what it has to do."""
+
+    number: int
+    process: Any
+    pipe: Connection
+    deadline: float
+    """Until when it must have given its next answer."""
+    ready: bool = False
+    jobs: deque[_Job] = field(default_factory=deque)
+    unpacker: Unpacker = field(default_factory=Unpacker)
+
+    @property
+    def title(self) -> str:
+        """The worker as messages name it."""
+        return f"worker {self.number} (process {self.process.pid})"
+
+
+class ProcessPool:
+    """Answers jobs in worker processes, each by the worker that is free first unless the job says otherwise.
+
+    Args:
+        task: is sent to each worker.
+        count: worker processes.
+        job_timeout: seconds that setting up, and each job, may take.
+        max_restarts: workers that die are started again, this many times in all.
+        start_method: how the processes are started.
+
+    Raises:
+        ConfigError: the task cannot be sent to another process; or what its `setup` raises.
+        RunError: a worker failed while it was set up, with its traceback.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        count: int,
+        job_timeout: float = 300.0,
+        max_restarts: int = 10,
+        start_method: StartMethod = "forkserver",
+    ) -> None:
+        self.num_workers = count
+        self.restarts = 0
+        self._task = _pack(task)
+        self._context: Any = multiprocessing.get_context(start_method)
+        self._job_timeout, self._max_restarts = job_timeout, max_restarts
+        self._parameters: SharedParameters | None = None
+        self._queues: dict[int | None, deque[_Job]] = {worker: deque() for worker in (None, *range(count))}
+        """Jobs not given yet: for each worker, and under None for whichever is free first."""
+        self._results: deque[JobResult] = deque()
+        self._submitted = 0
+        self._closed = False
+        self._complete = False
+        self._members: list[_Member] = []
+        try:
+            for number in range(count):
+                self._members.append(self._start(number))
+            while not all(member.ready for member in self._members):
+                self._receive(None)
+            self._complete = True
+        except BaseException:
+            self.close()
+            raise
+
+    def share(self, arrays: Arrays) -> int:
+        """Publish parameters; jobs that begin from now on see them. Returns the version. The arrays are copied.
+
+        Raises:
+            RunError: shared memory has no room for them.
+            ValueError: they differ in name, shape or type from those that were shared first.
+        """
+        self._check_open()
+        if self._parameters is None:
+            self._parameters = parameters = SharedParameters(arrays)
+            self._finalizer = weakref.finalize(self, parameters.close)
+            for member in self._members:
+                if member.ready:
+                    self._introduce(member)
+        return self._parameters.publish(arrays)
+
+    def submit(self, job: Any, worker: int | None = None) -> int:
+        """Queue a job, for one worker or for whichever is free first. Returns its number."""
+        self._check_open()
+        number = self._submitted
+        self._submitted += 1
+        self._queues[worker].append(_Job(number, worker, pickle.dumps(job, protocol=5)))
+        self._hand_out()
+        return number
+
+    def collect(self, timeout: float | None = None) -> JobResult | None:
+        """The next result, in any order; None where `timeout` seconds pass without one, or no job is pending.
+
+        Raises:
+            RunError: a task failed, a worker did not answer in time, or workers died once too often. All workers are
+                ended then.
+        """
+        self._check_open()
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while not self._results:
+            self._hand_out()
+            if not any(self._queues.values()) and not any(member.jobs for member in self._members):
+                return None
+            if not self._receive(deadline):
+                return None
+        result = self._results.popleft()
+        self._hand_out()
+        return result
+
+    def state(self) -> dict[str, Any]:
+        """Nothing: what processes are doing right now cannot be repeated exactly."""
+        return {}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Begin afresh."""
+
+    def close(self) -> None:
+        """End the workers, those at work at once; safe to call twice."""
+        if self._closed:
+            return
+        self._closed = True
+        idle = all(member.ready and not member.jobs for member in self._members)
+        for member in self._members:
+            self._send(member, ("close",))
+        end_processes([member.process for member in self._members], _PATIENCE if idle else 0.0)
+        for member in self._members:
+            member.pipe.close()
+            member.unpacker.close()
+        self._members = []
+        if self._parameters is not None:
+            self._finalizer()
+
+    # Giving
+
+    def _start(self, number: int) -> _Member:
+        with one_thread_each():
+            ours, theirs = self._context.Pipe()
+            arguments = (theirs, self._task, number)
+            process = self._context.Process(target=pool_worker.main, args=arguments, daemon=True)
+            process.start()
+            theirs.close()  # so that its end is noticed when the worker dies
+        return _Member(number, process, ours, time.monotonic() + self._job_timeout)
+
+    def _introduce(self, member: _Member) -> None:
+        """Show a worker where the parameters are."""
+        if self._parameters is not None:
+            self._send(member, ("parameters", self._parameters.specs, self._parameters.name))
+
+    def _hand_out(self) -> None:
+        """Give jobs to the workers that have little to do, one each in turn."""
+        for load in range(_AHEAD):
+            for member in self._members:
+                if member.ready and len(member.jobs) == load:
+                    self._give(member)
+
+    def _give(self, member: _Member) -> None:
+        queue = self._queues[member.number] or self._queues[None]
+        if not queue or (member.jobs and len(queue[0].content) > _AHEAD_BYTES):
+            return
+        if not member.jobs:
+            member.deadline = time.monotonic() + self._job_timeout
+        job = queue.popleft()
+        member.jobs.append(job)
+        self._send(member, ("job", job.number, job.content, member.unpacker.emptied()))
+
+    def _send(self, member: _Member, message: tuple[Any, ...]) -> None:
+        with suppress(OSError):  # where it died, `_receive` will notice, and its jobs are given again
+            member.pipe.send(message)
+
+    # Receiving
+
+    def _receive(self, deadline: float | None) -> bool:
+        """Wait for messages and deaths and deal with them; False where the deadline passed first."""
+        by_channel: dict[Any, _Member] = {}
+        for member in self._members:
+            by_channel[member.pipe] = by_channel[member.process.sentinel] = member
+        busy = [member for member in self._members if member.jobs or not member.ready]
+        ends = [member.deadline for member in busy] + ([] if deadline is None else [deadline])
+        ready = wait(list(by_channel), max(min(ends) - time.monotonic(), 0.0) if ends else None)
+        now = time.monotonic()
+        for number in {by_channel[channel].number for channel in ready}:
+            self._listen(self._members[number])
+        if ready:
+            return True
+        for member in busy:
+            if member.deadline <= now:
+                raise self._failure(f"{member.title} did not answer within {self._job_timeout:g} seconds")
+        return False
+
+    def _listen(self, member: _Member) -> None:
+        """Take in what a worker has to say; replace it where it died."""
+        try:
+            while member.pipe.poll():
+                self._hear(member, *member.pipe.recv())
+                member.deadline = time.monotonic() + self._job_timeout
+        except (EOFError, OSError):
+            end_processes([member.process], _PATIENCE)
+        if not member.process.is_alive():
+            self._replace(member)
+
+    def _hear(self, member: _Member, kind: str, *content: Any) -> None:
+        if kind == "ready":
+            member.ready = True
+            self._introduce(member)
+        elif kind == "result":
+            number, parcel = content
+            member.jobs.popleft()
+            self._results.append(JobResult(number, member.number, member.unpacker.unpack(parcel)))
+        else:
+            error, message, text = content
+            self.close()
+            if error is not None and not issubclass(error, RunError):
+                raise error(message)  # the user's own mistakes need no traceback
+            raise RunError(f"worker {member.number} failed: {message}\nIn the worker process:\n{text}".rstrip())
+
+    def _replace(self, member: _Member) -> None:
+        """Start another process in the place of one that died; its unfinished jobs are given again, first."""
+        cause = f"{member.title} died{how_it_ended(member.process.exitcode)}"
+        if not self._complete:
+            raise self._failure(f"{cause}\n{_STARTING}")
+        if self.restarts >= self._max_restarts:
+            raise self._failure(f"{cause}; no further restart (runner.max_restarts is {self._max_restarts})")
+        self.restarts += 1
+        warnings.warn(
+            f"{cause}; it is started again ({self.restarts} of at most {self._max_restarts} restarts)",
+            RuntimeWarning,
+            stacklevel=4,
+        )
+        for job in reversed(member.jobs):
+            self._queues[job.worker].appendleft(job)
+        member.pipe.close()
+        member.unpacker.close()
+        self._members[member.number] = self._start(member.number)
+
+    def _failure(self, message: str) -> RunError:
+        self.close()
+        return RunError(message)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise RunError("the workers are closed")
+
+
+def _pack(task: Task) -> bytes:
+    try:
+        return bytes(ForkingPickler.dumps(task))
+    except (pickle.PicklingError, AttributeError, TypeError) as exc:
+        raise pool_worker.not_portable(exc) from exc

@@ -1,0 +1,79 @@
+"""What a worker process of a pool does: set up its task, then answer jobs, as told over a pipe."""
+
+from __future__ import annotations
+
+import pickle
+import traceback
+from contextlib import suppress
+from multiprocessing.connection import Connection
+from typing import Any
+
+from maze_core.errors import ConfigError, MazeError
+from maze_core.processes import begin_worker
+from maze_core.runners.parameters import ParameterReader
+from maze_core.runners.parcels import Packer
+from maze_core.runners.workers import Shared, Task
+
+
+def main(pipe: Connection, task: bytes, number: int) -> None:
+    """Work until told to close, until the driver is gone, or until the task fails."""
+    begin_worker()
+    try:
+        _Worker(pipe, _unpack(task)).serve(number)
+    except (EOFError, BrokenPipeError, ConnectionResetError):
+        pass  # the driver is gone
+    except Exception as exc:  # noqa: BLE001 — whatever it is, the driver reports it
+        text = "".join(traceback.format_exception(exc))
+        with suppress(BrokenPipeError, ConnectionResetError):
+            pipe.send(("error", type(exc) if isinstance(exc, MazeError) else None, str(exc), text))
+
+
+def not_portable(exc: Exception) -> ConfigError:
+    """The error for a task that cannot be taken to another process."""
+    return ConfigError(
+        f"the run cannot be taken to worker processes: {exc}",
+        where="runner",
+        hint="Ready objects (an environment function, a model class) must be defined at the top level of an importable "
+        "module; or keep everything in this process: --runner dev",
+    )
+
+
+class _Worker:
+    def __init__(self, pipe: Connection, task: Task) -> None:
+        self._pipe, self._task = pipe, task
+        self._packer = Packer()
+        self._parameters: ParameterReader | None = None
+
+    def serve(self, number: int) -> None:
+        """Set the task up and answer the driver's messages."""
+        try:
+            self._task.setup(number)
+            self._pipe.send(("ready",))
+            while self._answer(*self._pipe.recv()):
+                pass
+        finally:
+            self._task.close()
+            self._packer.close()
+            if self._parameters is not None:
+                self._parameters.close()
+
+    def _answer(self, kind: str, *content: Any) -> bool:
+        if kind == "close":
+            return False
+        if kind == "parameters":
+            self._parameters = ParameterReader(*content)
+        else:
+            job, question, emptied = content
+            self._packer.release(emptied)
+            shared = Shared(0, {}) if self._parameters is None else self._parameters.read()
+            answer = self._task.run(pickle.loads(question), shared)  # noqa: S301 — from the driver
+            self._pipe.send(("result", job, self._packer.pack(answer)))
+        return True
+
+
+def _unpack(task: bytes) -> Task:
+    try:
+        unpacked: Task = pickle.loads(task)  # noqa: S301 — sent by the driver, never read from a file
+    except (AttributeError, ImportError) as exc:
+        raise not_portable(exc) from exc
+    return unpacked

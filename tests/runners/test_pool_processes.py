@@ -1,0 +1,380 @@
+"""The pool of the runner `local`: answers, parameters, large results, and workers that die, fail or hang."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from maze_core.errors import ConfigError, RunError
+from maze_core.runners.local import LocalConfig, LocalRunner
+from maze_core.runners.parcels import LARGE, Packer, Unpacker
+from maze_core.runners.pool_processes import ProcessPool
+
+
+class Answers:
+    """Answers jobs of the form (what, value)."""
+
+    def __init__(self, fails_in_setup=None):
+        self.fails_in_setup = fails_in_setup
+
+    def setup(self, worker):
+        self.worker, self.calls = worker, 0
+        if self.fails_in_setup is not None:
+            raise self.fails_in_setup
+
+    def run(self, job, shared):
+        what, value = job
+        self.calls += 1
+        if what == "square":
+            return value**2
+        if what == "who":
+            time.sleep(value)
+            return self.worker, os.getpid(), self.calls
+        if what == "array":
+            return {"big": np.full(value, self.calls, np.float32), "small": np.arange(3), "pid": os.getpid()}
+        if what == "shared":
+            time.sleep(value)
+            return shared.version, {
+                name: (array.tolist(), array.flags.writeable) for name, array in shared.arrays.items()
+            }
+        if what == "constant":
+            return shared.version, [sorted(set(array.ravel().tolist())) for array in shared.arrays.values()]
+        if what == "threads":
+            import torch
+
+            return torch.get_num_threads(), os.environ["OMP_NUM_THREADS"]
+        if what == "fail":
+            raise value
+        if what == "exit":
+            os._exit(value)
+        if what == "die once":
+            path = Path(value)
+            if not path.exists():
+                path.touch()
+                os.kill(os.getpid(), signal.SIGKILL)
+            return "survived"
+        raise AssertionError(what)
+
+    def close(self):
+        pass
+
+
+@pytest.fixture
+def start():
+    pools: list[ProcessPool] = []
+
+    def start(count=2, task=None, **options):
+        pools.append(ProcessPool(task or Answers(), count, **options))
+        return pools[-1]
+
+    yield start
+    for pool in pools:
+        pool.close()
+    assert not multiprocessing.active_children()
+
+
+def collect_all(pool):
+    results = []
+    while (result := pool.collect()) is not None:
+        results.append(result)
+    return results
+
+
+def pids(pool):
+    return [member.process.pid for member in pool._members]
+
+
+def test_every_job_is_answered_once(start):
+    pool = start(3)
+    numbers = [pool.submit(("square", x)) for x in range(50)]
+    results = collect_all(pool)
+    assert {result.job: result.value for result in results} == {number: number**2 for number in numbers}
+    assert {result.worker for result in results} == {0, 1, 2}
+
+
+def test_a_job_for_one_worker_goes_there(start):
+    pool = start(2)
+    bound = [pool.submit(("who", 0.0), worker=1) for _ in range(5)]
+    results = {result.job: result for result in collect_all(pool)}
+    assert [results[job].value[0] for job in bound] == [1] * 5
+    assert [results[job].value[2] for job in bound] == [1, 2, 3, 4, 5]  # in the order of submission
+
+
+def test_nothing_pending_or_nothing_in_time_is_none(start):
+    pool = start(1)
+    assert pool.collect() is None
+    pool.submit(("who", 1.0))
+    began = time.monotonic()
+    assert pool.collect(timeout=0.05) is None
+    assert time.monotonic() - began < 0.5
+    assert pool.collect() is not None
+
+
+def test_large_arrays_arrive_whole_and_own_their_memory(start):
+    pool = start(2)
+    sizes = [10, LARGE, 300_000, 1_000_000, 300_000, 5]
+    jobs = {pool.submit(("array", size)): size for size in sizes * 3}
+    results = collect_all(pool)  # kept while the blocks are used again
+    assert len(results) == len(jobs)
+    for result in results:
+        big = result.value["big"]
+        assert big.shape == (jobs[result.job],)
+        assert big.dtype == np.float32
+        assert len(np.unique(big)) == 1
+        assert result.value["small"].tolist() == [0, 1, 2]
+        big += 1  # writable
+
+
+def test_blocks_are_used_again_once_emptied():
+    packer, unpacker = Packer(), Unpacker()
+    blocks = set()
+    for step in range(20):
+        parcel = packer.pack([np.full(LARGE + step, step, np.uint8)])
+        blocks.add(parcel.block)
+        assert np.all(unpacker.unpack(parcel)[0] == step)
+        assert not _shared(parcel.block).exists()  # nothing to leave behind
+        packer.release(unpacker.emptied())
+    assert len(blocks) == 1
+    first, second = packer.pack(np.zeros(LARGE)), packer.pack(np.ones(LARGE))  # none emptied in between
+    assert np.all(unpacker.unpack(first) == 0)
+    assert np.all(unpacker.unpack(second) == 1)
+    packer.close()
+    unpacker.close()
+
+
+def test_without_room_in_shared_memory_results_take_the_pipe(monkeypatch):
+    monkeypatch.setattr("maze_core.runners.parcels.has_room", lambda size: False)
+    parcel = Packer().pack(np.ones(LARGE))
+    assert parcel.slot == -1
+    assert np.all(Unpacker().unpack(parcel) == 1)
+
+
+def test_parameters_arrive_by_version(start):
+    pool = start(2)
+    pool.submit(("shared", 0.0))
+    assert pool.collect().value == (0, {})
+    arrays = {"weight": np.ones((2, 2), np.float32), "count": np.array(3)}
+    assert pool.share(arrays) == 1
+    pool.submit(("shared", 0.0))
+    assert pool.collect().value == (1, {"weight": ([[1, 1], [1, 1]], False), "count": (3, False)})
+    arrays["count"] += 1
+    assert [pool.share(arrays), pool.share(arrays)] == [2, 3]
+    pool.submit(("shared", 0.0))
+    assert pool.collect().value[0] == 3
+    with pytest.raises(ValueError, match="differ"):
+        pool.share({"weight": np.ones(3, np.float32), "count": np.array(3)})
+
+
+def test_parameters_are_never_torn(start):
+    """Each version has one value throughout; a mixture of two would show."""
+    pool = start(2)
+    size = 200_000
+    for version in range(1, 400):
+        pool.share({name: np.full(size, version, np.float32) for name in "ab"})
+        if version % 4 == 0:
+            pool.submit(("constant", None))
+    for result in collect_all(pool):
+        version, values = result.value
+        assert values == [[float(version)]] * 2
+
+
+def test_one_thread_in_each_worker_and_a_pool_after_torch_ran(start):
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        (torch.rand(400, 400) @ torch.rand(400, 400)).sum()
+        pool = start(2)
+        for worker in (0, 1):
+            pool.submit(("threads", None), worker)
+        assert [result.value for result in collect_all(pool)] == [(1, "1")] * 2
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(threads)
+
+
+def test_an_exception_arrives_with_its_traceback(start):
+    pool = start(2)
+    pool.submit(("fail", ValueError("broken job")))
+    with pytest.raises(RunError, match=r"worker . failed: broken job") as caught:
+        collect_all(pool)
+    assert "raise value\nValueError: broken job" in str(caught.value)
+    with pytest.raises(RunError, match="closed"):
+        pool.collect()
+
+
+def test_errors_of_set_up(start):
+    with pytest.raises(ConfigError, match="no such environment"):
+        start(2, Answers(fails_in_setup=ConfigError("no such environment")))
+    with pytest.raises(RunError, match="ZeroDivisionError"):
+        start(2, Answers(fails_in_setup=ZeroDivisionError()))
+
+
+def test_a_task_that_cannot_be_sent_says_so(start):
+    task = Answers()
+    task.ready_object = lambda: None
+    with pytest.raises(ConfigError, match="--runner dev"):
+        start(1, task)
+
+
+@pytest.mark.filterwarnings("ignore:worker")
+def test_a_killed_worker_is_replaced_and_its_jobs_are_done(start):
+    pool = start(2)
+    pool.share({"weight": np.array(7.0)})
+    for _ in range(20):
+        pool.submit(("who", 0.1))
+    victim = pids(pool)[0]
+    assert pool.collect() is not None
+    os.kill(victim, signal.SIGKILL)
+    results = collect_all(pool)
+    assert len(results) == 19
+    assert pool.restarts == 1
+    assert victim not in pids(pool)
+    pool.submit(("shared", 0.0), worker=0)
+    assert pool.collect().value == (1, {"weight": (7.0, False)})  # the new one has the parameters too
+
+
+@pytest.mark.filterwarnings("ignore:worker")
+def test_death_is_noticed_at_once_and_the_unfinished_job_is_given_again(start, tmp_path):
+    pool = start(1)
+    pool.submit(("die once", str(tmp_path / "died")), worker=0)
+    pool.submit(("square", 3))
+    with pytest.warns(RuntimeWarning, match=r"worker 0 .* died .*SIGKILL.*1 of at most 10 restarts"):
+        first = pool.collect()
+    assert (first.job, first.value) == (0, "survived")
+    assert pool.collect().value == 9
+
+
+@pytest.mark.filterwarnings("ignore:worker")
+def test_restarts_are_bounded(start):
+    pool = start(2, max_restarts=2)
+    pool.submit(("exit", 3))
+    began = time.monotonic()
+    with pytest.raises(RunError, match=r"died with exit code 3; no further restart \(runner.max_restarts is 2\)"):
+        pool.collect()
+    assert pool.restarts == 2
+    assert time.monotonic() - began < 30
+
+
+def test_without_restarts_a_death_is_an_error_within_two_seconds(start):
+    pool = start(2, max_restarts=0)
+    pool.submit(("who", 60.0), worker=1)
+    threading.Timer(0.3, os.kill, (pids(pool)[1], signal.SIGKILL)).start()
+    began = time.monotonic()
+    with pytest.raises(RunError, match=r"worker 1 .*SIGKILL"):
+        pool.collect()
+    assert time.monotonic() - began < 2
+
+
+def test_a_hanging_worker_is_an_error_after_the_timeout(start):
+    pool = start(2, job_timeout=5.0)
+    pool._job_timeout = 0.5
+    pool.submit(("who", 60.0))
+    began = time.monotonic()
+    with pytest.raises(RunError, match=r"worker 0 .* did not answer within 0.5 seconds"):
+        pool.collect()
+    assert time.monotonic() - began < 4
+
+
+def test_a_driver_that_looks_late_does_not_take_finished_work_for_a_hang(start):
+    pool = start(1, job_timeout=5.0)
+    pool._job_timeout = 0.5
+    jobs = [pool.submit(("who", 0.01)) for _ in range(2)]
+    time.sleep(1.0)
+    assert [pool.collect().job for _ in jobs] == jobs
+
+
+def test_the_runner_gives_its_configuration_to_the_pool():
+    config = LocalConfig(name="local", max_restarts=3, job_timeout=20.0, start_method="spawn")
+    pool = LocalRunner(config).workers(Answers(), 1)
+    try:
+        assert (pool._max_restarts, pool._job_timeout, pool._context.get_start_method()) == (3, 20.0, "spawn")
+        pool.submit(("square", 4))
+        assert pool.collect().value == 16
+    finally:
+        pool.close()
+        pool.close()
+
+
+def test_closing_ends_workers_at_work(start):
+    pool = start(2)
+    for _ in range(2):
+        pool.submit(("who", 60.0))
+    victims = pids(pool)
+    began = time.monotonic()
+    pool.close()
+    assert time.monotonic() - began < 3
+    assert not leftovers(victims)
+
+
+SCRIPT = """
+import os, sys, time
+from tests.runners.test_pool_processes import Answers, pids
+from maze_core.runners.pool_processes import ProcessPool
+import numpy as np
+
+if __name__ == "__main__":
+    pool = ProcessPool(Answers(), 2)
+    pool.share({"w": np.zeros(1000)})
+    pool.submit(("array", 100_000))
+    pool.collect()
+    pool.submit(("who", 60.0))
+    print(*pids(pool), pool._parameters.name, flush=True)
+    END
+"""
+
+
+@pytest.mark.parametrize("end", ["time.sleep(60)", "sys.exit(0)", "raise SystemError", "os._exit(1)"])
+def test_no_process_outlives_the_driver_however_it_ends(tmp_path, end):
+    script = tmp_path / "driver.py"
+    script.write_text(SCRIPT.replace("END", end))
+    root = Path(__file__).parents[2]
+    driver = subprocess.Popen(
+        [sys.executable, script],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(root)},
+    )
+    *workers, memory = driver.stdout.readline().split()
+    workers = [int(pid) for pid in workers]
+    assert len(workers) == 2
+    assert _shared(memory).exists()
+    if "sleep" in end:
+        driver.kill()
+    driver.wait()
+    driver.stdout.close()
+    assert not leftovers(workers, patience=5.0)
+    deadline = time.monotonic() + 5.0
+    while _shared(memory).exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not _shared(memory).exists()
+
+
+def leftovers(workers, patience=2.0):
+    """The processes still alive after a while."""
+    deadline = time.monotonic() + patience
+    while (alive := [pid for pid in workers if _alive(pid)]) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return alive
+
+
+def _alive(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def _shared(name):
+    return Path("/dev/shm", name)
