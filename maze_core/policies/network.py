@@ -44,9 +44,3 @@ class NetworkPolicy(ActingPolicy):
             self._generator.manual_seed(int(rng.integers(2**63)))
             rows.append(self.policy.draw_noise((1,), self._generator))
         return {key: torch.cat([row[key] for row in rows]) for key in rows[0]}
-
-    def __getstate__(self) -> dict[str, object]:
-        return {key: value for key, value in self.__dict__.items() if key != "_generator"}
-
-    def __setstate__(self, state: dict[str, object]) -> None:
-        self.__dict__.update(state, _generator=torch.Generator())

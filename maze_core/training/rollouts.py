@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -68,6 +69,13 @@ class TrainedPolicy:
     def about(self) -> dict[str, Any]:
         """Its run, and how it acts."""
         return {**self.origin, "deterministic": self.deterministic}
+
+    def __getstate__(self) -> dict[str, Any]:
+        # As plain bytes: what multiprocessing does with tensors can be received by one process only.
+        return {**self.__dict__, "policy": pickle.dumps(self.policy)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, policy=pickle.loads(state["policy"]))  # noqa: S301 — from the driver process
 
 
 @dataclass(frozen=True)
