@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import difflib
 import importlib
-from typing import Any, ClassVar
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, ClassVar, Literal
 
 import gymnasium
 from pydantic import Field, JsonValue, PositiveInt
@@ -24,6 +26,10 @@ class GymnasiumConfig(PluginConfig):
     """Arguments for its constructor."""
     max_episode_steps: PositiveInt | None = None
     """Steps after which an episode is truncated; none: what is registered."""
+    vectorization: Literal["single", "native"] = "single"
+    """`native`: step many copies at once in the environment's own vectorised form, where it has one and all wrappers
+    know it. Faster for quick environments; episodes cannot be seeded or replayed one by one, so most algorithms resume
+    with new episodes."""
 
 
 class GymnasiumSource(Plugin):
@@ -42,16 +48,38 @@ class GymnasiumSource(Plugin):
     @hookimpl
     def make_env(self, config: GymnasiumConfig, seed: int, index: int) -> gymnasium.Env[Any, Any]:
         """Build one environment; the checks that Maze makes itself are not made twice."""
-        try:
+        with _explained(config):
             return gymnasium.make(config.id, config.max_episode_steps, disable_env_checker=True, **config.kwargs)
-        except TypeError as exc:
-            if "argument" not in str(exc):
-                raise
-            raise ConfigError(str(exc), where="env.kwargs") from exc
-        except (gymnasium.error.DependencyNotInstalled, ImportError) as exc:
-            raise _missing_dependency(config.id, exc) from exc
-        except gymnasium.error.Error as exc:
-            raise ConfigError(str(exc), where="env.id") from exc
+
+    @hookimpl
+    def make_vector_env(
+        self, config: GymnasiumConfig, num_envs: int, seed: int
+    ) -> gymnasium.vector.VectorEnv[Any, Any, Any] | None:
+        """Build the environment's own vectorised form, if that is asked for."""
+        if config.vectorization == "single":
+            return None
+        kwargs: dict[str, Any] = dict(config.kwargs)
+        if config.max_episode_steps is not None:
+            kwargs["max_episode_steps"] = config.max_episode_steps
+        with _explained(config):
+            if gymnasium.spec(config.id).vector_entry_point is None:
+                raise ConfigError(f"{config.id} has no vectorised form", "env.vectorization", "Set it to single.")
+            return gymnasium.make_vec(config.id, num_envs, "vector_entry_point", **kwargs)
+
+
+@contextmanager
+def _explained(config: GymnasiumConfig) -> Iterator[None]:
+    """Turn what `make` raises about the configuration into a ConfigError."""
+    try:
+        yield
+    except TypeError as exc:
+        if "argument" not in str(exc):
+            raise
+        raise ConfigError(str(exc), where="env.kwargs") from exc
+    except (gymnasium.error.DependencyNotInstalled, ImportError) as exc:
+        raise _missing_dependency(config.id, exc) from exc
+    except gymnasium.error.Error as exc:
+        raise ConfigError(str(exc), where="env.id") from exc
 
 
 def check_env_id(env_id: str) -> None:

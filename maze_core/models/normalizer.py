@@ -54,27 +54,37 @@ class ObservationNormalizer(nn.Module):
 
     @torch.no_grad()
     def update(self, obs: TensorTree, valid: Tensor | None = None) -> None:
-        """Take in rows, leaves [*rows, …] with any leading dimensions; `valid` [*rows] False leaves one out.
+        """Take in rows, leaves [*rows, …] with any leading dimensions; `valid` [*rows] False leaves one out."""
+        moments: dict[str, Tensor] = {}
+        for key in self.keys:
+            size = self._moments(key)[0].numel()
+            rows = obs[key].reshape(-1, size)
+            rows = (rows if valid is None else rows[valid.reshape(-1).bool()]).double()
+            if not len(rows):
+                return
+            mean = rows.mean(0)
+            moments["count"] = torch.tensor(len(rows), dtype=torch.float64, device=rows.device)
+            moments[f"{key}_mean"], moments[f"{key}_m2"] = mean, (rows - mean).square().sum(0)
+        if moments:
+            self.merge(moments)
 
-        Merges the batch's moments into the running ones (Chan, Golub and LeVeque 1979, eq. 2.1).
+    @torch.no_grad()
+    def merge(self, other: Mapping[str, Tensor]) -> None:
+        """Take in the rows that another normaliser has seen, given by its state dict.
+
+        Merges its moments into these (Chan, Golub and LeVeque 1979, eq. 2.1).
         """
-        new_count = 0
+        count = other["count"].to(self.count.device)
+        total = self.count + count
         for key in self.keys:
             mean, m2 = self._moments(key)
-            rows = obs[key].reshape(-1, mean.numel())
-            rows = (rows if valid is None else rows[valid.reshape(-1).bool()]).double()
-            new_count = rows.shape[0]
-            if new_count == 0:
-                return
-            total = self.count + new_count
-            new_mean = rows.mean(0)
-            delta = new_mean - mean
-            m2 += (rows - new_mean).square().sum(0) + delta.square() * (self.count * new_count / total)
-            mean += delta * (new_count / total)
+            delta = other[f"{key}_mean"].to(mean.device) - mean
+            m2 += other[f"{key}_m2"].to(mean.device) + delta.square() * (self.count * count / total)
+            mean += delta * (count / total)
             shift, scale = self.get_buffer(f"{key}_shift"), self.get_buffer(f"{key}_scale")
             shift.copy_(mean.reshape(shift.shape))
             scale.copy_((m2 / total + _EPSILON).rsqrt().reshape(scale.shape))
-        self.count += new_count
+        self.count += count
 
     def statistics(self) -> dict[str, tuple[Tensor, Tensor]]:
         """Mean and standard deviation of each leaf, float64 [d]."""

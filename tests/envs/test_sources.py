@@ -154,3 +154,22 @@ def test_environments_need_no_torch():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"
+
+
+def test_the_vectorised_form_of_an_environment():
+    native = source("CartPole-v1", vectorization="native", max_episode_steps=9)
+    env = native.make_vector_env(native.config, 5, 0)
+    assert (env.num_envs, env.unwrapped.max_episode_steps) == (5, 9)
+    assert EnvBuilder(native.config, load=overlay({("env", ""): GymnasiumSource})).vector_env(3).num_envs == 3
+    single = source("CartPole-v1")
+    assert single.make_vector_env(single.config, 5, 0) is None
+
+
+def test_an_environment_without_a_vectorised_form():
+    native = source("Acrobot-v1", vectorization="native")
+    with pytest.raises(ConfigError, match="Acrobot-v1 has no vectorised form") as caught:
+        native.make_vector_env(native.config, 2, 0)
+    assert caught.value.where == "env.vectorization"
+    wrong = source("CartPole-v1", vectorization="native", kwargs={"gravity": 1})
+    with pytest.raises(ConfigError, match="gravity"):
+        wrong.make_vector_env(wrong.config, 2, 0)

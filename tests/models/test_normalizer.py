@@ -106,3 +106,17 @@ def test_a_constant_leaf_stays_finite():
     normalizer.update({"x": torch.full((20, 3), 7.0)})
     assert normalizer({"x": torch.full((1, 3), 7.0)})["x"].abs().max().item() == pytest.approx(0.0, abs=1e-6)
     assert normalizer({"x": torch.full((1, 3), 8.0)})["x"].isfinite().all()
+
+
+def test_merging_what_others_saw_equals_having_seen_it():
+    whole, ours, theirs = (ObservationNormalizer(LEAVES) for _ in range(3))
+    chunks = [tree((size,), seed) for seed, size in enumerate((5, 1, 30))]
+    for chunk in chunks:
+        whole.update(chunk)
+    ours.update(chunks[0])
+    theirs.update(chunks[1])
+    theirs.update(chunks[2])
+    ours.merge(theirs.state_dict())
+    assert ours.count.item() == 36
+    for name, value in ours.state_dict().items():
+        torch.testing.assert_close(value, whole.state_dict()[name], rtol=1e-9, atol=1e-9)
