@@ -1,0 +1,74 @@
+"""The reference pages are those of the code, and every link leads somewhere."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = sorted(
+    str(page.relative_to(ROOT))
+    for page in [ROOT / "README.md", *ROOT.glob("docs/**/*.md"), *ROOT.glob("plugins/*/README.md")]
+)
+FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+
+
+@pytest.fixture(scope="module")
+def generate() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("docs_generate", ROOT / "docs" / "generate.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("page", ["configuration.md", "cli.md", "hooks.md"])
+def test_reference_pages_are_up_to_date(page: str, generate: Any) -> None:
+    committed = _sections((ROOT / "docs" / "reference" / page).read_text(encoding="utf-8"))
+    generated = _sections(generate.render(page))
+    for entry in generate.missing():  # a plugin that is not installed cannot be compared
+        for heading in (entry.heading, "maze train", f"maze train {entry.name}"):
+            committed.pop(heading, None)
+            generated.pop(heading, None)
+    wrong = [heading for heading in {**committed, **generated} if committed.get(heading) != generated.get(heading)]
+    assert not wrong, f"docs/reference/{page} does not tell what the code says: run `make docs` ({', '.join(wrong)})"
+
+
+def test_reference_pages_do_not_depend_on_the_terminal(generate: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = generate.render("cli.md")
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    assert generate.render("cli.md") == before
+    assert "\x1b" not in before
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_somewhere(page: str) -> None:
+    source = ROOT / page
+    for target in LINK.findall(FENCED.sub("", source.read_text(encoding="utf-8"))):
+        if re.match(r"[a-z]+:", target):
+            continue
+        path, _, anchor = target.partition("#")
+        file = (source.parent / path).resolve() if path else source
+        assert file.exists(), f"{page}: {target} does not exist"
+        assert not anchor or anchor in _anchors(file), f"{page}: {target} is no heading of {file.name}"
+
+
+def _sections(page: str) -> dict[str, str]:
+    first, *others = page.split("\n## ")
+    return {"": first, **{part.partition("\n")[0]: part.partition("\n")[2].strip() for part in others}}
+
+
+def _anchors(file: Path) -> set[str]:
+    text = FENCED.sub("", file.read_text(encoding="utf-8"))
+    headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}

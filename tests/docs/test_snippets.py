@@ -1,0 +1,158 @@
+"""What the documentation says to type is typed here, page by page, in a new folder each.
+
+- A `bash` block runs as a script; it must succeed.
+- A block whose first line is a comment that holds nothing but a file name is written to that file.
+- Any other `python` block runs as a program.
+
+Comments right before a block change that: `<!-- test: … -->` with
+  skip (reason)           it is not run
+  replace A -> B          A, which must be in the block, becomes B
+  exit N                  it must end with exit code N
+  kill once PATH          its process group gets SIGKILL as soon as PATH exists
+  output                  the block's lines must be in what the block before it printed
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+NOT_TYPED = ("docs/reference/", "docs/benchmarks/", "docs/architecture.md")
+PAGES = sorted(
+    str(page.relative_to(ROOT))
+    for page in [ROOT / "README.md", *ROOT.glob("docs/**/*.md"), *ROOT.glob("plugins/*/README.md")]
+    if not str(page.relative_to(ROOT)).startswith(NOT_TYPED)
+)
+DIRECTIVE = re.compile(r"<!-- test: (.+?) -->")
+FILE_NAME = re.compile(r"# ([\w./-]+\.\w+)\n")
+LIMIT = 100
+
+
+@dataclass
+class Block:
+    """A fenced block of a page."""
+
+    line: int
+    language: str
+    text: str = ""
+    directives: list[str] = field(default_factory=list)
+
+    def argument(self, name: str) -> str | None:
+        """What follows a directive's name; None where the block has no such directive."""
+        found = [
+            each.removeprefix(name).strip() for each in self.directives if each.split(" ")[0] == name.split(" ")[0]
+        ]
+        return found[0] if found else None
+
+    @property
+    def program(self) -> str:
+        """The text with its replacements made."""
+        text = self.text
+        for directive in self.directives:
+            if directive.startswith("replace "):
+                old, _, new = directive.removeprefix("replace ").partition(" -> ")
+                assert old in text, f"line {self.line}: nothing to replace: {old!r}"
+                text = text.replace(old, new)
+        return text
+
+
+def blocks(page: str) -> list[Block]:
+    """The fenced blocks of a page in order."""
+    found: list[Block] = []
+    directives: list[str] = []
+    inside: Block | None = None
+    for number, line in enumerate((ROOT / page).read_text(encoding="utf-8").splitlines(), 1):
+        if inside is not None:
+            if line.startswith("```"):
+                inside = None
+            else:
+                inside.text += line + "\n"
+        elif line.startswith("```"):
+            inside = Block(number, line[3:].strip(), directives=directives)
+            found.append(inside)
+            directives = []
+        elif line.strip():
+            directives = [*directives, *DIRECTIVE.findall(line)] if line.startswith("<!--") else []
+    return found
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_what_the_page_says_works(page: str, tmp_path: Path, environment: dict[str, str]) -> None:
+    printed = ""
+    for block in blocks(page):
+        place = f"{page}:{block.line}"
+        file = FILE_NAME.match(block.text)
+        if block.argument("skip") is not None:
+            continue
+        if block.argument("output") is not None:
+            for line in block.text.splitlines():
+                assert line.strip() in printed, f"{place}: {line!r} was not printed, but:\n{printed}"
+        elif file:
+            path = tmp_path / file[1]
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(block.program, encoding="utf-8")
+        elif block.language in ("bash", "python"):
+            printed = run(block, place, tmp_path, environment)
+
+
+def run(block: Block, place: str, folder: Path, environment: dict[str, str]) -> str:
+    """Run a block; what it printed."""
+    if block.language == "python":
+        program = folder / f"block_{block.line}.py"
+        program.write_text(block.program, encoding="utf-8")
+        command = [sys.executable, str(program)]
+    else:
+        command = ["bash", "-euo", "pipefail", "-c", block.program]
+    log = folder / f"block_{block.line}.log"
+    with log.open("w") as output:
+        process = subprocess.Popen(
+            command, cwd=folder, env=environment, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
+        )
+        try:
+            code = _killed(process, folder / path) if (path := block.argument("kill once")) else process.wait(LIMIT)
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+    printed = log.read_text(encoding="utf-8")
+    wanted = -signal.SIGKILL if path else int(block.argument("exit") or 0)
+    assert code == wanted, f"{place} ended with {code}:\n{block.program}\n{printed}"
+    return printed
+
+
+def _killed(process: subprocess.Popen[bytes], path: Path) -> int:
+    deadline = time.monotonic() + LIMIT
+    while process.poll() is None and not path.exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGKILL)
+    return process.wait()
+
+
+@pytest.fixture
+def environment(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """This Python's commands first, one thread, no screen, and packages installed into the page's folder."""
+    site = tmp_path / "site-packages"
+    site.mkdir()
+    return {
+        **os.environ,
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "OMP_NUM_THREADS": "1",
+        "PYTHONPATH": str(site),
+        "XDG_CACHE_HOME": str(tmp_path_factory.getbasetemp() / "cache"),
+        "SDL_VIDEODRIVER": "dummy",
+        "PIP_TARGET": str(site),
+        "PIP_NO_INDEX": "1",
+        "PIP_NO_DEPS": "1",
+        "PIP_NO_BUILD_ISOLATION": "0",
+        "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+    }
