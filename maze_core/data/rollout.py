@@ -1,7 +1,8 @@
-"""Rollouts: T steps of N environments in preallocated arrays, and the collector that fills them."""
+"""Rollouts: T steps of N environments in preallocated arrays, and what fills them."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ from maze_core.models.masks import check_masks
 from maze_core.training.seeding import EpisodeSeeds, Purpose, integer_seed
 
 if TYPE_CHECKING:
-    from maze_core.envs.vector import Tree, VectorEnv
+    from maze_core.envs.vector import Episode, Tree, VectorEnv
     from maze_core.models.policy import Policy
     from maze_core.training.run import Run
 
@@ -38,23 +39,39 @@ class Rollout:
     """[T, N] bool; False where the environment produced a filler row"""
     truncations: list[tuple[int, np.ndarray, Tree]] = field(default_factory=list)
     """(t, env indices [K], final observations with leaves [K, …]) of the episodes cut by a time limit"""
+    episodes: list[Episode] = field(default_factory=list)
+    """The episodes that ended, in order"""
 
 
-class RolloutCollector:
-    """Steps the training environments with the current policy.
+class Sampler:
+    """Steps environments with a policy, a rollout at a time; needs no run.
 
     A step is one policy forward for all environments, one vector step and writes into the rollout; sampling noise is
     drawn once per rollout, values and log-probabilities are left to one batched pass afterwards.
+
+    Args:
+        policy: acts, on the device where its parameters are.
+        env: the environments; reset at the first rollout.
+        n_steps: T, steps in one rollout.
+        seeds: the seeds of the episodes.
+        noise: the sampling noise is drawn from it.
+        on_step: called after each step of the environments.
     """
 
-    def __init__(self, run: Run, n_steps: int) -> None:
-        self._run = run
-        self._policy: Policy = run.policy
-        self._device = run.device
-        self._env: VectorEnv = run.training_env()
+    def __init__(
+        self,
+        policy: Policy,
+        env: VectorEnv,
+        n_steps: int,
+        seeds: EpisodeSeeds,
+        noise: torch.Generator,
+        on_step: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.noise = noise
+        self._policy, self._env, self._seeds = policy, env, seeds
+        self._on_step = on_step
+        self._device = next(policy.parameters()).device
         self._n_steps = n_steps
-        self._noise = torch.Generator().manual_seed(integer_seed(run.seed, Purpose.POLICY_NOISE))
-        self._seeds = EpisodeSeeds(run.seed, Purpose.TRAIN_EPISODES)
         specs = {k: leaf_spec(s) for k, s in flatten_space(self._env.observation_space, "observation").items()}
         obs = allocate(specs, (n_steps + 1, self._env.num_envs))
         self._obs_rows = [{k: v[t] for k, v in obs.items()} for t in range(n_steps + 1)]
@@ -96,14 +113,13 @@ class RolloutCollector:
             self._env.reset(self._seeds, self._obs_rows[0])
             self._started = True
         rollout.truncations.clear()
-        noise = self._policy.draw_noise((self._n_steps, self._env.num_envs), self._noise)
+        rollout.episodes.clear()
+        noise = self._policy.draw_noise((self._n_steps, self._env.num_envs), self.noise)
         with torch.inference_mode():
             # Unbinding once is cheaper than indexing a tensor at every step.
             by_step = zip(*(leaf.unbind() for leaf in noise.values()), strict=True)
             for t, leaves in enumerate(by_step):
                 self._step(t, dict(zip(noise, leaves, strict=True)))
-        steps = int(rollout.valid.sum())
-        self._run.count_env_steps(steps)
         masks = {k: torch.from_numpy(v[:-1][rollout.valid]) for k, v in rollout.obs.items() if k.endswith(MASK_SUFFIX)}
         check_masks(self._env.observation_space, self._env.action_space, masks)
         return rollout
@@ -125,13 +141,53 @@ class RolloutCollector:
         rollout.valid[t] = result.valid
         if len(result.final_indices):
             self._record_ends(t, result.truncated, result.final_indices, result.final_obs)
-            self._run.statistics.add(result.episodes)
-        self._run.progress.env_steps += self._env.num_envs
+            rollout.episodes += result.episodes
+        self._on_step()
 
     def _record_ends(self, t: int, truncated: np.ndarray, indices: np.ndarray, final_obs: Tree | None) -> None:
         cut = truncated[indices]
         if final_obs is not None and cut.any():
             self.rollout.truncations.append((t, indices[cut], {k: v[cut] for k, v in final_obs.items()}))
+
+    def state(self) -> dict[str, Any]:
+        """Everything that decides the next rollout but the policy."""
+        return {
+            "noise": self.noise.get_state(),
+            "env": self._env.state() if self._started else None,
+        }
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Go on where `state` was taken; unfinished episodes are replayed."""
+        self.noise.set_state(state["noise"])
+        if state["env"] is not None:
+            self._env.restore(self._seeds, state["env"], self._obs_rows[-1])
+            self._started = True
+
+
+class RolloutCollector:
+    """Steps the training environments of a run with its policy and keeps the run's counters."""
+
+    def __init__(self, run: Run, n_steps: int) -> None:
+        self._run = run
+        self._env = run.training_env()
+        noise = torch.Generator().manual_seed(integer_seed(run.seed, Purpose.POLICY_NOISE))
+        seeds = EpisodeSeeds(run.seed, Purpose.TRAIN_EPISODES)
+        self._sampler = Sampler(run.policy, self._env, n_steps, seeds, noise, self._show_progress)
+
+    @property
+    def rollout(self) -> Rollout:
+        """The last rollout."""
+        return self._sampler.rollout
+
+    def collect(self) -> Rollout:
+        """Step every environment `n_steps` times; the returned arrays are overwritten by the next call."""
+        rollout = self._sampler.collect()
+        self._run.count_env_steps(int(rollout.valid.sum()))
+        self._run.statistics.add(rollout.episodes)
+        return rollout
+
+    def _show_progress(self) -> None:
+        self._run.progress.env_steps += self._env.num_envs
 
     def update_normalizer(self) -> None:
         """Let the policy's observation normaliser, if it has one, learn from this rollout.
@@ -139,21 +195,16 @@ class RolloutCollector:
         Called after the last optimizer step on the rollout: acting, old and new log-probabilities all saw the same
         statistics.
         """
-        if self._policy.normalizer is not None:
-            valid = torch.from_numpy(self.rollout.valid.reshape(-1))
-            obs = {k: torch.from_numpy(v[:-1].reshape(-1, *v.shape[2:])) for k, v in self.rollout.obs.items()}
-            self._policy.normalizer.update(self._to_device(obs), valid.to(self._device))
+        normalizer, rollout, device = self._run.policy.normalizer, self.rollout, self._run.device
+        if normalizer is not None:
+            valid = torch.from_numpy(rollout.valid.reshape(-1)).to(device)
+            obs = {k: torch.from_numpy(v[:-1].reshape(-1, *v.shape[2:])).to(device) for k, v in rollout.obs.items()}
+            normalizer.update(obs, valid)
 
     def state(self) -> dict[str, Any]:
         """Everything that decides the next rollout but the policy."""
-        return {
-            "noise": self._noise.get_state(),
-            "env": self._env.state() if self._started else None,
-        }
+        return self._sampler.state()
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Go on where `state` was taken; unfinished episodes are replayed."""
-        self._noise.set_state(state["noise"])
-        if state["env"] is not None:
-            self._env.restore(self._seeds, state["env"], self._obs_rows[-1])
-            self._started = True
+        self._sampler.load_state(state)
