@@ -44,21 +44,18 @@ def normalized(advantage: Tensor) -> Tensor:
 def advantage_rows(
     policy: Policy, rollout: Rollout, gamma: float, gae_lambda: float, device: torch.device
 ) -> tuple[Batch, dict[str, float]]:
-    """Values, old log-probabilities and advantages of a rollout in one batched pass, flattened to rows.
+    """Values and advantages of a rollout in one batched pass, flattened to rows.
 
     Returns:
-        A batch of the valid rows, time-major, whose `extra` holds `log_prob`, `value`, `advantage` and `target`
-        (the critic's regression target), each [B]; and metrics of the rollout.
+        A batch of the valid rows, time-major, whose `extra` holds `value`, `advantage` and `target` (the critic's
+        regression target), each [B]; and metrics of the rollout.
     """
     steps, num_envs = rollout.rewards.shape
-    obs = _to_device({k: v[:-1].reshape(-1, *v.shape[2:]) for k, v in rollout.obs.items()}, device)
-    actions = _to_device({k: v.reshape(-1, *v.shape[2:]) for k, v in rollout.actions.items()}, device)
-    log_probs, flat_values = _evaluate_rows(policy, obs, actions)
-    values = flat_values.reshape(steps, num_envs)
-    last = _values(policy, {k: v[-1] for k, v in rollout.obs.items()}, device)
-    next_values = np.concatenate([values[1:], last[None]])
+    obs = _to_device({k: v.reshape(-1, *v.shape[2:]) for k, v in rollout.obs.items()}, device)
+    values = _values(policy, obs).reshape(steps + 1, num_envs)
+    values, next_values = values[:-1], values[1:].copy()
     for t, indices, final_obs in rollout.truncations:
-        next_values[t, indices] = _values(policy, final_obs, device)
+        next_values[t, indices] = _values(policy, _to_device(final_obs, device))
     advantages = generalized_advantages(
         rollout.rewards,
         values,
@@ -69,8 +66,11 @@ def advantage_rows(
     )
     targets = advantages + values
     arrays = {"value": values, "advantage": advantages, "target": targets}
-    extra = {k: torch.from_numpy(v.reshape(-1)).to(device) for k, v in arrays.items()}
-    batch = Batch(obs, actions, {**extra, "log_prob": log_probs})
+    batch = Batch(
+        obs={k: v[: steps * num_envs] for k, v in obs.items()},
+        actions=_to_device({k: v.reshape(-1, *v.shape[2:]) for k, v in rollout.actions.items()}, device),
+        extra={k: torch.from_numpy(v.reshape(-1)).to(device) for k, v in arrays.items()},
+    )
     valid = rollout.valid
     if not valid.all():
         keep = torch.from_numpy(np.flatnonzero(valid)).to(device)
@@ -78,21 +78,29 @@ def advantage_rows(
     return batch, {"train/explained_variance": explained_variance(values[valid], targets[valid])}
 
 
-def _evaluate_rows(policy: Policy, obs: TensorTree, actions: TensorTree) -> tuple[Tensor, np.ndarray]:
-    """Log-probabilities [B] of the actions and values [B], in chunks that bound memory."""
-    log_probs, values = [], []
+def action_log_probs(policy: Policy, batch: Batch) -> Tensor:
+    """Log-probabilities [B] of a batch's actions under the policy as it is, without a graph."""
     with torch.no_grad():
-        for start in range(0, len(next(iter(obs.values()))), _CHUNK):
-            rows = slice(start, start + _CHUNK)
-            distribution, value = policy({k: v[rows] for k, v in obs.items()})
-            log_probs.append(distribution.log_prob({k: v[rows] for k, v in actions.items()}))
-            values.append(value)
-    return torch.cat(log_probs), torch.cat(values).cpu().numpy()
+        chunks = [
+            policy.distribution({k: v[rows] for k, v in batch.obs.items()}).log_prob(
+                {k: v[rows] for k, v in batch.actions.items()}
+            )
+            for rows in _chunks(len(batch))
+        ]
+    return torch.cat(chunks)
 
 
-def _values(policy: Policy, obs: Tree, device: torch.device) -> np.ndarray:
+def _values(policy: Policy, obs: TensorTree) -> np.ndarray:
+    """The critic's values [B] of observations, without a graph."""
     with torch.no_grad():
-        return policy.value(_to_device(obs, device)).cpu().numpy()
+        rows = len(next(iter(obs.values())))
+        chunks = [policy.value({k: v[part] for k, v in obs.items()}) for part in _chunks(rows)]
+    return torch.cat(chunks).cpu().numpy()
+
+
+def _chunks(rows: int) -> list[slice]:
+    """Consecutive slices that bound the memory of one forward pass."""
+    return [slice(start, start + _CHUNK) for start in range(0, max(rows, 1), _CHUNK)]
 
 
 def _to_device(tree: Tree, device: torch.device) -> TensorTree:

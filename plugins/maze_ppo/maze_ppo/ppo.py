@@ -12,7 +12,7 @@ from maze_core.data.batch import Batch, Loss
 from maze_core.data.rollout import RolloutCollector
 from maze_core.plugins.hookspecs import hookimpl
 from maze_core.training.algorithm import Algorithm
-from maze_core.training.on_policy import advantage_rows, check_on_policy, normalized
+from maze_core.training.on_policy import action_log_probs, advantage_rows, check_on_policy, normalized
 from maze_core.training.schedules import scheduled
 from maze_core.training.seeding import Purpose, sequence
 from maze_ppo.config import PPOConfig
@@ -48,6 +48,7 @@ class PPO(Algorithm):
         rollout = self._collector.collect()
         rows, metrics = advantage_rows(run.policy, rollout, config.gamma, config.gae_lambda, run.device)
         run.record(metrics)
+        rows.extra["log_prob"] = action_log_probs(run.policy, rows)
         for _ in range(config.n_optimization_epochs):
             for batch in rows.minibatches(config.batch_size, self._order):
                 yield batch
