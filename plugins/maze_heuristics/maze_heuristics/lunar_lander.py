@@ -1,0 +1,96 @@
+"""A controller for gymnasium's LunarLander, from its physics."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from gymnasium import spaces
+from pydantic import NonNegativeFloat, PositiveFloat
+
+from maze_core.config.base import PluginConfig
+from maze_core.errors import ConfigError
+from maze_core.policies.base import ActingPolicy
+
+if TYPE_CHECKING:
+    from gymnasium import Space
+
+    from maze_core.envs.vector import Tree
+
+_UNITS = np.array([10.0, 20 / 3, 5.0, 7.5, 1.0, 2.5])
+"""What an observed 1 is: m, m, m/s, m/s, rad, rad/s (half a screen of 20 m by 13.3 m; 50 frames per second)."""
+_GRAVITY = 10.0
+
+
+class LunarLanderConfig(PluginConfig):
+    """The controller's gains."""
+
+    position_gain: NonNegativeFloat = 0.8
+    """Sideways acceleration per metre beside the pad, in 1/s²."""
+    velocity_gain: NonNegativeFloat = 2.2
+    """Sideways acceleration against each m/s of drift, in 1/s."""
+    max_tilt: PositiveFloat = 0.5
+    """The largest tilt that is asked for, in rad."""
+    angle_gain: NonNegativeFloat = 10.0
+    """Turning asked for per rad of error, in 1/s²."""
+    spin_gain: NonNegativeFloat = 5.0
+    """Turning against each rad/s of spin, in 1/s."""
+    landing_speed: NonNegativeFloat = 1.0
+    """Speed of descent at the ground, in m/s."""
+    descent_rate: NonNegativeFloat = 0.3
+    """More speed of descent per metre of height, in 1/s."""
+    approach_slope: NonNegativeFloat = 0.45
+    """Metres of height to keep for each metre beside the pad."""
+    lift_gain: NonNegativeFloat = 0.7
+    """Lift asked for per m/s of falling too fast, in 1/s."""
+    contact_gain: NonNegativeFloat = 3.0
+    """The same once a leg touches the ground, when any fall is too fast."""
+
+
+class LunarLanderHeuristics(ActingPolicy):
+    """Land gymnasium's LunarLander, discrete or continuous, by two proportional-derivative controllers.
+
+    The main engine pushes along the lander's axis, so a tilt t accelerates sideways by about g tan t. The position is
+    held by asking for the tilt that pushes towards the pad and against the drift; the side engines turn to that
+    tilt; the main engine brakes the fall to a speed that grows with the height above a cone around the pad. Whichever
+    is asked for more wins where only one engine may fire.
+    """
+
+    Config: ClassVar[type[PluginConfig]] = LunarLanderConfig
+    config: LunarLanderConfig
+
+    def setup(self, observation_space: Space[Any], action_space: Space[Any]) -> None:
+        """Accept the two forms of the environment."""
+        discrete = isinstance(action_space, spaces.Discrete) and action_space.n == 4
+        continuous = isinstance(action_space, spaces.Box) and action_space.shape == (2,)
+        seen = isinstance(observation_space, spaces.Box) and observation_space.shape == (8,)
+        if not seen or not (discrete or continuous):
+            raise ConfigError(
+                f"lunar_lander_heuristics cannot see {observation_space} and act in {action_space}",
+                "env",
+                "It lands LunarLander-v3 and LunarLanderContinuous-v3.",
+            )
+        self._discrete = discrete
+
+    def act(self, obs: Tree, rngs: Sequence[np.random.Generator]) -> Tree:
+        """One engine each, or the throttles of both."""
+        turn, lift = self._wanted(obs["observation"])
+        if not self._discrete:
+            # The main engine fires above 0, from half its power on; a side engine beyond 0.5 either way.
+            return {"action": np.clip(np.stack([lift - 1, -turn / 2], 1), -1, 1).astype(np.float32)}
+        action = np.where(turn > 1, 1, np.where(turn < -1, 3, 0))
+        return {"action": np.where((lift > 1) & (lift > np.abs(turn)), 2, action)}
+
+    def _wanted(self, observation: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """How much turning (counter-clockwise) and lift to ask for, each [N]; below 1 is not worth an engine."""
+        gains = self.config
+        x, y, drift, climb, angle, spin = (observation[:, :6] * _UNITS).T
+        sideways = gains.position_gain * x + gains.velocity_gain * drift
+        tilt = np.clip(sideways / _GRAVITY, -gains.max_tilt, gains.max_tilt)
+        turn = gains.angle_gain * (tilt - angle) - gains.spin_gain * spin
+        height = np.maximum(y - gains.approach_slope * np.abs(x), 0)
+        fall = gains.landing_speed + gains.descent_rate * height
+        touching = observation[:, 6:].any(axis=1)
+        lift = np.where(touching, -gains.contact_gain * climb, gains.lift_gain * (-fall - climb))
+        return np.where(touching, 0, turn), lift
