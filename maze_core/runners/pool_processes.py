@@ -11,7 +11,6 @@ from collections import deque
 from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
-from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
 from maze_core.errors import RunError
@@ -285,6 +284,7 @@ class ProcessPool:
 
 def _pack(task: Task) -> bytes:
     try:
-        return bytes(ForkingPickler.dumps(task))
+        # Not multiprocessing's own pickler: torch teaches it to hand tensors over once, and a restart needs them again.
+        return pickle.dumps(task, protocol=5)
     except (pickle.PicklingError, AttributeError, TypeError) as exc:
         raise pool_worker.not_portable(exc) from exc
