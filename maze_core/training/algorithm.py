@@ -6,11 +6,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import torch
 from torch import nn
 
 from maze_core.config.run import AlgorithmConfig, RunConfig
 from maze_core.data.batch import Batch, Loss
+from maze_core.training.adam import Adam, Optimizer
 
 if TYPE_CHECKING:
     from maze_core.models.policy import Policy
@@ -61,10 +61,10 @@ class Algorithm(ABC):
         """Global norm that gradients are clipped to; 0: no clipping."""
         return getattr(self.config, "max_grad_norm", 0.0)
 
-    def build_optimizer(self, policy: Policy) -> torch.optim.Optimizer:
+    def build_optimizer(self, policy: Policy) -> Optimizer:
         """The optimizer of every parameter that learns; Adam with `config.lr` unless overridden."""
         parameters = [p for p in policy.parameters() if p.requires_grad]
-        return torch.optim.Adam(parameters, lr=self.config.lr, fused=True)
+        return Adam(parameters, lr=self.config.lr)
 
     def train_epoch(self, learner: Learner, updates: int) -> None:
         """Take `updates` updates. An algorithm that trains by other means overrides this."""

@@ -13,6 +13,7 @@ from maze_core.errors import RunError
 
 if TYPE_CHECKING:
     from maze_core.data.batch import Batch, Loss
+    from maze_core.training.adam import Optimizer
 
 _FLUSH_AFTER = 1000
 
@@ -42,7 +43,7 @@ class Learner:
         self,
         policy: nn.Module,
         modules: dict[str, nn.Module],
-        optimizer: torch.optim.Optimizer,
+        optimizer: Optimizer,
         compute_loss: Callable[..., Loss],
         max_grad_norm: float,
         after_update: Callable[[], bool],
