@@ -1,0 +1,64 @@
+"""What tests of resuming share: environments that a new process can name, and the whole of a run to compare."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+MODULE = """
+import gymnasium
+
+for name in ("Workshop", "Steady", "Doors"):
+    gymnasium.register(f"{name}-v0", entry_point=f"maze_core.testing.probes:{name}")
+gymnasium.register("Walk-v0", entry_point="maze_core.testing.envs:SeededWalk")
+gymnasium.register("Failing-v0", entry_point="maze_core.testing.envs:FailingEnv")
+"""
+
+
+@pytest.fixture
+def probes(tmp_path, monkeypatch):
+    """The name of a module that registers the test environments, here and in processes that `maze` starts."""
+    folder = tmp_path / "modules"
+    folder.mkdir()
+    (folder / "probes_of_tests.py").write_text(MODULE)
+    monkeypatch.syspath_prepend(folder)
+    monkeypatch.setenv("PYTHONPATH", str(folder))
+    return "probes_of_tests"
+
+
+@pytest.fixture
+def maze(tmp_path):
+    """`maze(*arguments, wait=True)`: the command line in a process of its own."""
+    started = []
+
+    def run(*arguments, wait=True, **options):
+        command = [sys.executable, "-m", "maze_core.cli.main", *map(str, arguments)]
+        environment = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "200", **options.pop("env", {})}
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "cwd": tmp_path}
+        process = subprocess.Popen(command, env=environment, **pipes, **options)
+        started.append(process)
+        if not wait:
+            return process
+        out, err = process.communicate(timeout=120)
+        return subprocess.CompletedProcess(command, process.returncode, out, err)
+
+    yield run
+    for process in started:
+        if process.poll() is None:
+            process.kill()
+        process.communicate()
+
+
+@pytest.fixture
+def metrics():
+    """`metrics(run_dir)`: the epochs of metrics.jsonl without what depends on time."""
+
+    def read(run_dir):
+        lines = Path(run_dir, "metrics.jsonl").read_text().splitlines()
+        records = [json.loads(line) for line in lines]
+        return [{k: v for k, v in each.items() if k != "seconds" and not k.startswith("time/")} for each in records]
+
+    return read

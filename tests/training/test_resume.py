@@ -1,0 +1,251 @@
+"""Trap 15: a run that was stopped, however, and went on is bit by bit the run that was not."""
+
+import os
+import random
+import signal
+import time
+
+import pytest
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from maze_core.config.load import assemble, load_run_config
+from maze_core.context import RunContext
+from maze_core.errors import ConfigError
+from maze_core.plugins.base import Plugin
+from maze_core.plugins.hookspecs import hookimpl
+from maze_core.testing.envs import SeededWalk
+from maze_core.testing.probes import Workshop
+from maze_core.training import api
+
+EPOCHS = 12
+
+
+def settings(algorithm, env):
+    values = {
+        "algorithm.n_epochs": EPOCHS,
+        "algorithm.epoch_length": 2 if algorithm == "ppo" else 5,
+        "algorithm.n_rollout_steps": 11,
+        "algorithm.lr_schedule": "linear",
+        "evaluation.n_episodes": 2,
+        "runner.concurrency": 3,
+        "callbacks.console": None,
+        "seed": 5,
+        "model.normalize_observations": True,
+    }
+    return values | ({"model.name": "template"} if "Workshop" in env else {})
+
+
+def texts(values):
+    return [
+        part for path, value in values.items() for part in ("--set", f"{path}={'null' if value is None else value}")
+    ]
+
+
+def wait_for_epoch(run_dir, number, process):
+    """Wait until that many epochs are logged (0: until the run can be resumed)."""
+    awaited = run_dir / "checkpoints" / "last" if number == 0 else run_dir / "metrics.jsonl"
+    deadline = time.monotonic() + 60
+    while not awaited.exists() or (number and len(awaited.read_bytes().splitlines()) < number):
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.002)
+
+
+@pytest.mark.parametrize("env", ["CartPole-v1", "Workshop-v0"])
+@pytest.mark.parametrize("algorithm", ["ppo", "a2c"])
+def test_kill_at_a_random_moment(tmp_path, maze, probes, whole_state, assert_same, metrics, algorithm, env):
+    """Trap 15: kill -9 of a training and of its resumption, with sub-environments in the middle of episodes."""
+    env = env if env == "CartPole-v1" else f"{probes}:{env}"
+    values = settings(algorithm, env)
+    run_dir = tmp_path / "killed"
+    chance = random.Random()
+    start = ["train", algorithm, "--env", env, "--run-dir", run_dir, "--preset", "none", *texts(values)]
+    kills = [(start, 0), (["resume", run_dir], 3)]
+    for command, first in kills if algorithm == "ppo" else kills[:1]:
+        process = maze(*command, wait=False)
+        number, pause = chance.randint(first, first + 3), chance.random() / 20
+        print("killed after epoch", number, "and", pause, "seconds")
+        wait_for_epoch(run_dir, number, process)
+        time.sleep(pause)
+        process.kill()
+        process.communicate()
+        assert process.returncode == -signal.SIGKILL, "it had ended before"
+    api.resume(run_dir)
+    whole = tmp_path / "whole"
+    api.train(assemble(algorithm, env, "none", flags=values), whole)
+    assert_same(whole_state(run_dir), whole_state(whole))
+    assert_same(whole_state(run_dir, "best"), whole_state(whole, "best"))
+    assert metrics(run_dir) == metrics(whole)
+    assert [each["epoch"] for each in metrics(run_dir)] == list(range(1, EPOCHS + 1))
+    assert points(run_dir, "train/return_mean") == points(whole, "train/return_mean")
+
+
+def points(run_dir, tag):
+    """(step, value) of a TensorBoard curve as TensorBoard shows it."""
+    events = EventAccumulator(str(run_dir / "tensorboard"))
+    events.Reload()
+    return [(each.step, each.value) for each in events.Scalars(tag)]
+
+
+def bomb(*signals, at):
+    """A callback that sends signals to this process when the loss is computed for the `at`-th time."""
+
+    class Bomb(Plugin):
+        calls = 0
+
+        @hookimpl(wrapper=True)
+        def compute_loss(self, policy, batch):
+            Bomb.calls += 1
+            if Bomb.calls == at:
+                for number in signals:
+                    os.kill(os.getpid(), number)
+            return (yield)
+
+    return Bomb
+
+
+LONG = {"algorithm.epoch_length": 5, "model.name": "template", "model.normalize_observations": True}
+ODD = {
+    "ppo": {"algorithm.batch_size": 10, "algorithm.n_optimization_epochs": 2, "algorithm.lr_schedule": "linear"},
+    "a2c": {},
+}
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "at", "number"),
+    [("ppo", 1, signal.SIGINT), ("ppo", 40, signal.SIGTERM), ("a2c", 1, signal.SIGTERM), ("a2c", 7, signal.SIGINT)],
+)
+def test_stop_in_the_middle_of_an_epoch(quick, whole_state, assert_same, metrics, algorithm, at, number):
+    """Trap 15: Ctrl-C and SIGTERM end the update, evaluate, save; what follows is what would have followed."""
+    parts = {"env": Workshop, "algorithm": algorithm, "overrides": LONG | ODD[algorithm]}
+    stopped = quick(**parts, callbacks={"bomb": bomb(number, at=at)})
+    summary = stopped.train()
+    assert summary.outcome == "interrupted"
+    assert signal.Signals(number).name in summary.reason or "Ctrl-C" in summary.reason
+    assert 0 < stopped.run.updates_in_epoch < 5
+    assert summary.final_evaluation["eval/episodes"] == 2
+    stopped.close()
+    second = quick(**parts, callbacks={"bomb": bomb(at=0)})
+    assert second.resume(stopped.run_dir).outcome == "finished"
+    whole = quick(**parts, callbacks={"bomb": bomb(at=0)})
+    whole.train()
+    assert_same(whole_state(stopped.run_dir), whole_state(whole.run_dir))
+    assert metrics(stopped.run_dir) == metrics(whole.run_dir)
+
+
+def test_stop_in_the_last_update_of_an_epoch(quick, whole_state, assert_same):
+    parts = {"algorithm": "a2c", "overrides": {"algorithm.n_epochs": 3}}
+    stopped = quick(**parts, callbacks={"bomb": bomb(signal.SIGTERM, at=4)})
+    stopped.train()
+    assert (stopped.run.epoch, stopped.run.updates_in_epoch) == (2, 0)
+    quick(**parts, callbacks={"bomb": bomb(at=0)}).resume(stopped.run_dir)
+    whole = quick(**parts, callbacks={"bomb": bomb(at=0)})
+    whole.train()
+    assert_same(whole_state(stopped.run_dir), whole_state(whole.run_dir))
+
+
+def test_a_second_signal_stops_at_once_and_loses_only_the_epoch(quick, whole_state, assert_same):
+    ends = []
+
+    class Watch(Plugin):
+        @hookimpl
+        def on_run_end(self, run, summary):
+            ends.append(summary.outcome)
+
+    stopped = quick(callbacks={"bomb": bomb(signal.SIGINT, signal.SIGINT, at=3), "watch": Watch})
+    with pytest.raises(KeyboardInterrupt):
+        stopped.train()
+    assert ends == ["interrupted"]
+    quick(callbacks={"bomb": bomb(at=0), "watch": Watch}).resume(stopped.run_dir)
+    whole = quick(callbacks={"bomb": bomb(at=0), "watch": Watch})
+    whole.train()
+    assert_same(whole_state(stopped.run_dir), whole_state(whole.run_dir))
+
+
+def test_the_command_ends_with_130_after_a_signal_and_says_how_to_go_on(maze, tmp_path):
+    run_dir = tmp_path / "run"
+    small = ("--n-rollout-steps", "10", "--epochs", "1000", "--set", "evaluation.n_episodes=1")
+    process = maze("train", "ppo", "--env", "CartPole-v1", "--run-dir", run_dir, *small, wait=False)
+    wait_for_epoch(run_dir, 1, process)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    assert "maze resume" in out.splitlines()[-2] + out.splitlines()[-1] + out.splitlines()[-3]
+    assert "interrupted" in out
+    assert err == ""
+
+
+@pytest.mark.parametrize("algorithm", ["ppo", "a2c"])
+def test_two_halves_are_one_whole(quick, whole_state, assert_same, algorithm):
+    """Trap 15 and contract 6: train(2N) = train(N), new objects, train(N)."""
+    half = quick(SeededWalk, algorithm, {"algorithm.n_epochs": 4})
+    half.train(2)
+    half.close()
+    context = quick(SeededWalk, algorithm, {"algorithm.n_epochs": 4})
+    context.resume(half.run_dir)
+    whole = quick(SeededWalk, algorithm, {"algorithm.n_epochs": 4})
+    whole.train()
+    assert_same(whole_state(half.run_dir), whole_state(whole.run_dir))
+
+
+def test_from_the_checkpoint_before_and_from_the_best(quick, whole_state, assert_same, metrics):
+    whole = quick(overrides={"algorithm.n_epochs": 4}, seed=2)
+    whole.train()
+    assert whole.run.best_epoch < 3
+    expected, lines = whole_state(whole.run_dir), metrics(whole.run_dir)
+    whole.close()
+    for name in ("previous", "best"):
+        context = quick()
+        context.resume(whole.run_dir, name)
+        assert context.run.resumed
+        assert_same(whole_state(whole.run_dir), expected)
+        assert metrics(whole.run_dir) == lines
+
+
+def test_a_finished_run_is_not_trained_on_unless_its_end_is_raised(tmp_path, whole_state, assert_same):
+    flags = {"algorithm.n_epochs": 2, "algorithm.epoch_length": 2, "evaluation.n_episodes": 2, "seed": 1}
+    flags |= {"callbacks.console": None, "algorithm.n_rollout_steps": 10}
+    api.train(assemble("ppo", "CartPole-v1", "none", flags=flags), tmp_path / "a")
+    with pytest.raises(ConfigError, match=r"is finished \(2 epochs, 320 steps\)\n.*--set algorithm.n_epochs=4"):
+        api.resume(tmp_path / "a")
+    api.resume(tmp_path / "a", ["algorithm.n_epochs=4"])
+    api.train(assemble("ppo", "CartPole-v1", "none", flags=flags | {"algorithm.n_epochs": 4}), tmp_path / "b")
+    assert_same(whole_state(tmp_path / "a"), whole_state(tmp_path / "b"))
+    assert RunContext.reopen(tmp_path / "a", {"algorithm.n_epochs": 5}).config.algorithm.n_epochs == 5
+    with pytest.raises(ConfigError, match="is finished"):
+        api.reopen(tmp_path / "a", ["algorithm.n_epochs=4"])
+    assert load_run_config(tmp_path / "a" / "config.yaml").algorithm.n_epochs == 5  # of the override that worked
+
+
+def test_what_a_resumed_run_may_change(quick, tmp_path):
+    context = quick("CartPole-v1")
+    context.train(1)
+    context.close()
+    run_dir = context.run_dir
+    run = api.reopen(run_dir, ["algorithm.lr=0.5", "algorithm.n_rollout_steps=5"])
+    api.carry_out(run)
+    run.close()
+    assert {group["lr"] for group in run.learner.optimizer.param_groups} == {0.5}
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("model.hidden=[32]", "does not fit this run: .*size mismatch"),
+        ("model.critic=shared", "does not fit this run: .*Unexpected key"),
+        ("model.normalize_observations=true", "does not fit this run: .*Missing key"),
+        ("algorithm.name=a2c", "was trained by ppo.*\n.*maze train a2c --init-from"),
+        ("runner.concurrency=2", "steps 3 environments side by side, this one 2"),
+        ("env.id=Acrobot-v1", "observation_space was Box"),
+        ("algorithm.lrr=1", r"algorithm\.lrr: unknown key; did you mean lr"),
+    ],
+)
+def test_what_it_may_not(quick, whole_state, assert_same, override, message):
+    context = quick("CartPole-v1")
+    context.train(1)
+    context.close()
+    before = (context.run_dir / "config.yaml").read_text()
+    with pytest.raises(Exception, match=f"(?s){message}") as caught:
+        api.reopen(context.run_dir, [override])
+    assert caught.value.exit_code == 2
+    assert (context.run_dir / "config.yaml").read_text() == before
