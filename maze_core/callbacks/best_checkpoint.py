@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class BestCheckpoint(Plugin):
-    """Write the checkpoint `best` whenever an epoch's evaluation beats all before it.
+    """Write the checkpoint `best` whenever an evaluation beats all before it.
 
     Without a run directory it does nothing.
     """
@@ -23,3 +23,8 @@ class BestCheckpoint(Plugin):
         """Save the parameters that were evaluated: nothing is learnt between evaluation and this call."""
         if epoch.is_best and run.run_dir is not None:
             run.save_checkpoint("best")
+
+    @hookimpl
+    def on_evaluation(self, run: Run, epoch: EpochReport) -> None:
+        """The same for an evaluation within an epoch."""
+        self.on_epoch_end(run, epoch)

@@ -66,6 +66,13 @@ class Console(Plugin):
             self._output.write(line)
 
     @hookimpl
+    def on_evaluation(self, run: Run, epoch: EpochReport) -> None:
+        """Write a row for an evaluation within an epoch."""
+        if self._output is not None and self._table is not None:
+            for line in self._table.lines(epoch, self._output.width()):
+                self._output.write(line)
+
+    @hookimpl
     def on_run_end(self, run: Run, summary: RunSummary) -> None:
         """Take the live status away; write how the run ended and what to type next."""
         if self._output is None:
@@ -111,8 +118,9 @@ def ending(summary: RunSummary, unicode: bool) -> list[Line]:
     if not math.isnan(mean):
         std = summary.final_evaluation.get("eval/return_std", math.nan)
         lines.append(_fact("final", f"return {score(mean)} {'±' if unicode else '~'} {score(std, mean)}"))
+    measure = "return" if "eval/return_mean" in summary.final_evaluation else "score"
     if summary.best_score is not None:
-        lines.append(_fact("best", f"return {score(summary.best_score)}, after epoch {summary.best_epoch}"))
+        lines.append(_fact("best", f"{measure} {score(summary.best_score)}, after epoch {summary.best_epoch}"))
     return lines
 
 

@@ -42,7 +42,7 @@ class Status:
         if run.total_env_steps:
             parts.append(progress.env_steps / run.total_env_steps)
         if run.total_epochs:
-            of_this_epoch = min(progress.updates_in_epoch / run.config.algorithm.epoch_length, 1.0)
+            of_this_epoch = min(progress.updates_in_epoch / run.epoch_length, 1.0)
             parts.append((self._epochs_done + of_this_epoch) / run.total_epochs)
         return min(max(parts), 1.0) if parts else None
 

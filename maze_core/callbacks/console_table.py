@@ -166,8 +166,9 @@ class EpochTable:
             *((column.text(epoch.metrics), column.style) for column in self._columns),
         ]
         if epoch.is_best:
-            best = score(epoch.metrics.get("eval/return_mean", math.nan))
-            cells.append((f"{self._star} new best {best}", "bold green"))
+            best = epoch.metrics.get("eval/return_mean")
+            announced = f"{self._star} new best" if best is None else f"{self._star} new best {score(best)}"
+            cells.append((announced, "bold green"))
         gap = (" " * GAP, "")
         return [piece for cell in cells for piece in (cell, gap)][:-1]
 

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 class TensorBoard(Plugin):
     """Write all metrics over environment steps, and the configuration as text, into the run's `tensorboard/`.
 
+    A run that takes no steps, as in behavioural cloning, is drawn over its updates.
+
     After a resume the points of epochs that are done again are withdrawn. A metric that is nan has no point.
     Without a run directory it does nothing.
     """
@@ -34,14 +36,19 @@ class TensorBoard(Plugin):
             return
         self._events = EventFile(run.run_dir / "tensorboard")
         if run.resumed:
-            self._events.withdraw_from(run.env_steps + 1)
+            self._events.withdraw_from((run.env_steps or run.updates) + 1)
         self._events.write_text("config", _config_as_markdown(run), run.env_steps)
 
     @hookimpl
     def on_epoch_end(self, run: Run, epoch: EpochReport) -> None:
         """Write the epoch's metrics."""
         if self._events is not None:
-            self._events.write_scalars(epoch.metrics, epoch.env_steps)
+            self._events.write_scalars(epoch.metrics, epoch.env_steps or epoch.updates)
+
+    @hookimpl
+    def on_evaluation(self, run: Run, epoch: EpochReport) -> None:
+        """Write the metrics of an evaluation within an epoch."""
+        self.on_epoch_end(run, epoch)
 
     @hookimpl
     def on_run_end(self, run: Run, summary: RunSummary) -> None:
@@ -49,7 +56,7 @@ class TensorBoard(Plugin):
         if self._events is None:
             return
         final = {f"final/{name.removeprefix('eval/')}": value for name, value in summary.final_evaluation.items()}
-        self._events.write_scalars(final, summary.env_steps)
+        self._events.write_scalars(final, summary.env_steps or summary.updates)
         self._events.close()
         self._events = None
 

@@ -99,6 +99,15 @@ class HookSpecs:
         """
 
     @hookspec
+    def on_evaluation(self, run: Run, epoch: EpochReport) -> None:
+        """Observe an evaluation in the middle of an epoch; its report bears the number of the unfinished epoch.
+
+        When: where the algorithm asks for one (`run.evaluate_within_epoch`, as bc does every so many updates), beside
+        those that `on_epoch_end` reports. The metrics are those of the evaluation alone. An error is reported once
+        and the run goes on; a `RunError` ends it.
+        """
+
+    @hookspec
     def on_checkpoint(self, run: Run, path: Path) -> None:
         """Observe a whole checkpoint on disk, `path` being its folder. An error is reported once."""
 

@@ -149,6 +149,10 @@ class Hooks:
         """Tell the observers about a finished epoch."""
         self._notify("on_epoch_end", run=run, epoch=epoch)
 
+    def on_evaluation(self, run: Run, epoch: EpochReport) -> None:
+        """Tell the observers of an evaluation within an epoch."""
+        self._notify("on_evaluation", run=run, epoch=epoch)
+
     def on_checkpoint(self, run: Run, path: Path) -> None:
         """Tell the observers about a whole checkpoint."""
         self._notify("on_checkpoint", run=run, path=path)

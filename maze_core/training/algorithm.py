@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -65,6 +66,16 @@ class Algorithm(ABC):
         """The optimizer of every parameter that learns; Adam with `config.lr` unless overridden."""
         parameters = [p for p in policy.parameters() if p.requires_grad]
         return Adam(parameters, lr=self.config.lr)
+
+    @property
+    def epoch_length(self) -> int:
+        """Updates in one epoch, after `setup`."""
+        length: int = self.config.epoch_length
+        return length
+
+    def score(self, metrics: Mapping[str, float]) -> float:
+        """How good the policy is, by an epoch's metrics: more is better, nan says nothing. The best one is kept."""
+        return metrics.get("eval/return_mean", math.nan)
 
     def train_epoch(self, learner: Learner, updates: int) -> None:
         """Take `updates` updates. An algorithm that trains by other means overrides this."""

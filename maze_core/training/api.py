@@ -333,6 +333,8 @@ def evaluate(
         changes["evaluation.n_episodes"] = episodes
     overrides = [f"{path}={value}" for path, value in changes.items()]
     with closing(open_policy(run_dir, checkpoint, overrides, load=load)) as run, torch_threads(run.config.threads):
+        if not run.config.evaluation_episodes:
+            raise ConfigError("this run is configured to evaluate no episodes", "--episodes", "Next: --episodes 20")
         metrics = run.evaluate(FINAL_EVALUATION, deterministic=deterministic)
         if video is not None:
             from maze_core.training.video import record_video

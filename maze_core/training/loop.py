@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 import time
 from typing import TYPE_CHECKING, Literal
 
 from maze_core.errors import RunError
-from maze_core.training.report import EpochReport, RunSummary
+from maze_core.training.report import RunSummary
 from maze_core.training.run import FINAL_EVALUATION
 from maze_core.training.run_dir import CHECKPOINTS
 
@@ -60,7 +59,7 @@ def _epoch(run: Run) -> None:
     An interruption in the middle leaves the epoch open: the checkpoint says how far it got, a resumed run completes it.
     """
     started, steps, updates = time.perf_counter(), run.env_steps, run.updates
-    length = run.config.algorithm.epoch_length
+    length = run.epoch_length
     run.algorithm.train_epoch(run.learner, length - run.updates_in_epoch)
     if run.updates_in_epoch >= length or run.steps_done or not run.interrupted:
         elapsed = time.perf_counter() - started
@@ -76,12 +75,7 @@ def _finish_epoch(run: Run, metrics: dict[str, float]) -> None:
     run.epoch += 1
     run.updates_in_epoch = 0
     run.progress.updates_in_epoch = 0
-    score = metrics["eval/return_mean"]
-    is_best = not math.isnan(score) and (run.best_score is None or score > run.best_score)
-    if is_best:
-        run.best_score, run.best_epoch = score, run.epoch
-    report = EpochReport(run.epoch, run.env_steps, run.updates, run.seconds, metrics, is_best)
-    run.hooks.on_epoch_end(run, report)
+    run.hooks.on_epoch_end(run, run.report(run.epoch, metrics))
 
 
 def finished(run: Run) -> bool:

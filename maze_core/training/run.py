@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from maze_core.training.checkpoint import Checkpoint, write_checkpoint
 from maze_core.training.evaluation import evaluate_policy
 from maze_core.training.learner import Learner
 from maze_core.training.process_state import isolated_rng
+from maze_core.training.report import EpochReport
 from maze_core.training.run_dir import CHECKPOINTS
 from maze_core.training.seeding import EpisodeSeeds, Purpose, integer_seed
 from maze_core.training.statistics import EpochStatistics, summarize
@@ -126,9 +128,9 @@ class Run:
         """What builds single environments, exactly like those of training unless `env` says otherwise."""
         return EnvBuilder(env or self.config.env, self.config.wrappers, self.seed, purpose, self._load)
 
-    def workers(self, task: Task, count: int) -> WorkerPool:
-        """Workers of the runner, closed with the run."""
-        pool: WorkerPool = self._runner.workers(task, count)
+    def workers(self, task: Task, count: int | None = None) -> WorkerPool:
+        """Workers of the runner, closed with the run; `count` None: as many as the runner thinks fit."""
+        pool: WorkerPool = self._runner.workers(task, count or self._runner.default_workers)
         self._pools.append(pool)
         return pool
 
@@ -137,8 +139,8 @@ class Run:
         return env
 
     def _evaluation_concurrency(self) -> int:
-        evaluation = self.config.evaluation
-        return min(evaluation.concurrency or self._runner.concurrency, evaluation.n_episodes)
+        concurrency = self.config.evaluation.concurrency or self._runner.concurrency
+        return max(1, min(concurrency, self.config.evaluation_episodes))
 
     # Counters
 
@@ -172,6 +174,11 @@ class Run:
         return self.until_epoch
 
     @property
+    def epoch_length(self) -> int:
+        """Updates in one epoch."""
+        return self.algorithm.epoch_length
+
+    @property
     def fraction_done(self) -> float:
         """Share of the configured run that lies behind, for schedules; 0 where its end is open."""
         shares = [0.0]
@@ -179,7 +186,7 @@ class Run:
             shares.append(self.env_steps / self.total_env_steps)
         algorithm = self.config.algorithm
         if algorithm.n_epochs:
-            shares.append(self.updates / (algorithm.n_epochs * algorithm.epoch_length))
+            shares.append(self.updates / (algorithm.n_epochs * self.epoch_length))
         return min(1.0, max(shares))
 
     def count_env_steps(self, steps: int) -> None:
@@ -217,8 +224,13 @@ class Run:
     # Services
 
     def evaluate(self, number: int, deterministic: bool | None = None) -> dict[str, float]:
-        """Evaluate the policy; `number` selects the episodes. Returns `eval/…` metrics of raw returns."""
+        """Evaluate the policy; `number` selects the episodes. Returns `eval/…` metrics of raw returns.
+
+        Nothing where no episodes are configured.
+        """
         options = self.config.evaluation
+        if not self.config.evaluation_episodes:
+            return {}
         self.progress.phase = "evaluating"
         started = time.perf_counter()
         noise = torch.Generator().manual_seed(integer_seed(self.seed, Purpose.EVAL_NOISE, number))
@@ -227,12 +239,25 @@ class Run:
             self.policy,
             env,
             EpisodeSeeds(self.seed, Purpose.EVAL_EPISODES, (number,), stride=env.num_envs),
-            options.n_episodes,
+            self.config.evaluation_episodes,
             deterministic=options.deterministic if deterministic is None else deterministic,
             noise=noise,
         )
         self.progress.phase = "training"
         return {**summarize(episodes, "eval"), "time/evaluation_seconds": time.perf_counter() - started}
+
+    def evaluate_within_epoch(self, metrics: dict[str, float]) -> None:
+        """Evaluate in the middle of an epoch and tell the observers, who may keep the policy; `metrics` are added."""
+        epoch = self.epoch + 1
+        self.hooks.on_evaluation(self, self.report(epoch, metrics | self.evaluate(epoch)))
+
+    def report(self, epoch: int, metrics: dict[str, float]) -> EpochReport:
+        """The report of an evaluation: whether it is the best so far is found, and remembered."""
+        score = self.algorithm.score(metrics)
+        is_best = not math.isnan(score) and (self.best_score is None or score > self.best_score)
+        if is_best:
+            self.best_score, self.best_epoch = score, epoch
+        return EpochReport(epoch, self.env_steps, self.updates, self.seconds, metrics, is_best)
 
     def save_checkpoint(self, name: str) -> Path:
         """Write the whole state of the run to `checkpoints/NAME` and tell the observers."""
