@@ -1,0 +1,254 @@
+"""Trap 21 and contract 9: what is not finite or breaks ends the run at once, is named, and loses nothing."""
+
+import pytest
+import torch
+
+from maze_core.data.batch import Loss
+from maze_core.errors import RunError
+from maze_core.plugins.base import Plugin
+from maze_core.plugins.hookspecs import hookimpl
+from maze_core.testing.envs import SeededWalk
+from maze_core.training.checkpoint import read_checkpoint
+
+
+class Trap(SeededWalk):
+    """A walk that does as told by `way`."""
+
+    way = None
+
+    def step(self, action):
+        observation, reward, *ends, info = super().step(action)
+        if self.way == "raise":
+            raise ZeroDivisionError("the wheel came off")
+        if self.way == "observation":
+            observation[1] = float("nan")
+        if self.way == "reward":
+            reward = float("inf")
+        if self.way == "last observation":
+            observation[0], ends = float("nan"), [True, False]
+        return observation, reward, *ends, info
+
+
+@pytest.fixture
+def trap():
+    """An environment class of this test's own, to be sprung by setting `way`."""
+    return type("Trap", (Trap,), {})
+
+
+def after_epoch(number, action):
+    """A callback that does something after that epoch's evaluation."""
+
+    class After(Plugin):
+        @hookimpl
+        def on_epoch_end(self, run, epoch):
+            if epoch.epoch == number:
+                action()
+
+    return After
+
+
+def check_what_is_left(context, error, epoch):
+    """The error says where the last whole checkpoint is, and it is whole."""
+    note = "\n".join(error.__notes__)
+    assert f"checkpoints/last, of epoch {epoch}. Next: maze resume {context.run_dir}" in note
+    saved = read_checkpoint(context.run_dir / "checkpoints" / "last")
+    assert saved.state["epoch"] == epoch
+    assert all(tensor.isfinite().all() for tensor in saved.model.values())
+    assert all(parameter.isfinite().all() for parameter in context.policy.parameters())
+
+
+@pytest.mark.parametrize(
+    ("way", "message"),
+    [
+        ("raise", r"environment 0 \(episode \d+, step \d+\) raised ZeroDivisionError: the wheel came off"),
+        ("observation", r"environment 0 \(episode \d+, step \d+\).*observation 'observation'"),
+        ("last observation", r"environment 0 .*last observation 'observation'"),
+        ("reward", r"environment 0 \(episode \d+, step \d+\).*reward"),
+    ],
+)
+@pytest.mark.parametrize("algorithm", ["ppo", "a2c"])
+def test_an_environment_that_breaks_in_training(quick, trap, algorithm, way, message):
+    """Trap 21: NaN in an observation or reward ends the run in the update it comes in; so does an exception."""
+    context = quick(trap, algorithm, callbacks={"spring": after_epoch(1, lambda: setattr(trap, "way", way))})
+    with pytest.raises(RunError, match=message) as caught:
+        context.train()
+    assert context.run.updates == 2
+    check_what_is_left(context, caught.value, 1)
+    assert (way == "raise") == isinstance(caught.value.__cause__, ZeroDivisionError)
+    trap.way = None
+    assert quick(trap, algorithm, callbacks={"spring": after_epoch(0, None)}).resume(context.run_dir).epochs == 2
+
+
+def test_an_environment_that_breaks_in_evaluation(quick, trap):
+    class Spring(Plugin):
+        @hookimpl(wrapper=True)
+        def compute_loss(self, policy, batch):
+            trap.way = "observation"
+            return (yield)
+
+    context = quick(trap, "a2c", {"algorithm.epoch_length": 1}, callbacks={"spring": Spring})
+    with pytest.raises(RunError, match="environment 0") as caught:
+        context.train()
+    check_what_is_left(context, caught.value, 0)
+    assert (context.run.updates, context.run.epoch, context.run.saved_epoch) == (1, 0, 0)
+
+
+def spoiler(term, at):
+    """A callback that adds `term(policy)` to the loss of the `at`-th batch."""
+
+    class Spoiler(Plugin):
+        calls = 0
+
+        @hookimpl(wrapper=True)
+        def compute_loss(self, policy, batch):
+            loss = yield
+            Spoiler.calls += 1
+            return loss.plus("spoiled", term(policy)) if Spoiler.calls == at else loss
+
+    return Spoiler
+
+
+def nan_loss(policy):
+    return sum(parameter.sum() for parameter in policy.parameters()) * float("nan")
+
+
+def infinite_loss(policy):
+    return next(policy.parameters()).sum() * 0 + float("inf")
+
+
+def nan_gradient(policy):
+    """0 in value; its derivative is infinity times 0."""
+    return (policy.value_head.weight * 0).sum().sqrt()
+
+
+@pytest.mark.parametrize(
+    ("term", "named"),
+    [
+        (nan_loss, r"loss/spoiled.*gradient of policy\."),
+        (infinite_loss, "loss/spoiled"),
+        (nan_gradient, r"loss/grad_norm, gradient of policy\.value_head\.weight\n"),
+    ],
+)
+@pytest.mark.parametrize("algorithm", ["ppo", "a2c"])
+def test_a_loss_or_gradient_that_is_not_finite(quick, algorithm, term, named):
+    """Trap 21: NaN in loss or gradient ends the run before the step that would spread it, and is named."""
+    one_batch = {"algorithm.batch_size": 100, "algorithm.n_optimization_epochs": 1} if algorithm == "ppo" else {}
+    context = quick(algorithm=algorithm, overrides=one_batch, callbacks={"spoiler": spoiler(term, at=4)})
+    with pytest.raises(RunError, match=rf"not finite in update 4: .*{named}") as caught:
+        context.train()
+    assert context.run.updates == 3
+    check_what_is_left(context, caught.value, 1)
+
+
+def test_a_loss_of_ones_own_that_raises_names_its_plugin(quick):
+    def broken(policy):
+        raise KeyError("coef")
+
+    context = quick(callbacks={"spoiler": spoiler(broken, at=1)})
+    with pytest.raises(KeyError) as caught:
+        context.train()
+    notes = "\n".join(caught.value.__notes__)
+    assert "hook compute_loss of callback plugin 'spoiler'" in notes
+    assert "of epoch 0" in notes
+
+
+def test_a_loss_that_forgets_the_graph(quick):
+    class Detached(Plugin):
+        @hookimpl(wrapper=True)
+        def compute_loss(self, policy, batch):
+            return Loss((yield).total.detach())
+
+    with pytest.raises(Exception, match="grad"):
+        quick(callbacks={"detached": Detached}).train()
+
+
+class Watch(Plugin):
+    """Keeps what it was told."""
+
+    def __init__(self, config):
+        super().__init__(config)
+        self.told = []
+
+    @hookimpl
+    def on_run_start(self, run):
+        self.told.append("start")
+
+    @hookimpl
+    def on_run_end(self, run, summary):
+        self.told.append((summary.outcome, summary.reason))
+
+
+def told(context):
+    return next(each.plugin.told for each in context.run.hooks.members if each.name == "watch")
+
+
+class StartRaising(Plugin):
+    @hookimpl
+    def on_run_start(self, run):
+        raise RunError("no licence")
+
+
+class EpochRaising(Plugin):
+    @hookimpl
+    def on_epoch_end(self, run, epoch):
+        raise RunError("the store is closed")
+
+
+class EndRaising(Plugin):
+    @hookimpl
+    def on_run_end(self, run, summary):
+        raise RunError("no goodbye")
+
+
+def test_an_observer_that_refuses_the_start(quick):
+    context = quick(callbacks={"watch": Watch, "raising": StartRaising})
+    with pytest.raises(RunError, match="no licence"):
+        context.train()
+    assert told(context) == ["start", ("failed", "no licence")]
+    assert context.run.env_steps == 0
+
+
+def test_an_observer_that_ends_the_run(quick):
+    """The epoch's checkpoint was not written yet: the one before it is named."""
+    context = quick(callbacks={"watch": Watch, "raising": EpochRaising})
+    with pytest.raises(RunError, match="the store is closed") as caught:
+        context.train()
+    check_what_is_left(context, caught.value, 0)
+    assert told(context)[-1] == ("failed", "the store is closed")
+
+
+def test_an_observer_that_fails_at_the_end_does_not_hide_the_reason(quick, trap):
+    spring = after_epoch(1, lambda: setattr(trap, "way", "raise"))
+    context = quick(trap, callbacks={"spring": spring, "raising": EndRaising})
+    with pytest.raises(RunError, match="the wheel came off") as caught:
+        context.train()
+    assert "no goodbye" in caught.value.__notes__
+
+
+def test_asking_for_the_end(quick):
+    class Enough(Plugin):
+        @hookimpl
+        def on_epoch_end(self, run, epoch):
+            run.stop("enough")
+
+    context = quick(callbacks={"enough": Enough, "watch": Watch})
+    summary = context.train()
+    assert (summary.outcome, summary.reason, summary.epochs) == ("stopped", "enough", 1)
+    assert told(context)[-1] == ("stopped", "enough")
+
+
+def test_parameters_are_untouched_by_a_step_that_was_refused(quick):
+    seen = []
+
+    class Look(Plugin):
+        @hookimpl(wrapper=True)
+        def compute_loss(self, policy, batch):
+            seen.append({name: value.clone() for name, value in policy.state_dict().items()})
+            return (yield)
+
+    context = quick(algorithm="a2c", callbacks={"look": Look, "spoiler": spoiler(nan_loss, at=3)})
+    with pytest.raises(RunError):
+        context.train()
+    assert len(seen) == 3
+    for name, value in context.policy.state_dict().items():
+        assert torch.equal(value, seen[-1][name]), name
