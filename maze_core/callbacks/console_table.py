@@ -101,6 +101,8 @@ KNOWN_COLUMNS = (
     _loss_column("actor", 3, "loss/actor_loss"),
     _loss_column("value", 4, "loss/value_loss", width=6),
     _loss_column("critic", 4, "loss/critic_loss"),
+    _loss_column("nll", 3),
+    Column("val loss", ("validation/loss",), loss, 4, 8),
     _loss_column("entropy", 5),
     _loss_column("alpha", 6, "loss/entropy_coef"),
     Column("kl", ("loss/approx_kl", "loss/kl"), loss, 7, 6),

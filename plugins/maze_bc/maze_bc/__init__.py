@@ -1,0 +1,1 @@
+"""Behavioural cloning for Maze."""

@@ -1,0 +1,202 @@
+"""Behavioural cloning: maximum likelihood of recorded actions under the policy's own distribution.
+
+Pomerleau, "Efficient training of artificial neural networks for autonomous navigation", Neural Computation 3 (1991).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from maze_bc.config import BCConfig
+from maze_bc.dataset import Rows, as_samples, fingerprint, split
+from maze_core.data.batch import Batch, Loss
+from maze_core.data.trajectories_loader import load_trajectories
+from maze_core.errors import ConfigError
+from maze_core.plugins.hookspecs import hookimpl
+from maze_core.progress import progress_bar
+from maze_core.training.algorithm import Algorithm
+from maze_core.training.schedules import scheduled
+from maze_core.training.seeding import Purpose, sequence
+
+if TYPE_CHECKING:
+    from maze_core.config.run import RunConfig
+    from maze_core.data.trajectories import Trajectories
+    from maze_core.models.policy import Policy
+    from maze_core.training.learner import Learner
+    from maze_core.training.run import Run
+
+VALIDATION_LOSS = "validation/loss"
+
+
+class BC(Algorithm):
+    """Behavioural cloning of recorded trajectories, for every action space. An update is one minibatch."""
+
+    Config = BCConfig
+    config: BCConfig
+
+    def check(self, config: RunConfig) -> None:
+        """Refuse runs counted in environment steps, and those that have nothing to tell the best policy by."""
+        if config.steps is not None:
+            raise ConfigError("bc takes no environment steps", "steps", "Next: --epochs")
+        if not config.evaluation_episodes and not self.config.validation_percentage:
+            raise ConfigError(
+                "without evaluation episodes the validation loss decides which policy is best, and there is none",
+                "algorithm.validation_percentage",
+                "Next: --validation-percentage 20, or --n-eval-episodes 8",
+            )
+
+    def setup(self, run: Run) -> None:
+        """Load the data, split it, let the normaliser see it."""
+        self._run = run
+        data = self._load(run)
+        samples = as_samples(run.policy, data, run.device, Path(self.config.dataset))
+        episodes = split(len(data), self.config.validation_percentage, _generator(run, Purpose.DATA_SPLIT))
+        self._train, self._validation = (Rows(data, samples, numbers) for numbers in episodes)
+        self._data_set = fingerprint(data)
+        self._order = _generator(run, Purpose.MINIBATCH_ORDER)
+        self._begin_pass()
+        if run.policy.normalizer is not None:
+            for batch in self._train.chunks(run.device):
+                run.policy.normalizer.update(batch.obs)
+
+    def _load(self, run: Run) -> Trajectories:
+        config = self.config
+        with progress_bar(f"loading {config.dataset}", shown="console" in run.config.callbacks) as report:
+            data = load_trajectories(Path(config.dataset), config.n_workers, report)
+        data.check_fits(run.observation_space, run.action_space, config.dataset)
+        if config.validation_percentage and len(data) < 2:
+            raise ConfigError(
+                f"{config.dataset} holds one episode: it cannot be split",
+                "algorithm.validation_percentage",
+                "Next: --validation-percentage 0",
+            )
+        return data
+
+    def _begin_pass(self) -> None:
+        """Draw the order of the next pass, remembering what draws it again."""
+        self._before_pass = self._order.bit_generator.state
+        self._permutation = self._order.permutation(len(self._train))
+        self._position = 0
+
+    @property
+    def epoch_length(self) -> int:
+        """Minibatches in one epoch: as configured, or one pass over the rows to learn from."""
+        return self.config.epoch_length or -(-len(self._train) // self.config.batch_size)
+
+    def batches(self) -> Iterator[Batch]:
+        """The next minibatch of the pass."""
+        run, config = self._run, self.config
+        run.learner.scale_lr(scheduled(config.lr_schedule, run.fraction_done))
+        rows = self._permutation[self._position : self._position + config.batch_size]
+        self._position += len(rows)
+        if self._position == len(self._permutation):
+            self._begin_pass()
+        yield self._train.batch(rows, run.device)
+
+    @hookimpl
+    def compute_loss(self, policy: Policy, batch: Batch) -> Loss:
+        """Negative log-likelihood of the recorded actions, less an entropy bonus."""
+        distribution = policy.distribution(batch.obs)
+        likelihood = distribution.log_prob(batch.actions).mean()
+        entropy = distribution.entropy().mean()
+        total = -likelihood - self.config.entropy_coef * entropy if self.config.entropy_coef else -likelihood
+        return Loss(total, {"nll": -likelihood.detach(), "entropy": entropy.detach()})
+
+    def train_epoch(self, learner: Learner, updates: int) -> None:
+        """Take `updates` minibatches in training mode; evaluate now and then, and validate at the epoch's end."""
+        run, every = self._run, self.config.eval_every_k_iterations
+        with _training_mode(run.policy):
+            for remaining in range(updates - 1, -1, -1):
+                going_on = learner.update(self.batches())
+                if not going_on and remaining:
+                    return
+                if every and remaining and learner.updates % every == 0:
+                    run.evaluate_within_epoch(self.validate(run.policy))
+        run.record(self.validate(run.policy))
+
+    def validate(self, policy: Policy) -> dict[str, float]:
+        """The loss on the episodes held out, and how near the policy's most likely actions are to the recorded ones."""
+        totals: dict[str, Tensor] = {}
+        was_training = policy.training
+        policy.eval()
+        with torch.no_grad():
+            for batch in self._validation.chunks(self._run.device):
+                for name, value in self._measure(policy, batch).items():
+                    totals[name] = totals.get(name, torch.zeros((), dtype=torch.float64)) + value.double().cpu()
+        policy.train(was_training)
+        return {f"validation/{name}": (total / len(self._validation)).item() for name, total in totals.items()}
+
+    def _measure(self, policy: Policy, batch: Batch) -> dict[str, Tensor]:
+        """Sums over the rows of a batch."""
+        distribution = policy.distribution(batch.obs)
+        nll, entropy = -distribution.log_prob(batch.actions), distribution.entropy()
+        sums = {"loss": (nll - self.config.entropy_coef * entropy).sum(), "entropy": entropy.sum()}
+        taken, recorded = distribution.env_action(distribution.mode()), distribution.env_action(batch.actions)
+        matches = [_rows(taken[k] == a).all(1) for k, a in recorded.items() if not a.is_floating_point()]
+        errors = [_rows((taken[k] - a).abs()).mean(1) for k, a in recorded.items() if a.is_floating_point()]
+        if matches:
+            sums["accuracy"] = torch.stack(matches).all(0).sum()
+        if errors:
+            sums["action_error"] = torch.stack(errors).mean(0).sum()
+        return sums
+
+    def score(self, metrics: Mapping[str, float]) -> float:
+        """The mean return of the evaluation, or minus the validation loss where nothing is evaluated."""
+        if self._run.config.evaluation_episodes:
+            return super().score(metrics)
+        return -metrics[VALIDATION_LOSS]
+
+    def build_optimizer(self, policy: Policy) -> torch.optim.Optimizer:
+        """The configured optimizer over the policy's parameters. A critic has no gradient here and stays as it is."""
+        config, parameters = self.config, [p for p in policy.parameters() if p.requires_grad]
+        if config.optimizer == "sgd":
+            return torch.optim.SGD(parameters, config.lr, momentum=0.9, weight_decay=config.weight_decay)
+        kind = torch.optim.AdamW if config.optimizer == "adamw" else torch.optim.Adam
+        return kind(parameters, config.lr, weight_decay=config.weight_decay, fused=True)
+
+    def state(self) -> dict[str, Any]:
+        """Where the pass over the data stands."""
+        return {"before_pass": self._before_pass, "position": self._position, "data_set": self._data_set}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Take up a state that `state` gave.
+
+        Raises:
+            ConfigError: the data set is not the one that the run began with.
+        """
+        if state["data_set"] != self._data_set:
+            raise ConfigError(
+                f"{self.config.dataset} no longer holds the episodes that this run began with",
+                "algorithm.dataset",
+                "To clone other data, start a new run: maze train bc --init-from RUN",
+            )
+        self._order.bit_generator.state = state["before_pass"]
+        self._begin_pass()
+        self._position = state["position"]
+
+
+def _generator(run: Run, purpose: Purpose) -> np.random.Generator:
+    return np.random.Generator(np.random.PCG64(sequence(run.seed, purpose)))
+
+
+def _rows(values: Tensor) -> Tensor:
+    """[B, …] as [B, d]"""
+    return values.reshape(len(values), -1)
+
+
+@contextmanager
+def _training_mode(policy: Policy) -> Iterator[None]:
+    """Dropout and the like are active inside; the policy is given back as it came."""
+    was_training = policy.training
+    policy.train()
+    try:
+        yield
+    finally:
+        policy.train(was_training)

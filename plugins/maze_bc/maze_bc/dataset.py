@@ -1,0 +1,102 @@
+"""The recorded steps as rows to learn from: split by episodes, shuffled, served in minibatches."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from maze_core.data.batch import Batch
+from maze_core.data.trajectories_files import TrajectoryError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from maze_core.data.batch import TensorTree
+    from maze_core.data.trajectories import Trajectories
+    from maze_core.envs.vector import Tree
+    from maze_core.models.policy import Policy
+
+CHUNK = 1024
+"""Rows of one forward where nothing is learned."""
+_IMPOSSIBLE = -1e8
+"""Log-probability below which an action cannot happen: what a mask forbids."""
+
+
+class Rows:
+    """Some of the recorded steps: observations, and actions as the policy's own distribution would sample them.
+
+    Observations stay where the data set has them, which may be on the disk, in storage dtype.
+    """
+
+    def __init__(self, data: Trajectories, samples: TensorTree, episodes: np.ndarray) -> None:
+        spans = [np.arange(data.starts[episode], data.starts[episode + 1]) for episode in episodes]
+        self._rows = np.concatenate(spans) if spans else np.zeros(0, np.int64)
+        self._obs = {key: torch.from_numpy(leaf) for key, leaf in data.obs.items()}
+        self._obs_rows = data.observation_rows(self._rows)
+        self._samples = samples
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def batch(self, positions: np.ndarray, device: torch.device) -> Batch:
+        """The rows at some positions, [B]."""
+        obs_rows, rows = torch.from_numpy(self._obs_rows[positions]), torch.from_numpy(self._rows[positions])
+        batch = Batch(
+            {key: leaf[obs_rows] for key, leaf in self._obs.items()},
+            {key: leaf[rows] for key, leaf in self._samples.items()},
+        )
+        return batch.map(lambda leaf: leaf.to(device))
+
+    def chunks(self, device: torch.device) -> Iterator[Batch]:
+        """All rows in order, in chunks that bound memory."""
+        for start in range(0, len(self), CHUNK):
+            yield self.batch(np.arange(start, min(start + CHUNK, len(self))), device)
+
+
+def split(episodes: int, percentage: float, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Numbers of the episodes to learn from and of those to validate on, each sorted.
+
+    Where a percentage is asked for and there are two episodes, both sets get one at least.
+    """
+    order = rng.permutation(episodes)
+    held_out = min(max(round(episodes * percentage / 100), 1), episodes - 1) if percentage else 0
+    return np.sort(order[held_out:]), np.sort(order[:held_out])
+
+
+def as_samples(policy: Policy, data: Trajectories, device: torch.device, where: Path) -> TensorTree:
+    """The recorded actions as what the policy's distribution samples, leaves [sum of L, …], on the CPU.
+
+    Raises:
+        TrajectoryError: the policy cannot take a recorded action, because its mask forbids it.
+    """
+    parts = []
+    for start in range(0, data.steps, CHUNK):
+        rows = np.arange(start, min(start + CHUNK, data.steps))
+        obs_rows = data.observation_rows(rows)
+        with torch.no_grad():
+            distribution = policy.distribution(_tensors(data.obs, obs_rows, device))
+            samples = distribution.from_env_action(_tensors(data.actions, rows, device))
+            possible = (distribution.log_prob(samples) > _IMPOSSIBLE).cpu().numpy()
+        if not possible.all():
+            row = int(rows[~possible][0])
+            episode = int(np.searchsorted(data.starts, row, side="right")) - 1
+            step = row - int(data.starts[episode])
+            raise TrajectoryError(f"{where}: the action of episode {episode}, step {step} is forbidden by its mask")
+        parts.append({key: leaf.cpu() for key, leaf in samples.items()})
+    return {key: torch.cat([part[key] for part in parts]) for key in parts[0]}
+
+
+def fingerprint(data: Trajectories) -> str:
+    """A digest of the episodes' lengths and checksums: equal data sets have equal ones."""
+    digest = hashlib.sha256()
+    for episode in data.episodes:
+        digest.update(repr((episode.length, sorted(episode.crc32.items()))).encode())
+    return digest.hexdigest()
+
+
+def _tensors(tree: Tree, rows: np.ndarray, device: torch.device) -> TensorTree:
+    return {key: torch.from_numpy(leaf[rows]).to(device) for key, leaf in tree.items()}
