@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 from pydantic import PositiveInt
 
 from maze_core.config.base import PluginConfig
-from maze_core.envs.native import NativeVectorEnv
-from maze_core.envs.serial import SerialVectorEnv
+from maze_core.envs.in_process import vector_env
 from maze_core.runners.base import Runner, RunnerConfig
 from maze_core.runners.pool_serial import SerialPool
 
@@ -38,8 +37,7 @@ class DevRunner(Runner):
 
     def vector_env(self, builder: EnvBuilder, num_envs: int) -> VectorEnv:
         """Build the environments in this process."""
-        native = builder.vector_env(num_envs)
-        return NativeVectorEnv(native) if native is not None else SerialVectorEnv(builder, num_envs)
+        return vector_env(builder, num_envs)
 
     def workers(self, task: Task, count: int) -> WorkerPool:
         """Set up workers in this process that answer in turn."""

@@ -78,7 +78,7 @@ class SerialPool:
             "jobs": [[job.number, job.worker, job.content] for job in self._jobs],
             "submitted": self._submitted,
             "version": self._shared.version,
-            "arrays": dict(self._shared.arrays),
+            "arrays": {name: array.copy() for name, array in self._shared.arrays.items()},
         }
 
     def load_state(self, state: dict[str, Any]) -> None:

@@ -1,0 +1,22 @@
+"""Environments that the calling process steps itself."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from maze_core.envs.native import NativeVectorEnv
+from maze_core.envs.serial import SerialVectorEnv
+
+if TYPE_CHECKING:
+    from maze_core.envs.builder import EnvBuilder
+    from maze_core.envs.vector import VectorEnv
+
+
+def vector_env(builder: EnvBuilder, num_envs: int, first_index: int = 0) -> VectorEnv:
+    """Build environments `first_index` and on: natively vectorised where the source can, else stepped in turn.
+
+    Raises:
+        ConfigError: the environment cannot be built, or its spaces are not supported.
+    """
+    native = builder.vector_env(num_envs)
+    return NativeVectorEnv(native) if native is not None else SerialVectorEnv(builder, num_envs, first_index)

@@ -1,0 +1,97 @@
+"""What an actor does: step its own environments with the newest parameters, a rollout at a time."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from maze_core.data.rollout import Rollout, Sampler
+from maze_core.envs.in_process import vector_env
+from maze_core.models.parameters import load_arrays
+from maze_core.training.seeding import EpisodeSeeds, Purpose, integer_seed
+
+if TYPE_CHECKING:
+    from maze_core.envs.builder import EnvBuilder
+    from maze_core.envs.vector import VectorEnv
+    from maze_core.models.policy import Policy
+    from maze_core.runners.workers import Shared
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """What an actor sends: a rollout of its environments. The arrays are the actor's own, reused by its next one."""
+
+    rollout: Rollout
+    log_prob: np.ndarray
+    """[T, N], log-probabilities of the actions under the policy that took them."""
+    version: int
+    """Version of the parameters that acted."""
+
+
+class Actor:
+    """The task of IMPALA's workers. A job is the number of a rollout: it decides the noise of the actions.
+
+    Args:
+        policy: what acts, with its parameters to begin with; it is copied.
+        builder: builds the environments.
+        seed: the run's seed.
+        num_envs: N, environments stepped side by side.
+        n_steps: T, steps in one rollout.
+    """
+
+    def __init__(self, policy: Policy, builder: EnvBuilder, seed: int, num_envs: int, n_steps: int) -> None:
+        self._template, self._builder = policy, builder
+        self._seed, self._num_envs, self._n_steps = seed, num_envs, n_steps
+
+    def setup(self, worker: int) -> None:
+        """Build the environments and a policy on the CPU."""
+        self._policy: Policy = copy.deepcopy(self._template).cpu().eval()
+        self._env: VectorEnv = vector_env(self._builder, self._num_envs, worker * self._num_envs)
+        self._version = 0
+        self._first_job: int | None = None
+
+    def run(self, job: int, shared: Shared) -> Delivery:
+        """Collect one rollout with the newest parameters."""
+        if shared.version != self._version:
+            load_arrays(self._policy, shared.arrays)
+            self._version = shared.version
+        if self._first_job is None:
+            self._begin(job)
+        self._sampler.noise.manual_seed(integer_seed(self._seed, Purpose.ACTOR, job))
+        rollout = self._sampler.collect()
+        return Delivery(rollout, self._log_prob(rollout), self._version)
+
+    def state(self) -> dict[str, Any]:
+        """Where the environments stand."""
+        if self._first_job is None:
+            return {"first_job": None}
+        return {"first_job": self._first_job, "sampler": self._sampler.state()}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Take up a state that `state` gave; unfinished episodes are replayed."""
+        if state["first_job"] is not None:
+            self._begin(state["first_job"])
+            self._sampler.load_state(state["sampler"])
+
+    def close(self) -> None:
+        """Close the environments."""
+        env = self.__dict__.pop("_env", None)
+        if env is not None:
+            env.close()
+
+    def _begin(self, job: int) -> None:
+        """Make ready for the first rollout. Its number decides the episodes: an actor started anew plays new ones."""
+        self._first_job = job
+        seeds = EpisodeSeeds(self._seed, Purpose.TRAIN_EPISODES, (job,))
+        self._sampler = Sampler(self._policy, self._env, self._n_steps, seeds, torch.Generator())
+
+    def _log_prob(self, rollout: Rollout) -> np.ndarray:
+        obs = {k: torch.from_numpy(v[:-1].reshape(-1, *v.shape[2:])) for k, v in rollout.obs.items()}
+        actions = {k: torch.from_numpy(v.reshape(-1, *v.shape[2:])) for k, v in rollout.actions.items()}
+        with torch.inference_mode():
+            log_prob = self._policy.distribution(obs).log_prob(actions)
+        return log_prob.numpy().reshape(rollout.rewards.shape)

@@ -1,0 +1,152 @@
+"""IMPALA: actors and a learner that do not wait for each other (Espeholt et al., arXiv 1802.01561)."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from maze_core.data.batch import Batch, Loss
+from maze_core.data.returns import explained_variance, vtrace
+from maze_core.errors import RunError
+from maze_core.models.parameters import state_arrays
+from maze_core.plugins.hookspecs import hookimpl
+from maze_core.training.algorithm import Algorithm
+from maze_core.training.on_policy import check_on_policy
+from maze_core.training.schedules import scheduled
+from maze_impala.actor import Actor, Delivery
+from maze_impala.config import IMPALAConfig
+from maze_impala.trajectories import TrajectoryBatch
+
+if TYPE_CHECKING:
+    from maze_core.config.run import RunConfig
+    from maze_core.models.policy import Policy
+    from maze_core.training.run import Run
+
+
+class IMPALA(Algorithm):
+    """Importance weighted actor-learner architecture, for every action space.
+
+    Rollouts are asked for ahead of time and learned from in the order in which they were asked for. As many are under
+    way as there are actors and places in the queue, so none is more than `config.max_staleness` updates old.
+    """
+
+    Config = IMPALAConfig
+    config: IMPALAConfig
+
+    def check(self, config: RunConfig) -> None:
+        """Refuse models without a critic and schedules without an end."""
+        check_on_policy(config)
+
+    def setup(self, run: Run) -> None:
+        """Start the actors."""
+        config = self.config
+        self._run = run
+        actor = Actor(run.policy, run.env_builder("training"), run.seed, config.envs_per_actor, config.n_rollout_steps)
+        self._actors = run.workers(actor, config.num_actors)
+        self._trajectories = TrajectoryBatch(config)
+        self._asked = 0
+        """Rollouts asked for since the start of the run."""
+        self._under_way: deque[int] = deque()
+        """Jobs of the rollouts not learned from, in the order in which they were asked for."""
+        self._early: dict[int, Delivery] = {}
+        """Rollouts that came before their turn."""
+
+    def batches(self) -> Iterator[Batch]:
+        """Share the parameters, ask for rollouts, and yield the next ones that were delivered."""
+        config, run = self.config, self._run
+        run.learner.scale_lr(scheduled(config.lr_schedule, run.fraction_done))
+        version = self._actors.share(state_arrays(run.policy))
+        while len(self._under_way) < config.rollouts_under_way:
+            self._under_way.append(self._actors.submit(self._asked))
+            self._asked += 1
+        for column in range(0, config.actors_batch_size, config.envs_per_actor):
+            delivery = self._next()
+            self._trajectories.put(column, delivery)
+            self._count(delivery, version - delivery.version)
+        batch = self._trajectories.rows(run.policy, run.device)
+        yield batch
+        if run.policy.normalizer is not None:
+            run.policy.normalizer.update(batch.obs, batch.extra["weight"])
+
+    @hookimpl
+    def compute_loss(self, policy: Policy, batch: Batch) -> Loss:
+        """V-trace policy gradient, squared error of the critic to the V-trace targets, entropy bonus."""
+        config, data = self.config, batch.extra
+        distribution, value = policy(batch.obs)
+        log_prob = distribution.log_prob(batch.actions)
+        log_rho = (log_prob - data["log_prob"]).detach()
+        target, advantage = self._vtrace(log_rho, value.detach(), batch)
+        weight = data["weight"] / data["weight"].sum().clamp(min=1)
+        policy_loss = -(log_prob * advantage * weight).sum()
+        critic_loss = ((value - target).square() * weight).sum()
+        entropy = (distribution.entropy() * weight).sum()
+        if self._run.epoch < config.critic_burn_in_epochs:
+            total = critic_loss
+        else:
+            total = (
+                config.policy_loss_coef * policy_loss
+                + config.value_loss_coef * critic_loss
+                - config.entropy_coef * entropy
+            )
+        metrics = {
+            "policy": policy_loss,
+            "value": critic_loss,
+            "entropy": entropy,
+            "rho": (log_rho.exp() * weight).sum(),
+        }
+        return Loss(total, {name: metric.detach() for name, metric in metrics.items()})
+
+    def state(self) -> dict[str, Any]:
+        """Where the actors stand and what they were asked for; only the count where they are processes."""
+        actors = self._actors.state()
+        return {"asked": self._asked, "actors": actors, "under_way": list(self._under_way) if actors else []}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Take up a state that `state` gave."""
+        self._asked = state["asked"]
+        self._actors.load_state(state["actors"])
+        self._under_way = deque(state["under_way"])
+
+    def _next(self) -> Delivery:
+        """Wait for the rollout whose turn it is."""
+        job = self._under_way.popleft()
+        while job not in self._early:
+            result = self._actors.collect()
+            if result is None:
+                raise RunError("an actor lost a rollout")
+            self._early[result.job] = result.value
+        return self._early.pop(job)
+
+    def _count(self, delivery: Delivery, staleness: int) -> None:
+        """Keep the run's counters. `staleness`: updates since the parameters that acted."""
+        run = self._run
+        run.count_env_steps(int(delivery.rollout.valid.sum()))
+        run.statistics.add(delivery.rollout.episodes)
+        run.record({"train/staleness_mean": float(staleness)})
+
+    def _vtrace(self, log_rho: torch.Tensor, value: torch.Tensor, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
+        """Targets and advantages [T * B], as constants. In numpy: a GPU would wait at each step of the recursion."""
+        config, shape = self.config, (self.config.n_rollout_steps, -1)
+        values = value.numpy(force=True).reshape(shape)
+        data = {name: leaf.numpy(force=True).reshape(shape) for name, leaf in batch.extra.items()}
+        following = np.concatenate([values[1:], data["bootstrap"][-1:]])
+        following = np.where(data["continues"] > 0, following, data["bootstrap"])
+        following[-1] = data["bootstrap"][-1]
+        targets, advantages = vtrace(
+            log_rho.numpy(force=True).reshape(shape),
+            data["reward"],
+            values,
+            following,
+            data["discount"],
+            data["continues"],
+            config.vtrace_clip_rho_threshold,
+            config.vtrace_clip_pg_rho_threshold,
+        )
+        valid = data["weight"] > 0
+        self._run.record({"train/explained_variance": explained_variance(values[valid], targets[valid])})
+        target, advantage = (torch.from_numpy(a.reshape(-1)).to(value.device) for a in (targets, advantages))
+        return target, advantage
