@@ -23,10 +23,10 @@ def evaluate(
     checkpoint: Annotated[
         str | None, typer.Option(metavar="NAME", help="best, last or previous; the best there is unless given.")
     ] = None,
-    video: Annotated[Path | None, typer.Option(metavar="DIR", help="Record the first episodes in this folder.")] = None,
+    video: Annotated[Path | None, typer.Option(metavar="DIR", help="Record the first episode in this folder.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Evaluate a run's policy and print the statistics of its raw returns.
+    """Evaluate a run's policy.
 
     \b
     Examples:

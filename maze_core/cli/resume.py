@@ -18,7 +18,7 @@ def resume(
     ] = None,
     checkpoint: Annotated[str, typer.Option(metavar="NAME", help="Where to go on: last, previous or best.")] = "last",
 ) -> None:
-    """Go on with a run: optimizer, counters, statistics and random states as they were.
+    """Go on with a run exactly where it stopped.
 
     \b
     Examples:

@@ -198,7 +198,8 @@ def _common_parameters() -> list[inspect.Parameter]:
 def _own_parameter(key: str, flag: Flag, panel: str) -> inspect.Parameter:
     default = f"[default: {flag.default}]" if flag.default else "[required]"
     more = {"metavar": default if flag.boolean else f"{flag.metavar or 'TEXT'} {default}"}
-    text = f"{flag.description} ({flag.limits})" if flag.limits else flag.description
+    notes = [flag.limits, default.strip("[]") if flag.boolean else ""]  # a switch shows no metavar
+    text = f"{flag.description} ({', '.join(filter(None, notes))})" if any(notes) else flag.description
     return _keyword(key, bool | None if flag.boolean else str | None, [flag.option], text, panel, more)
 
 
