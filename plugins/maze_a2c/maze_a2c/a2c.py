@@ -10,7 +10,7 @@ from maze_core.data.batch import Batch, Loss
 from maze_core.data.rollout import RolloutCollector
 from maze_core.plugins.hookspecs import hookimpl
 from maze_core.training.algorithm import Algorithm
-from maze_core.training.on_policy import advantage_rows, check_on_policy, normalized
+from maze_core.training.on_policy import actor_critic_loss, advantage_rows, check_on_policy, normalized
 from maze_core.training.schedules import scheduled
 
 if TYPE_CHECKING:
@@ -54,16 +54,7 @@ class A2C(Algorithm):
         policy_loss = -(distribution.log_prob(batch.actions) * advantage).mean()
         critic_loss = (value - data["target"]).square().mean()
         entropy = distribution.entropy().mean()
-        if self._run.epoch < config.critic_burn_in_epochs:
-            total = critic_loss
-        else:
-            total = (
-                config.policy_loss_coef * policy_loss
-                + config.value_loss_coef * critic_loss
-                - config.entropy_coef * entropy
-            )
-        metrics = {"policy": policy_loss.detach(), "value": critic_loss.detach(), "entropy": entropy.detach()}
-        return Loss(total, metrics)
+        return actor_critic_loss(config, self._run.epoch, policy_loss, critic_loss, entropy)
 
     def state(self) -> dict[str, Any]:
         """Where the environments and the noise stand."""

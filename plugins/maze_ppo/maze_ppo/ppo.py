@@ -12,7 +12,13 @@ from maze_core.data.batch import Batch, Loss
 from maze_core.data.rollout import RolloutCollector
 from maze_core.plugins.hookspecs import hookimpl
 from maze_core.training.algorithm import Algorithm
-from maze_core.training.on_policy import action_log_probs, advantage_rows, check_on_policy, normalized
+from maze_core.training.on_policy import (
+    action_log_probs,
+    actor_critic_loss,
+    advantage_rows,
+    check_on_policy,
+    normalized,
+)
 from maze_core.training.schedules import scheduled
 from maze_core.training.seeding import Purpose, sequence
 from maze_ppo.config import PPOConfig
@@ -81,17 +87,8 @@ class PPO(Algorithm):
         policy_loss = clipped_surrogate(ratio, advantage, config.clip_range)
         critic_loss = value_loss(value, data["value"], data["target"], config.value_clip_range)
         entropy = distribution.entropy().mean()
-        if self._run.epoch < config.critic_burn_in_epochs:
-            total = critic_loss
-        else:
-            total = (
-                config.policy_loss_coef * policy_loss
-                + config.value_loss_coef * critic_loss
-                - config.entropy_coef * entropy
-            )
         self._log_ratios.append(log_ratio.detach())
-        metrics = {"policy": policy_loss.detach(), "value": critic_loss.detach(), "entropy": entropy.detach()}
-        return Loss(total, metrics)
+        return actor_critic_loss(config, self._run.epoch, policy_loss, critic_loss, entropy)
 
     def state(self) -> dict[str, Any]:
         """Collector and minibatch order."""
