@@ -280,9 +280,9 @@ def test_log_probabilities_add_up_over_heads(quick):
     """Trap 10: the stored one is that of the joint action, and those of all joint actions sum to 1."""
     action_space = spaces.Dict({"a": spaces.Discrete(3), "b": spaces.MultiDiscrete([2, 2])})
     env = SpacesEnv(spaces.Box(-1, 1, (2,), np.float32), action_space)
-    (batch,) = quick(lambda: env, "a2c", {"runner.concurrency": 1}).run.algorithm.batches()
-    policy = quick(lambda: env, "a2c", {"runner.concurrency": 1}).policy
-    distribution = policy.distribution(batch.obs)
+    run = quick(lambda: env, "ppo", {"runner.concurrency": 1}).run
+    batch = next(run.algorithm.batches())
+    distribution = run.policy.distribution(batch.obs)
     total, stored = torch.zeros(len(batch)), torch.zeros(len(batch))
     for a, b, c in itertools.product(range(3), range(2), range(2)):
         joint = {"a": torch.full((len(batch),), a), "b": torch.tensor([[b, c]]).expand(len(batch), 2)}
