@@ -55,17 +55,19 @@ class PPO(Algorithm):
         rows, metrics = advantage_rows(run.policy, rollout, config.gamma, config.gae_lambda, run.device)
         run.record(metrics)
         rows.extra["log_prob"] = action_log_probs(run.policy, rows)
-        for _ in range(config.n_optimization_epochs):
-            for batch in rows.minibatches(config.batch_size, self._order):
-                yield batch
-                if config.target_kl is not None and approximate_kl(self._log_ratios[-1]).item() > config.target_kl:
-                    break
-            else:
-                continue
-            break
+        yield from self._passes(rows)
         if self._log_ratios:  # a rollout may be nothing but filler
             self._record_divergence()
         self._collector.update_normalizer()
+
+    def _passes(self, rows: Batch) -> Iterator[Batch]:
+        """Shuffled minibatches, pass after pass, until the policy has moved by `target_kl`."""
+        target_kl = self.config.target_kl
+        for _ in range(self.config.n_optimization_epochs):
+            for batch in rows.minibatches(self.config.batch_size, self._order):
+                yield batch
+                if target_kl is not None and approximate_kl(self._log_ratios[-1]).item() > target_kl:
+                    return
 
     def _record_divergence(self) -> None:
         """How far the policy moved, over all minibatches of an update at once: cheaper than for each."""
