@@ -52,7 +52,7 @@ def wait_for_epoch(run_dir, number, process):
 
 
 @pytest.mark.parametrize("env", ["CartPole-v1", "Workshop-v0"])
-@pytest.mark.parametrize("algorithm", ["ppo", "a2c"])
+@pytest.mark.parametrize("algorithm", ["ppo", "a2c", "impala"])
 def test_kill_at_a_random_moment(tmp_path, maze, probes, whole_state, assert_same, metrics, algorithm, env):
     """Trap 15: kill -9 of a training and of its resumption, with sub-environments in the middle of episodes."""
     env = env if env == "CartPole-v1" else f"{probes}:{env}"
