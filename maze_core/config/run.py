@@ -21,16 +21,21 @@ class AlgorithmConfig(PluginConfig):
     device: Literal["cpu", "cuda", "auto"] = "cpu"
     """Where the policy learns: `auto` takes a GPU where there is one."""
 
+    @property
+    def evaluation_episodes(self) -> int:
+        """Episodes of one evaluation where `evaluation.n_episodes` leaves it to the algorithm."""
+        return 8
+
 
 class EvaluationConfig(ConfigModel):
     """How a policy is evaluated at the end of each epoch, of the run, and by `maze eval`."""
 
     deterministic: bool = True
     """Take the most likely action instead of sampling."""
-    n_episodes: PositiveInt = 8
-    """Episodes of one evaluation."""
+    n_episodes: PositiveInt | None = None
+    """Episodes of one evaluation; none: 8, or what the algorithm has a parameter for (`n_eval_rollouts` of es)."""
     concurrency: PositiveInt | None = None
-    """Environments stepped side by side; none: as many as in training, `n_episodes` at most."""
+    """Environments stepped side by side; none: as many as in training, and no more than there are episodes."""
 
 
 class RunConfig(ConfigModel):
@@ -56,3 +61,8 @@ class RunConfig(ConfigModel):
     """Environment steps to train, over all environments; none: `algorithm.n_epochs` or early stopping decides."""
     threads: NonNegativeInt = 1
     """Threads torch may use in this process; 0: as many as torch chooses. Small networks are fastest with 1."""
+
+    @property
+    def evaluation_episodes(self) -> int:
+        """Episodes of one evaluation."""
+        return self.evaluation.n_episodes or self.algorithm.evaluation_episodes

@@ -49,7 +49,7 @@ class ObservationNormalizer(nn.Module):
         buffers = cast("dict[str, Tensor]", self._buffers)
         for key in self.keys:
             centred = obs[key] - buffers[f"{key}_shift"]
-            normalized[key] = (centred * buffers[f"{key}_scale"]).clamp_(-_CLIP, _CLIP)
+            normalized[key] = (centred * buffers[f"{key}_scale"]).clamp(-_CLIP, _CLIP)
         return normalized
 
     @torch.no_grad()

@@ -45,6 +45,11 @@ class Runner(ABC):
             ConfigError: the environment cannot be built, or its spaces are not supported.
         """
 
+    @property
+    def default_workers(self) -> int:
+        """Workers for a task that any number of workers can share."""
+        return 1
+
     @abstractmethod
     def workers(self, task: Task, count: int) -> WorkerPool:
         """Start `count` workers that are set up with `task` and wait for jobs. Close the pool when done with it.

@@ -53,8 +53,13 @@ class LocalRunner(Runner):
         if native is not None:
             return NativeVectorEnv(native)
         config = self.config
-        workers = min(config.workers or _cores(), num_envs)
+        workers = min(self.default_workers, num_envs)
         return ProcessVectorEnv(builder, num_envs, workers, config.step_timeout, config.start_method)
+
+    @property
+    def default_workers(self) -> int:
+        """`workers`, or one for each core."""
+        return self.config.workers or _cores()
 
     def workers(self, task: Task, count: int) -> WorkerPool:
         """Start worker processes."""
