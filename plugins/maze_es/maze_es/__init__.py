@@ -1,0 +1,1 @@
+"""Evolution strategies for Maze."""

@@ -1,0 +1,160 @@
+"""Evolution strategies: the gradient of a population's fitness (Salimans et al., arXiv 1703.03864)."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from itertools import pairwise
+from math import ceil
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from maze_core.data.batch import Batch, Loss
+from maze_core.envs.vector import Episode
+from maze_core.errors import ConfigError, RunError
+from maze_core.plugins.hookspecs import hookimpl
+from maze_core.training.algorithm import Algorithm
+from maze_core.training.schedules import scheduled
+from maze_es.config import ESConfig
+from maze_es.evaluator import PARAMETERS, EvaluatePairs, PairJob, PairResults, Portable, noise_seed
+from maze_es.noise import Noise
+from maze_es.ranks import centred_ranks
+from maze_es.search_space import SearchSpace
+from maze_es.wrapper import WrappedPolicy, wrap
+
+if TYPE_CHECKING:
+    from maze_core.config.run import RunConfig
+    from maze_core.models.policy import Policy
+    from maze_core.training.run import Run
+
+
+class ES(Algorithm):
+    """Evolution strategies, gradient-free, for every action space; the model needs no critic."""
+
+    Config = ESConfig
+    config: ESConfig
+
+    def check(self, config: RunConfig) -> None:
+        """Refuse schedules without an end."""
+        if self.config.step_size_schedule != "constant" and config.steps is None and not config.algorithm.n_epochs:
+            raise ConfigError(
+                f"a {self.config.step_size_schedule} schedule needs to know when the run ends",
+                "algorithm.step_size_schedule",
+                "Next: --steps or --epochs",
+            )
+
+    @hookimpl(wrapper=True)
+    def build_policy(self) -> Generator[None, Policy, Policy | WrappedPolicy]:
+        """Put the policy that the model builds into the configured wrapper."""
+        policy = yield
+        return policy if self.config.policy_wrapper is None else wrap(policy, self.config.policy_wrapper)
+
+    def setup(self, run: Run) -> None:
+        """Find what is searched and start the workers."""
+        config = self.config
+        self._run = run
+        self._space = SearchSpace(run.policy, deterministic=config.deterministic)
+        self._noise = Noise(noise_seed(run.seed), self._space.size)
+        self._next_pair = 0
+        task = EvaluatePairs(
+            builder=run.env_builder("training"),
+            searched=Portable(run.policy),
+            seed=run.seed,
+            noise_stddev=config.noise_stddev,
+            pairs_per_job=config.pairs_per_job,
+            max_steps=config.max_steps,
+            deterministic=config.deterministic,
+        )
+        self._workers = run.workers(task, config.n_workers)
+
+    def batches(self) -> Iterator[Batch]:
+        """Evaluate a population; yield its indices and the ranks of its returns."""
+        run = self._run
+        run.learner.scale_lr(scheduled(self.config.step_size_schedule, run.fraction_done))
+        first = self._next_pair
+        results = self._evaluate_population()
+        ranks = centred_ranks(np.concatenate([result.returns for result in results]))
+        indices = torch.arange(first, self._next_pair)
+        yield Batch({}, {}, {"index": indices, "rank": torch.from_numpy(ranks)})
+        if run.policy.normalizer is not None:
+            for result in results:
+                run.policy.normalizer.merge({name: torch.from_numpy(a) for name, a in result.moments.items()})
+
+    @hookimpl
+    def compute_loss(self, policy: Policy, batch: Batch) -> Loss:
+        """A surrogate, linear in the parameters, whose gradient is minus the estimate, and half their squared norm.
+
+        The estimate is g = 1 / (2 n) * sum over pairs of (rank of theta + sigma eps - rank of theta - sigma eps) eps:
+        the mean of the 2 n weighted directions, as in the paper's implementation without the factor 1 / sigma, which
+        ranks make meaningless and Adam cancels.
+        """
+        ranks = batch.extra["rank"].numpy()
+        weights = (ranks[:, 0] - ranks[:, 1]) / ranks.size
+        estimate = torch.from_numpy(self._noise.weighted_sum(batch.extra["index"].tolist(), weights))
+        parameters = self._space.parameters(policy)
+        gradients = self._space.split(estimate.to(parameters[0].device)).values()
+        along = torch.stack([(p * g).sum() for p, g in zip(parameters, gradients, strict=True)]).sum()
+        squares = torch.stack([p.square().sum() for p in parameters]).sum()
+        total = -along + self.config.l2_penalty / 2 * squares
+        norms = {"estimate_norm": estimate.norm(), "parameter_norm": squares.detach().sqrt()}
+        return Loss(total, norms)
+
+    def build_optimizer(self, policy: Policy) -> torch.optim.Optimizer:
+        """Adam, or gradient descent with momentum, over the searched parameters."""
+        config, parameters = self.config, self._space.parameters(policy)
+        if config.optimizer == "sgd":
+            return torch.optim.SGD(parameters, lr=config.step_size, momentum=config.momentum)
+        return torch.optim.Adam(parameters, lr=config.step_size, fused=True)
+
+    def _evaluate_population(self) -> list[PairResults]:
+        """Evaluate pairs until both minima are reached. How many is decided by results, not by who is faster."""
+        config, results = self.config, list[PairResults]()
+        self._share()
+        wanted = ceil(config.n_rollouts_per_update / 2)
+        while wanted:
+            results += self._evaluate(wanted)
+            pairs = sum(len(result.returns) for result in results)
+            steps = sum(int(result.lengths.sum()) for result in results)
+            wanted = ceil(max(0, config.n_timesteps_per_update - steps) * pairs / steps)
+        return results
+
+    def _share(self) -> None:
+        """Send out the parameters and buffers of the policy, once for all jobs of an update."""
+        policy = self._run.policy
+        learnt = {name for name, _ in policy.named_parameters()}
+        buffers = {name: value.cpu().numpy() for name, value in policy.state_dict().items() if name not in learnt}
+        self._workers.share({PARAMETERS: self._space.vector(policy).cpu().numpy(), **buffers})
+
+    def _evaluate(self, pairs: int) -> list[PairResults]:
+        """Evaluate the next pairs, in jobs of nearly equal size whose bounds do not depend on the workers."""
+        jobs = ceil(pairs / self.config.pairs_per_job)
+        bounds = [self._next_pair + pairs * i // jobs for i in range(jobs + 1)]
+        numbers = [self._workers.submit(PairJob(a, b - a)) for a, b in pairwise(bounds)]
+        results: dict[int, PairResults] = {}
+        while len(results) < jobs:
+            answer = self._workers.collect()
+            if answer is None:
+                raise RunError("the workers lost a job")
+            results[answer.job] = answer.value
+            self._run.progress.env_steps += int(answer.value.lengths.sum())
+        for first, number in zip(bounds, numbers, strict=False):
+            self._count(first, results[number])
+        self._next_pair += pairs
+        return [results[number] for number in numbers]
+
+    def _count(self, first: int, result: PairResults) -> None:
+        self._run.count_env_steps(int(result.lengths.sum()))
+        self._run.statistics.add(
+            Episode(side, first + i, float(result.returns[i, side]), int(result.lengths[i, side]))
+            for i in range(len(result.returns))
+            for side in (0, 1)
+        )
+
+    def state(self) -> dict[str, Any]:
+        """The number of the next pair: with the parameters it decides the next population."""
+        return {"next_pair": self._next_pair}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Take up a state that `state` gave."""
+        self._next_pair = state["next_pair"]

@@ -1,0 +1,65 @@
+"""What is searched: the parameters that decide how a policy acts, as one vector."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+
+from maze_core.envs.spaces import allocate, space_specs
+from maze_core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from maze_core.models.policy import Policy
+
+
+class SearchSpace:
+    """The names and shapes of the parameters that actions depend on, and where each lies in a vector of `size`.
+
+    A critic is not among them. Neither is the standard deviation of a Gaussian whose mean is acted on: nothing would
+    select it.
+
+    Raises:
+        ConfigError: the actions depend on no parameter.
+    """
+
+    def __init__(self, policy: Policy, *, deterministic: bool) -> None:
+        self.shapes: dict[str, tuple[int, ...]] = acting_parameters(policy, deterministic)
+        if not self.shapes:
+            raise ConfigError("the actions of this policy depend on no parameter that can learn", "model")
+        self.size = sum(prod(shape) for shape in self.shapes.values())
+
+    def parameters(self, policy: nn.Module) -> list[nn.Parameter]:
+        """The parameters themselves, in the order of the vector."""
+        return [policy.get_parameter(name) for name in self.shapes]
+
+    def vector(self, policy: nn.Module) -> Tensor:
+        """The parameters as they are now, [size], float32."""
+        return torch.cat([p.detach().reshape(-1).float() for p in self.parameters(policy)])
+
+    def split(self, vectors: Tensor) -> dict[str, Tensor]:
+        """Vectors [*leading, size] as named tensors [*leading, *shape]; views of them."""
+        parts = torch.split(vectors, [prod(shape) for shape in self.shapes.values()], -1)
+        leading = vectors.shape[:-1]
+        return {name: part.view(*leading, *self.shapes[name]) for name, part in zip(self.shapes, parts, strict=True)}
+
+
+def acting_parameters(policy: Policy, deterministic: bool) -> dict[str, tuple[int, ...]]:
+    """Shapes by name of the parameters that actions depend on, found by following gradients back from actions."""
+    named = {name: p for name, p in policy.named_parameters() if p.requires_grad}
+    if not named:
+        return {}
+    specs = space_specs(policy.observation_space, "observation")
+    device = next(iter(named.values())).device
+    obs = {key: torch.from_numpy(leaf).to(device) for key, leaf in allocate(specs, (1,)).items()}
+    with torch.enable_grad():
+        outputs = []
+        for part in policy.distribution(obs).parts.values():
+            mode = part.mode()
+            outputs.append(mode if deterministic and mode.requires_grad else part.log_prob(mode))
+        total = torch.stack([output.sum() for output in outputs]).sum()
+        gradients = torch.autograd.grad(total, list(named.values()), allow_unused=True)
+    pairs = zip(named.items(), gradients, strict=True)
+    return {name: tuple(parameter.shape) for (name, parameter), gradient in pairs if gradient is not None}

@@ -1,0 +1,124 @@
+"""Policies around the searched one: rules that see, and may change, what it would do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from maze_core.config.load import part_config
+from maze_core.errors import ConfigError
+from maze_core.plugins import discovery
+from maze_core.policies.base import ActingPolicy, build_policy_plugin
+
+if TYPE_CHECKING:
+    from maze_core.data.batch import TensorTree
+    from maze_core.envs.vector import Tree
+    from maze_core.models.policy import Policy
+    from maze_core.models.tree_distribution import TreeDistribution
+
+
+class PolicyWrapper(ActingPolicy):
+    """A policy plugin that stands between the searched policy and the environment.
+
+    It is told what the searched policy would do, row by row, and answers what is done:
+
+        class Brake(PolicyWrapper):
+            def adapt(self, obs, actions):
+                actions["action"][obs["observation"][:, 0] > 2.0] = 0
+                return actions
+
+    It remembers nothing and leaves nothing to chance: rows may belong to any episode.
+    """
+
+    def adapt(self, obs: Tree, actions: Tree) -> Tree:
+        """Actions in environment units, leaves [N, …], from observations [N, …] and the searched policy's actions."""
+        raise NotImplementedError
+
+    def act(self, obs: Tree, rngs: Sequence[np.random.Generator]) -> Tree:
+        """Refuse to act alone."""
+        raise ConfigError(f"the policy {self.config.name!r} only acts around another one", "policy")
+
+
+class WrappedPolicy(nn.Module):
+    """A policy whose actions pass a wrapper, in training, in evaluation and wherever else it acts.
+
+    Its distribution is that of the searched policy; `mode` and `sample` give adapted actions in environment units.
+    """
+
+    def __init__(self, policy: Policy, wrapper: PolicyWrapper) -> None:
+        super().__init__()
+        self.searched = policy
+        self._wrapper = wrapper
+        self.observation_space, self.action_space = policy.observation_space, policy.action_space
+        self.has_critic = policy.has_critic
+
+    @property
+    def normalizer(self) -> Any:
+        """The searched policy's normaliser."""
+        return self.searched.normalizer
+
+    def distribution(self, obs: TensorTree) -> WrappedDistribution:
+        """What is done on B observations, leaves [B, …]."""
+        return WrappedDistribution(self.searched.distribution(obs), obs, self._wrapper)
+
+    def value(self, obs: TensorTree) -> Tensor:
+        """The searched policy's critic, [B]."""
+        return self.searched.value(obs)
+
+    def forward(self, obs: TensorTree) -> tuple[WrappedDistribution, Tensor]:
+        """What is done, and the critic's value [B]."""
+        return self.distribution(obs), self.value(obs)
+
+    def draw_noise(self, shape: tuple[int, ...], generator: torch.Generator) -> TensorTree:
+        """Noise for `sample`."""
+        return self.searched.draw_noise(shape, generator)
+
+
+class WrappedDistribution:
+    """A distribution over actions of the searched policy, each of which passes the wrapper."""
+
+    def __init__(self, searched: TreeDistribution, obs: TensorTree, wrapper: PolicyWrapper) -> None:
+        self.parts = searched.parts
+        self._searched, self._obs, self._wrapper = searched, obs, wrapper
+
+    def sample(self, noise: TensorTree) -> TensorTree:
+        """A sample of the searched policy, adapted."""
+        return self._adapted(self._searched.sample(noise))
+
+    def mode(self) -> TensorTree:
+        """The searched policy's most likely actions, adapted."""
+        return self._adapted(self._searched.mode())
+
+    def env_action(self, samples: TensorTree) -> TensorTree:
+        """Samples are in environment units already."""
+        return samples
+
+    def _adapted(self, samples: TensorTree) -> TensorTree:
+        actions = self._searched.env_action(samples)
+        device = next(iter(actions.values())).device
+        adapted = self._wrapper.adapt(_arrays(self._obs), _arrays(actions))
+        return {key: torch.from_numpy(np.ascontiguousarray(leaf)).to(device) for key, leaf in adapted.items()}
+
+
+def wrap(policy: Policy, part: str | dict[str, Any]) -> WrappedPolicy:
+    """The policy inside the wrapper named by `part`, a plugin's name or a mapping with its name and parameters.
+
+    Raises:
+        ConfigError: there is no such policy plugin, or it does not wrap others.
+    """
+    load = discovery.load
+    config = part_config("policy", {"name": part} if isinstance(part, str) else part, load=load)
+    wrapper = build_policy_plugin(config, policy.observation_space, policy.action_space, load)
+    if not isinstance(wrapper, PolicyWrapper):
+        raise ConfigError(
+            f"the policy {config.name!r} acts by itself: it is not a PolicyWrapper", "algorithm.policy_wrapper"
+        )
+    return WrappedPolicy(policy, wrapper)
+
+
+def _arrays(tree: TensorTree) -> Tree:
+    return {key: leaf.detach().cpu().numpy().copy() for key, leaf in tree.items()}
