@@ -1,0 +1,261 @@
+"""Checkpoints: whole or not there, whatever happens while they are written."""
+
+import errno
+import os
+import resource
+import shutil
+import time
+from itertools import count
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from maze_core.errors import CheckpointError, ConfigError, RunError
+from maze_core.training import api, checkpoint, state_files
+from maze_core.training.checkpoint import Checkpoint, is_whole, read_checkpoint, write_checkpoint
+
+FILES = ("model.safetensors", "state.json", "state.safetensors", "manifest.json")
+
+
+def numbered(number):
+    return Checkpoint({"weight": torch.full((3,), float(number))}, {"number": number, "array": np.arange(number)})
+
+
+def number_in(folder):
+    saved = read_checkpoint(folder)
+    assert saved.model["weight"].tolist() == [float(saved.state["number"])] * 3
+    assert saved.state["array"].tolist() == list(range(saved.state["number"]))
+    return saved.state["number"]
+
+
+def test_every_kind_of_value_comes_back_as_it_was(tmp_path):
+    state = {
+        "none": None, "yes": True, "text": "ä\n", "big": 2**100, "nan": float("nan"), "infinity": float("-inf"),
+        "list": [1, [2.5, {"deep": torch.tensor(3)}]], "empty": {}, "numbers as keys": {0: {"step": 1}, 1: {}},
+        "half": torch.tensor([0.5, 1 / 3], dtype=torch.float16), "bytes": torch.arange(5, dtype=torch.uint8),
+        "array": np.array([[1.0, np.pi]]), "scalar array": np.array(7), "none of them": np.zeros((0, 3), np.int8),
+        "a/b": torch.ones(1), "numpy number": np.float64(0.1), "$dollar": 1, "odd": {"$tensor": "a trick"},
+        "view": torch.arange(6.0).reshape(2, 3).T,
+    }  # fmt: skip
+    write_checkpoint(tmp_path / "last", Checkpoint({"w": torch.tensor([0.1])}, state))
+    again = read_checkpoint(tmp_path / "last").state
+    assert str(again.pop("nan")) == str(state.pop("nan"))
+    assert again.keys() == state.keys()
+    for key, value in state.items():
+        other = again[key]
+        if isinstance(value, torch.Tensor | np.ndarray):
+            assert type(other) is type(value)
+            assert other.dtype == value.dtype
+            assert other.shape == value.shape
+            assert bool((other == value).all())
+        else:
+            assert other == value, key
+
+
+def test_what_a_checkpoint_cannot_hold_is_refused_with_its_place(tmp_path):
+    with pytest.raises(TypeError, match=r"/a/0/b has type set"):
+        write_checkpoint(tmp_path / "last", Checkpoint({}, {"a": [{"b": {1}}]}))
+
+
+class Killed(BaseException):
+    """As kill -9: nothing catches it."""
+
+
+def killing(monkeypatch, at, after):
+    """Let the process die before (or after) the `at`-th operation on files; gives a function that says how many."""
+    done = count()
+
+    def dying(owner, name):
+        original = getattr(owner, name)
+
+        def operation(*args, **kwargs):
+            if next(done) == at:
+                if after:
+                    original(*args, **kwargs)
+                raise Killed
+            return original(*args, **kwargs)
+
+        monkeypatch.setattr(owner, name, operation)
+
+    for name in ("rename", "replace", "mkdir", "unlink"):
+        dying(Path, name)
+    dying(shutil, "rmtree")
+    dying(os, "fsync")
+    return lambda: next(done)
+
+
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("previous", ["previous", None])
+def test_a_kill_at_each_step_of_writing_leaves_a_whole_checkpoint(tmp_path, previous, after):
+    """What is read is the old one or the new one; the next one can be written."""
+    outcomes = []
+    for at in count():
+        root = tmp_path / f"{at}"
+        folder, retired = root / "last", root / previous if previous else None
+        for number in (1, 2):
+            write_checkpoint(folder, numbered(number), retired)
+        with pytest.MonkeyPatch.context() as patch:
+            operations = killing(patch, at, after)
+            try:
+                write_checkpoint(folder, numbered(3), retired)
+                finished = True
+            except Killed:
+                finished = False
+            operations = operations()
+        outcomes.append(number_in(folder))
+        assert finished or outcomes[-1] in (2, 3)
+        if retired is not None and retired.exists():
+            assert number_in(retired) in (1, 2)
+        write_checkpoint(folder, numbered(4), retired)
+        assert number_in(folder) == 4
+        if finished:
+            break
+    assert operations > 10
+    assert (outcomes[0], outcomes[-1]) == (2, 3)
+    assert outcomes == sorted(outcomes)
+
+
+@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("damage", ["torn", "changed", "gone", "empty", "nonsense"])
+def test_damage_is_found_and_another_checkpoint_offered(tmp_path, name, damage):
+    root = tmp_path / "run" / "checkpoints"
+    for number in (1, 2):
+        write_checkpoint(root / "last", numbered(number), root / "previous")
+    spoil(root / "last" / name, damage)
+    assert not is_whole(root / "last")
+    with pytest.raises(CheckpointError) as caught:
+        read_checkpoint(root / "last")
+    assert str(root / "last") in str(caught.value)
+    assert f"maze resume {tmp_path / 'run'} --checkpoint previous" in str(caught.value)
+    spoil(root / "previous" / name, damage)
+    with pytest.raises(CheckpointError, match="No other whole checkpoint"):
+        read_checkpoint(root / "last")
+
+
+def spoil(path, damage):
+    data = path.read_bytes()
+    if damage == "gone":
+        path.unlink()
+        return
+    middle = len(data) // 2
+    changed = data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :]
+    kinds = {"torn": data[:middle], "changed": changed, "empty": b"", "nonsense": b"[1, 2, 3]"}
+    path.write_bytes(kinds[damage])
+
+
+def test_a_format_of_the_future_is_refused(tmp_path):
+    write_checkpoint(tmp_path / "last", numbered(1))
+    manifest = tmp_path / "last" / "manifest.json"
+    manifest.write_text(manifest.read_text().replace('"format": 1', '"format": 2'))
+    with pytest.raises(CheckpointError, match="format 2; this version of Maze reads format 1"):
+        read_checkpoint(tmp_path / "last")
+
+
+def test_a_damaged_run_goes_on_exactly_from_the_checkpoint_before(quick, whole_state, assert_same, metrics):
+    run_dir, expected, lines = damaged_run(quick, whole_state, metrics)
+    with pytest.raises(CheckpointError, match="--checkpoint previous"):
+        quick().resume(run_dir)
+    quick().resume(run_dir, "previous")
+    assert_same(whole_state(run_dir), expected)
+    assert metrics(run_dir) == lines
+
+
+def damaged_run(quick, whole_state, metrics):
+    context = quick(overrides={"algorithm.n_epochs": 3})
+    context.train()
+    context.close()
+    expected = whole_state(context.run_dir), metrics(context.run_dir)
+    spoil(context.run_dir / "checkpoints" / "last" / "state.safetensors", "torn")
+    return context.run_dir, *expected
+
+
+def test_a_run_that_fails_after_a_resume_from_the_checkpoint_before_does_not_praise_the_damaged_one(
+    quick, whole_state, metrics, monkeypatch
+):
+    run_dir, *_ = damaged_run(quick, whole_state, metrics)
+    run = api.reopen(run_dir, checkpoint="previous", load=quick()._load)
+
+    def fail(**_):
+        raise RunError("broken")
+
+    monkeypatch.setattr(run.learner, "_compute_loss", fail)
+    with pytest.raises(RunError) as caught:
+        api.carry_out(run)
+    run.close()
+    assert not getattr(caught.value, "__notes__", [])
+
+
+def full_disk(monkeypatch, at):
+    """Let the `at`-th file that is flushed find the disk full, and all after it."""
+    done, original = count(), os.fsync
+
+    def fsync(number):
+        if next(done) >= at:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        original(number)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+
+
+@pytest.mark.parametrize("at", [0, 1, 3])
+def test_a_full_disk_ends_a_run_with_one_message_and_loses_nothing(quick, whole_state, assert_same, at):
+    context = quick(overrides={"algorithm.n_epochs": 3})
+    context.train(1)
+    before = whole_state(context.run_dir)
+    with pytest.MonkeyPatch.context() as patch:
+        full_disk(patch, at)
+        with pytest.raises(RunError, match=r"could not write the checkpoint .*: No space left on device") as caught:
+            context.train()
+    assert caught.value.exit_code == 1
+    assert "of epoch 1. Next: maze resume" in caught.value.__notes__[0]
+    assert_same(whole_state(context.run_dir), before)
+    leftovers = [path for path in context.run_dir.rglob(".*") if path.name != ".lock"]
+    assert leftovers == []
+    quick(overrides={"algorithm.n_epochs": 3}).resume(context.run_dir)
+    whole = quick(overrides={"algorithm.n_epochs": 3})
+    whole.train()
+    assert_same(whole_state(context.run_dir), whole_state(whole.run_dir))
+
+
+@pytest.mark.parametrize("at", range(6))
+def test_a_full_disk_at_the_start_is_wrong_input_and_leaves_nothing(quick, monkeypatch, tmp_path, at):
+    run_dir = tmp_path / "new" / "run"
+    with pytest.MonkeyPatch.context() as patch:
+        full_disk(patch, at)
+        with pytest.raises(ConfigError, match="No space left on device"):
+            _ = quick(run_dir=run_dir).run
+    assert not run_dir.exists()
+    quick(run_dir=run_dir).train()
+
+
+def test_a_limit_on_the_size_of_files(maze, tmp_path):
+    """The disk fills while a run is under way; for real, in a process."""
+    run_dir = tmp_path / "run"
+    small = ["--n-rollout-steps", "8", "--epoch-length", "1", "--epochs", "100000", "--patience", "0"]
+    arguments = ["--env", "CartPole-v1", "--run-dir", run_dir, "--set", "evaluation.n_episodes=1", "--preset", "none"]
+    process = maze("train", "ppo", *arguments, *small, wait=False)
+    while not (run_dir / "metrics.jsonl").exists():
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.01)
+    resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (30_000, 30_000))
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 1, out + err
+    lines = err.splitlines()
+    assert len(lines) == 2, err
+    assert lines[0].startswith(f"error: could not write the checkpoint {run_dir}/checkpoints/")
+    assert lines[0].endswith("File too large")
+    assert lines[1].endswith(f"Next: maze resume {run_dir}")
+    assert is_whole(run_dir / "checkpoints" / "last")
+
+
+def test_files_are_replaced_whole(tmp_path, monkeypatch):
+    path = tmp_path / "config.yaml"
+    state_files.write_bytes(path, b"old")
+    full_disk(monkeypatch, 0)
+    with pytest.raises(OSError, match="No space"):
+        state_files.write_bytes(path, b"new")
+    assert path.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [path]
+    assert checkpoint.FORMAT == 1

@@ -1,0 +1,156 @@
+"""Run directories: one run each, whatever is started at the same time, and nothing half made."""
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+from threading import Barrier
+from types import SimpleNamespace
+
+import pytest
+import yaml
+
+from maze_core.config.load import load_run_config
+from maze_core.errors import CheckpointError, ConfigError
+from maze_core.testing.probes import Workshop
+from maze_core.training import api, run_dir
+from maze_core.training.run_dir import create_run_dir, find_run, lock
+
+
+def at_once(count, function):
+    """The results, or the errors, of a function called by many threads in the same instant."""
+    barrier = Barrier(count)
+
+    def call(number):
+        barrier.wait()
+        try:
+            return function(number)
+        except ConfigError as error:
+            return error
+
+    with ThreadPoolExecutor(count) as pool:
+        return list(pool.map(call, range(count)))
+
+
+def test_runs_started_in_the_same_instant_have_directories_of_their_own(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    folders = at_once(12, lambda _: create_run_dir(None, "ALE/Pong-v5", "ppo", 3))
+    assert len(set(folders)) == 12
+    for folder in folders:
+        assert folder.is_dir()
+        assert folder.parent == tmp_path / "runs" / "ALE-Pong-v5" / "ppo"
+        assert "-s3" in folder.name
+    assert Path.cwd() == tmp_path
+
+
+def test_a_directory_that_is_named_goes_to_one_run_only(tmp_path):
+    results = at_once(12, lambda _: create_run_dir(tmp_path / "mine", "x", "ppo", 3))
+    assert sum(isinstance(each, Path) for each in results) == 1
+    assert all("is not empty" in str(each) for each in results if isinstance(each, ConfigError))
+
+
+def test_a_directory_must_be_new_or_empty(quick, tmp_path):
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    assert quick(run_dir=empty).run_dir == empty
+    with pytest.raises(ConfigError, match=f"is not empty\n.*maze resume {empty}"):
+        _ = quick(run_dir=empty).run
+    file = tmp_path / "file"
+    file.touch()
+    for wrong in (file, file / "below"):
+        with pytest.raises(ConfigError, match="--run-dir: cannot create"):
+            _ = quick(run_dir=wrong).run
+    with pytest.raises(ConfigError, match="--run-dir: cannot create /proc/nowhere"):
+        _ = quick(run_dir="/proc/nowhere/run").run
+
+
+def test_a_full_disk_is_noticed_before_anything_is_stepped(quick, tmp_path, monkeypatch):
+    monkeypatch.setattr(run_dir.shutil, "disk_usage", lambda _: SimpleNamespace(free=1_000_000))
+    context = quick(run_dir=tmp_path / "run")
+    with pytest.raises(ConfigError, match=r"the disk is full: 1\.0 MB free at .*, and this run needs \d\.\d MB"):
+        _ = context.run
+    assert not (tmp_path / "run").exists()
+
+
+def test_what_was_in_the_folder_of_a_failed_start_stays(tmp_path):
+    (tmp_path / "notes.txt").touch()
+    for name in ("config.yaml", ".lock"):
+        (tmp_path / name).touch()
+    run_dir.discard_run_dir(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+
+
+def test_a_run_describes_itself(quick):
+    """Step 3 and 5 of the workflow: the configuration with the drawn seed, versions, a picture, parameter counts."""
+    context = quick(Workshop, seed=None, model="template", overrides={"algorithm.lr": 0.01})
+    config = load_run_config(context.run_dir / "config.yaml", load=context._load)
+    assert config == context.config
+    assert isinstance(config.seed, int)
+    assert config.env.factory == "maze_core.testing.probes:Workshop"
+    text = (context.run_dir / "config.yaml").read_text()
+    for name in ("python", "maze-core", "torch", "gymnasium", "maze-ppo"):
+        assert f"# {name} " in text
+    record = json.loads((context.run_dir / "run.json").read_text())
+    assert record["parameters"]["total"] == sum(p.numel() for p in context.policy.parameters())
+    assert record["versions"].keys() >= {"python", "maze-core", "torch", "gymnasium", "maze-ppo"}
+    assert (context.run_dir / "network.svg").read_text().startswith("<svg")
+    assert (context.run_dir / "checkpoints" / "last" / "model.safetensors").is_file()
+
+
+def test_how_a_run_ended_is_kept(quick):
+    context = quick()
+    summary = context.train()
+    record = json.loads((context.run_dir / "run.json").read_text())["summary"]
+    assert (record["outcome"], record["epochs"], record["env_steps"]) == ("finished", 2, summary.env_steps)
+
+
+def test_one_process_at_a_time(quick):
+    context = quick(overrides={"algorithm.n_epochs": 3})
+    context.train(1)
+    before = (context.run_dir / "config.yaml").read_text()
+    with lock(context.run_dir):
+        for _ in range(2):
+            with pytest.raises(ConfigError, match=f"another process is training in {context.run_dir}"):
+                quick().resume(context.run_dir)
+        with pytest.raises(ConfigError, match="another process"):
+            context.train()
+        with pytest.raises(ConfigError, match="another process"):
+            api.reopen(context.run_dir, ["algorithm.n_epochs=9"], load=context._load)
+        assert (context.run_dir / "config.yaml").read_text() == before
+        with closing(api.open_policy(context.run_dir, load=context._load)) as run:  # looking on is allowed
+            assert run.epoch == 1
+    assert context.train().epochs == 3
+
+
+def test_no_run_is_said_so(tmp_path):
+    for path in (tmp_path / "nowhere", tmp_path):
+        with pytest.raises(ConfigError, match=f"{path} is no run directory"):
+            find_run(path)
+        with pytest.raises(ConfigError, match="is no run directory"):
+            api.resume(path)
+        with pytest.raises(ConfigError, match="is no run directory"):
+            api.evaluate(path)
+
+
+def test_a_checkpoint_that_is_not_there(quick):
+    context = quick()
+    run_dir = context.run_dir
+    context.close()
+    with pytest.raises(CheckpointError, match="has no checkpoint best; it has last"):
+        api.reopen(run_dir, checkpoint="best", load=context._load)
+    with pytest.raises(CheckpointError, match=r"has no checkpoint \.\./\.\./x"):
+        api.reopen(run_dir, checkpoint="../../x", load=context._load)
+
+
+def test_a_configuration_that_was_edited_by_hand(quick):
+    context = quick("CartPole-v1")
+    path = context.run_dir / "config.yaml"
+    context.close()
+    data = yaml.safe_load(path.read_text())
+    data["algorithm"]["lrr"] = 1
+    path.write_text(yaml.safe_dump(data))
+    with pytest.raises(ConfigError, match=r"algorithm\.lrr: unknown key; did you mean lr"):
+        api.resume(context.run_dir)
+    path.write_text("algorithm: [")
+    with pytest.raises(ConfigError, match=r"config\.yaml: not valid YAML, line 1"):
+        api.resume(context.run_dir)
