@@ -1,0 +1,106 @@
+"""Starting from another run's parameters, also with another algorithm; never a silent random start."""
+
+import shutil
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from maze_core.cli.main import app
+from maze_core.config.load import load_run_config
+from maze_core.errors import ConfigError
+from maze_core.testing.envs import SeededWalk
+from maze_core.training.checkpoint import read_checkpoint
+
+PARENT = {"model.hidden": [5], "model.normalize_observations": True, "algorithm.lr": 0.01}
+
+
+@pytest.fixture
+def parent(quick):
+    def build(algorithm="ppo", env=SeededWalk, **more):
+        context = quick(env, algorithm, PARENT | more)
+        context.train()
+        context.close()
+        return context.run_dir
+
+    return build
+
+
+@pytest.mark.parametrize(("first", "second"), [("ppo", "a2c"), ("a2c", "ppo"), ("ppo", "ppo")])
+def test_parameters_and_statistics_are_taken_over(quick, parent, first, second):
+    """Trap 7 too: the normaliser goes along. The model need not be named again; counters start anew."""
+    source = parent(first)
+    context = quick(SeededWalk, second, {"algorithm.lr": 0.5}, init_from=source)
+    ours, best = context.policy.state_dict(), read_checkpoint(source / "checkpoints" / "best")
+    assert ours.keys() == best.model.keys()
+    for name, tensor in best.model.items():
+        assert torch.equal(ours[name], tensor), name
+    assert ours["normalizer.count"] > 0
+    assert context.config.model.hidden == (5,)
+    assert (context.run.epoch, context.run.env_steps, context.run.best_score) == (0, 0, None)
+    assert {group["lr"] for group in context.run.learner.optimizer.param_groups} == {0.5}
+    moments = [
+        value for each in context.run.learner.optimizer.state_dict()["state"].values() for value in each.values()
+    ]
+    assert all(not value.any() for value in moments)
+    assert context.train().outcome == "finished"
+
+
+def test_the_last_checkpoint_where_no_best_was_kept(quick, parent):
+    source = parent()
+    shutil.rmtree(source / "checkpoints" / "best")
+    context = quick(SeededWalk, "a2c", init_from=source)
+    last = read_checkpoint(source / "checkpoints" / "last")
+    assert all(torch.equal(context.policy.state_dict()[name], tensor) for name, tensor in last.model.items())
+
+
+def test_the_source_is_left_as_it_is(quick, parent):
+    source = parent()
+    before = {path: path.read_bytes() for path in source.rglob("*") if path.is_file()}
+    quick(SeededWalk, "a2c", init_from=source).train()
+    assert {path: path.read_bytes() for path in source.rglob("*") if path.is_file()} == before
+
+
+def test_what_does_not_match_is_listed_tensor_by_tensor(quick, parent, tmp_path):
+    source = parent()
+    with pytest.raises(ConfigError) as caught:
+        _ = quick(overrides={"model.hidden": [6]}, init_from=source, run_dir=tmp_path / "new").run
+    lines = str(caught.value).splitlines()
+    assert lines[0] == f"--init-from: the networks differ from those of {source}:"
+    shapes = {line.strip().partition(": ")[0]: line.partition(": ")[2] for line in lines[1:-1]}
+    assert shapes["value_head.weight"] == "(1, 5) there, (1, 6) here"
+    assert len(shapes) > 4
+    assert not (tmp_path / "new").exists()
+
+
+def test_what_is_missing_on_either_side_is_listed(quick, parent):
+    source = parent()
+    with pytest.raises(ConfigError, match=r"normalizer\.count: this run has no such tensor"):
+        _ = quick(overrides={"model.normalize_observations": False}, init_from=source).run
+    source = parent(**{"model.critic": "shared"})
+    with pytest.raises(ConfigError, match=r"critic_encoder\.\S+: missing from"):
+        _ = quick(overrides={"model.critic": "separate"}, init_from=source).run
+
+
+def test_another_environment_of_the_same_spaces(quick, parent):
+    class Other(SeededWalk):
+        pass
+
+    assert quick(Other, init_from=parent()).train().epochs == 2
+
+
+def test_from_the_command_line(parent, tmp_path):
+    """`maze train a2c --init-from RUN` needs nothing else."""
+    source = parent(env="CartPole-v1")
+    small = ["--n-rollout-steps", "4", "--epochs", "1", "--epoch-length", "1", "--set", "evaluation.n_episodes=1"]
+    arguments = ["train", "a2c", "--init-from", source, "--run-dir", tmp_path / "new", "--lr", "0.25", "-q", *small]
+    result = CliRunner().invoke(app, [str(each) for each in arguments])
+    assert result.exit_code == 0, result.output
+    config = load_run_config(tmp_path / "new" / "config.yaml")
+    assert (config.env.id, config.algorithm.name, config.algorithm.lr) == ("CartPole-v1", "a2c", 0.25)
+    assert config.model == load_run_config(source / "config.yaml").model
+
+
+def test_a_source_that_is_no_run(quick, tmp_path):
+    with pytest.raises(ConfigError, match="is no run directory"):
+        quick(init_from=tmp_path)
