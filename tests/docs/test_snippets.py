@@ -1,6 +1,6 @@
 """What the documentation says to type is typed here, page by page, in a new folder each.
 
-- A `bash` block runs as a script; it must succeed.
+- The commands of a `bash` block run one by one; each must succeed.
 - A block whose first line is a comment that holds nothing but a file name is written to that file.
 - Any other `python` block runs as a program.
 
@@ -14,14 +14,17 @@ Comments right before a block change that: `<!-- test: … -->` with
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import re
+import runpy
+import shlex
 import signal
-import subprocess
 import sys
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -34,6 +37,8 @@ PAGES = sorted(
 )
 DIRECTIVE = re.compile(r"<!-- test: (.+?) -->")
 FILE_NAME = re.compile(r"# ([\w./-]+\.\w+)\n")
+MAZE = re.compile(r"maze [^<>|&;$`]*")
+TYPED = Path(__file__).with_name("typed.py")
 LIMIT = 100
 
 
@@ -86,7 +91,7 @@ def blocks(page: str) -> list[Block]:
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_what_the_page_says_works(page: str, tmp_path: Path, environment: dict[str, str]) -> None:
+def test_what_the_page_says_works(page: str, tmp_path: Path, changes: dict[str, str]) -> None:
     printed = ""
     for block in blocks(page):
         place = f"{page}:{block.line}"
@@ -101,50 +106,54 @@ def test_what_the_page_says_works(page: str, tmp_path: Path, environment: dict[s
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(block.program, encoding="utf-8")
         elif block.language in ("bash", "python"):
-            printed = run(block, place, tmp_path, environment)
+            printed = run(block, place, tmp_path, changes)
 
 
-def run(block: Block, place: str, folder: Path, environment: dict[str, str]) -> str:
-    """Run a block; what it printed."""
+def run(block: Block, place: str, folder: Path, changes: dict[str, str]) -> str:
+    """Run a block, command by command; what it printed."""
+    log = folder / f"block_{block.line}.log"
+    log.touch()
+    once = block.argument("kill once")
+    wanted = -signal.SIGKILL if once else int(block.argument("exit") or 0)
+    for command in _commands(block, folder):
+        process = _start(command, folder, log, changes)
+        deadline = time.monotonic() + LIMIT
+        while process.is_alive() and time.monotonic() < deadline and not (once and (folder / once).exists()):
+            process.join(0.05)
+        if process.is_alive():
+            os.killpg(process.pid, signal.SIGKILL)
+            process.join()
+        printed = log.read_text(encoding="utf-8")
+        assert process.exitcode == wanted, f"{place} ended with {process.exitcode}:\n{command}\n{printed}"
+    return log.read_text(encoding="utf-8")
+
+
+def _commands(block: Block, folder: Path) -> list[list[str]]:
+    """A program, or the lines of a script; what is more than a plain `maze …` is left to a shell."""
     if block.language == "python":
         program = folder / f"block_{block.line}.py"
         program.write_text(block.program, encoding="utf-8")
-        command = [sys.executable, str(program)]
-    else:
-        command = ["bash", "-euo", "pipefail", "-c", block.program]
-    log = folder / f"block_{block.line}.log"
-    with log.open("w") as output:
-        process = subprocess.Popen(
-            command, cwd=folder, env=environment, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
-        )
-        try:
-            code = _killed(process, folder / path) if (path := block.argument("kill once")) else process.wait(LIMIT)
-        finally:
-            if process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
-    printed = log.read_text(encoding="utf-8")
-    wanted = -signal.SIGKILL if path else int(block.argument("exit") or 0)
-    assert code == wanted, f"{place} ended with {code}:\n{block.program}\n{printed}"
-    return printed
+        return [[str(program)]]
+    lines = [line for line in block.program.replace("\\\n", " ").splitlines() if line.strip()]
+    shell = ["bash", "-euo", "pipefail", "-c"]
+    return [shlex.split(line, comments=True) if MAZE.fullmatch(line) else [*shell, line] for line in lines]
 
 
-def _killed(process: subprocess.Popen[bytes], path: Path) -> int:
-    deadline = time.monotonic() + LIMIT
-    while process.poll() is None and not path.exists() and time.monotonic() < deadline:
-        time.sleep(0.05)
-    if process.poll() is None:
-        os.killpg(process.pid, signal.SIGKILL)
-    return process.wait()
+def _start(argv: list[str], folder: Path, log: Path, changes: dict[str, str]) -> Any:
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["torch", "maze_core.context", "maze_core.cli.main"])
+    given = {"folder": str(folder), "log": str(log), "changes": changes, "argv": argv}
+    process = context.Process(target=runpy.run_path, args=(str(TYPED), given))
+    process.start()
+    return process
 
 
 @pytest.fixture
-def environment(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """This Python's commands first, one thread, no screen, and packages installed into the page's folder."""
+def changes(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The environment: this Python's commands first, one thread, no screen, packages go into the page's folder."""
     site = tmp_path / "site-packages"
     site.mkdir()
     return {
-        **os.environ,
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
         "OMP_NUM_THREADS": "1",
         "PYTHONPATH": str(site),

@@ -1,0 +1,32 @@
+"""Run one command or program of a page in a process of its own; `test_snippets` gives the four names used below.
+
+The process was forked from a server that has imported torch already: what takes seconds is done once.
+"""
+
+import os
+import runpy
+import sys
+
+given = globals()
+folder: str = given["folder"]
+log: str = given["log"]
+changes: dict[str, str] = given["changes"]
+argv: list[str] = given["argv"]
+
+os.setsid()
+os.chdir(folder)
+os.environ.update(changes)
+output = os.open(log, os.O_WRONLY | os.O_APPEND)
+os.dup2(output, 1)
+os.dup2(output, 2)
+sys.path.insert(0, changes["PYTHONPATH"])
+sys.argv = argv
+if argv[0] == "maze":
+    from maze_core.cli.main import main
+
+    main()
+elif argv[0].endswith(".py"):
+    sys.path.insert(0, folder)
+    runpy.run_path(argv[0], run_name="__main__")
+else:
+    os.execvp(argv[0], argv)
