@@ -15,18 +15,24 @@ if TYPE_CHECKING:
     from maze_core.data.batch import Batch as Batch
     from maze_core.data.batch import Loss as Loss
     from maze_core.data.rollout import RolloutCollector as RolloutCollector
+    from maze_core.data.trajectories import Trajectories as Trajectories
+    from maze_core.data.trajectories import Trajectory as Trajectory
+    from maze_core.data.trajectories_loader import load_trajectories as load_trajectories
+    from maze_core.data.trajectories_writer import TrajectoryWriter as TrajectoryWriter
     from maze_core.errors import ConfigError as ConfigError
     from maze_core.errors import MazeError as MazeError
     from maze_core.errors import RunError as RunError
     from maze_core.models.policy import Policy as Policy
     from maze_core.plugins.base import Plugin as Plugin
     from maze_core.plugins.hookspecs import hookimpl as hookimpl
+    from maze_core.policies.base import ActingPolicy as ActingPolicy
     from maze_core.training.algorithm import Algorithm as Algorithm
     from maze_core.training.report import EpochReport as EpochReport
     from maze_core.training.report import RunSummary as RunSummary
     from maze_core.training.run import Run as Run
 
 _HOMES = {
+    "ActingPolicy": "maze_core.policies.base",
     "Algorithm": "maze_core.training.algorithm",
     "AlgorithmConfig": "maze_core.config.run",
     "Batch": "maze_core.data.batch",
@@ -42,7 +48,11 @@ _HOMES = {
     "RunContext": "maze_core.context",
     "RunError": "maze_core.errors",
     "RunSummary": "maze_core.training.report",
+    "Trajectories": "maze_core.data.trajectories",
+    "Trajectory": "maze_core.data.trajectories",
+    "TrajectoryWriter": "maze_core.data.trajectories_writer",
     "hookimpl": "maze_core.plugins.hookspecs",
+    "load_trajectories": "maze_core.data.trajectories_loader",
 }
 
 __all__ = sorted(_HOMES)  # noqa: PLE0605

@@ -16,14 +16,17 @@ from maze_core.models.custom import CustomModel
 from maze_core.plugins import discovery
 from maze_core.training import api
 from maze_core.training.acting import compute_action
+from maze_core.training.rollouts import roll_out, task_of_run
 from maze_core.training.run import FINAL_EVALUATION
 from maze_core.training.run_dir import CONFIG, find_run
+from maze_core.training.seeding import draw_seed
 
 if TYPE_CHECKING:
     import gymnasium
     from torch import nn
 
     from maze_core.config.run import RunConfig
+    from maze_core.data.trajectories import Trajectory
     from maze_core.models.policy import Policy
     from maze_core.training.report import RunSummary
     from maze_core.training.run import Run
@@ -159,6 +162,30 @@ class RunContext:
     def evaluate(self, deterministic: bool | None = None) -> dict[str, float]:
         """Evaluate the policy as it is now. Returns `eval/…` metrics of raw returns."""
         return self.run.evaluate(FINAL_EVALUATION, deterministic=deterministic)
+
+    def rollout(
+        self,
+        episodes: int = 8,
+        *,
+        deterministic: bool | None = None,
+        record: Path | str | None = None,
+        workers: int = 1,
+        seed: int | None = None,
+    ) -> list[Trajectory]:
+        """Let the policy as it is now play, and return what happened.
+
+        Args:
+            episodes: how many.
+            deterministic: most likely actions instead of samples; None: as evaluations are configured.
+            record: a new folder to record the episodes in.
+            workers: processes that play; the result does not depend on them.
+            seed: decides the episodes; None: a fresh one.
+        """
+        task = task_of_run(self.run, draw_seed() if seed is None else seed, deterministic)
+        played: list[Trajectory] = []
+        folder = None if record is None else Path(record)
+        roll_out(task, episodes, workers=workers, record=folder, watch=played.append, load=self._load)
+        return played
 
     def compute_action(self, observation: Any, deterministic: bool = True) -> Any:
         """The action for one observation, both as the environment's own spaces have them."""

@@ -182,6 +182,7 @@ def roll_out(
     workers: int = 1,
     record: Path | None = None,
     report: Report | None = None,
+    watch: Callable[[Trajectory], object] | None = None,
     load: Loader = discovery.load,
 ) -> list[Episode]:
     """Play episodes 0 … episodes - 1, record them as they come, and say what each returned.
@@ -194,6 +195,7 @@ def roll_out(
         workers: processes that play; 1: this one.
         record: a new folder for the trajectories.
         report: told how many of how many episodes are done.
+        watch: given every episode in its turn.
         load: how the runner of the workers is found.
 
     Raises:
@@ -216,6 +218,8 @@ def roll_out(
                 # Only now: what fails before the first episode leaves no folder behind.
                 writer = writer or stack.enter_context(_writer(task, record))
                 writer.add(trajectory)
+            if watch is not None:
+                watch(trajectory)
             results.append(Episode(0, number, trajectory.episode_return, len(trajectory)))
             if report is not None:
                 report(len(results), episodes)

@@ -241,6 +241,20 @@ def test_a_deterministic_rollout_takes_the_most_likely_actions(run_dir, tmp_path
     np.testing.assert_array_equal(data.actions["action"], expected.numpy())
 
 
+def test_a_context_rolls_out_and_records(quick, tmp_path):
+    context = quick()
+    episodes = context.rollout(5, deterministic=False, seed=7, record=tmp_path / "demos")
+    again = context.rollout(5, deterministic=False, seed=7)
+    other = context.rollout(5, deterministic=False, seed=8)
+    data = load_trajectories(tmp_path / "demos")
+    assert data.description.source["policy"]["deterministic"] is False
+    for played, same, recorded in zip(episodes, again, data, strict=True):
+        np.testing.assert_array_equal(played.obs["observation"], same.obs["observation"])
+        np.testing.assert_array_equal(played.obs["observation"], recorded.obs["observation"])
+        assert played.rewards.sum() == pytest.approx(played.episode_return, rel=1e-5)
+    assert [e.episode_return for e in episodes] != [e.episode_return for e in other]
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
