@@ -58,10 +58,31 @@ ON_POLICY = {
 }
 PPO = {**ON_POLICY, "algorithm": "ppo", "batch_size": 256, "n_optimization_epochs": 4, "clip_range": 0.2}
 A2C = {**ON_POLICY, "algorithm": "a2c"}
+IMPALA = {
+    **PPO,
+    "impala": {
+        "num_actors": 2,
+        "envs_per_actor": 8,
+        "actors_batch_size": 8,
+        "n_rollout_steps": 100,
+        "epoch_length": 100,
+        "n_epochs": 5,
+    },
+}
+RLLIB_IMPALA, SB3_PPO = 2043, 4028
+"""Env steps/s of RLlib's IMPALA with two actors and of stable-baselines3's PPO, measured on one machine: the gate of
+three times RLlib, scaled to the machine at hand by a run of PPO."""
 
 ROWS = (
     Row("ppo-CartPole-v1", PPO, "ours_onpolicy.py", {"stable-baselines3": "peers/sb3_onpolicy.py"}, gate=3.0),
     Row("a2c-CartPole-v1", A2C, "ours_onpolicy.py", {"stable-baselines3": "peers/sb3_onpolicy.py"}, gate=3.0),
+    Row(
+        "impala-CartPole-v1",
+        IMPALA,
+        "ours_impala.py",
+        {"stable-baselines3 PPO": "peers/sb3_onpolicy.py"},
+        gate=round(3 * RLLIB_IMPALA / SB3_PPO, 2),
+    ),
 )
 
 INTRODUCTION = """
