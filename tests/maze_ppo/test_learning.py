@@ -1,0 +1,14 @@
+"""PPO learns, with what a newcomer types."""
+
+import pytest
+
+from maze_core.config.load import assemble
+from maze_core.training import api
+
+
+@pytest.mark.learning
+def test_cartpole_is_solved_with_its_preset(tmp_path):
+    config = assemble("ppo", "CartPole-v1", flags={"seed": 3, "callbacks.console": None})
+    assert config.steps == 100_000
+    summary = api.train(config, tmp_path / "run")
+    assert summary.final_evaluation["eval/return_mean"] >= 475
