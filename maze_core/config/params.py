@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, JsonValue
 
 LearningRate = Annotated[float, Field(gt=0, description="Learning rate of the Adam optimizer.")]
 LearningRateSchedule = Annotated[
@@ -28,3 +28,38 @@ CriticBurnInEpochs = Annotated[
 NormalizeAdvantages = Annotated[
     bool, Field(description="Shift and scale advantages to mean 0 and standard deviation 1 before they are used.")
 ]
+RolloutsPerIteration = Annotated[int, Field(gt=0, description="Rollouts of each environment before the next batches.")]
+BatchesPerIteration = Annotated[int, Field(gt=0, description="Batches learned from after the rollouts.")]
+TrainingEnvironments = Annotated[
+    int,
+    Field(
+        gt=0,
+        description="Environments stepped side by side in training; the runner's concurrency is for evaluation then.",
+    ),
+]
+ReplayBufferSize = Annotated[
+    int,
+    Field(
+        gt=0,
+        description="Newest steps kept to learn from; the last observation of an episode takes the room of a step. "
+        "Memory and disk space are checked before the first step.",
+    ),
+]
+InitialBufferSize = Annotated[
+    int, Field(gt=0, description="Steps that `initial_sampling_policy` takes before learning begins.")
+]
+InitialSamplingPolicy = Annotated[
+    str | dict[str, JsonValue],
+    Field(description="What acts before learning begins: a policy plugin by name, or its name and parameters."),
+]
+SplitRollouts = Annotated[
+    bool,
+    Field(description="Draw single steps from replay; false: runs of `n_rollout_steps` consecutive ones."),
+]
+ReturnSteps = Annotated[
+    int, Field(gt=0, description="Rewards summed up before the critics' estimate takes over (n-step returns).")
+]
+TargetRate = Annotated[
+    float, Field(gt=0, le=1, description="Share of the critics that moves into their targets at each target update.")
+]
+TargetInterval = Annotated[int, Field(gt=0, description="Batches between two target updates.")]

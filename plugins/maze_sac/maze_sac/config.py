@@ -1,0 +1,63 @@
+"""The parameters of SAC and SACfD."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Self
+
+from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
+
+from maze_core.config import params
+from maze_core.config.run import AlgorithmConfig
+from maze_core.models.blocks import Activation
+
+
+class SACConfig(AlgorithmConfig):
+    """Soft actor-critic."""
+
+    epoch_length: PositiveInt = 100
+    """Updates in one epoch."""
+    patience: NonNegativeInt = 50
+    """Epochs without a new best evaluation before the run stops; 0: never."""
+    n_rollout_steps: params.RolloutSteps = 1
+    num_actors: params.TrainingEnvironments = 1
+    rollouts_per_iteration: params.RolloutsPerIteration = 1
+    num_batches_per_iter: params.BatchesPerIteration = 1
+    batch_size: params.BatchSize = 100
+    split_rollouts_into_transitions: params.SplitRollouts = True
+    lr: params.LearningRate = 1e-3
+    entropy_coef_lr: Annotated[float, Field(gt=0)] = 7e-4
+    """Learning rate of the entropy coefficient."""
+    entropy_coef: Annotated[float, Field(ge=0)] = 0.2
+    """Weight of the entropy in the objective (alpha), or its first value where it is tuned."""
+    entropy_tuning: bool = True
+    """Learn the entropy coefficient, so that the policy's entropy stays near a target."""
+    target_entropy_multiplier: float = 1.0
+    """Times minus one per dimension of Box actions, plus 0.98 log n per choice among n, is the target entropy."""
+    gamma: params.Gamma = 0.99
+    n_step: params.ReturnSteps = 1
+    tau: params.TargetRate = 0.005
+    target_update_interval: params.TargetInterval = 1
+    replay_buffer_size: params.ReplayBufferSize = 1_000_000
+    initial_buffer_size: params.InitialBufferSize = 10_000
+    initial_sampling_policy: params.InitialSamplingPolicy = "random"
+    initial_demonstrations: Path | None = None
+    """Folder of recorded trajectories that fill the buffer instead of `initial_sampling_policy`."""
+    critic_hidden: tuple[PositiveInt, ...] = (256, 256)
+    """Units of each hidden layer of the critics."""
+    critic_activation: Activation = "relu"
+    """Activation of the critics' hidden layers."""
+    max_grad_norm: params.MaxGradNorm = 0.0
+
+    @model_validator(mode="after")
+    def _check_entropy(self) -> Self:
+        if self.entropy_tuning and self.entropy_coef == 0:
+            raise ValueError("entropy_tuning needs an entropy_coef above 0 to start from")
+        return self
+
+
+class SACfDConfig(SACConfig):
+    """Soft actor-critic from demonstrations."""
+
+    initial_demonstrations: Path
+    """Folder of recorded trajectories that fill the buffer before learning begins."""

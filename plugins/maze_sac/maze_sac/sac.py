@@ -1,0 +1,221 @@
+"""Soft actor-critic, off-policy with a tuned entropy bonus (Haarnoja et al., arXiv 1801.01290 and 1812.05905)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from maze_core.data.batch import Batch, Loss, TensorTree
+from maze_core.data.trajectories_loader import load_trajectories
+from maze_core.envs.spaces import allocate, space_specs
+from maze_core.errors import ConfigError
+from maze_core.plugins.hookspecs import hookimpl
+from maze_core.training.adam import Adam
+from maze_core.training.algorithm import Algorithm
+from maze_core.training.off_policy import Guide, ReplayCollector, check_off_policy
+from maze_core.training.process_state import isolated_rng
+from maze_core.training.seeding import Purpose, integer_seed, sequence
+from maze_sac.actions import Decision, JointActions
+from maze_sac.config import SACConfig, SACfDConfig
+from maze_sac.critics import Targets, Temperature, build_critics
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from maze_core.config.run import AlgorithmConfig, RunConfig
+    from maze_core.models.policy import Policy
+    from maze_core.training.adam import Optimizer
+    from maze_core.training.learner import Learner
+    from maze_core.training.run import Run
+
+_CRITICS, _LOSS_NOISE = 1, 2
+# Distinguish random numbers of one purpose: the critics' parameters, and the actions sampled in the loss.
+
+
+class SAC(Algorithm):
+    """Soft actor-critic, off-policy, for every action space."""
+
+    Config: ClassVar[type[AlgorithmConfig]] = SACConfig
+    config: SACConfig
+    defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "model": {
+            "critic": "none",
+            "distribution": "squashed_gaussian",
+            "state_dependent_std": True,
+            "hidden": [256, 256],
+            "activation": "relu",
+        }
+    }
+
+    def check(self, config: RunConfig) -> None:
+        """Refuse models with a state critic, and sizes that do not fit."""
+        check_off_policy(config)
+        first = 0 if self.config.initial_demonstrations else self.config.initial_buffer_size
+        if config.steps is not None and config.steps <= first:
+            raise ConfigError(
+                f"the first {first:,} steps are taken before learning begins, and the run has {config.steps:,}",
+                "algorithm.initial_buffer_size",
+                "Lower it, or raise steps.",
+            )
+
+    def setup(self, run: Run) -> None:
+        """Build collector, replay buffer, critics and temperature."""
+        config, policy = self.config, run.policy
+        self._run = run
+        self._collector = ReplayCollector(run, config.n_rollout_steps, config.num_actors, config.replay_buffer_size)
+        self._replay = self._collector.replay
+        self._guide = Guide(run, config.initial_sampling_policy, self._collector.env)
+        self._filled = False
+        self._actions = JointActions(run.observation_space, run.action_space).to(run.device)
+        self._check_policy(policy)
+        with isolated_rng(integer_seed(run.seed, Purpose.MODEL_INIT, _CRITICS)):
+            self._critics = build_critics(
+                policy, self._actions.box_size, self._actions.outputs, config.critic_hidden, config.critic_activation
+            ).to(run.device)
+        self._targets = Targets(self._critics)
+        self._temperature = Temperature(config.entropy_coef, config.entropy_tuning).to(run.device)
+        self._order = np.random.Generator(np.random.PCG64(sequence(run.seed, Purpose.REPLAY)))
+        self._noise = torch.Generator(run.device)
+        self._noise.manual_seed(integer_seed(run.seed, Purpose.POLICY_NOISE, _LOSS_NOISE))
+
+    def _check_policy(self, policy: Policy) -> None:
+        zeros = allocate(space_specs(policy.observation_space, "observation"), (1,))
+        obs = {key: torch.from_numpy(leaf).to(self._run.device) for key, leaf in zeros.items()}
+        with torch.no_grad():
+            self._actions.check(policy.distribution(obs))
+
+    def modules(self) -> dict[str, nn.Module]:
+        """Critics, their targets, the temperature."""
+        return {"critics": self._critics, "targets": self._targets.critics, "temperature": self._temperature}
+
+    def build_optimizer(self, policy: Policy) -> Optimizer:
+        """One Adam: policy and critics at `lr`, the temperature at `entropy_coef_lr`."""
+        networks = [p for module in (policy, self._critics) for p in module.parameters() if p.requires_grad]
+        groups: list[dict[str, Any]] = [{"params": networks, "lr": self.config.lr}]
+        if self.config.entropy_tuning:
+            groups.append({"params": list(self._temperature.parameters()), "lr": self.config.entropy_coef_lr})
+        return Adam(groups)
+
+    def train_epoch(self, learner: Learner, updates: int) -> None:
+        """Fill the buffer before the first update."""
+        self._filled = self._filled or self._fill()
+        if self._filled:
+            super().train_epoch(learner, updates)
+
+    def _fill(self) -> bool:
+        path = self.config.initial_demonstrations
+        if path is None:
+            return self._collector.fill(self.config.initial_buffer_size, self._guide)
+        self._collector.add(load_trajectories(path), "algorithm.initial_demonstrations")
+        return True
+
+    def batches(self) -> Iterator[Batch]:
+        """Step the environments, then yield batches of replay; the targets follow each step on one."""
+        config, run = self.config, self._run
+        for _ in range(config.rollouts_per_iteration):
+            self._collector.collect()
+        stretch = 1 if config.split_rollouts_into_transitions else config.n_rollout_steps
+        for _ in range(config.num_batches_per_iter):
+            yield self._replay.sample(
+                self._order,
+                config.batch_size,
+                config.gamma,
+                n_step=config.n_step,
+                stretch=stretch,
+                device=run.device,
+            )
+            if run.learner.steps % config.target_update_interval == 0:
+                self._targets.follow(config.tau)
+
+    @hookimpl
+    def compute_loss(self, policy: Policy, batch: Batch) -> Loss:
+        """Squared errors of both critics, the policy's objective and the temperature's, in one scalar.
+
+        Each part reaches its own parameters only: targets and coefficient carry no gradient, and the policy's objective
+        goes through critics whose parameters are detached.
+        """
+        coefficient = self._temperature.coefficient()
+        critics, actions = self._critics, self._actions
+        target = self._target(policy, batch, coefficient)
+        features = critics.features(self._seen(policy, batch.obs))
+        values = actions.chosen(critics.values(features, actions.canonical(batch.actions)), batch.actions)
+        critic_loss = 0.5 * (values - target).square().mean(-1).sum()
+
+        decision = self._decide(policy, batch.obs)
+        value = decision.expected(torch.minimum(*critics.values(features.detach(), decision.box, frozen=True)))
+        policy_loss = (coefficient * decision.negative_entropy - value).mean()
+
+        entropy = -decision.negative_entropy.detach()
+        wanted = self.config.target_entropy_multiplier * actions.target_entropy(batch.obs)
+        total = critic_loss + policy_loss + self._temperature.loss((entropy - wanted).mean())
+        metrics = {
+            "critic": critic_loss.detach(),
+            "policy": policy_loss.detach(),
+            "q": values.detach().mean(),
+            "entropy": entropy.mean(),
+            "entropy_coef": coefficient,
+        }
+        return Loss(total, metrics)
+
+    @torch.no_grad()
+    def _target(self, policy: Policy, batch: Batch, coefficient: Tensor) -> Tensor:
+        """r + discount * (least target value of the next action - alpha log pi), [B] (eq. 3 and 5 of 1812.05905)."""
+        decision = self._decide(policy, batch.next_obs)
+        targets = self._targets.critics
+        values = targets.values(targets.features(self._seen(policy, batch.next_obs)), decision.box)
+        soft = decision.expected(torch.minimum(*values)) - coefficient * decision.negative_entropy
+        return torch.addcmul(batch.extra["reward"], batch.extra["discount"], soft)
+
+    def _decide(self, policy: Policy, obs: TensorTree) -> Decision:
+        noise: TensorTree = {}
+        if self._actions.box_size:
+            noise = policy.draw_noise((len(next(iter(obs.values()))),), self._noise)
+        return self._actions.decide(policy.distribution(obs), noise)
+
+    @staticmethod
+    def _seen(policy: Policy, obs: TensorTree) -> TensorTree:
+        """Observations as the policy's networks see them."""
+        if policy.normalizer is None:
+            return obs
+        seen: TensorTree = policy.normalizer(obs)
+        return seen
+
+    @hookimpl
+    def on_checkpoint(self, run: Run, path: Path) -> None:
+        """Delete replay rows that no checkpoint needs any more."""
+        self._collector.prune()
+
+    @property
+    def disk_bytes(self) -> int:
+        """What the replay data may come to take."""
+        return self._collector.disk_bytes
+
+    def state(self) -> dict[str, Any]:
+        """Environments, replay rows on disk, and every random state."""
+        return {
+            "collector": self._collector.state(),
+            "guide": self._guide.state(),
+            "filled": self._filled,
+            "order": self._order.bit_generator.state,
+            "noise": self._noise.get_state(),
+        }
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Take up a state that `state` gave."""
+        self._collector.load_state(state["collector"])
+        self._guide.load_state(state["guide"])
+        self._filled = state["filled"]
+        self._order.bit_generator.state = state["order"]
+        self._noise.set_state(state["noise"])
+
+
+class SACfD(SAC):
+    """Soft actor-critic from demonstrations: recorded trajectories fill the replay buffer before learning begins."""
+
+    Config = SACfDConfig
+    config: SACfDConfig
