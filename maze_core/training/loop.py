@@ -41,7 +41,7 @@ def train(run: Run) -> RunSummary:
 def _tell_failure(run: Run, error: BaseException) -> None:
     """Tell the observers that the run ends here, and the user what is left of it."""
     interrupted = isinstance(error, KeyboardInterrupt)
-    reason = "interrupted at once" if interrupted else str(error)
+    reason = "interrupted at once" if interrupted else str(error).partition("\n")[0] or type(error).__name__
     try:
         run.hooks.on_run_end(run, _summary(run, "interrupted" if interrupted else "failed", reason, {}))
     except RunError as another:
