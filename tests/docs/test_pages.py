@@ -63,6 +63,12 @@ def test_links_lead_somewhere(page: str) -> None:
         assert not anchor or anchor in _anchors(file), f"{page}: {target} is no heading of {file.name}"
 
 
+def test_the_index_lists_every_page() -> None:
+    listed = set(LINK.findall((ROOT / "docs" / "index.md").read_text(encoding="utf-8")))
+    pages = {str(page.relative_to(ROOT / "docs")) for page in ROOT.glob("docs/**/*.md")} - {"index.md"}
+    assert not pages - listed, f"docs/index.md does not list {', '.join(sorted(pages - listed))}"
+
+
 def _sections(page: str) -> dict[str, str]:
     first, *others = page.split("\n## ")
     return {"": first, **{part.partition("\n")[0]: part.partition("\n")[2].strip() for part in others}}
