@@ -84,24 +84,24 @@ class RunContext:
         silent: bool = False,
     ) -> None:
         classes: dict[tuple[str, str], type[Any]] = {}
-        flags: dict[str, Any] = {"wrappers": [_plain(w) for w in wrappers]} if wrappers else {}
+        flags: dict[str, Any] = {"wrappers": [_plain("wrapper", w) for w in wrappers]} if wrappers else {}
         flags["env"] = _env_part(env, classes)
-        flags["algorithm"] = _plain(algorithm)
+        flags["algorithm"] = _plain("algorithm", algorithm)
         if model is not None:
             flags["model"] = _model_part(model, classes)
         if runner is not None:
-            flags["runner"] = _plain(runner)
+            flags["runner"] = _plain("runner", runner)
         for name, callback in (callbacks or {}).items():
             flags[f"callbacks.{name}"] = _callback_part(name, callback, classes)
         if silent:
             flags["callbacks.console"] = None
-        flags |= {"seed": seed, "steps": steps} | dict(overrides or {})
+        flags |= {name: value for name, value in (("seed", seed), ("steps", steps)) if value is not None}
         self._load = discovery.overlay(classes)
         self._init_from = None if init_from is None else find_run(Path(init_from))
         self.config: RunConfig = assemble(
             preset=preset,
             files=[Path(path) for path in config],
-            flags={path: value for path, value in flags.items() if value is not None or path.startswith("callbacks.")},
+            flags=flags | dict(overrides or {}),
             load=self._load,
             parent=self._init_from and self._init_from / CONFIG,
         )
@@ -205,17 +205,34 @@ class RunContext:
         self.close()
 
 
-def _plain(part: Part) -> dict[str, Any]:
+def _plain(kind: str, part: Part) -> dict[str, Any]:
     if isinstance(part, str):
         return {"name": part}
-    return part.model_dump(exclude_unset=True) if isinstance(part, PluginConfig) else dict(part)
+    if isinstance(part, PluginConfig):
+        return {**part.model_dump(exclude_unset=True), "name": part.name or _name_of(kind, part)}
+    return dict(part)
+
+
+def _name_of(kind: str, config: PluginConfig) -> str:
+    """The name of the plugin that a configuration is for, looked for in the package it comes from."""
+    package = type(config).__module__.partition(".")[0]
+    neighbours = [
+        each.name
+        for each in discovery.declarations()
+        if each.kind == kind and each.entry_point.module.partition(".")[0] == package
+    ]
+    names = [name for name in neighbours if discovery.load(kind, name).Config is type(config)]
+    if len(names) != 1:
+        title = type(config).__name__
+        raise ConfigError(f"{title} does not say which plugin it is for", kind, f'Name it: {title}(name="…", …)')
+    return names[0]
 
 
 def _env_part(env: Any, classes: dict[tuple[str, str], type[Any]]) -> dict[str, Any]:
     if isinstance(env, str):
         return {"id": env}
     if isinstance(env, Mapping | PluginConfig):
-        return _plain(env)
+        return _plain("env", env)
     if not callable(env):
         raise ConfigError(f"must be an id, a mapping, a config or a callable, got {type(env).__name__}", "env")
     classes["env", "factory"] = FactorySource.of(env)
@@ -224,7 +241,7 @@ def _env_part(env: Any, classes: dict[tuple[str, str], type[Any]]) -> dict[str, 
 
 def _model_part(model: Any, classes: dict[tuple[str, str], type[Any]]) -> dict[str, Any]:
     if isinstance(model, str | Mapping | PluginConfig):
-        return _plain(model)
+        return _plain("model", model)
     if not callable(model):
         raise ConfigError(f"must be a name, a mapping, a config or a class, got {type(model).__name__}", "model")
     classes["model", "custom"] = CustomModel.of(model)
@@ -237,7 +254,9 @@ def _callback_part(name: str, callback: Any, classes: dict[tuple[str, str], type
     if isinstance(callback, type):
         classes["callback", name] = callback
         return {"name": name}
-    return _plain(callback)
+    if isinstance(callback, PluginConfig) and not callback.name:
+        return {**callback.model_dump(exclude_unset=True), "name": name}
+    return _plain("callback", callback)
 
 
 def _texts(overrides: Mapping[str, Any] | None) -> list[str]:

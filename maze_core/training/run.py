@@ -18,7 +18,7 @@ from maze_core.plugins.manager import Hooks
 from maze_core.training.checkpoint import Checkpoint, write_checkpoint
 from maze_core.training.evaluation import evaluate_policy
 from maze_core.training.learner import Learner
-from maze_core.training.process_state import isolated_rng
+from maze_core.training.process_state import isolated_rng, torch_threads
 from maze_core.training.report import EpochReport
 from maze_core.training.run_dir import CHECKPOINTS
 from maze_core.training.seeding import EpisodeSeeds, Purpose, integer_seed
@@ -235,14 +235,17 @@ class Run:
         started = time.perf_counter()
         noise = torch.Generator().manual_seed(integer_seed(self.seed, Purpose.EVAL_NOISE, number))
         env = self._evaluation_env
-        episodes = evaluate_policy(
-            self.policy,
-            env,
-            EpisodeSeeds(self.seed, Purpose.EVAL_EPISODES, (number,), stride=env.num_envs),
-            self.config.evaluation_episodes,
-            deterministic=options.deterministic if deterministic is None else deterministic,
-            noise=noise,
-        )
+        # A network that draws random numbers itself gets some that training will not miss.
+        own = integer_seed(self.seed, Purpose.EVAL_NOISE, number, 1)
+        with isolated_rng(own), torch_threads(self.config.threads):
+            episodes = evaluate_policy(
+                self.policy,
+                env,
+                EpisodeSeeds(self.seed, Purpose.EVAL_EPISODES, (number,), stride=env.num_envs),
+                self.config.evaluation_episodes,
+                deterministic=options.deterministic if deterministic is None else deterministic,
+                noise=noise,
+            )
         self.progress.phase = "training"
         return {**summarize(episodes, "eval"), "time/evaluation_seconds": time.perf_counter() - started}
 
