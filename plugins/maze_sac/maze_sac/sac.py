@@ -150,9 +150,11 @@ class SAC(Algorithm):
         value = decision.expected(torch.minimum(*critics.values(features.detach(), decision.box, frozen=True)))
         policy_loss = (coefficient * decision.negative_entropy - value).mean()
 
+        total = critic_loss + policy_loss
         entropy = -decision.negative_entropy.detach()
-        wanted = self.config.target_entropy_multiplier * actions.target_entropy(batch.obs)
-        total = critic_loss + policy_loss + self._temperature.loss((entropy - wanted).mean())
+        if self.config.entropy_tuning:
+            wanted = self.config.target_entropy_multiplier * actions.target_entropy(batch.obs)
+            total = total + self._temperature.loss((entropy - wanted).mean())
         metrics = {
             "critic": critic_loss.detach(),
             "policy": policy_loss.detach(),

@@ -1,0 +1,233 @@
+"""Trap 15: a run of SAC that was killed or stopped goes on as if nothing had happened, replay data included."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from maze_core.config.load import load_run_config
+from maze_core.context import RunContext
+from maze_core.data.replay import ReplayBuffer
+from maze_core.data.replay_log import ReplayLog
+from maze_core.envs.factory_source import FactorySource
+from maze_core.errors import CheckpointError
+from maze_core.plugins.base import Plugin
+from maze_core.plugins.discovery import overlay
+from maze_core.plugins.hookspecs import hookimpl
+from maze_core.testing.envs import SeededWalk
+from maze_core.testing.probes import Workshop
+from maze_core.training import api
+from maze_core.training.checkpoint import read_checkpoint
+
+# The ring is overwritten several times: its rows reach back three epochs.
+SETTINGS = {
+    "algorithm.n_epochs": 12,
+    "algorithm.epoch_length": 8,
+    "algorithm.num_actors": 2,
+    "algorithm.replay_buffer_size": 60,
+    "algorithm.initial_buffer_size": 50,
+    "algorithm.n_step": 2,
+    "model.name": "template",
+    "model.image_features": 16,
+    "model.normalize_observations": True,
+}
+LOAD = overlay({("env", "factory"): FactorySource, ("callback", "bomb"): Plugin})
+SCRIPT = """
+import sys
+from maze_core.context import RunContext
+from maze_core.testing.probes import Workshop
+from maze_core.testing.envs import SeededWalk
+import json
+values, run_dir, resume = json.loads(sys.argv[1]), sys.argv[2], sys.argv[3] == "resume"
+with RunContext(Workshop, "sac", preset="none", seed=1, silent=True, run_dir=run_dir, overrides=values) as context:
+    context.resume(run_dir) if resume else context.train()
+"""
+QUICK = {
+    "algorithm.batch_size": 16,
+    "algorithm.critic_hidden": [8, 8],
+    "evaluation.n_episodes": 2,
+    "callbacks.tensorboard": None,
+}
+
+
+def state_of(context_or_dir, whole_state, name="last"):
+    """The whole state; of the replay data what they are, not which files they lie in."""
+    state = whole_state(context_or_dir, name)
+    del state["algorithm"]["collector"]["replay"]["segments"]
+    return state
+
+
+def replay_of(run_dir, env, name="last"):
+    """The rows of a checkpoint that can be sampled, as a new process finds them."""
+    state = read_checkpoint(run_dir / "checkpoints" / name).state["algorithm"]["collector"]["replay"]
+    capacity = load_run_config(run_dir / "config.yaml", load=LOAD).algorithm.replay_buffer_size
+    buffer = ReplayBuffer(env.observation_space, env.action_space, capacity)
+    ReplayLog(run_dir / "replay", buffer).load(state)
+    columns = buffer.read(buffer.rows - len(buffer), len(buffer))
+    steps = columns["ahead"] > 0
+    assert steps.sum() > 20
+    return buffer.rows, steps.tobytes(), {key: column[steps].tobytes() for key, column in columns.items()}
+
+
+def assert_runs_equal(one, other, env, whole_state, assert_same):
+    for name in ("last", "previous", "best"):
+        assert_same(state_of(one, whole_state, name), state_of(other, whole_state, name))
+        assert replay_of(one, env, name) == replay_of(other, env, name)
+
+
+def start(run_dir, *, resume):
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    arguments = [json.dumps(SETTINGS | QUICK), str(run_dir), "resume" if resume else "train"]
+    return subprocess.Popen(
+        [sys.executable, "-c", SCRIPT, *arguments], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+
+
+def epochs_logged(run_dir):
+    file = run_dir / "metrics.jsonl"
+    return len(file.read_bytes().splitlines()) if file.exists() else 0
+
+
+def test_kill_9_again_and_again_ends_bit_equal(sac, tmp_path, whole_state, assert_same):
+    """Kills at random moments, then the end: parameters, replay and every checkpoint equal the undisturbed."""
+    run_dir, chance = tmp_path / "killed", random.Random()
+    for number, least in enumerate((0, 5)):
+        process = start(run_dir, resume=number > 0)
+        wait = least + chance.randint(0, 4), chance.random() / 20
+        print("kill after epoch and seconds", wait)
+        deadline = time.monotonic() + 120
+        while epochs_logged(run_dir) < wait[0] or not (run_dir / "checkpoints" / "last").exists():
+            assert process.poll() is None, process.communicate()
+            assert time.monotonic() < deadline
+            time.sleep(0.002)
+        time.sleep(wait[1])
+        process.kill()
+        process.communicate()
+        assert process.returncode == -signal.SIGKILL, "it had ended before"
+    process = start(run_dir, resume=True)
+    assert process.wait(120) == 0, process.communicate()
+    whole = sac(Workshop, SETTINGS | QUICK, run_dir=tmp_path / "whole")
+    whole.train()
+    assert_runs_equal(run_dir, whole.run_dir, Workshop(), whole_state, assert_same)
+
+
+def bomb(at, number=signal.SIGINT):
+    """A callback that sends a signal when the loss is computed for the `at`-th time."""
+
+    class Bomb(Plugin):
+        calls = 0
+
+        @hookimpl(wrapper=True)
+        def compute_loss(self, policy, batch):
+            Bomb.calls += 1
+            if Bomb.calls == at:
+                os.kill(os.getpid(), number)
+            return (yield)
+
+    return Bomb
+
+
+def test_stop_in_the_middle_of_an_epoch(sac, whole_state, assert_same):
+    stopped = sac(Workshop, SETTINGS | QUICK, callbacks={"bomb": bomb(at=33)})
+    assert stopped.train().outcome == "interrupted"
+    assert stopped.resume(stopped.run_dir).outcome == "finished"
+    whole = sac(Workshop, SETTINGS | QUICK, callbacks={"bomb": bomb(at=0)})
+    whole.train()
+    assert_runs_equal(stopped.run_dir, whole.run_dir, Workshop(), whole_state, assert_same)
+
+
+def test_stop_while_the_buffer_is_filled(sac, whole_state, assert_same):
+    """The guide's random numbers and the environments go on where they were."""
+
+    class Impatient(SeededWalk):
+        steps = 0
+
+        def step(self, action):
+            Impatient.steps += 1
+            if Impatient.steps == 37:
+                os.kill(os.getpid(), signal.SIGTERM)
+            return super().step(action)
+
+    values = {"algorithm.initial_buffer_size": 60}
+    stopped = sac(Impatient, values)
+    summary = stopped.train()
+    assert (summary.outcome, summary.updates) == ("interrupted", 0)
+    assert 37 <= summary.env_steps < 60
+    stopped.resume(stopped.run_dir)
+    whole = sac(SeededWalk, values)
+    whole.train()
+    assert_runs_equal(stopped.run_dir, whole.run_dir, SeededWalk(), whole_state, assert_same)
+
+
+@pytest.mark.parametrize("name", ["previous", "best"])
+def test_every_checkpoint_can_be_gone_on_from(sac, whole_state, assert_same, name):
+    """Also one that is older than all rows in the ring."""
+    context = sac(Workshop, SETTINGS | QUICK, callbacks={"best_checkpoint": KeepThird})
+    context.train()
+    expected, rows = state_of(context.run_dir, whole_state), replay_of(context.run_dir, Workshop())
+    oldest = rows[0] - 60
+    assert replay_of(context.run_dir, Workshop(), "best")[0] < oldest
+    context.resume(context.run_dir, name)
+    assert_same(state_of(context.run_dir, whole_state), expected)
+    assert replay_of(context.run_dir, Workshop()) == rows
+
+
+class KeepThird(Plugin):
+    """Keeps epoch 3 as the best."""
+
+    @hookimpl
+    def on_epoch_end(self, run, epoch):
+        if epoch.epoch == 3:
+            run.save_checkpoint("best")
+
+
+def test_rows_on_disk_are_written_once_and_pruned(sac, tmp_path):
+    settings = (
+        SETTINGS | QUICK | {"algorithm.n_epochs": 40, "algorithm.epoch_length": 4, "algorithm.n_rollout_steps": 4}
+    )
+    context = sac(SeededWalk, settings | {"model.name": "mlp"}, callbacks={"best_checkpoint": None})
+    context.train()
+    algorithm = context.run.algorithm
+    files = sorted((context.run_dir / "replay").iterdir())
+    record = algorithm._replay.nbytes / algorithm._replay.capacity
+    assert algorithm._replay.rows > 1000
+    assert sum(path.stat().st_size for path in files) <= 2 * algorithm._replay.nbytes
+    assert all(path.stat().st_size % record == 0 for path in files)
+    assert algorithm.disk_bytes >= 2 * algorithm._replay.nbytes
+
+
+def test_damaged_replay_data_are_one_clear_error_and_the_policy_is_still_there(sac):
+    context = sac(SeededWalk)
+    context.train()
+    (path,) = (context.run_dir / "replay").iterdir()
+    data = bytearray(path.read_bytes())
+    data[20] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(CheckpointError, match="is damaged") as caught:
+        api.reopen(context.run_dir, ["algorithm.n_epochs=5"], load=context._load)
+    assert str(path) in str(caught.value)
+    assert np.isfinite(api.evaluate(context.run_dir, 1, load=context._load)["eval/return_mean"])
+
+
+def test_a_policy_starts_from_that_of_another_run(sac):
+    first = sac(SeededWalk)
+    first.train()
+    second = sac(SeededWalk, {"algorithm.lr": 1e-5}, init_from=first.run_dir)
+    for name, value in second.policy.state_dict().items():
+        assert np.array_equal(value, read_checkpoint(first.run_dir / "checkpoints" / "best").model[name])
+
+
+def test_a_run_of_named_parts_is_resumed_from_its_directory_alone(tmp_path):
+    values = {"algorithm.initial_buffer_size": 20, "algorithm.n_epochs": 2, "algorithm.epoch_length": 3} | QUICK
+    with RunContext("CartPole-v1", "sac", overrides=values, seed=1, silent=True, run_dir=tmp_path / "r") as context:
+        context.train()
+    summary = api.resume(tmp_path / "r", ["algorithm.n_epochs=3"])
+    assert (summary.epochs, summary.updates) == (3, 9)
