@@ -189,11 +189,10 @@ class KeepThird(Plugin):
             run.save_checkpoint("best")
 
 
-def test_rows_on_disk_are_written_once_and_pruned(sac, tmp_path):
-    settings = (
-        SETTINGS | QUICK | {"algorithm.n_epochs": 40, "algorithm.epoch_length": 4, "algorithm.n_rollout_steps": 4}
-    )
-    context = sac(SeededWalk, settings | {"model.name": "mlp"}, callbacks={"best_checkpoint": None})
+def test_rows_on_disk_are_written_once_and_pruned(sac):
+    sizes = {"algorithm.n_epochs": 40, "algorithm.epoch_length": 4, "algorithm.n_rollout_steps": 4}
+    small = {"algorithm.replay_buffer_size": 60, "algorithm.num_actors": 2}
+    context = sac(SeededWalk, QUICK | sizes | small, callbacks={"best_checkpoint": None})
     context.train()
     algorithm = context.run.algorithm
     files = sorted((context.run_dir / "replay").iterdir())
