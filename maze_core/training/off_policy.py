@@ -17,6 +17,7 @@ from maze_core.models.masks import check_masks, mask_keys
 from maze_core.policies.base import build_policy_plugin
 from maze_core.training.checkpoint import STATE
 from maze_core.training.run_dir import CHECKPOINTS
+from maze_core.training.schedules import check_schedule
 from maze_core.training.seeding import EpisodeSeeds, Purpose, integer_seed, sequence
 
 if TYPE_CHECKING:
@@ -36,7 +37,8 @@ _GUIDE = 1
 
 
 def check_off_policy(config: RunConfig) -> None:
-    """Raise ConfigError for a model with a state critic, which would never learn, and for sizes that do not fit."""
+    """Raise ConfigError for a model with a state critic, sizes that do not fit, a schedule without an end."""
+    check_schedule(config)
     algorithm: Any = config.algorithm
     name = algorithm.name
     if getattr(config.model, "critic", "none") != "none":

@@ -11,6 +11,7 @@ from torch import Tensor
 from maze_core.data.batch import Batch, Loss, TensorTree
 from maze_core.data.returns import explained_variance, generalized_advantages
 from maze_core.errors import ConfigError
+from maze_core.training.schedules import check_schedule
 
 if TYPE_CHECKING:
     from maze_core.config.run import RunConfig
@@ -27,36 +28,7 @@ def check_on_policy(config: RunConfig) -> None:
         raise ConfigError(
             f"{config.algorithm.name} needs a critic", "model.critic", "Next: --set model.critic=separate"
         )
-    schedule = getattr(config.algorithm, "lr_schedule", "constant")
-    if schedule != "constant" and config.steps is None and not config.algorithm.n_epochs:
-        raise ConfigError(
-            f"a {schedule} schedule needs to know when the run ends",
-            "algorithm.lr_schedule",
-            "Next: --steps or --epochs",
-        )
-
-
-def actor_critic_loss(
-    config: Any, epoch: int, policy_loss: Tensor, critic_loss: Tensor, entropy: Tensor, **metrics: Tensor
-) -> Loss:
-    """The weighted sum of an actor-critic's losses; in the first `critic_burn_in_epochs` the critic's alone.
-
-    Args:
-        config: with `policy_loss_coef`, `value_loss_coef`, `entropy_coef` and `critic_burn_in_epochs`.
-        epoch: epochs that lie behind.
-        policy_loss: shape ()
-        critic_loss: shape ()
-        entropy: shape (), mean entropy of the policy; more of it makes the loss smaller.
-        metrics: further scalars for the log.
-    """
-    if epoch < config.critic_burn_in_epochs:
-        total = critic_loss
-    else:
-        total = (
-            config.policy_loss_coef * policy_loss + config.value_loss_coef * critic_loss - config.entropy_coef * entropy
-        )
-    metrics = {"policy": policy_loss, "value": critic_loss, "entropy": entropy, **metrics}
-    return Loss(total, {name: metric.detach() for name, metric in metrics.items()})
+    check_schedule(config)
 
 
 def normalized(advantage: Tensor) -> Tensor:

@@ -2,7 +2,25 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from maze_core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from maze_core.config.run import RunConfig
+
 
 def scheduled(schedule: str, fraction_done: float) -> float:
     """The factor for a parameter when `fraction_done` (0 to 1) of the run lies behind."""
     return 1.0 if schedule == "constant" else 1.0 - fraction_done
+
+
+def check_schedule(config: RunConfig) -> None:
+    """Raise ConfigError where `lr_schedule` needs the end of the run and it is open."""
+    schedule = getattr(config.algorithm, "lr_schedule", "constant")
+    if schedule != "constant" and config.steps is None and not config.algorithm.n_epochs:
+        raise ConfigError(
+            f"a {schedule} schedule needs to know when the run ends",
+            "algorithm.lr_schedule",
+            "Next: --steps or --epochs",
+        )

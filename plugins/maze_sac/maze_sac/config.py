@@ -26,6 +26,7 @@ class SACConfig(AlgorithmConfig):
     batch_size: params.BatchSize = 100
     split_rollouts_into_transitions: params.SplitRollouts = True
     lr: params.LearningRate = 1e-3
+    lr_schedule: params.LearningRateSchedule = "constant"
     entropy_coef_lr: Annotated[float, Field(gt=0)] = 7e-4
     """Learning rate of the entropy coefficient."""
     entropy_coef: Annotated[float, Field(ge=0)] = 0.2

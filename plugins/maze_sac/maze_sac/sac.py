@@ -18,6 +18,7 @@ from maze_core.training.adam import Adam
 from maze_core.training.algorithm import Algorithm
 from maze_core.training.off_policy import Guide, ReplayCollector, check_off_policy
 from maze_core.training.process_state import isolated_rng
+from maze_core.training.schedules import scheduled
 from maze_core.training.seeding import Purpose, integer_seed, sequence
 from maze_sac.actions import Decision, JointActions
 from maze_sac.config import SACConfig, SACfDConfig
@@ -117,6 +118,7 @@ class SAC(Algorithm):
     def batches(self) -> Iterator[Batch]:
         """Step the environments, then yield batches of replay; the targets follow each step on one."""
         config, run = self.config, self._run
+        run.learner.scale_lr(scheduled(config.lr_schedule, run.fraction_done))
         for _ in range(config.rollouts_per_iteration):
             self._collector.collect()
         stretch = 1 if config.split_rollouts_into_transitions else config.n_rollout_steps
