@@ -31,6 +31,29 @@ def check_on_policy(config: RunConfig) -> None:
     check_schedule(config)
 
 
+def actor_critic_loss(
+    config: Any, epoch: int, policy_loss: Tensor, critic_loss: Tensor, entropy: Tensor, **metrics: Tensor
+) -> Loss:
+    """The weighted sum of an actor-critic's losses; in the first `critic_burn_in_epochs` the critic's alone.
+
+    Args:
+        config: with `policy_loss_coef`, `value_loss_coef`, `entropy_coef` and `critic_burn_in_epochs`.
+        epoch: epochs that lie behind.
+        policy_loss: shape ()
+        critic_loss: shape ()
+        entropy: shape (), mean entropy of the policy; more of it makes the loss smaller.
+        metrics: further scalars for the log.
+    """
+    if epoch < config.critic_burn_in_epochs:
+        total = critic_loss
+    else:
+        total = (
+            config.policy_loss_coef * policy_loss + config.value_loss_coef * critic_loss - config.entropy_coef * entropy
+        )
+    metrics = {"policy": policy_loss, "value": critic_loss, "entropy": entropy, **metrics}
+    return Loss(total, {name: metric.detach() for name, metric in metrics.items()})
+
+
 def normalized(advantage: Tensor) -> Tensor:
     """[B] advantages with mean 0 and standard deviation 1; a single row or equal rows become 0."""
     return (advantage - advantage.mean()) / (advantage.std(correction=0) + 1e-8)
