@@ -15,7 +15,7 @@ from maze_core.errors import RunError
 from maze_core.models.parameters import state_arrays
 from maze_core.plugins.hookspecs import hookimpl
 from maze_core.training.algorithm import Algorithm
-from maze_core.training.on_policy import check_on_policy
+from maze_core.training.on_policy import actor_critic_loss, check_on_policy
 from maze_core.training.schedules import scheduled
 from maze_impala.actor import Actor, Delivery
 from maze_impala.config import IMPALAConfig
@@ -84,21 +84,8 @@ class IMPALA(Algorithm):
         policy_loss = -(log_prob * advantage * weight).sum()
         critic_loss = ((value - target).square() * weight).sum()
         entropy = (distribution.entropy() * weight).sum()
-        if self._run.epoch < config.critic_burn_in_epochs:
-            total = critic_loss
-        else:
-            total = (
-                config.policy_loss_coef * policy_loss
-                + config.value_loss_coef * critic_loss
-                - config.entropy_coef * entropy
-            )
-        metrics = {
-            "policy": policy_loss,
-            "value": critic_loss,
-            "entropy": entropy,
-            "rho": (log_rho.exp() * weight).sum(),
-        }
-        return Loss(total, {name: metric.detach() for name, metric in metrics.items()})
+        rho = (log_rho.exp() * weight).sum()
+        return actor_critic_loss(config, self._run.epoch, policy_loss, critic_loss, entropy, rho=rho)
 
     def state(self) -> dict[str, Any]:
         """Where the actors stand and what they were asked for; only the count where they are processes."""
