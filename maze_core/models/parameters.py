@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import torch
-
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -19,9 +17,14 @@ def state_arrays(module: nn.Module) -> dict[str, np.ndarray]:
 
 
 def load_arrays(module: nn.Module, arrays: Mapping[str, np.ndarray]) -> None:
-    """Copy what `state_arrays` of a module of the same kind gave into this one.
+    """Copy what `state_arrays` of a module of the same kind gave into this one, which is on the CPU.
 
     Raises:
-        RuntimeError: a name or shape differs.
+        ValueError: a name or shape differs.
     """
-    module.load_state_dict({name: torch.tensor(array) for name, array in arrays.items()})
+    views = state_arrays(module)
+    differing = {(name, view.shape) for name, view in views.items()} ^ {(n, a.shape) for n, a in arrays.items()}
+    if differing:
+        raise ValueError(f"the modules differ in {', '.join(sorted({name for name, _ in differing}))}")
+    for name, view in views.items():
+        view[...] = arrays[name]

@@ -1,0 +1,32 @@
+"""Parameters as arrays and back."""
+
+import pytest
+import torch
+from torch import nn
+
+from maze_core.models.parameters import load_arrays, state_arrays
+
+
+def module(width=3):
+    return nn.Sequential(nn.Linear(2, width), nn.BatchNorm1d(width))
+
+
+def test_parameters_and_buffers_are_copied():
+    first, second = module(), module()
+    first(torch.randn(5, 2))  # moves the buffers, one of which is a single integer
+    arrays = {name: array.copy() for name, array in state_arrays(first).items()}
+    for array in arrays.values():
+        array.flags.writeable = False
+    load_arrays(second, arrays)
+    for name, tensor in second.state_dict().items():
+        assert torch.equal(tensor, first.state_dict()[name])
+    arrays["0.weight"].flags.writeable = True
+    arrays["0.weight"] += 1
+    assert torch.equal(second[0].weight, first[0].weight)
+
+
+def test_another_module_is_refused():
+    with pytest.raises(ValueError, match=r"0\.bias"):
+        load_arrays(nn.Sequential(nn.Linear(2, 3, bias=False)), state_arrays(nn.Sequential(nn.Linear(2, 3))))
+    with pytest.raises(ValueError, match=r"differ in 0\.bias, 0\.weight"):
+        load_arrays(module(3), state_arrays(module(1)))
