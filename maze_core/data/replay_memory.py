@@ -1,4 +1,4 @@
-"""How much memory is free, and whether a replay buffer fits."""
+"""How much memory is free, and whether a buffer fits."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ def free_memory() -> int | None:
     return min(known, default=None)
 
 
-def check_memory(needed: int, rows: int, where: str, free: int | None = None) -> None:
+def check_memory(needed: int, rows: int, where: str, free: int | None = None, what: str = "rows of replay") -> None:
     """Raise ConfigError, naming `where` the number of rows is set, if `needed` bytes for them are not free.
 
-    `free`: bytes that are; None: find out.
+    `free`: bytes that are; None: find out. `what`: what the rows are called.
     """
     free = free_memory() if free is None else free
     if free is None or needed <= _SHARE * free:
         return
     fitting = int(_SHARE * free / (needed / rows))
     raise ConfigError(
-        f"{rows:,} rows of replay need {needed / 1e9:.1f} GB of memory ({needed / rows:,.0f} bytes each), "
+        f"{rows:,} {what} need {needed / 1e9:.1f} GB of memory ({needed / rows:,.0f} bytes each), "
         f"and {free / 1e9:.1f} GB are free",
         where,
         f"Set {where or 'it'} to {fitting:,} at most, or make the observations smaller: images as uint8, resized or "

@@ -10,7 +10,8 @@ import numpy as np
 import torch
 
 from maze_core.data.batch import TensorTree
-from maze_core.envs.spaces import allocate, flatten_space, leaf_spec
+from maze_core.data.replay_memory import check_memory
+from maze_core.envs.spaces import allocate, allocated_bytes, space_specs
 from maze_core.models.inputs import MASK_SUFFIX
 from maze_core.models.masks import check_masks
 from maze_core.training.seeding import EpisodeSeeds, Purpose, integer_seed
@@ -72,7 +73,7 @@ class Sampler:
         self._on_step = on_step
         self._device = next(policy.parameters()).device
         self._n_steps = n_steps
-        specs = {k: leaf_spec(s) for k, s in flatten_space(self._env.observation_space, "observation").items()}
+        specs = space_specs(self._env.observation_space, "observation")
         obs = allocate(specs, (n_steps + 1, self._env.num_envs))
         self._obs_rows = [{k: v[t] for k, v in obs.items()} for t in range(n_steps + 1)]
         self._obs_tensors = [{k: torch.from_numpy(v) for k, v in row.items()} for row in self._obs_rows]
@@ -164,12 +165,20 @@ class Sampler:
             self._started = True
 
 
+def _check_rollout(env: VectorEnv, n_steps: int) -> None:
+    """Raise ConfigError where a rollout, and the shuffled copy that is learnt from, do not fit into memory."""
+    specs = space_specs(env.observation_space, "observation")
+    needed = 2 * allocated_bytes(specs, (n_steps + 1, env.num_envs))
+    check_memory(needed, n_steps, "algorithm.n_rollout_steps", what="steps of a rollout")
+
+
 class RolloutCollector:
     """Steps the training environments of a run with its policy and keeps the run's counters."""
 
     def __init__(self, run: Run, n_steps: int) -> None:
         self._run = run
         self._env = run.training_env()
+        _check_rollout(self._env, n_steps)
         noise = torch.Generator().manual_seed(integer_seed(run.seed, Purpose.POLICY_NOISE))
         seeds = EpisodeSeeds(run.seed, Purpose.TRAIN_EPISODES)
         self._sampler = Sampler(run.policy, self._env, n_steps, seeds, noise, self._show_progress)

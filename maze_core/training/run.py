@@ -111,9 +111,14 @@ class Run:
 
     def build_policy(self) -> None:
         """Build the policy alone, enough to evaluate or to act."""
-        with isolated_rng(integer_seed(self.seed, Purpose.MODEL_INIT)):
-            policy: Any = self.hooks.build_policy(self.observation_space, self.action_space, self.config.model)
-        self.policy: Policy = policy.to(self.device).eval()
+        try:
+            with isolated_rng(integer_seed(self.seed, Purpose.MODEL_INIT)):
+                policy: Any = self.hooks.build_policy(self.observation_space, self.action_space, self.config.model)
+            self.policy: Policy = policy.to(self.device).eval()
+        except (MemoryError, RuntimeError) as error:
+            if _is_about_memory(error):
+                raise ConfigError("the networks do not fit into memory", "model", "Make them smaller.") from error
+            raise
 
     def training_env(self, num_envs: int | None = None) -> VectorEnv:
         """The training environments, built at the first call and closed with the run.
@@ -319,6 +324,12 @@ class Run:
         for env in (self._training_env, self._evaluation_env):
             if env is not None:
                 env.close()
+
+
+def _is_about_memory(error: Exception) -> bool:
+    """Whether torch or numpy found no room; torch says so in words only."""
+    words = ("allocate memory", "out of memory", "overflowed")
+    return isinstance(error, MemoryError) or any(word in str(error) for word in words)
 
 
 def _device(name: str) -> torch.device:
