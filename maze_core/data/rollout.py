@@ -12,6 +12,7 @@ import torch
 from maze_core.data.batch import TensorTree
 from maze_core.data.replay_memory import check_memory
 from maze_core.envs.spaces import allocate, allocated_bytes, space_specs
+from maze_core.errors import RunError
 from maze_core.models.inputs import MASK_SUFFIX
 from maze_core.models.masks import check_masks
 from maze_core.training.seeding import EpisodeSeeds, Purpose, integer_seed
@@ -116,14 +117,24 @@ class Sampler:
         rollout.truncations.clear()
         rollout.episodes.clear()
         noise = self._policy.draw_noise((self._n_steps, self._env.num_envs), self.noise)
-        with torch.inference_mode():
-            # Unbinding once is cheaper than indexing a tensor at every step.
-            by_step = zip(*(leaf.unbind() for leaf in noise.values()), strict=True)
-            for t, leaves in enumerate(by_step):
-                self._step(t, dict(zip(noise, leaves, strict=True)))
-        masks = {k: torch.from_numpy(v[:-1][rollout.valid]) for k, v in rollout.obs.items() if k.endswith(MASK_SUFFIX)}
-        check_masks(self._env.observation_space, self._env.action_space, masks)
+        t = 0
+        try:
+            with torch.inference_mode():
+                # Unbinding once is cheaper than indexing a tensor at every step.
+                by_step = zip(*(leaf.unbind() for leaf in noise.values()), strict=True)
+                for t, leaves in enumerate(by_step):
+                    self._step(t, dict(zip(noise, leaves, strict=True)))
+        except RunError:
+            self._check_masks(t + 1)  # an environment that refuses an action may have left no choice
+            raise
+        self._check_masks(self._n_steps)
         return rollout
+
+    def _check_masks(self, steps: int) -> None:
+        """Refuse masks that left no choice in the first steps of the rollout."""
+        rollout, valid = self.rollout, self.rollout.valid[:steps]
+        masks = {k: torch.from_numpy(v[:steps][valid]) for k, v in rollout.obs.items() if k.endswith(MASK_SUFFIX)}
+        check_masks(self._env.observation_space, self._env.action_space, masks)
 
     def _step(self, t: int, noise: TensorTree) -> None:
         rollout = self.rollout

@@ -269,9 +269,19 @@ def test_masks_are_those_of_acting(quick):
             assert (distribution.log_prob({"action": pair}).exp()[forbidden] < 1e-20).all()
 
 
-def test_a_mask_that_leaves_nothing_is_named(quick):
-    """Trap 12: all actions masked."""
-    context = quick(lambda: Doors(locked=True))
+class StrictDoors(Doors):
+    """Refuses to go on where it has locked every choice."""
+
+    def step(self, action):
+        if not self._mask[3:].any():
+            raise ValueError("no way through")
+        return super().step(action)
+
+
+@pytest.mark.parametrize("doors", [Doors, StrictDoors])
+def test_a_mask_that_leaves_nothing_is_named(quick, doors):
+    """Trap 12: all actions masked, whether the environment takes an action then or not."""
+    context = quick(lambda: doors(locked=True))
     with pytest.raises(RunError, match="'action_mask' forbids every choice of action 'action', member 1"):
         context.train()
 
