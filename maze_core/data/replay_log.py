@@ -117,7 +117,7 @@ class ReplayLog:
                 file.flush()
                 os.fsync(file.fileno())
         except OSError as error:
-            raise RunError(f"could not write the replay data in {self._folder}: {error.strerror or error}") from error
+            raise RunError(f"could not write the replay data in {self._folder}: {error.strerror or error}") from None
         segment = self._segments[-1]
         segment.count += len(records)
         segment.crc = zlib.crc32(data, segment.crc)

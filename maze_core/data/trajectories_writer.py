@@ -104,7 +104,7 @@ class TrajectoryWriter:
             self._files[EPISODES].flush()
         except OSError as error:
             kept = f"The {self.episodes} episodes before are kept."
-            raise RunError(f"could not record to {self.folder}: {error.strerror or error}. {kept}") from error
+            raise RunError(f"could not record to {self.folder}: {error.strerror or error}. {kept}") from None
         self.episodes += 1
         self.steps += len(trajectory)
 
@@ -154,7 +154,7 @@ class TrajectoryWriter:
                 file.flush()
                 os.fsync(file.fileno())
             except OSError as error:
-                raise RunError(f"could not record to {self.folder}: {error.strerror}") from error
+                raise RunError(f"could not record to {self.folder}: {error.strerror}") from None
             finally:
                 file.close()
 
