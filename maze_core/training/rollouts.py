@@ -210,14 +210,8 @@ def roll_out(
     with ExitStack() as stack:
         stack.enter_context(torch_threads(1))
         stack.enter_context(graceful_interrupts(stop.append))
-        writer: TrajectoryWriter | None = None
-        if record is not None:
-            check_free(record)
-        for number, trajectory in _played(task, blocks, workers, lambda: bool(stop), load, stack):
-            if record is not None:
-                # Only now: what fails before the first episode leaves no folder behind.
-                writer = writer or stack.enter_context(_writer(task, record))
-                writer.add(trajectory)
+        played = _played(task, blocks, workers, lambda: bool(stop), load, stack)
+        for number, trajectory in played if record is None else _recorded(played, task, record, stack):
             if watch is not None:
                 watch(trajectory)
             results.append(Episode(0, number, trajectory.episode_return, len(trajectory)))
@@ -231,6 +225,17 @@ def roll_out(
 def statistics_of(episodes: list[Episode]) -> dict[str, float]:
     """Returns, lengths and counts by name, such as `return_mean`."""
     return {name.partition("/")[2]: value for name, value in summarize(episodes, "rollout").items()}
+
+
+def _recorded(played: Iterator[Played], task: RolloutTask, folder: Path, stack: ExitStack) -> Iterator[Played]:
+    """The episodes, each recorded before it is passed on; `stack` closes the recording."""
+    check_free(folder)
+    writer: TrajectoryWriter | None = None
+    for number, trajectory in played:
+        # Only now: what fails before the first episode leaves no folder behind.
+        writer = writer or stack.enter_context(_writer(task, folder))
+        writer.add(trajectory)
+        yield number, trajectory
 
 
 def _writer(task: RolloutTask, folder: Path) -> TrajectoryWriter:
