@@ -9,6 +9,7 @@ import numpy as np
 from gymnasium import spaces
 
 from maze_core.data.trajectories import Trajectory
+from maze_core.envs.native import NativeVectorEnv
 from maze_core.envs.spaces import allocate, flatten_space, space_specs
 from maze_core.training.seeding import EpisodeSeeds, Purpose, sequence
 
@@ -57,7 +58,8 @@ class _Record:
     def __init__(self, env: VectorEnv, seeds: EpisodeSeeds) -> None:
         self.obs = allocate(space_specs(env.observation_space, "observation"), (env.num_envs,))
         self.ended: dict[int, Trajectory] = {}
-        self._seeds = seeds
+        # A natively vectorised environment seeds single episodes as it likes.
+        self._seeds = None if isinstance(env, NativeVectorEnv) else seeds
         self._playing = set(range(env.num_envs))
         self._clips = {key: _clip(space) for key, space in flatten_space(env.action_space, "action").items()}
         self._past: list[tuple[Tree, Tree]] = []
@@ -85,7 +87,8 @@ class _Record:
         obs = {key: np.stack([*(past[key][row] for past, _ in self._past), last]) for key, last in final.items()}
         actions = {key: np.stack([taken[key][row] for _, taken in self._past]) for key in self._clips}
         rewards = np.array([rewards[row] for rewards in self._rewards], np.float32)
-        return Trajectory(obs, actions, rewards, terminated, not terminated, episode_return, self._seeds(row, 0))
+        seed = None if self._seeds is None else self._seeds(row, 0)
+        return Trajectory(obs, actions, rewards, terminated, not terminated, episode_return, seed)
 
 
 def _clip(space: Space[Any]) -> Callable[[np.ndarray], np.ndarray]:
