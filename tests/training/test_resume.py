@@ -4,6 +4,7 @@ import os
 import random
 import signal
 import time
+from contextlib import closing
 
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
@@ -249,3 +250,16 @@ def test_what_it_may_not(quick, whole_state, assert_same, override, message):
         api.reopen(context.run_dir, [override])
     assert caught.value.exit_code == 2
     assert (context.run_dir / "config.yaml").read_text() == before
+
+
+def test_a_run_goes_on_in_worker_processes(quick, whole_state, assert_same):
+    """Trap 15: the runner decides where environments are stepped, not what they give."""
+    half = quick("CartPole-v1", overrides={"algorithm.n_epochs": 4})
+    half.train(2)
+    half.close()
+    run = api.reopen(half.run_dir, ["runner.name=local", "runner.concurrency=3", "runner.workers=2"])
+    with closing(run):
+        api.carry_out(run)
+    whole = quick("CartPole-v1", overrides={"algorithm.n_epochs": 4})
+    whole.train()
+    assert_same(whole_state(half.run_dir), whole_state(whole.run_dir))
