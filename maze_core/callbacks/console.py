@@ -132,7 +132,8 @@ def next_commands(run: Run, summary: RunSummary) -> list[Line]:
     commands = []
     if summary.outcome != "failed":
         commands.append(f"maze eval {folder}")
-    if summary.outcome in ("failed", "interrupted") and (run.run_dir / "checkpoints" / "last").exists():
+    ended_early = summary.outcome in ("failed", "interrupted") and not run.finished
+    if ended_early and (run.run_dir / "checkpoints" / "last").exists():
         commands.append(f"maze resume {folder}")
     if "tensorboard" in run.config.callbacks:
         commands.append(f"tensorboard --logdir {folder}")

@@ -15,7 +15,6 @@ from maze_core.models.picture import network_svg, parameter_counts
 from maze_core.plugins import discovery
 from maze_core.plugins.discovery import describe
 from maze_core.training.checkpoint import Checkpoint, read_checkpoint
-from maze_core.training.loop import finished
 from maze_core.training.loop import train as train_loop
 from maze_core.training.process_state import borrowed_rng, graceful_interrupts, torch_threads
 from maze_core.training.report import RunSummary
@@ -213,7 +212,7 @@ def _check_algorithm(config: RunConfig, before: RunConfig, run_dir: Path) -> Non
 
 
 def _check_end(run: Run) -> None:
-    if finished(run):
+    if run.finished:
         further = f"steps={2 * run.env_steps}" if run.steps_done else f"algorithm.n_epochs={2 * run.epoch}"
         raise ConfigError(
             f"{run.run_dir} is finished ({run.epoch} epochs, {run.env_steps:,} steps)",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import torch
@@ -15,6 +16,10 @@ if TYPE_CHECKING:
     from maze_core.training.seeding import EpisodeSeeds
 
 
+class EvaluationInterrupted(Exception):  # noqa: N818 — no error: the user asked for it
+    """The user interrupted the run during an evaluation; what it had found is dropped."""
+
+
 def evaluate_policy(
     policy: Policy,
     env: VectorEnv,
@@ -23,12 +28,16 @@ def evaluate_policy(
     *,
     deterministic: bool,
     noise: torch.Generator,
+    stopped: Callable[[], bool] = lambda: False,
 ) -> list[Episode]:
     """Play episodes 0 … n_episodes-1 and return them in order.
 
     Environment i plays episodes i, i + N, i + 2N, …: which episodes count is settled before the first step, so short
     ones are not preferred, and with `seeds` striding by N the result of a deterministic policy does not depend on N.
     The policy acts in evaluation mode, and each of its modules is given back in the mode it had.
+
+    Raises:
+        EvaluationInterrupted: `stopped`, asked before each step, came true.
     """
     specs = {k: leaf_spec(s) for k, s in flatten_space(env.observation_space, "observation").items()}
     obs = allocate(specs, (env.num_envs,))
@@ -41,6 +50,8 @@ def evaluate_policy(
         env.reset(seeds, obs)
         with torch.inference_mode():
             while len(episodes) < n_episodes:
+                if stopped():
+                    raise EvaluationInterrupted
                 distribution = policy.distribution({k: v.to(device) for k, v in tensors.items()})
                 if deterministic:
                     samples = distribution.mode()

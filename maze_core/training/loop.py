@@ -6,6 +6,7 @@ import time
 from typing import TYPE_CHECKING, Literal
 
 from maze_core.errors import RunError
+from maze_core.training.evaluation import EvaluationInterrupted
 from maze_core.training.report import RunSummary
 from maze_core.training.run import FINAL_EVALUATION
 from maze_core.training.run_dir import CHECKPOINTS
@@ -26,9 +27,8 @@ def train(run: Run) -> RunSummary:
     run.start_clock()
     try:
         run.hooks.on_run_start(run)
-        while run.stop_reason is None and not finished(run):
-            _epoch(run)
-        summary = _summary(run, *_ending(run), run.evaluate(FINAL_EVALUATION))
+        final = _epochs(run)
+        summary = _summary(run, *_ending(run), final)
     except BaseException as error:
         run.stop_clock()
         _tell_failure(run, error)
@@ -36,6 +36,16 @@ def train(run: Run) -> RunSummary:
     run.hooks.on_run_end(run, summary)
     run.stop_clock()
     return summary
+
+
+def _epochs(run: Run) -> dict[str, float]:
+    """Train to the end and evaluate; no final evaluation where the user did not wait for the one under way."""
+    try:
+        while run.stop_reason is None and not run.finished:
+            _epoch(run)
+        return run.evaluate(FINAL_EVALUATION)
+    except EvaluationInterrupted:
+        return {}
 
 
 def _tell_failure(run: Run, error: BaseException) -> None:
@@ -56,17 +66,30 @@ def _tell_failure(run: Run, error: BaseException) -> None:
 def _epoch(run: Run) -> None:
     """Train one epoch, evaluate, tell the observers, write the checkpoint.
 
-    An interruption in the middle leaves the epoch open: the checkpoint says how far it got, a resumed run completes it.
+    An interruption in the middle, or in the evaluation, leaves the epoch open: the checkpoint says how far it got, a
+    resumed run completes it.
     """
-    started, steps, updates = time.perf_counter(), run.env_steps, run.updates
-    length = run.epoch_length
-    run.algorithm.train_epoch(run.learner, length - run.updates_in_epoch)
-    if run.updates_in_epoch >= length or run.steps_done or not run.interrupted:
-        elapsed = time.perf_counter() - started
-        metrics = run.statistics.epoch_metrics() | run.learner.epoch_metrics()
-        metrics["time/env_steps_per_second"] = (run.env_steps - steps) / elapsed
-        metrics["time/updates_per_second"] = (run.updates - updates) / elapsed
-        _finish_epoch(run, metrics | run.evaluate(run.epoch + 1))
+    try:
+        started, steps, updates = time.perf_counter(), run.env_steps, run.updates
+        if not run.epoch_trained:
+            run.algorithm.train_epoch(run.learner, run.epoch_length - run.updates_in_epoch)
+            all_taken = run.updates_in_epoch >= run.epoch_length
+            run.epoch_trained = all_taken or run.steps_done or not run.interrupted
+        if run.epoch_trained:
+            elapsed = time.perf_counter() - started
+            # Before the epoch's metrics are taken away, which an interruption must leave for the checkpoint.
+            evaluation = run.evaluate(run.epoch + 1)
+            metrics = run.statistics.epoch_metrics() | run.learner.epoch_metrics()
+            metrics["time/env_steps_per_second"] = (run.env_steps - steps) / elapsed
+            metrics["time/updates_per_second"] = (run.updates - updates) / elapsed
+            _finish_epoch(run, metrics | evaluation)
+    except EvaluationInterrupted:
+        _save(run)
+        raise
+    _save(run)
+
+
+def _save(run: Run) -> None:
     if run.run_dir is not None:
         run.save_checkpoint("last")
 
@@ -74,13 +97,9 @@ def _epoch(run: Run) -> None:
 def _finish_epoch(run: Run, metrics: dict[str, float]) -> None:
     run.epoch += 1
     run.updates_in_epoch = 0
+    run.epoch_trained = False
     run.progress.updates_in_epoch = 0
     run.hooks.on_epoch_end(run, run.report(run.epoch, metrics))
-
-
-def finished(run: Run) -> bool:
-    """Whether the configured number of steps or epochs is done."""
-    return run.steps_done or (run.total_epochs is not None and run.epoch >= run.total_epochs)
 
 
 def _ending(run: Run) -> tuple[Outcome, str]:

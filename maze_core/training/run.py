@@ -69,6 +69,8 @@ class Run:
         self.parameter_counts: dict[str, int] = {}
         self.epoch = 0
         self.updates_in_epoch = 0
+        self.epoch_trained = False
+        """Whether nothing but its evaluation is missing from the epoch that is under way."""
         self.env_steps = 0
         self.best_score: float | None = None
         self.best_epoch: int | None = None
@@ -210,7 +212,7 @@ class Run:
         self.stop_reason = self.stop_reason or reason
 
     def interrupt(self, cause: str) -> None:
-        """Ask the run to end after this update."""
+        """Ask the run to end after this update, or at once in an evaluation."""
         self.interrupted = True
         self.stop(f"interrupted by {cause}")
 
@@ -218,6 +220,12 @@ class Run:
     def steps_done(self) -> bool:
         """Whether the configured number of environment steps is reached."""
         return self.total_env_steps is not None and self.env_steps >= self.total_env_steps
+
+    @property
+    def finished(self) -> bool:
+        """Whether the configured number of steps or epochs is done, and every epoch evaluated."""
+        epochs_done = self.total_epochs is not None and self.epoch >= self.total_epochs
+        return not self.epoch_trained and (self.steps_done or epochs_done)
 
     def after_update(self) -> bool:
         """Count an update; whether training goes on at once. The learner calls this after each."""
@@ -232,26 +240,32 @@ class Run:
         """Evaluate the policy; `number` selects the episodes. Returns `eval/…` metrics of raw returns.
 
         Nothing where no episodes are configured.
+
+        Raises:
+            EvaluationInterrupted: the run was interrupted meanwhile.
         """
         options = self.config.evaluation
         if not self.config.evaluation_episodes:
             return {}
         self.progress.phase = "evaluating"
-        started = time.perf_counter()
+        started, before = time.perf_counter(), self.interrupted
         noise = torch.Generator().manual_seed(integer_seed(self.seed, Purpose.EVAL_NOISE, number))
         env = self._evaluation_env
         # A network that draws random numbers itself gets some that training will not miss.
         own = integer_seed(self.seed, Purpose.EVAL_NOISE, number, 1)
-        with isolated_rng(own), torch_threads(self.config.threads):
-            episodes = evaluate_policy(
-                self.policy,
-                env,
-                EpisodeSeeds(self.seed, Purpose.EVAL_EPISODES, (number,), stride=env.num_envs),
-                self.config.evaluation_episodes,
-                deterministic=options.deterministic if deterministic is None else deterministic,
-                noise=noise,
-            )
-        self.progress.phase = "training"
+        try:
+            with isolated_rng(own), torch_threads(self.config.threads):
+                episodes = evaluate_policy(
+                    self.policy,
+                    env,
+                    EpisodeSeeds(self.seed, Purpose.EVAL_EPISODES, (number,), stride=env.num_envs),
+                    self.config.evaluation_episodes,
+                    deterministic=options.deterministic if deterministic is None else deterministic,
+                    noise=noise,
+                    stopped=lambda: self.interrupted and not before,
+                )
+        finally:
+            self.progress.phase = "training"
         return {**summarize(episodes, "eval"), "time/evaluation_seconds": time.perf_counter() - started}
 
     def evaluate_within_epoch(self, metrics: dict[str, float]) -> None:
@@ -288,6 +302,7 @@ class Run:
         return {
             "epoch": self.epoch,
             "updates_in_epoch": self.updates_in_epoch,
+            "epoch_trained": self.epoch_trained,
             "env_steps": self.env_steps,
             "seconds": self.seconds,
             "best_score": self.best_score,
@@ -306,6 +321,7 @@ class Run:
         for name, module in self.algorithm.modules().items():
             module.load_state_dict(state["modules"][name])
         self.epoch, self.updates_in_epoch = state["epoch"], state["updates_in_epoch"]
+        self.epoch_trained = state.get("epoch_trained", False)
         self.env_steps, self._seconds_before = state["env_steps"], state["seconds"]
         self.best_score, self.best_epoch = state["best_score"], state["best_epoch"]
         self.learner.load_state(state["learner"])

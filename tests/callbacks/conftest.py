@@ -57,6 +57,8 @@ def build_run(run_dir: Path | None, **changes: Any) -> FakeRun:
         "versions": {"maze-core": "0.1.0"},
         "parameter_counts": {"policy": 4610, "critic": 4545},
         "preset": "CartPole-v1",
+        "init_from": None,
+        "finished": False,
         "stops": [],
         "saved": [],
     }

@@ -9,6 +9,7 @@ from contextlib import closing
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+from maze_core.callbacks.console import next_commands
 from maze_core.config.load import assemble, load_run_config
 from maze_core.context import RunContext
 from maze_core.errors import ConfigError
@@ -17,6 +18,7 @@ from maze_core.plugins.hookspecs import hookimpl
 from maze_core.testing.envs import SeededWalk
 from maze_core.testing.probes import Workshop
 from maze_core.training import api
+from maze_core.training import run as run_module
 
 EPOCHS = 12
 
@@ -161,6 +163,76 @@ def test_a_second_signal_stops_at_once_and_loses_only_the_epoch(quick, whole_sta
     whole = quick(callbacks={"bomb": bomb(at=0), "watch": Watch})
     whole.train()
     assert_same(whole_state(stopped.run_dir), whole_state(whole.run_dir))
+
+
+def interrupt_in_evaluation(monkeypatch, number):
+    """Send Ctrl-C when evaluation `number` of this process, from 1, takes its first step."""
+    calls, play = [], run_module.evaluate_policy
+
+    def evaluate(*arguments, stopped, **options):
+        calls.append(0)
+
+        def asked():
+            calls[-1] += 1
+            if (len(calls), calls[-1]) == (number, 1):
+                os.kill(os.getpid(), signal.SIGINT)
+            return stopped()
+
+        return play(*arguments, stopped=asked, **options)
+
+    monkeypatch.setattr(run_module, "evaluate_policy", evaluate)
+
+
+@pytest.mark.parametrize("steps", [None, 72])
+@pytest.mark.parametrize("number", [1, 2])
+def test_an_epoch_whose_evaluation_is_interrupted_stays_open(
+    quick, monkeypatch, whole_state, assert_same, metrics, number, steps
+):
+    """Nothing of the epoch is lost, also where its training came to the run's very end."""
+    stopped = quick(steps=steps)
+    with monkeypatch.context() as patch:
+        interrupt_in_evaluation(patch, number)
+        summary = stopped.train()
+    assert (summary.outcome, summary.epochs, summary.final_evaluation) == ("interrupted", number - 1, {})
+    assert stopped.run.updates_in_epoch == (1 if number == 2 and steps else 2)
+    assert stopped.run.progress.phase == "training"
+    stopped.close()
+    assert quick().resume(stopped.run_dir).outcome == "finished"
+    whole = quick(steps=steps)
+    whole.train()
+    assert_same(whole_state(stopped.run_dir), whole_state(whole.run_dir))
+    assert metrics(stopped.run_dir) == metrics(whole.run_dir)
+
+
+def test_the_final_evaluation_can_be_interrupted_too(quick, monkeypatch):
+    stopped = quick()
+    interrupt_in_evaluation(monkeypatch, 3)
+    summary = stopped.train()
+    assert (summary.outcome, summary.epochs, summary.final_evaluation) == ("interrupted", 2, {})
+    assert not any("resume" in text for line in next_commands(stopped.run, summary) for text, _ in line)
+    stopped.close()
+    with pytest.raises(ConfigError, match="is finished"):
+        quick().resume(stopped.run_dir)
+
+
+class Endless(SeededWalk):
+    """Never ends; the 100th step interrupts the process."""
+
+    steps = 0
+
+    def step(self, action):
+        observation, reward, *_ = super().step(action)
+        Endless.steps += 1
+        if Endless.steps == 100:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return observation, reward, False, False, {}
+
+
+def test_episodes_that_never_end_can_be_interrupted(quick, whole_state):
+    stopped = quick(Endless)
+    assert stopped.train().reason == "interrupted by SIGTERM"
+    state = whole_state(stopped.run_dir)
+    assert (state["epoch"], state["updates_in_epoch"], state["epoch_trained"]) == (0, 2, True)
 
 
 def test_the_command_ends_with_130_after_a_signal_and_says_how_to_go_on(maze, tmp_path):

@@ -114,11 +114,12 @@ class BC(Algorithm):
         run, every = self._run, self.config.eval_every_k_iterations
         with _training_mode(run.policy):
             for remaining in range(updates - 1, -1, -1):
+                # Before the next update, so that an evaluation that an interruption prevented is made up for.
+                if every and run.updates_in_epoch and learner.updates % every == 0:
+                    run.evaluate_within_epoch(self.validate(run.policy))
                 going_on = learner.update(self.batches())
                 if not going_on and remaining:
                     return
-                if every and remaining and learner.updates % every == 0:
-                    run.evaluate_within_epoch(self.validate(run.policy))
         run.record(self.validate(run.policy))
 
     def validate(self, policy: Policy) -> dict[str, float]:
