@@ -68,6 +68,7 @@ def start(
     try:
         with torch_threads(config.threads):
             run.build()
+            run.check_first_observations()
         if init_from is not None:
             load_parameters(run, init_from)
         _create_directory(run, run_dir)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import torch
 
 from maze_core.envs.builder import EnvBuilder
+from maze_core.envs.spaces import allocate, space_specs
 from maze_core.errors import ConfigError
 from maze_core.plugins import discovery
 from maze_core.plugins.manager import Hooks
@@ -121,6 +122,17 @@ class Run:
             if _is_about_memory(error):
                 raise ConfigError("the networks do not fit into memory", "model", "Make them smaller.") from error
             raise
+
+    def check_first_observations(self) -> None:
+        """Reset the evaluation environments once; every evaluation begins with a reset of its own.
+
+        Raises:
+            ConfigError: an observation is not what the environment declares.
+        """
+        env = self._evaluation_env
+        seeds = EpisodeSeeds(self.seed, Purpose.EVAL_EPISODES, (FINAL_EVALUATION,), stride=env.num_envs)
+        with isolated_rng(integer_seed(self.seed, Purpose.EVAL_NOISE, FINAL_EVALUATION)):
+            env.reset(seeds, allocate(space_specs(env.observation_space, "observation"), (env.num_envs,)))
 
     def training_env(self, num_envs: int | None = None) -> VectorEnv:
         """The training environments, built at the first call and closed with the run.

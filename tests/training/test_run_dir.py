@@ -12,6 +12,7 @@ import yaml
 
 from maze_core.config.load import load_run_config
 from maze_core.errors import CheckpointError, ConfigError
+from maze_core.testing.envs import SeededWalk
 from maze_core.testing.probes import Workshop
 from maze_core.training import api, run_dir
 from maze_core.training.run_dir import create_run_dir, find_run, lock
@@ -70,6 +71,21 @@ def test_a_full_disk_is_noticed_before_anything_is_stepped(quick, tmp_path, monk
     with pytest.raises(ConfigError, match=r"the disk is full: 1\.0 MB free at .*, and this run needs \d\.\d MB"):
         _ = context.run
     assert not (tmp_path / "run").exists()
+
+
+class Undeclared(SeededWalk):
+    """Its observation is not what it declares."""
+
+    def reset(self, **options):
+        observation, info = super().reset(**options)
+        return observation[:1], info
+
+
+def test_a_first_observation_unlike_its_space_is_found_before_there_is_a_folder(quick, tmp_path):
+    with pytest.raises(ConfigError, match="the first observation does not match") as caught:
+        quick(Undeclared, run_dir=tmp_path / "run").train()
+    assert not (tmp_path / "run").exists()
+    assert "maze resume" not in "".join([str(caught.value), *getattr(caught.value, "__notes__", ())])
 
 
 def test_what_was_in_the_folder_of_a_failed_start_stays(tmp_path):
