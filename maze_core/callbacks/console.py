@@ -94,6 +94,7 @@ def header(run: Run) -> list[Line]:
         [("Maze  ", "bold magenta"), (config.algorithm.name, "bold"), (" on ", ""), (environment, "bold")],
         _fact("model", f"{config.model.name}, {size:,} parameters" if counts else config.model.name),
         *([_fact("preset", run.preset)] if run.preset else []),
+        *([_fact("from", _short(run.init_from))] if run.init_from else []),
         _fact("seed", str(config.seed)),
         *([_fact("run", _short(run.run_dir))] if run.run_dir else []),
     ]

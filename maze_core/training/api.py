@@ -71,6 +71,7 @@ def start(
             run.check_first_observations()
         if init_from is not None:
             load_parameters(run, init_from)
+            run.init_from = find_run(init_from)
         _create_directory(run, run_dir)
     except BaseException:
         run.close()
@@ -93,6 +94,7 @@ def _create_directory(run: Run, run_dir: Path | None) -> None:
         record = {
             "versions": run.versions,
             "preset": run.preset,
+            "init_from": None if run.init_from is None else str(run.init_from),
             "parameters": run.parameter_counts,
             **_spaces(run),
         }

@@ -64,6 +64,8 @@ class Run:
         self.config = config
         self.seed: int = config.seed
         self.preset = preset
+        self.init_from: Path | None = None
+        """The run directory that the policy's first parameters came from."""
         self.run_dir: Path | None = None
         self.resumed = False
         self.versions: dict[str, str] = {}

@@ -1,5 +1,6 @@
 """Starting from another run's parameters, also with another algorithm; never a silent random start."""
 
+import json
 import shutil
 
 import pytest
@@ -52,6 +53,16 @@ def test_the_last_checkpoint_where_no_best_was_kept(quick, parent):
     context = quick(SeededWalk, "a2c", init_from=source)
     last = read_checkpoint(source / "checkpoints" / "last")
     assert all(torch.equal(context.policy.state_dict()[name], tensor) for name, tensor in last.model.items())
+
+
+def test_the_source_is_on_record_and_in_the_header(quick, parent, capsys):
+    source = parent()
+    context = quick(SeededWalk, "a2c", init_from=source, silent=False)
+    assert json.loads((context.run_dir / "run.json").read_text())["init_from"] == str(source)
+    context.train()
+    assert f"  from    {source}\n" in capsys.readouterr().out
+    fresh = quick()
+    assert json.loads((fresh.run_dir / "run.json").read_text())["init_from"] is None
 
 
 def test_the_source_is_left_as_it_is(quick, parent):
