@@ -106,7 +106,9 @@ class RunContext:
             parent=self._init_from and self._init_from / CONFIG,
         )
         self._run_dir = None if run_dir is None else Path(run_dir)
+        self._changes = _texts(({} if steps is None else {"steps": steps}) | dict(overrides or {}))
         self._run: Run | None = None
+        self._trains = True
 
     @classmethod
     def reopen(cls, run_dir: Path | str, overrides: Mapping[str, Any] | None = None, checkpoint: str = "last") -> Self:
@@ -114,11 +116,23 @@ class RunContext:
 
         Runs whose parts were ready objects need them again: build the context as before and call `resume`.
         """
+        return cls._of(api.reopen(Path(run_dir), _texts(overrides), checkpoint), trains=True)
+
+    @classmethod
+    def open(cls, run_dir: Path | str, checkpoint: str | None = None) -> Self:
+        """A context with the policy of a saved run, to evaluate or to act; it cannot train.
+
+        Neither training data nor optimizer are needed. `checkpoint` is best, last or previous; None: the best, or the
+        last where there is none.
+        """
+        return cls._of(api.open_policy(Path(run_dir), checkpoint), trains=False)
+
+    @classmethod
+    def _of(cls, run: Run, trains: bool) -> Self:
         context = cls.__new__(cls)
-        context._load = discovery.load
-        context._run = api.reopen(Path(run_dir), _texts(overrides), checkpoint)
-        context.config = context._run.config
-        context._run_dir, context._init_from = context._run.run_dir, None
+        context._load, context._changes = discovery.load, []
+        context._run, context.config, context._trains = run, run.config, trains
+        context._run_dir, context._init_from = run.run_dir, None
         return context
 
     @property
@@ -146,17 +160,26 @@ class RunContext:
         """Train to the run's end, or for `n_epochs` more epochs. May be called again.
 
         Raises:
+            ConfigError: the context was opened to act only.
             RunError: the run cannot go on.
         """
         run = self.run
+        if not self._trains:
+            raise ConfigError(
+                "this context was opened to evaluate and to act; it cannot train",
+                hint=f'To train on: RunContext.reopen("{run.run_dir}")',
+            )
         run.until_epoch = run.epoch + n_epochs if n_epochs else self.config.algorithm.n_epochs or None
         return api.carry_out(run)
 
     def resume(self, run_dir: Path | str, checkpoint: str = "last") -> RunSummary:
-        """Go on with the saved run in `run_dir`, using the ready objects of this context, to its end."""
+        """Go on with the saved run in `run_dir` to its end, using the ready objects of this context.
+
+        The `steps` and `overrides` that the context was given replace what the run was configured with.
+        """
         self.close()
-        self._run = api.reopen(Path(run_dir), checkpoint=checkpoint, load=self._load)
-        self.config = self._run.config
+        self._run = api.reopen(Path(run_dir), self._changes, checkpoint, load=self._load)
+        self.config, self._trains = self._run.config, True
         return api.carry_out(self._run)
 
     def evaluate(self, deterministic: bool | None = None) -> dict[str, float]:
@@ -259,6 +282,10 @@ def _callback_part(name: str, callback: Any, classes: dict[tuple[str, str], type
     return _plain("callback", callback)
 
 
+def _plain_value(value: Any) -> Any:
+    return value.model_dump(mode="json", exclude_unset=True) if isinstance(value, PluginConfig) else str(value)
+
+
 def _texts(overrides: Mapping[str, Any] | None) -> list[str]:
     """Overrides as `path=value` texts; JSON is YAML."""
-    return [f"{path}={json.dumps(value)}" for path, value in (overrides or {}).items()]
+    return [f"{path}={json.dumps(value, default=_plain_value)}" for path, value in (overrides or {}).items()]

@@ -26,6 +26,7 @@ from maze_core.plugins.hookspecs import hookimpl
 from maze_core.runners.dev import DevConfig
 from maze_core.testing.envs import SeededWalk, SpacesEnv
 from maze_core.testing.probes import Workshop
+from maze_core.training.checkpoint import read_checkpoint
 
 
 class Encoder(nn.Module):
@@ -335,3 +336,36 @@ def test_a_saved_run_is_opened_again(quick):
         assert again.run_dir == context.run_dir
         assert again.train().epochs == 3
         assert again.evaluate()["eval/episodes"] == 2
+
+
+def test_a_policy_is_opened_to_act(quick):
+    """Neither the last checkpoint nor its optimizer are touched; training is refused."""
+    trained = quick("CartPole-v1")
+    trained.train()
+    expected = trained.evaluate()["eval/return_mean"]
+    trained.close()
+    with RunContext.open(trained.run_dir, "last") as context:
+        for name, tensor in trained.policy.state_dict().items():
+            assert torch.equal(context.policy.state_dict()[name], tensor), name
+        observation = context.run.observation_space.sample()
+        assert context.compute_action(observation) == trained.compute_action(observation)
+        assert context.evaluate()["eval/return_mean"] == expected
+        assert len(context.rollout(2, seed=1)) == 2
+        with pytest.raises(ConfigError, match=r"cannot train\n.*RunContext.reopen"):
+            context.train()
+    with RunContext.open(trained.run_dir) as context:
+        assert context.run.epoch == read_checkpoint(trained.run_dir / "checkpoints" / "best").state["epoch"]
+
+
+def test_a_finished_run_of_ready_objects_is_extended(quick, whole_state, assert_same):
+    """What the new context was given replaces what the run was configured with."""
+    free = {"algorithm.n_epochs": 0}
+    first = quick(SeededWalk, steps=48, overrides=free)
+    assert first.train().env_steps == 48
+    first.close()
+    second = quick(SeededWalk, steps=96, overrides=free)
+    assert second.resume(first.run_dir).env_steps == 96
+    assert second.config.steps == 96
+    whole = quick(SeededWalk, steps=96, overrides=free)
+    whole.train()
+    assert_same(whole_state(first.run_dir), whole_state(whole.run_dir))

@@ -156,8 +156,8 @@ def test_a_format_of_the_future_is_refused(tmp_path):
 def test_a_damaged_run_goes_on_exactly_from_the_checkpoint_before(quick, whole_state, assert_same, metrics):
     run_dir, expected, lines = damaged_run(quick, whole_state, metrics)
     with pytest.raises(CheckpointError, match="--checkpoint previous"):
-        quick().resume(run_dir)
-    quick().resume(run_dir, "previous")
+        quick(overrides={"algorithm.n_epochs": 3}).resume(run_dir)
+    quick(overrides={"algorithm.n_epochs": 3}).resume(run_dir, "previous")
     assert_same(whole_state(run_dir), expected)
     assert metrics(run_dir) == lines
 

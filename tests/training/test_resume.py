@@ -7,6 +7,7 @@ import time
 from contextlib import closing
 
 import pytest
+import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from maze_core.callbacks.console import next_commands
@@ -261,6 +262,24 @@ def test_two_halves_are_one_whole(quick, whole_state, assert_same, algorithm):
     assert_same(whole_state(half.run_dir), whole_state(whole.run_dir))
 
 
+def test_random_numbers_of_a_users_own_go_on(quick, whole_state, assert_same):
+    """Trap 15: a loss (or a network) that draws from torch's global generator draws on where it stopped."""
+
+    class Noisy(Plugin):
+        @hookimpl(wrapper=True)
+        def compute_loss(self, policy, batch):
+            loss = yield
+            return loss.plus("noise", sum((torch.randn_like(p) * p).sum() for p in policy.parameters()))
+
+    half, context, whole = (quick(overrides={"algorithm.n_epochs": 3}, callbacks={"noisy": Noisy}) for _ in range(3))
+    half.train(1)
+    half.close()
+    torch.rand(7)
+    context.resume(half.run_dir)
+    whole.train()
+    assert_same(whole_state(half.run_dir), whole_state(whole.run_dir))
+
+
 def test_from_the_checkpoint_before_and_from_the_best(quick, whole_state, assert_same, metrics):
     whole = quick(overrides={"algorithm.n_epochs": 4}, seed=2)
     whole.train()
@@ -268,7 +287,7 @@ def test_from_the_checkpoint_before_and_from_the_best(quick, whole_state, assert
     expected, lines = whole_state(whole.run_dir), metrics(whole.run_dir)
     whole.close()
     for name in ("previous", "best"):
-        context = quick()
+        context = quick(overrides={"algorithm.n_epochs": 4})
         context.resume(whole.run_dir, name)
         assert context.run.resumed
         assert_same(whole_state(whole.run_dir), expected)
