@@ -44,8 +44,17 @@ def test_runs_started_in_the_same_instant_have_directories_of_their_own(tmp_path
     assert Path.cwd() == tmp_path
 
 
-def test_a_directory_that_is_named_goes_to_one_run_only(tmp_path):
-    results = at_once(12, lambda _: create_run_dir(tmp_path / "mine", "x", "ppo", 3))
+def test_a_directory_that_is_named_goes_to_one_run_only(tmp_path, monkeypatch):
+    """Even where all of them have looked into it before the first one writes."""
+    barrier, original = Barrier(6), Path.iterdir
+
+    def looking(self):
+        found = list(original(self))
+        barrier.wait()
+        return iter(found)
+
+    monkeypatch.setattr(Path, "iterdir", looking)
+    results = at_once(6, lambda _: create_run_dir(tmp_path / "mine", "x", "ppo", 3))
     assert sum(isinstance(each, Path) for each in results) == 1
     assert all("is not empty" in str(each) for each in results if isinstance(each, ConfigError))
 
