@@ -69,9 +69,10 @@ IMPALA = {
         "n_epochs": 5,
     },
 }
-RLLIB_IMPALA, SB3_PPO = 2043, 4028
-"""Env steps/s of RLlib's IMPALA with two actors and of stable-baselines3's PPO, measured on one machine: the gate of
-three times RLlib, scaled to the machine at hand by a run of PPO."""
+RLLIB_IMPALA, EARLIER_MAZE_ES, SB3_PPO = 2043, 804, 4028
+"""Env steps/s of RLlib's IMPALA with two actors, of the ES of the Maze before this one (evaluation counted) and of
+stable-baselines3's PPO, measured on one machine: the gates of three times RLlib and fifty times Maze, scaled to the
+machine at hand by a run of PPO."""
 
 ROWS = (
     Row("ppo-CartPole-v1", PPO, "ours_onpolicy.py", {"stable-baselines3": "peers/sb3_onpolicy.py"}, gate=3.0),
@@ -83,6 +84,13 @@ ROWS = (
         {"stable-baselines3 PPO": "peers/sb3_onpolicy.py"},
         gate=round(3 * RLLIB_IMPALA / SB3_PPO, 2),
     ),
+    Row(
+        "es-CartPole-v1",
+        PPO,
+        "ours_es.py",
+        {"stable-baselines3 PPO": "peers/sb3_onpolicy.py"},
+        gate=round(50 * EARLIER_MAZE_ES / SB3_PPO, 2),
+    ),
 )
 
 INTRODUCTION = """
@@ -92,6 +100,8 @@ Environment steps per second of training, evaluation not counted, after a warm-u
 environments side by side, rollouts, minibatches, passes and hyperparameters on both sides. Both run in turn as separate
 processes, and each ratio is that of two neighbouring runs, because the speed of a machine drifts. Shown is the median
 (min to max) over the pairs. Memory is the peak resident memory of the process.
+
+The row of ES is that of a whole run with the preset that ships, evaluation counted.
 
 Made by `python benchmarks/speed.py`; the figures of every run are in `speed.json`.
 """

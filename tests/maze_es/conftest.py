@@ -1,19 +1,31 @@
 """What tests of ES share."""
 
+from contextlib import ExitStack
+from itertools import count
+
 import pytest
 
-SMALL = {"algorithm.n_rollout_steps": None, "algorithm.n_rollouts_per_update": 6, "model.hidden": [4]}
+from maze_core.context import RunContext
+
+SMALL = {
+    "algorithm.n_rollouts_per_update": 6,
+    "algorithm.epoch_length": 2,
+    "algorithm.n_epochs": 2,
+    "evaluation.n_episodes": 2,
+    "runner.concurrency": 3,
+    "callbacks.tensorboard": None,
+}
 
 
 @pytest.fixture
-def es(quick):
+def es(tmp_path):
     """`es(env, overrides, **parts)`: a silent RunContext of ES, two epochs of two updates of three pairs."""
+    numbers = count()
+    with ExitStack() as stack:
 
-    def build(env="CartPole-v1", overrides=None, **parts):
-        if callable(parts.get("model")):
-            parts["overrides"] = SMALL | {"model.hidden": None} | (overrides or {})
-        else:
-            parts["overrides"] = SMALL | (overrides or {})
-        return quick(env, "es", **parts)
+        def build(env="CartPole-v1", overrides=None, **parts):
+            parts = {"run_dir": tmp_path / f"run{next(numbers)}", "seed": 1, "silent": True, "preset": "none", **parts}
+            small = SMALL if "model" in parts else {**SMALL, "model.hidden": [4]}
+            return stack.enter_context(RunContext(env, "es", overrides=small | (overrides or {}), **parts))
 
-    return build
+        yield build

@@ -111,7 +111,8 @@ def test_momentum_and_step_size_reach_the_optimizer(built):
 
 
 def test_only_what_actions_depend_on_is_searched(built):
-    run, algorithm = built()
+    assert not built()[0].policy.has_critic  # nobody needs one
+    run, algorithm = built({"model.critic": "separate"})
     assert run.policy.has_critic
     searched = set(algorithm._space.shapes)
     assert searched == {name for name, _ in run.policy.named_parameters() if name.startswith(("encoder", "heads"))}

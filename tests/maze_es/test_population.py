@@ -1,6 +1,7 @@
 """The batched forwards of a population against the policy itself, member by member."""
 
 import copy
+from functools import partial
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from maze_core.models.cnn import CnnConfig, CnnModel
 from maze_core.models.custom import wrap_module
 from maze_core.models.mlp import MlpConfig, MlpModel
 from maze_core.models.template import TemplateConfig, TemplateModel
+from maze_core.testing.envs import SpacesEnv
 
 VECTOR = spaces.Box(-1, 1, (3,), np.float32)
 IMAGE = spaces.Box(0, 255, (12, 10, 3), np.uint8)
@@ -158,6 +160,12 @@ def test_every_member_acts_as_the_policy_with_its_parameters(name, deterministic
                     assert actions[key].dtype == action.dtype
                     torch.testing.assert_close(actions[key][row], action[0], rtol=1e-3, atol=1e-3)
     assert all(value.equal(before[key]) for key, value in policy.state_dict().items()), "the policy was changed"
+
+
+@pytest.mark.parametrize("encoder", [Normed, Unbatched, Branching, Bias])
+def test_models_of_every_kind_are_searched(es, encoder):
+    env = partial(SpacesEnv, VECTOR, EVERYTHING)
+    assert es(env, {"algorithm.n_epochs": 1}, model=encoder).train().outcome == "finished"
 
 
 def test_masked_choices_are_never_taken():

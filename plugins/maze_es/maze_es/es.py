@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from itertools import pairwise
 from math import ceil
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import torch
@@ -14,6 +14,7 @@ from maze_core.data.batch import Batch, Loss
 from maze_core.envs.vector import Episode
 from maze_core.errors import ConfigError, RunError
 from maze_core.plugins.hookspecs import hookimpl
+from maze_core.training.adam import Adam, Optimizer
 from maze_core.training.algorithm import Algorithm
 from maze_core.training.schedules import scheduled
 from maze_es.config import ESConfig
@@ -34,6 +35,7 @@ class ES(Algorithm):
 
     Config = ESConfig
     config: ESConfig
+    defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {"model": {"critic": "none"}}
 
     def check(self, config: RunConfig) -> None:
         """Refuse schedules without an end."""
@@ -100,12 +102,12 @@ class ES(Algorithm):
         norms = {"estimate_norm": estimate.norm(), "parameter_norm": squares.detach().sqrt()}
         return Loss(total, norms)
 
-    def build_optimizer(self, policy: Policy) -> torch.optim.Optimizer:
+    def build_optimizer(self, policy: Policy) -> Optimizer:
         """Adam, or gradient descent with momentum, over the searched parameters."""
         config, parameters = self.config, self._space.parameters(policy)
         if config.optimizer == "sgd":
             return torch.optim.SGD(parameters, lr=config.step_size, momentum=config.momentum)
-        return torch.optim.Adam(parameters, lr=config.step_size, fused=True)
+        return Adam(parameters, lr=config.step_size)
 
     def _evaluate_population(self) -> list[PairResults]:
         """Evaluate pairs until both minima are reached. How many is decided by results, not by who is faster."""

@@ -106,7 +106,7 @@ class SinglePopulation:
         actions = []
         for i, vector in enumerate(self._vectors):
             for name, value in self._space.split(vector).items():
-                self.policy.get_parameter(name).data = value
+                self.policy.get_parameter(name).data.copy_(value)
             row = slice(i, i + 1)
             drawn = None if noise is None else {key: leaf[row] for key, leaf in noise.items()}
             actions.append(acting(self.policy, {key: leaf[row] for key, leaf in obs.items()}, drawn))
