@@ -33,13 +33,17 @@ def evaluate(
       maze eval runs/first
       maze eval runs/first --episodes 100 --seed 7 --json
     """
-    from maze_core.training.api import evaluate as run_evaluation
+    from maze_core.training.api import evaluate_saved
 
     output.allow_local_modules()
     deterministic = None if stochastic is None else not stochastic
-    metrics = run_evaluation(run, episodes, seed, deterministic, checkpoint, video)
+    found = evaluate_saved(run, episodes, seed, deterministic, checkpoint, video)
     if as_json:
-        output.print_json(metrics)
+        facts = {"checkpoint": found.checkpoint, "epoch": found.epoch, "seed": found.seed}
+        output.print_json({**found.metrics, **facts, **({"video": str(video)} if video is not None else {})})
         return
-    rows = [(name.removeprefix("eval/"), f"{value:,.6g}") for name, value in metrics.items()]
+    rows = [(name.removeprefix("eval/"), f"{value:,.6g}") for name, value in found.metrics.items()]
     output.print_table(("statistic", "value"), rows)
+    typer.echo(f"checkpoint {found.checkpoint}, after epoch {found.epoch}; seed {found.seed}")
+    for path in found.videos:
+        typer.echo(f"filmed {path}")
