@@ -12,6 +12,7 @@ from maze_core.callbacks.console_table import EpochTable, Line, duration, score
 from maze_core.config.base import PluginConfig
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.hookspecs import hookimpl
+from maze_core.wording import counted
 
 if TYPE_CHECKING:
     from maze_core.callbacks.console_status import Status
@@ -99,7 +100,7 @@ def header(run: Run) -> list[Line]:
         *([_fact("run", _short(run.run_dir))] if run.run_dir else []),
     ]
     if run.resumed:
-        lines.append(_fact("resumed", f"after epoch {run.epoch}, {run.env_steps:,} steps"))
+        lines.append(_fact("resumed", f"after epoch {run.epoch}, {counted(run.env_steps, 'step')}"))
     return [*lines, []]
 
 
@@ -111,8 +112,8 @@ def ending(summary: RunSummary, unicode: bool) -> list[Line]:
     lines.append(
         _fact(
             "trained",
-            f"{summary.env_steps:,} steps, {summary.updates:,} updates, {summary.epochs:,} epochs"
-            f" in {duration(summary.seconds)}",
+            f"{counted(summary.env_steps, 'step')}, {counted(summary.updates, 'update')},"
+            f" {counted(summary.epochs, 'epoch')} in {duration(summary.seconds)}",
         )
     )
     mean = summary.final_evaluation.get("eval/return_mean", math.nan)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 from maze_core.config.base import PluginConfig
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.hookspecs import hookimpl
+from maze_core.wording import counted
 
 if TYPE_CHECKING:
     from maze_core.training.report import EpochReport
@@ -51,10 +52,6 @@ def _patience_lost(run: Run, epoch: EpochReport) -> str | None:
     if patience == 0 or epoch.epoch - best_epoch < patience:
         return None
     if not best_epoch:
-        return f"{_epochs(epoch.epoch)} brought no evaluation to compare (algorithm.patience is {patience})"
-    since = _epochs(epoch.epoch - best_epoch)
+        return f"{counted(epoch.epoch, 'epoch')} brought no evaluation to compare (algorithm.patience is {patience})"
+    since = counted(epoch.epoch - best_epoch, "epoch")
     return f"{since} without a new best evaluation after epoch {best_epoch} (algorithm.patience is {patience})"
-
-
-def _epochs(count: int) -> str:
-    return f"{count} epoch" if count == 1 else f"{count} epochs"

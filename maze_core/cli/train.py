@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -52,7 +53,21 @@ class _Algorithms(TyperGroup):
         if not claims:
             return None
         entry_point = claims[0].entry_point
-        return _command(cmd_name, lambda: None, help=summarise(entry_point, locate(entry_point)) or cmd_name)
+        summary = summarise(entry_point, locate(entry_point)) or cmd_name
+        command = _command(cmd_name, lambda: None, help=summary)
+        command.short_help = summary  # click cuts off what it shortens by itself
+        return command
+
+    def parse_args(self, ctx: Any, args: list[str]) -> Any:
+        """Refuse options before the algorithm: which ones there are depends on it."""
+        if args and args[0].startswith("-") and args[0] not in ctx.help_option_names:
+            from maze_core.errors import ConfigError
+
+            named = next((each for each in args if each in self.list_commands(ctx)), None)
+            rest = [each for each in args if each != named]
+            hint = f"Next: maze train {named or 'ppo'} {shlex.join(rest)}"
+            raise ConfigError("name the algorithm first, then its options", hint=hint)
+        return super().parse_args(ctx, args)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Import the algorithm that is asked for, whatever the case of its name, and generate its command."""

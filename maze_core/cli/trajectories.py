@@ -65,10 +65,11 @@ def import_(
     """
     from maze_core.data.minari import import_minari
     from maze_core.progress import progress_bar
+    from maze_core.wording import counted
 
     with progress_bar(f"reading {source}") as report:
         episodes = import_minari(source, folder, report)
-    typer.echo(f"recorded {episodes} episodes in {folder}. Next: maze trajectories info {folder}")
+    typer.echo(f"recorded {counted(episodes, 'episode')} in {folder}. Next: maze trajectories info {folder}")
 
 
 @app.command("export")

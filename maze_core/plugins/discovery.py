@@ -172,11 +172,11 @@ def _unknown(kind: str, name: str) -> ConfigError:
     near = difflib.get_close_matches(name.lower(), [other.lower() for other in known], n=3, cutoff=0.5)
     near = [other for other in known if other.lower() in near]
     if any(name == found.name for found in _declared() if found.kind == kind):
-        hint = f"it is installed, but {DISABLE} turns it off"
+        hint = f"It is installed, but {DISABLE} turns it off"
     elif near:
-        hint = f"did you mean {' or '.join(near)}?"
+        hint = f"Did you mean {' or '.join(near)}?"
     else:
-        hint = f"installed: {', '.join(known) or 'none'}; `maze plugins list` shows them all"
+        hint = f"Installed: {', '.join(known) or 'none'}; `maze plugins list` shows them all"
     return ConfigError(f"unknown {kind} {name!r}", kind, hint)
 
 

@@ -66,7 +66,7 @@ class HookSpecs:
 
         When: once per run, before the first step, and again where a saved run is opened. Call rule: first result;
         a `wrapper=True` implementation may replace or change what the model plugin built. The result follows the
-        interface of `maze_core.models.Policy`. On error: the run stops and the plugin is named.
+        interface of `maze_core.models.policy.Policy`. On error: the run stops and the plugin is named.
         """
 
     @hookspec(firstresult=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,6 +35,7 @@ from maze_core.training.run_dir import (
 )
 from maze_core.training.seeding import draw_seed
 from maze_core.training.state_files import write_bytes
+from maze_core.wording import counted
 
 if TYPE_CHECKING:
     from maze_core.plugins.discovery import Loader
@@ -218,7 +219,7 @@ def _check_end(run: Run) -> None:
     if run.finished:
         further = f"steps={2 * run.env_steps}" if run.steps_done else f"algorithm.n_epochs={2 * run.epoch}"
         raise ConfigError(
-            f"{run.run_dir} is finished ({run.epoch} epochs, {run.env_steps:,} steps)",
+            f"{run.run_dir} is finished ({counted(run.epoch, 'epoch')}, {counted(run.env_steps, 'step')})",
             hint=f"To train on, raise its end, for example: maze resume {run.run_dir} --set {further}",
         )
 
@@ -319,7 +320,35 @@ def evaluate(
     *,
     load: Loader = discovery.load,
 ) -> dict[str, float]:
-    """Evaluate a saved run's policy. Returns `eval/…` metrics of raw returns.
+    """Evaluate a saved run's policy. Returns `eval/…` metrics of raw returns; arguments as for `evaluate_saved`."""
+    return evaluate_saved(run_dir, episodes, seed, deterministic, checkpoint, video, load=load).metrics
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """What an evaluation of a saved run found, and of what."""
+
+    metrics: dict[str, float]
+    """`eval/…` metrics of raw returns."""
+    checkpoint: str
+    """Name of the checkpoint."""
+    epoch: int
+    """Epochs that were done when it was written."""
+    seed: int
+    videos: tuple[Path, ...] = ()
+
+
+def evaluate_saved(
+    run_dir: Path,
+    episodes: int | None = None,
+    seed: int | None = None,
+    deterministic: bool | None = None,
+    checkpoint: str | None = None,
+    video: Path | None = None,
+    *,
+    load: Loader = discovery.load,
+) -> Evaluation:
+    """Evaluate a saved run's policy.
 
     Args:
         run_dir: the run directory.
@@ -330,7 +359,8 @@ def evaluate(
         video: a folder to record the first episodes in.
         load: how plugin classes are found.
     """
-    changes = {"seed": draw_seed() if seed is None else seed}
+    seed = draw_seed() if seed is None else seed
+    changes = {"seed": seed}
     if episodes is not None:
         changes["evaluation.n_episodes"] = episodes
     overrides = [f"{path}={value}" for path, value in changes.items()]
@@ -338,12 +368,14 @@ def evaluate(
         if not run.config.evaluation_episodes:
             raise ConfigError("this run is configured to evaluate no episodes", "--episodes", "Next: --episodes 20")
         metrics = run.evaluate(FINAL_EVALUATION, deterministic=deterministic)
+        videos: list[Path] = []
         if video is not None:
             from maze_core.training.video import record_video
 
-            record_video(run, video, deterministic=deterministic)
+            videos = record_video(run, video, deterministic=deterministic)
     metrics.pop("time/evaluation_seconds")
-    return metrics
+    name = checkpoint_folder(find_run(run_dir), checkpoint).name
+    return Evaluation(metrics, name, run.epoch, seed, tuple(videos))
 
 
 def checkpoints(run_dir: Path) -> list[str]:

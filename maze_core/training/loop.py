@@ -109,7 +109,7 @@ def _ending(run: Run) -> tuple[Outcome, str]:
         return "stopped", run.stop_reason
     if run.steps_done:
         return "finished", f"all {run.total_env_steps:,} environment steps are done"
-    return "finished", f"all {run.total_epochs} epochs are done"
+    return "finished", "its 1 epoch is done" if run.total_epochs == 1 else f"all {run.total_epochs:,} epochs are done"
 
 
 def _summary(run: Run, outcome: Outcome, reason: str, final: dict[str, float]) -> RunSummary:

@@ -1,6 +1,7 @@
 """The command line, up to the calls that train: those are stood in for."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,23 +13,28 @@ from typer.testing import CliRunner
 from maze_core.cli.main import app, main
 from maze_core.config.load import assemble, load_run_config
 from maze_core.errors import RunError
+from maze_core.plugins.catalog import catalog
+
+EVALUATION = SimpleNamespace(
+    metrics={"eval/return_mean": 12.5}, checkpoint="best", epoch=4, seed=3, videos=(Path("films/episode-0.mp4"),)
+)
 
 
 @pytest.fixture
 def api(monkeypatch):
     """Stands in for `maze_core.training.api` and records what it was asked."""
-    calls = SimpleNamespace(train=[], resume=[], evaluate=[], outcome="finished", error=None)
+    calls = SimpleNamespace(train=[], resume=[], evaluate_saved=[], outcome="finished", error=None)
 
     def answer(kind):
         def call(*args, **kwargs):
             getattr(calls, kind).append((args, kwargs))
             if calls.error is not None:
                 raise calls.error
-            return {"eval/return_mean": 12.5} if kind == "evaluate" else SimpleNamespace(outcome=calls.outcome)
+            return EVALUATION if kind == "evaluate_saved" else SimpleNamespace(outcome=calls.outcome)
 
         return call
 
-    fake = SimpleNamespace(**{kind: answer(kind) for kind in ("train", "resume", "evaluate")})
+    fake = SimpleNamespace(**{kind: answer(kind) for kind in ("train", "resume", "evaluate_saved")})
     monkeypatch.setitem(sys.modules, "maze_core.training.api", fake)
     return calls
 
@@ -57,11 +63,14 @@ def test_the_name_of_an_algorithm_in_any_case(api):
 def test_flags_reach_their_places(api, tmp_path):
     file = tmp_path / "a.yaml"
     file.write_text("algorithm: {lr: 0.5, gamma: 0.5}\nevaluation: {n_episodes: 3}")
+    before = tmp_path / "before"
+    before.mkdir()
+    (before / "config.yaml").write_text("model: {name: mlp}")
     run = trained(
         api, "ppo", "--env", "X", "-c", file, "--lr", "1e-3", "--normalize-advantages", "--target-kl", "0.01",
         "--epochs", "3", "--seed", "7", "--steps", "1000", "--concurrency", "2", "--model", "cnn", "--runner", "local",
         "--set", "evaluation.deterministic=false", "--set", "env.kwargs={a: 1}", "--device", "auto", "--quiet",
-        "--run-dir", "out", "--init-from", "before", "--preset", "none",
+        "--run-dir", "out", "--init-from", before, "--preset", "none",
     )  # fmt: skip
     config, algorithm = run.config, run.config.algorithm
     assert (algorithm.lr, algorithm.gamma, algorithm.target_kl) == (1e-3, 0.5, 0.01)
@@ -70,7 +79,7 @@ def test_flags_reach_their_places(api, tmp_path):
     assert (config.model.name, config.env.kwargs) == ("cnn", {"a": 1})
     assert (config.evaluation.n_episodes, config.evaluation.deterministic) == (3, False)
     assert "console" not in config.callbacks
-    assert (run.run_dir, run.init_from) == (Path("out"), Path("before"))
+    assert (run.run_dir, run.init_from) == (Path("out"), before)
 
 
 def test_only_what_was_typed_overrides(api, tmp_path):
@@ -98,7 +107,9 @@ def test_only_what_was_typed_overrides(api, tmp_path):
         (["train", "ppo", "--env", "X", "-c", "none.yaml"], "none.yaml: there is no such file"),
         (["train", "ppo", "--env", "X", "--preset", "nope"], "ppo has no preset 'nope'"),
         (["train", "ppo"], "env.id: is required"),
-        (["train", "pppo", "--env", "X"], "did you mean ppo?"),
+        (["train", "pppo", "--env", "X"], "Did you mean ppo?"),
+        (["train", "--env", "X"], "Next: maze train ppo --env X"),
+        (["train", "--env", "X", "a2c", "--seed", "1"], "Next: maze train a2c --env X --seed 1"),
         (["train", "maze_ppo.ppo:PPO", "--env", "X"], "unknown algorithm"),
         (["trian"], "train"),
         (["plugins", "info", "pppo"], "did you mean ppo?"),
@@ -151,12 +162,24 @@ def test_resume_and_eval_pass_on_what_was_typed(api):
     maze("resume", "a/run", "--set", "steps=9", "--set", "seed=1", "--checkpoint", "best")
     assert api.resume == [((Path("a/run"), ["steps=9", "seed=1"], "best"), {})]
     out = maze("eval", "a/run", "-n", "5", "--seed", "3", "--stochastic", "--json").stdout
-    assert json.loads(out) == {"eval/return_mean": 12.5}
-    assert "return_mean" in maze("eval", "a/run").stdout
-    assert api.evaluate == [
+    assert json.loads(out) == {"eval/return_mean": 12.5, "checkpoint": "best", "epoch": 4, "seed": 3}
+    out = maze("eval", "a/run", "--video", "films", "--json").stdout
+    assert json.loads(out)["video"] == "films"
+    out = maze("eval", "a/run").stdout
+    assert re.search(r"return_mean +12\.5\n", out)
+    assert out.endswith("checkpoint best, after epoch 4; seed 3\nfilmed films/episode-0.mp4\n")
+    assert api.evaluate_saved == [
         ((Path("a/run"), 5, 3, False, None, None), {}),
+        ((Path("a/run"), None, None, None, None, Path("films")), {}),
         ((Path("a/run"), None, None, None, None, None), {}),
     ]
+
+
+def test_no_summary_of_an_algorithm_is_cut_off():
+    summaries = [info.summary for info in catalog("algorithm") if info.state == "ok"]
+    text = " ".join(maze("train", "--help").stdout.split())
+    assert summaries
+    assert all(summary in text for summary in summaries)
 
 
 def test_help_shows_an_algorithms_parameters(api):

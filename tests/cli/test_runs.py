@@ -58,6 +58,7 @@ def test_the_whole_life_of_a_run(algorithm):
     )  # fmt: skip
     assert first == again != other
     assert first["eval/episodes"] == 3
+    assert (first["checkpoint"], first["seed"]) == ("best", 1)
     assert "return_mean" in maze("eval", run).stdout
     assert json.loads(maze("eval", run, "--checkpoint", "last", "--stochastic", "--json").stdout)
 

@@ -18,14 +18,14 @@ assert not [m for m in sys.modules if m.startswith(("torch", "maze_core.callback
 
 
 def test_an_unknown_name_suggests_the_nearest():
-    with pytest.raises(ConfigError, match="did you mean tensorboard") as caught:
+    with pytest.raises(ConfigError, match="Did you mean tensorboard") as caught:
         discovery.load("callback", "Tensorbord")
     assert caught.value.where == "callback"
     assert caught.value.exit_code == 2
 
 
 def test_a_name_far_from_all_lists_what_is_installed():
-    with pytest.raises(ConfigError, match=r"installed: .*console.*`maze plugins list`"):
+    with pytest.raises(ConfigError, match=r"Installed: .*console.*`maze plugins list`"):
         discovery.load("callback", "zzzzzz")
 
 
