@@ -53,6 +53,9 @@ ROWS = (
     Row("ppo", "Acrobot-v1", 500_000, gate=-95),
     Row("ppo", "Pendulum-v1", 200_000, gate=-250),
     Row("ppo", "LunarLander-v3", 1_000_000, gate=200),
+    Row("sac", "Pendulum-v1", 20_000, gate=-200),
+    Row("sac", "CartPole-v1", 50_000, gate=475),
+    Row("sac", "LunarLanderContinuous-v3", 300_000, gate=220),
 )
 
 INTRODUCTION = """

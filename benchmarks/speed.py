@@ -69,6 +69,19 @@ IMPALA = {
         "n_epochs": 5,
     },
 }
+SAC = {
+    "algorithm": "sac",
+    "env": "Pendulum-v1",
+    "hidden": [256, 256],
+    "lr": 1e-3,
+    "gamma": 0.99,
+    "tau": 0.005,
+    "batch_size": 256,
+    "initial_buffer_size": 100,
+    "replay_buffer_size": 100_000,
+    "warmup_updates": 500,
+    "measured_updates": 2000,
+}
 RLLIB_IMPALA, EARLIER_MAZE_ES, SB3_PPO = 2043, 804, 4028
 """Env steps/s of RLlib's IMPALA with two actors, of the ES of the Maze before this one (evaluation counted) and of
 stable-baselines3's PPO, measured on one machine: the gates of three times RLlib and fifty times Maze, scaled to the
@@ -91,6 +104,7 @@ ROWS = (
         {"stable-baselines3 PPO": "peers/sb3_onpolicy.py"},
         gate=round(50 * EARLIER_MAZE_ES / SB3_PPO, 2),
     ),
+    Row("sac-Pendulum-v1", SAC, "ours_offpolicy.py", {"stable-baselines3": "peers/sb3_offpolicy.py"}, gate=2.0),
 )
 
 INTRODUCTION = """
@@ -101,7 +115,8 @@ environments side by side, rollouts, minibatches, passes and hyperparameters on 
 processes, and each ratio is that of two neighbouring runs, because the speed of a machine drifts. Shown is the median
 (min to max) over the pairs. Memory is the peak resident memory of the process.
 
-The row of ES is that of a whole run with the preset that ships, evaluation counted.
+The row of ES is that of a whole run with the preset that ships, evaluation counted. SAC steps one environment and takes
+one optimizer step on 256 rows for each step, so its rate is that of updates as well.
 
 Made by `python benchmarks/speed.py`; the figures of every run are in `speed.json`.
 """

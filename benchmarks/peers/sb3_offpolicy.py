@@ -1,0 +1,64 @@
+"""Speed of SAC in stable-baselines3: `python sb3_offpolicy.py SETTINGS_AS_JSON` prints one line of JSON."""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+import time
+from typing import Any
+
+import torch
+from stable_baselines3 import SAC
+from stable_baselines3.common.callbacks import BaseCallback
+
+
+class Stopwatch(BaseCallback):
+    """Notes when the first step after the warm-up begins."""
+
+    def __init__(self, first_step: int) -> None:
+        super().__init__()
+        self.first_step, self.started_at = first_step, 0.0
+
+    def _on_step(self) -> bool:
+        if self.num_timesteps == self.first_step:
+            self.started_at = time.perf_counter()
+        return True
+
+
+def build(settings: dict[str, Any]) -> SAC:
+    return SAC(
+        "MlpPolicy",
+        settings["env"],
+        learning_rate=settings["lr"],
+        buffer_size=settings["replay_buffer_size"],
+        learning_starts=settings["initial_buffer_size"],
+        batch_size=settings["batch_size"],
+        tau=settings["tau"],
+        gamma=settings["gamma"],
+        train_freq=1,
+        gradient_steps=1,
+        ent_coef="auto",
+        policy_kwargs={"net_arch": settings["hidden"]},
+        seed=settings["seed"],
+        device="cpu",
+        verbose=0,
+    )
+
+
+def main() -> None:
+    settings = json.loads(sys.argv[1])
+    torch.set_num_threads(1)
+    model = build(settings)
+    before = settings["initial_buffer_size"] + settings["warmup_updates"]
+    stopwatch = Stopwatch(before)
+    steps = settings["measured_updates"]
+    model.learn(before + steps, callback=stopwatch)
+    seconds = time.perf_counter() - stopwatch.started_at
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    result = {"env_steps_per_second": steps / seconds, "env_steps": steps, "seconds": seconds, "peak_rss_kib": peak}
+    print(json.dumps(result))
+
+
+if __name__ == "__main__":
+    main()
