@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
-from maze_core.errors import RunError
+from maze_core.errors import ConfigError, RunError
 from maze_core.processes import StartMethod, end_processes, how_it_ended, one_thread_each
 from maze_core.runners import pool_worker
 from maze_core.runners.parameters import SharedParameters
@@ -69,7 +69,8 @@ class ProcessPool:
         start_method: how the processes are started.
 
     Raises:
-        ConfigError: the task cannot be sent to another process; or what its `setup` raises.
+        ConfigError: the task cannot be sent to another process, or the machine has no room for so many; or what the
+            task's `setup` raises.
         RunError: a worker failed while it was set up, with its traceback.
     """
 
@@ -100,9 +101,17 @@ class ProcessPool:
             while not all(member.ready for member in self._members):
                 self._receive(None)
             self._complete = True
+        except OSError as exc:
+            self.close()
+            raise ConfigError(f"cannot start {count} worker processes: {exc}", "runner", "Start fewer.") from exc
         except BaseException:
             self.close()
             raise
+
+    @property
+    def pids(self) -> list[int]:
+        """The workers' process ids, for tools that watch them."""
+        return [member.process.pid for member in self._members]
 
     def share(self, arrays: Arrays) -> int:
         """Publish parameters; jobs that begin from now on see them. Returns the version. The arrays are copied.
@@ -125,7 +134,7 @@ class ProcessPool:
         self._check_open()
         number = self._submitted
         self._submitted += 1
-        self._queues[worker].append(_Job(number, worker, pickle.dumps(job, protocol=5)))
+        self._queue(number, worker, job)
         self._hand_out()
         return number
 
@@ -153,7 +162,10 @@ class ProcessPool:
         return {}
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Begin afresh."""
+        """Take up the pending jobs of a state that another kind of pool gave; the tasks begin afresh."""
+        for number, worker, job in state.get("jobs", []):
+            self._queue(number, worker if worker in self._queues else None, job)
+        self._submitted = state.get("submitted", self._submitted)
 
     def close(self) -> None:
         """End the workers, those at work at once; safe to call twice."""
@@ -172,6 +184,9 @@ class ProcessPool:
             self._finalizer()
 
     # Giving
+
+    def _queue(self, number: int, worker: int | None, job: Any) -> None:
+        self._queues[worker].append(_Job(number, worker, pickle.dumps(job, protocol=5)))
 
     def _start(self, number: int) -> _Member:
         with one_thread_each():

@@ -7,7 +7,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Any
 
-from maze_core.errors import MazeError, RunError
+from maze_core.errors import ConfigError, MazeError, RunError
 from maze_core.runners.workers import Arrays, JobResult, Shared, Task
 
 
@@ -85,12 +85,12 @@ class SerialPool:
         """Take up a state that `state` gave in a pool of as many workers; an empty one changes nothing.
 
         Raises:
-            ValueError: the state is that of another number of workers.
+            ConfigError: the state is that of another number of workers.
         """
         if not state:
             return
         if len(state["tasks"]) != self.num_workers:
-            raise ValueError(f"the saved pool has {len(state['tasks'])} workers, this one {self.num_workers}")
+            raise ConfigError(f"the saved run has {len(state['tasks'])} workers, this one {self.num_workers}")
         for task, saved in zip(self._tasks, state["tasks"], strict=True):
             task.load_state(saved)
         self._jobs = deque(_Job(*job) for job in state["jobs"])

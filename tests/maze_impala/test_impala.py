@@ -319,6 +319,22 @@ def test_wrong_settings_are_refused(small):
 
 
 @pytest.mark.parametrize(
+    "values",
+    [
+        {"actors_batch_size": 10**15},
+        {"n_rollout_steps": 10**15},
+        {"queue_out_of_sync_factor": 1000, "actors_batch_size": 10**9},
+        {"queue_out_of_sync_factor": float("inf")},
+        {"num_actors": 10**15},
+    ],
+)
+def test_what_no_memory_holds_is_refused_before_anything_is_built(small, values):
+    """Trap 29."""
+    with pytest.raises(ConfigError, match=r"algorithm\."):
+        small(SeededWalk, overrides={f"algorithm.{name}": value for name, value in values.items()}).train()
+
+
+@pytest.mark.parametrize(
     ("factor", "actors", "envs", "batch", "under_way", "bound"),
     [(1, 8, 1, 8, 16, 2.0), (1, 2, 1, 8, 10, 1.25), (2, 2, 4, 8, 6, 3.0), (0, 1, 1, 8, 8, 0.125)],
 )

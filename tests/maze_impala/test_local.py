@@ -4,6 +4,7 @@ import os
 import signal
 import threading
 import time
+from contextlib import closing
 
 import pytest
 
@@ -11,6 +12,7 @@ from maze_core.errors import ConfigError, RunError
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.hookspecs import hookimpl
 from maze_core.testing.envs import FailingEnv, SeededWalk
+from maze_core.training import api
 
 LOCAL = {"runner.name": "local", "runner.concurrency": 1}
 
@@ -76,7 +78,7 @@ def test_a_run_survives_the_death_of_actors(small):
     pool = context.run.algorithm._actors
     timers = []
     for delay, worker in ((0.3, 0), (0.9, 1)):
-        timers.append(threading.Timer(delay, lambda worker=worker: os.kill(pid(pool, worker), signal.SIGKILL)))
+        timers.append(threading.Timer(delay, lambda worker=worker: os.kill(pool.pids[worker], signal.SIGKILL)))
         timers[-1].start()
     summary = context.train()
     for timer in timers:
@@ -86,15 +88,11 @@ def test_a_run_survives_the_death_of_actors(small):
     assert summary.env_steps == 3 * 40 * 4 * 9  # every rollout was delivered once
 
 
-def pid(pool, worker):
-    return pool._members[worker].process.pid
-
-
 def test_too_many_deaths_end_the_run_with_its_checkpoint_named(small):
     overrides = {**LOCAL, "runner.max_restarts": 0, "algorithm.n_epochs": 1000, "algorithm.patience": 0}
     context = small(SeededWalk, overrides=overrides)
     pool = context.run.algorithm._actors
-    threading.Timer(1.0, lambda: os.kill(pid(pool, 1), signal.SIGKILL)).start()
+    threading.Timer(1.0, lambda: os.kill(pool.pids[1], signal.SIGKILL)).start()
     began = time.monotonic()
     with pytest.raises(RunError, match=r"(?s)worker 1 .*SIGKILL.*maze resume"):
         context.train()
@@ -129,3 +127,15 @@ def test_a_run_on_processes_goes_on_from_its_checkpoint_with_new_episodes(small)
     assert second.resume(first.run_dir).outcome == "finished"
     assert second.run.algorithm._asked > asked
     assert second.run.epoch == 2
+
+
+def test_a_run_moves_from_one_process_to_several_and_back(small):
+    context = small(SeededWalk, overrides={"algorithm.n_epochs": 4})
+    context.train(n_epochs=1)
+    load = context._load
+    context.close()
+    for epoch, runner in ((2, "local"), (3, "dev")):
+        with closing(api.reopen(context.run_dir, [f"runner.name={runner}"], load=load)) as run:
+            run.until_epoch = epoch
+            assert api.carry_out(run).epochs == epoch
+            assert run.env_steps == epoch * 2 * 4 * 9

@@ -18,6 +18,7 @@ from maze_core.errors import ConfigError, RunError
 from maze_core.runners.local import LocalConfig, LocalRunner
 from maze_core.runners.parcels import LARGE, Packer, Unpacker
 from maze_core.runners.pool_processes import ProcessPool
+from maze_core.runners.pool_serial import SerialPool
 
 
 class Answers:
@@ -89,10 +90,6 @@ def collect_all(pool):
     return results
 
 
-def pids(pool):
-    return [member.process.pid for member in pool._members]
-
-
 def test_every_job_is_answered_once(start):
     pool = start(3)
     numbers = [pool.submit(("square", x)) for x in range(50)]
@@ -107,6 +104,19 @@ def test_a_job_for_one_worker_goes_there(start):
     results = {result.job: result for result in collect_all(pool)}
     assert [results[job].value[0] for job in bound] == [1] * 5
     assert [results[job].value[2] for job in bound] == [1, 2, 3, 4, 5]  # in the order of submission
+
+
+def test_jobs_pending_in_this_process_are_done_in_others(start):
+    serial = SerialPool(Answers(), 2)
+    for x in range(6):
+        serial.submit(("square", x))
+    serial.collect()
+    serial._tasks[0].state = serial._tasks[1].state = dict
+    pool = start(2)
+    pool.load_state(serial.state())
+    assert pool.submit(("square", 6)) == 6
+    assert {result.job: result.value for result in collect_all(pool)} == {x: x**2 for x in range(1, 7)}
+    assert pool.state() == {}
 
 
 def test_nothing_pending_or_nothing_in_time_is_none(start):
@@ -233,13 +243,13 @@ def test_a_killed_worker_is_replaced_and_its_jobs_are_done(start):
     pool.share({"weight": np.array(7.0)})
     for _ in range(20):
         pool.submit(("who", 0.1))
-    victim = pids(pool)[0]
+    victim = pool.pids[0]
     assert pool.collect() is not None
     os.kill(victim, signal.SIGKILL)
     results = collect_all(pool)
     assert len(results) == 19
     assert pool.restarts == 1
-    assert victim not in pids(pool)
+    assert victim not in pool.pids
     pool.submit(("shared", 0.0), worker=0)
     assert pool.collect().value == (1, {"weight": (7.0, False)})  # the new one has the parameters too
 
@@ -269,7 +279,7 @@ def test_restarts_are_bounded(start):
 def test_without_restarts_a_death_is_an_error_within_two_seconds(start):
     pool = start(2, max_restarts=0)
     pool.submit(("who", 60.0), worker=1)
-    threading.Timer(0.3, os.kill, (pids(pool)[1], signal.SIGKILL)).start()
+    threading.Timer(0.3, os.kill, (pool.pids[1], signal.SIGKILL)).start()
     began = time.monotonic()
     with pytest.raises(RunError, match=r"worker 1 .*SIGKILL"):
         pool.collect()
@@ -310,7 +320,7 @@ def test_closing_ends_workers_at_work(start):
     pool = start(2)
     for _ in range(2):
         pool.submit(("who", 60.0))
-    victims = pids(pool)
+    victims = pool.pids
     began = time.monotonic()
     pool.close()
     assert time.monotonic() - began < 3
@@ -319,7 +329,7 @@ def test_closing_ends_workers_at_work(start):
 
 SCRIPT = """
 import os, sys, time
-from tests.runners.test_pool_processes import Answers, pids
+from tests.runners.test_pool_processes import Answers
 from maze_core.runners.pool_processes import ProcessPool
 import numpy as np
 
@@ -329,7 +339,7 @@ if __name__ == "__main__":
     pool.submit(("array", 100_000))
     pool.collect()
     pool.submit(("who", 60.0))
-    print(*pids(pool), pool._parameters.name, flush=True)
+    print(*pool.pids, pool._parameters.name, flush=True)
     END
 """
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from maze_core.errors import RunError
+from maze_core.errors import ConfigError, RunError
 from maze_core.runners.dev import DevConfig, DevRunner
 from maze_core.runners.pool_serial import SerialPool
 
@@ -74,7 +74,7 @@ def test_a_state_gives_the_same_answers():
     again.load_state(state)
     assert [again.collect() for _ in range(4)] == rest
     assert again.submit(0) == pool.submit(0)
-    with pytest.raises(ValueError, match="2 workers, this one 1"):
+    with pytest.raises(ConfigError, match="2 workers, this one 1"):
         SerialPool(Scale([]), 1).load_state(state)
 
 

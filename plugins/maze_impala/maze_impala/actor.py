@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -36,7 +35,7 @@ class Actor:
     """The task of IMPALA's workers. A job is the number of a rollout: it decides the noise of the actions.
 
     Args:
-        policy: what acts, with its parameters to begin with; it is copied.
+        policy: what acts, on the CPU; the parameters are loaded into it. Actors in one process may share it.
         builder: builds the environments.
         seed: the run's seed.
         num_envs: N, environments stepped side by side.
@@ -44,12 +43,11 @@ class Actor:
     """
 
     def __init__(self, policy: Policy, builder: EnvBuilder, seed: int, num_envs: int, n_steps: int) -> None:
-        self._template, self._builder = policy, builder
+        self._policy, self._builder = policy, builder
         self._seed, self._num_envs, self._n_steps = seed, num_envs, n_steps
 
     def setup(self, worker: int) -> None:
-        """Build the environments and a policy on the CPU."""
-        self._policy: Policy = copy.deepcopy(self._template).cpu().eval()
+        """Build the environments."""
         self._env: VectorEnv = vector_env(self._builder, self._num_envs, worker * self._num_envs)
         self._version = 0
         self._first_job: int | None = None

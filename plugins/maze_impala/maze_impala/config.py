@@ -22,13 +22,13 @@ class IMPALAConfig(AlgorithmConfig):
     value_loss_coef: params.ValueLossCoef = 0.5
     entropy_coef: params.EntropyCoef = 0.01
     max_grad_norm: params.MaxGradNorm = 0.0
-    num_actors: PositiveInt = 8
+    num_actors: Annotated[int, Field(gt=0, le=1000)] = 8
     """Actors: worker processes on the runner `local`, taking turns in one process on `dev`."""
     envs_per_actor: PositiveInt = 1
     """Environments an actor steps side by side, in one forward pass of the policy; each gives one trajectory."""
     actors_batch_size: PositiveInt = 8
     """Trajectories in one batch of the learner, one update each."""
-    queue_out_of_sync_factor: Annotated[float, Field(ge=0)] = 1.0
+    queue_out_of_sync_factor: Annotated[float, Field(ge=0, le=1000)] = 1.0
     """Size of the queue between actors and learner, in batches. With it a trajectory is at most
     `queue_out_of_sync_factor + num_actors * envs_per_actor / actors_batch_size` updates behind the learner."""
     vtrace_clip_rho_threshold: Annotated[float, Field(gt=0)] | None = 1.0

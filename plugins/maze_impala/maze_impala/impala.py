@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections import deque
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -19,7 +20,7 @@ from maze_core.training.on_policy import actor_critic_loss, check_on_policy
 from maze_core.training.schedules import scheduled
 from maze_impala.actor import Actor, Delivery
 from maze_impala.config import IMPALAConfig
-from maze_impala.trajectories import TrajectoryBatch
+from maze_impala.trajectories import TrajectoryBatch, check_trajectories
 
 if TYPE_CHECKING:
     from maze_core.config.run import RunConfig
@@ -45,7 +46,9 @@ class IMPALA(Algorithm):
         """Start the actors."""
         config = self.config
         self._run = run
-        actor = Actor(run.policy, run.env_builder("training"), run.seed, config.envs_per_actor, config.n_rollout_steps)
+        check_trajectories(config, run.policy)
+        policy = copy.deepcopy(run.policy).cpu()
+        actor = Actor(policy, run.env_builder("training"), run.seed, config.envs_per_actor, config.n_rollout_steps)
         self._actors = run.workers(actor, config.num_actors)
         self._trajectories = TrajectoryBatch(config)
         self._asked = 0

@@ -8,6 +8,8 @@ import numpy as np
 import torch
 
 from maze_core.data.batch import Batch, TensorTree
+from maze_core.data.replay_memory import check_memory
+from maze_core.envs.spaces import space_specs
 from maze_impala.rewards import clipped_rewards
 
 if TYPE_CHECKING:
@@ -15,6 +17,20 @@ if TYPE_CHECKING:
     from maze_core.models.policy import Policy
     from maze_impala.actor import Delivery
     from maze_impala.config import IMPALAConfig
+
+
+_OTHER_BYTES = 32
+"""Of one step beside observation and action: reward, flags, log-probability."""
+
+
+def check_trajectories(config: IMPALAConfig, policy: Policy) -> None:
+    """Raise ConfigError where the trajectories under way and the batch do not fit into memory."""
+    specs = [*space_specs(policy.observation_space, "observation").values()]
+    specs += [*space_specs(policy.action_space, "action").values()]
+    step = sum(spec.nbytes for spec in specs) + _OTHER_BYTES
+    trajectories = config.rollouts_under_way * config.envs_per_actor + config.actors_batch_size
+    needed = trajectories * (config.n_rollout_steps + 1) * step
+    check_memory(needed, trajectories, "algorithm.actors_batch_size", what="trajectories under way")
 
 
 class TrajectoryBatch:
