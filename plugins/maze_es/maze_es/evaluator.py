@@ -31,8 +31,8 @@ PARAMETERS = "parameters"
 _CROWDED = 0.75
 """Members whose episode is over leave the batch once no more than this share of it is playing."""
 
-_SAMPLE = 8
-"""First observations on which ways to act in batches are compared."""
+_SAMPLE = 4
+"""Pairs on whose first observations ways to act in batches are compared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +88,9 @@ class EvaluatePairs:
         self._device = next(self.policy.parameters()).device
         self._noise = Noise(noise_seed(self.seed), self._space.size)
         self._lanes: Lanes = make_lanes(self.builder, self.pairs_per_job)
-        self._lanes.start(EpisodeSeeds(self.seed, Purpose.TRAIN_EPISODES), self.pairs_per_job)
-        sample = {key: leaf[:_SAMPLE] for key, leaf in self._lanes.obs.items()}
-        self._population: Population = make_population(self.policy, self._space, self._tensors(sample))
+        self._lanes.start(EpisodeSeeds(self.seed, Purpose.TRAIN_EPISODES), min(_SAMPLE, self.pairs_per_job))
+        sample = self._tensors({key: leaf[: 2 * _SAMPLE] for key, leaf in self._lanes.obs.items()})
+        self._population: Population = make_population(self.policy, self._space, sample)
         self._masked = bool(mask_keys(self.policy.observation_space, self.policy.action_space))
         self._version = 0
 
@@ -100,8 +100,8 @@ class EvaluatePairs:
         moments = Moments(self._population.policy.normalizer)
         with torch.inference_mode():
             returns, lengths = self._play(job, moments)
-        by_pair = (2, job.count)
-        return PairResults(returns.reshape(by_pair).T, lengths.reshape(by_pair).T, moments.arrays())
+        by_pair = (job.count, 2)
+        return PairResults(returns.reshape(by_pair), lengths.reshape(by_pair), moments.arrays())
 
     def _take_up(self, shared: Shared) -> None:
         if shared.version == self._version:
@@ -115,23 +115,23 @@ class EvaluatePairs:
                     buffers[name].copy_(torch.tensor(array))
 
     def _play(self, job: PairJob, moments: Moments) -> tuple[np.ndarray, np.ndarray]:
-        """One episode of each member. Returns and lengths [2 * count], first members first."""
+        """One episode of each member, in the lane of its number. Returns and lengths [2 * count]."""
         lanes, members = self._lanes, self._members(job)
-        lane_of = np.concatenate([side * lanes.width + np.arange(job.count) for side in (0, 1)])
-        returns, lengths = np.zeros(len(lane_of)), np.zeros(len(lane_of), np.int64)
-        lanes.start(EpisodeSeeds(self.seed, Purpose.TRAIN_EPISODES, stride=lanes.width, first=job.first), job.count)
+        returns, lengths = np.zeros(2 * job.count), np.zeros(2 * job.count, np.int64)
+        seeds = EpisodeSeeds(self.seed, Purpose.TRAIN_EPISODES, stride=self.pairs_per_job, first=job.first)
+        lanes.start(seeds, job.count)
         self._population.load(members)
-        batch = playing = np.arange(len(lane_of))
+        batch = playing = np.arange(2 * job.count)
         generator = torch.Generator().manual_seed(integer_seed(self.seed, Purpose.POLICY_NOISE, job.first))
         while len(playing):
             if len(playing) <= _CROWDED * len(batch):
                 batch = playing
                 self._population.load(members[torch.from_numpy(batch)])
-            obs = {key: leaf[lane_of[batch]] for key, leaf in lanes.obs.items()}
+            obs = {key: leaf[batch] for key, leaf in lanes.obs.items()}
             rows = np.searchsorted(batch, playing)
             self._look({key: leaf[rows] for key, leaf in obs.items()}, moments)
             actions = self._act(obs, self._draw(generator, job.count, batch))
-            rewards, ended = lanes.step(lane_of[playing], {key: leaf[rows] for key, leaf in actions.items()})
+            rewards, ended = lanes.step(playing, {key: leaf[rows] for key, leaf in actions.items()})
             returns[playing] += rewards
             lengths[playing] += 1
             if self.max_steps:
@@ -140,17 +140,17 @@ class EvaluatePairs:
         return returns, lengths
 
     def _members(self, job: PairJob) -> Tensor:
-        """The parameters of the members, [2 * count, d]: all theta + noise, then all theta - noise."""
+        """The parameters of the members, [2 * count, d]: theta + noise and theta - noise of each pair."""
         directions = torch.from_numpy(self._noise.rows(range(job.first, job.first + job.count))).to(self._device)
         directions *= self.noise_stddev
-        return torch.cat([self._theta + directions, self._theta - directions])
+        return torch.stack([self._theta + directions, self._theta - directions], 1).flatten(0, 1)
 
     def _draw(self, generator: torch.Generator, pairs: int, batch: np.ndarray) -> TensorTree | None:
         """Noise for the actions of one step, the same for both members of a pair."""
         if self.deterministic:
             return None
         drawn = self.policy.draw_noise((pairs,), generator)
-        rows = torch.from_numpy(batch % pairs)
+        rows = torch.from_numpy(batch // 2)
         return {key: leaf[rows].to(self._device) for key, leaf in drawn.items()}
 
     def _act(self, obs: Tree, noise: TensorTree | None) -> Tree:

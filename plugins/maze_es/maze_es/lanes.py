@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from math import isfinite
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from maze_core.envs.checks import check_finite, first_bad_row, non_finite
+from maze_core.envs.checks import all_finite, check_finite, first_bad_row, non_finite
 from maze_core.envs.codecs import ActionCodec, ObservationCodec
 from maze_core.envs.native import NativeVectorEnv
 from maze_core.envs.spaces import allocate, space_specs
@@ -22,17 +21,16 @@ if TYPE_CHECKING:
 
 
 class Lanes(Protocol):
-    """Environments of `width` pairs: lane i is that of pair i's first member, lane width + i that of its second."""
+    """Environments side by side: lanes 2i and 2i + 1 are those of pair i."""
 
-    width: int
     obs: Tree
-    """The current observation of each lane, leaves [2 * width, …]."""
+    """The current observation of each lane, leaves [lanes, …]."""
 
     def start(self, seeds: EpisodeSeeds, pairs: int) -> None:
         """Begin an episode in both lanes of the first `pairs` pairs, that of pair i with the seed `seeds(i, 0)`."""
 
     def step(self, lanes: np.ndarray, actions: Tree) -> tuple[np.ndarray, np.ndarray]:
-        """Step R lanes (ascending) with actions, leaves [R, …]. Rewards [R] float64; whether episodes ended [R] bool.
+        """Step R lanes with actions, leaves [R, …]. Rewards [R] float64; whether episodes ended [R] bool.
 
         Raises:
             RunError: an environment raised, or gave a number that is not finite.
@@ -43,10 +41,10 @@ class Lanes(Protocol):
 
 
 def make_lanes(builder: EnvBuilder, width: int) -> Lanes:
-    """Native lanes where the source is natively vectorised, single environments otherwise."""
+    """Lanes for at most `width` pairs: native where the source is natively vectorised, single ones otherwise."""
     first = builder.vector_env(width)
     if first is None:
-        return SingleLanes(builder, width)
+        return SingleLanes(builder)
     second = builder.vector_env(width)
     if second is None:
         raise RunError("the env source was natively vectorised once, but not twice")
@@ -54,51 +52,54 @@ def make_lanes(builder: EnvBuilder, width: int) -> Lanes:
 
 
 class SingleLanes:
-    """One environment for each lane, stepped in turn; where the episode is over, nothing is stepped."""
+    """An environment for each lane, stepped in turn; where the episode is over, nothing is stepped."""
 
-    def __init__(self, builder: EnvBuilder, width: int) -> None:
-        self.width = width
+    def __init__(self, builder: EnvBuilder) -> None:
+        self._builder = builder
         self._envs: list[gymnasium.Env[Any, Any]] = []
-        try:
-            # Both of a pair have the same index: choices made at construction are the same as well.
-            self._envs.extend(builder(lane % width) for lane in range(2 * width))
-        except BaseException:
-            self.close()
-            raise
+        self._grow(1)
         self._observations = ObservationCodec(self._envs[0].observation_space)
         self._actions = ActionCodec(self._envs[0].action_space)
-        self._write = self._observations.write
-        self.obs = allocate(self._observations.specs, (2 * width,))
+        self.obs: Tree = {}
+
+    def _grow(self, pairs: int) -> None:
+        for lane in range(len(self._envs), 2 * pairs):
+            # Both of a pair have the same index: choices made at construction are the same as well.
+            self._envs.append(self._builder(lane // 2))
 
     def start(self, seeds: EpisodeSeeds, pairs: int) -> None:
-        """Begin an episode in both lanes of the first `pairs` pairs."""
-        for lane in (*range(pairs), *range(self.width, self.width + pairs)):
+        """Begin an episode in both lanes of the first `pairs` pairs, building what environments are missing."""
+        self._grow(pairs)
+        self.obs = allocate(self._observations.specs, (2 * pairs,))
+        for lane in range(2 * pairs):
             try:
-                observation, _ = self._envs[lane].reset(seed=seeds(lane % self.width, 0))
+                observation, _ = self._envs[lane].reset(seed=seeds(lane // 2, 0))
             except Exception as error:
                 raise RunError(f"{_place(lane)} raised {type(error).__name__} at its reset: {error}") from error
             self._observations.check(observation)
-            self._write(self.obs, lane, observation)
+            self._observations.write(self.obs, lane, observation)
         self._check()
 
     def step(self, lanes: np.ndarray, actions: Tree) -> tuple[np.ndarray, np.ndarray]:
         """Step some lanes."""
-        rewards: list[float] = []
+        write, obs = self._observations.write, self.obs
+        given: list[float] = []
         ended: list[bool] = []
         lane = 0
         try:
             for lane, action in zip(lanes.tolist(), self._actions.rows(actions), strict=True):
                 observation, reward, terminated, truncated, _ = self._envs[lane].step(action)
-                self._write(self.obs, lane, observation)
-                rewards.append(float(reward))
+                write(obs, lane, observation)
+                given.append(float(reward))
                 ended.append(bool(terminated or truncated))
         except Exception as error:
             raise RunError(f"{_place(lane)} raised {type(error).__name__}: {error}") from error
-        if not isfinite(sum(rewards)):
-            bad = first_bad_row(np.array(rewards))
+        rewards = np.array(given)
+        if not all_finite(rewards):
+            bad = first_bad_row(rewards)
             raise non_finite("reward", _place(lanes[bad]), rewards[bad])
         self._check()
-        return np.array(rewards), np.array(ended)
+        return rewards, np.array(ended)
 
     def close(self) -> None:
         """Close the environments."""
@@ -118,7 +119,7 @@ def _place(lane: int) -> str:
 
 
 class NativeLanes:
-    """Two natively vectorised environments side by side, one for the first members and one for the second.
+    """Two natively vectorised environments side by side, one for the first members of pairs, one for the second.
 
     Such an environment takes a single seed for all its rows. With the same one, row i of both begins alike, which is
     what a pair needs; only first episodes are played, for a row that begins another one draws its start by itself.
@@ -127,33 +128,30 @@ class NativeLanes:
 
     def __init__(self, first: NativeVectorEnv, second: NativeVectorEnv) -> None:
         self._sides = (first, second)
-        self.width = first.num_envs
-        self.obs = allocate(space_specs(first.observation_space, "observation"), (2 * self.width,))
-        self._obs_of_side = [{key: leaf[part] for key, leaf in self.obs.items()} for part in self._parts()]
-        self._actions = allocate(space_specs(first.action_space, "action"), (2 * self.width,))
-
-    def _parts(self) -> tuple[slice, slice]:
-        return slice(0, self.width), slice(self.width, 2 * self.width)
+        self._lanes = 2 * first.num_envs
+        self.obs = allocate(space_specs(first.observation_space, "observation"), (self._lanes,))
+        self._obs_of = [{key: leaf[side::2] for key, leaf in self.obs.items()} for side in (0, 1)]
+        self._actions = allocate(space_specs(first.action_space, "action"), (self._lanes,))
+        self._actions_of = [{key: leaf[side::2] for key, leaf in self._actions.items()} for side in (0, 1)]
 
     def start(self, seeds: EpisodeSeeds, pairs: int) -> None:
         """Begin an episode in all lanes."""
-        for side, obs in zip(self._sides, self._obs_of_side, strict=True):
-            side.reset(seeds, obs)
+        for side, env in enumerate(self._sides):
+            env.reset(seeds, self._obs_of[side])
 
     def step(self, lanes: np.ndarray, actions: Tree) -> tuple[np.ndarray, np.ndarray]:
         """Step some lanes, and with them every lane of their side."""
         for key, leaf in self._actions.items():
             leaf[lanes] = actions[key]
-        rewards, ended = np.zeros(2 * self.width), np.zeros(2 * self.width, np.bool_)
-        in_first = int(np.searchsorted(lanes, self.width))
-        wanted = (in_first > 0, in_first < len(lanes))
-        for side, obs, part, needed in zip(self._sides, self._obs_of_side, self._parts(), wanted, strict=True):
-            if needed:
-                result = side.step({key: leaf[part] for key, leaf in self._actions.items()}, obs)
-                rewards[part], ended[part] = result.reward, result.terminated | result.truncated
+        rewards, ended = np.zeros(self._lanes), np.zeros(self._lanes, np.bool_)
+        for side in (0, 1):
+            if not (lanes % 2 == side).any():
+                continue
+            result = self._sides[side].step(self._actions_of[side], self._obs_of[side])
+            rewards[side::2], ended[side::2] = result.reward, result.terminated | result.truncated
         return rewards[lanes], ended[lanes]
 
     def close(self) -> None:
         """Close both."""
-        for side in self._sides:
-            side.close()
+        for env in self._sides:
+            env.close()
