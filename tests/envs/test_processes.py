@@ -215,11 +215,22 @@ def test_a_pool_after_threads_of_torch_are_running(start, method):
     torch.set_num_threads(before)
 
 
+def lasting_blocks(before: set[Path]) -> set[Path]:
+    """Shared memory that was not there before and stays: tests beside this one have blocks for a moment, too."""
+    left = set(Path("/dev/shm").iterdir()) - before
+    for _ in range(100):
+        if not left:
+            break
+        time.sleep(0.1)
+        left &= set(Path("/dev/shm").iterdir())
+    return left
+
+
 def test_nothing_is_left_behind(start):
     before = set(Path("/dev/shm").iterdir())
     env, out = start(walk)
     drive(env, out, range(3))
-    assert set(Path("/dev/shm").iterdir()) <= before  # the name is gone while the block is in use
+    assert not lasting_blocks(before)  # the name is gone while the block is in use
     members = env._pool.members
     env.close()
     env.close()
@@ -227,7 +238,7 @@ def test_nothing_is_left_behind(start):
     other, _ = start(walk)
     os.kill(other._pool.members[0].process.pid, signal.SIGKILL)
     other.close()
-    assert set(Path("/dev/shm").iterdir()) <= before
+    assert not lasting_blocks(before)
 
 
 def test_workers_end_when_the_last_reference_is_gone():
