@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from maze_core.context import RunContext
+from maze_core.plugins import discovery
 from maze_core.testing.envs import SeededWalk
 from maze_core.training.checkpoint import read_checkpoint
 
@@ -25,8 +26,20 @@ QUICK = {
 }
 
 
+@pytest.fixture(scope="session")
+def installed() -> Any:
+    """The plugins that are installed, looked up once: half of the time that a tiny run takes."""
+    return discovery.declarations()
+
+
 @pytest.fixture
-def quick(tmp_path: Path) -> Any:
+def known_plugins(monkeypatch: pytest.MonkeyPatch, installed: Any) -> None:
+    """Spare a test the look-up of plugins at every step."""
+    monkeypatch.setattr(discovery, "declarations", lambda: installed)
+
+
+@pytest.fixture
+def quick(tmp_path: Path, known_plugins: None) -> Any:
     """`quick(env, algorithm, overrides, **parts)`: a silent RunContext of two epochs of two updates, seed 1."""
     numbers = count()
     with ExitStack() as stack:

@@ -18,6 +18,7 @@ from maze_core.testing.envs import SpacesEnv
 from maze_core.testing.probes import Workshop
 from maze_core.training import api
 
+pytestmark = pytest.mark.usefixtures("known_plugins")
 SMALL = {"algorithm.n_epochs": 2, "algorithm.epoch_length": 1, "algorithm.n_rollout_steps": 4, "seed": 1}
 SMALL |= {"evaluation.n_episodes": 1, "callbacks.console": None, "runner.concurrency": 2}
 TEXT = spaces.Dict({"note": spaces.Text(5), "x": spaces.Box(0, 1)})

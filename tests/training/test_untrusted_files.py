@@ -14,6 +14,8 @@ from maze_core.config.load import load_run_config
 from maze_core.errors import ConfigError, MazeError
 from maze_core.training import api
 
+pytestmark = pytest.mark.usefixtures("known_plugins")
+
 
 class Malice:
     """Touches a file when it is unpickled."""
