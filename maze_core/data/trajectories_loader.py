@@ -79,7 +79,8 @@ def recordings(path: Path) -> list[Path]:
     found = sorted(file.parent for file in path.glob(f"*/{DESCRIPTION}")) if path.is_dir() else []
     if not found:
         problem = f"there is no {DESCRIPTION} in it" if path.is_dir() else "there is no such folder"
-        raise TrajectoryError(f"{path} holds no recorded trajectories: {problem}")
+        hint = f"Next: record some, maze rollout RUN --record {path}"
+        raise TrajectoryError(f"{path} holds no recorded trajectories: {problem}\n{hint}")
     return found
 
 
