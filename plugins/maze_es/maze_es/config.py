@@ -32,9 +32,9 @@ class ESConfig(AlgorithmConfig):
     """Standard deviation of the perturbations."""
     deterministic: bool = True
     """Let members take their most likely action; false: let them sample, both of a pair with the same noise."""
-    pairs_per_job: PositiveInt = 16
+    pairs_per_job: Annotated[int, Field(gt=0, le=10_000)] = 16
     """Pairs evaluated side by side in one batch: the work a worker is given at a time. Memory grows with it."""
-    n_workers: PositiveInt | None = None
+    n_workers: Annotated[int, Field(gt=0, le=1000)] | None = None
     """Workers that evaluate the population; none: as many as the runner has. The result does not depend on it."""
     n_eval_rollouts: PositiveInt = 10
     """Episodes of one evaluation, unless `evaluation.n_episodes` is set."""
