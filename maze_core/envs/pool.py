@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import pickle
 import time
 from contextlib import suppress
@@ -16,7 +15,7 @@ from maze_core.envs.spaces import Specs
 from maze_core.envs.vector import Tree
 from maze_core.envs.worker import NOTHING, Share
 from maze_core.errors import MazeError, RunError
-from maze_core.processes import StartMethod, end_processes, how_it_ended, one_thread_each
+from maze_core.processes import StartMethod, end_processes, how_it_ended, one_thread_each, worker_context
 
 _SLOW = 10
 """Building, resetting and replaying may take this many times as long as a step."""
@@ -52,7 +51,7 @@ class Pool:
         self._owing: list[Member] = []
         """Workers that have not replied to their command yet."""
         self._memory: SharedTree | None = None
-        context: Any = multiprocessing.get_context(start_method)
+        context = worker_context(start_method)
         with one_thread_each():
             for share in shares:
                 ours, theirs = context.Pipe()

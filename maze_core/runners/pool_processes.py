@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import pickle
 import time
 import warnings
@@ -14,7 +13,7 @@ from multiprocessing.connection import Connection, wait
 from typing import Any
 
 from maze_core.errors import ConfigError, RunError
-from maze_core.processes import StartMethod, end_processes, how_it_ended, one_thread_each
+from maze_core.processes import StartMethod, end_processes, how_it_ended, one_thread_each, worker_context
 from maze_core.runners import pool_worker
 from maze_core.runners.parameters import SharedParameters
 from maze_core.runners.parcels import Unpacker
@@ -85,7 +84,7 @@ class ProcessPool:
         self.num_workers = count
         self.restarts = 0
         self._task = _pack(task)
-        self._context: Any = multiprocessing.get_context(start_method)
+        self._context = worker_context(start_method)
         self._job_timeout, self._max_restarts = job_timeout, max_restarts
         self._parameters: SharedParameters | None = None
         self._queues: dict[int | None, deque[_Job]] = {worker: deque() for worker in (None, *range(count))}

@@ -213,6 +213,14 @@ def test_one_thread_in_each_worker_and_a_pool_after_torch_ran(start):
         torch.set_num_threads(threads)
 
 
+def test_workers_are_forked_from_a_process_with_a_single_thread(start):
+    """Trap 18: a fork beside other threads can deadlock. The fork server has imported torch, and done nothing else."""
+    pool = start(2)
+    server = Path(f"/proc/{pool.pids[0]}/stat").read_text().rsplit(")", 1)[1].split()[1]
+    assert int(server) != os.getpid()
+    assert "\nThreads:\t1\n" in Path(f"/proc/{server}/status").read_text()
+
+
 def test_an_exception_arrives_with_its_traceback(start):
     pool = start(2)
     pool.submit(("fail", ValueError("broken job")))
