@@ -50,6 +50,7 @@ ROWS = (
     Row("ppo", "CartPole-v1", 100_000, gate=475),
     Row("a2c", "CartPole-v1", 500_000, gate=475),
     Row("es", "CartPole-v1", 500_000, gate=475),
+    Row("impala", "CartPole-v1", 500_000, gate=475),
     Row("ppo", "Acrobot-v1", 500_000, gate=-95),
     Row("ppo", "Pendulum-v1", 200_000, gate=-250),
     Row("ppo", "LunarLander-v3", 1_000_000, gate=200),
