@@ -150,7 +150,8 @@ class ProcessPool:
             self._hand_out()
             if not any(self._queues.values()) and not any(member.jobs for member in self._members):
                 return None
-            if not self._receive(deadline):
+            heard = self._receive(deadline)
+            if not heard and deadline is not None and time.monotonic() >= deadline:
                 return None
         result = self._results.popleft()
         self._hand_out()
@@ -285,7 +286,10 @@ class ProcessPool:
             self._queues[job.worker].appendleft(job)
         member.pipe.close()
         member.unpacker.close()
-        self._members[member.number] = self._start(member.number)
+        try:
+            self._members[member.number] = self._start(member.number)
+        except OSError as exc:
+            raise self._failure(f"{cause}; it cannot be started again: {exc}") from exc
 
     def _failure(self, message: str) -> RunError:
         self.close()
