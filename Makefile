@@ -1,17 +1,21 @@
 # make train   install everything and train PPO on CartPole-v1
 # make test    install everything and run the tests
+# make setup-ray   also install what runs on Ray: clusters, RLlib
 # make help    all targets
 
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
-PLUGINS := $(sort $(wildcard plugins/*/pyproject.toml))
+RAY    := $(wildcard plugins/maze_ray/pyproject.toml plugins/maze_rllib/pyproject.toml)
+PLUGINS := $(filter-out $(RAY),$(sort $(wildcard plugins/*/pyproject.toml)))
 STAMP  := $(VENV)/.installed
+RAY_STAMP := $(VENV)/.installed-ray
+space  := $(subst ,, )
 
-.PHONY: help setup train test lint types docs bench check clean
+.PHONY: help setup setup-ray train test lint types docs bench check clean
 
 help:
-	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
 
 setup: $(STAMP) ## install the core and the bundled plugins into .venv
 
@@ -24,16 +28,24 @@ $(STAMP): pyproject.toml constraints.txt $(PLUGINS)
 		--editable ".[box2d,mujoco,video,dev]" $(foreach p,$(PLUGINS),--editable ./$(dir $(p)))
 	@touch $(STAMP)
 
+setup-ray: $(RAY_STAMP) ## also install the plugins that run on Ray, and Ray (about 250 MB)
+
+$(RAY_STAMP): $(STAMP) $(RAY)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --no-build-isolation \
+		$(foreach p,$(RAY),--editable ./$(dir $(p)))
+	@touch $(RAY_STAMP)
+
 train: setup ## train PPO on CartPole-v1
 	$(BIN)/maze train ppo --env CartPole-v1
 
 test: setup ## run the tests
 	$(BIN)/python -m pytest --numprocesses 2
 
+# What is not installed is read where it lies.
 lint: setup ## check style and the boundaries between core and plugins
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/lint-imports
+	PYTHONPATH=$(subst $(space),:,$(strip $(dir $(RAY)))) $(BIN)/lint-imports
 
 types: setup ## check types
 	$(BIN)/mypy
