@@ -1,0 +1,68 @@
+"""Carrying out one job of a sweep, in the process that is there for it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import traceback
+from io import TextIOWrapper
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from maze_core.errors import MazeError, RunError
+from maze_core.sweep.pool import JobEnd, SweepJob
+
+if TYPE_CHECKING:
+    from maze_core.training.report import RunSummary
+
+
+def execute(job: SweepJob) -> JobEnd:
+    """Train the job's run to its end, going on where it was left; never raises. What it prints goes to the job's log.
+
+    The process is expected to do nothing else: output is redirected for good, and signals are those of a run.
+    """
+    _print_to(Path(job.log))
+    sys.path.extend(folder for folder in job.search_path if folder not in sys.path)
+    try:
+        summary = _train(job)
+    except KeyboardInterrupt:
+        return JobEnd(job.name, "interrupted", "interrupted at once")
+    except Exception as error:  # noqa: BLE001 — whatever ends one run must not end the sweep
+        _explain(error)
+        return JobEnd(job.name, "failed", str(error).partition("\n")[0] or type(error).__name__)
+    return JobEnd(job.name, summary.outcome, summary.reason)
+
+
+def _train(job: SweepJob) -> RunSummary:
+    from maze_core.config.load import load_run_config
+    from maze_core.training import api
+    from maze_core.training.run_dir import lock
+
+    run_dir = Path(job.run_dir)
+    if any(name in api.checkpoints(run_dir) for name in ("last", "previous")):
+        return api.resume(run_dir)
+    if run_dir.exists():  # killed before its first checkpoint: nothing to go on with
+        with lock(run_dir):
+            shutil.rmtree(run_dir)
+    return api.train(load_run_config(job.config), run_dir, preset=job.preset)
+
+
+def _print_to(log: Path) -> None:
+    log.parent.mkdir(parents=True, exist_ok=True)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    os.dup2(file, 1)
+    os.dup2(file, 2)
+    os.close(file)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(line_buffering=True)
+
+
+def _explain(error: Exception) -> None:
+    """Print an error as `maze train` would; for one that is nobody's purpose, with the traceback."""
+    if not isinstance(error, MazeError) or (isinstance(error, RunError) and error.__cause__ is not None):
+        traceback.print_exception(error)
+    print("\n".join([f"error: {error}", *getattr(error, "__notes__", ())]), file=sys.stderr, flush=True)

@@ -1,0 +1,67 @@
+"""Where the runs of a sweep are carried out: the contract between a sweep and a runner.
+
+A sweep hands out jobs and hears how they ended; everything else it reads in the run directories. A runner that can
+spread a sweep implements `Runner.sweep_pool`. Whatever carries out a job calls `maze_core.sweep.execute.execute` in a
+process that does nothing else meanwhile, and passes on what that returns.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+Outcome = Literal["finished", "stopped", "interrupted", "failed", "killed"]
+"""As in `RunSummary`; killed: the process ended without a word."""
+
+
+@dataclass(frozen=True, slots=True)
+class SweepJob:
+    """One run of a sweep: plain data, so that it can be sent anywhere."""
+
+    name: str
+    """Names the run within its sweep, such as `t003-s1`."""
+    run_dir: str
+    """Absolute path of the run's folder, on a disk that the sweep's own process sees too.
+
+    Where it holds a checkpoint, the run goes on from there; where not, it begins.
+    """
+    log: str
+    """Absolute path of the file that gets what the run prints."""
+    config: dict[str, Any]
+    """The whole configuration with its seed, as `load_run_config` takes it."""
+    preset: str | None = None
+    """Name of the preset that is part of `config`, for the record."""
+    search_path: tuple[str, ...] = ()
+    """Folders that modules are imported from: `sys.path` of the sweep's own process."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobEnd:
+    """How a job ended."""
+
+    name: str
+    outcome: Outcome
+    reason: str
+    """One plain sentence."""
+
+
+class SweepPool(Protocol):
+    """Processes that carry out jobs, each job in a process of its own with one thread.
+
+    No process outlives `close`, nor the sweep's own process, however that ends.
+    """
+
+    size: int
+    """Jobs that run side by side; `start` is called only while fewer do."""
+
+    def start(self, job: SweepJob) -> None:
+        """Begin a job. Returns at once; a job that cannot be begun is reported by `ended` as failed."""
+
+    def ended(self, timeout: float) -> list[JobEnd]:
+        """The jobs that ended since the last call; waits up to `timeout` seconds for the first."""
+
+    def interrupt(self, name: str) -> None:
+        """Ask a running job to end as on Ctrl-C: after the update under way, with its checkpoint. Returns at once."""
+
+    def close(self) -> None:
+        """End what still runs, without waiting for checkpoints; safe to call twice."""
