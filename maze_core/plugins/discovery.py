@@ -25,6 +25,7 @@ KINDS: Mapping[str, str] = {
     "runner": "maze.runners",
     "callback": "maze.callbacks",
     "policy": "maze.policies",
+    "searcher": "maze.searchers",
 }
 """The kinds of plugins and the entry-point group of each."""
 

@@ -1,0 +1,122 @@
+"""The space that a sweep searches: for each path of the configuration a list of choices or a range.
+
+1e-4,3e-4,1e-3        a list; each value is YAML
+0.9..0.99             a range; of whole numbers where both ends are
+1e-5..1e-2:log        the same, in which each power of ten weighs the same
+0.9..0.99:4           4 evenly spaced values: a list again; also with :log:4
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from maze_core.config.sources import parse_value
+from maze_core.errors import ConfigError
+
+Point = dict[str, Any]
+"""A value for each path of the space."""
+
+_RANGE = re.compile(r"\s*(?P<low>[^,\[\]{}:]+?)\s*\.\.\s*(?P<high>[^,\[\]{}:]+?)\s*(?P<rest>(?::[^,\[\]{}]*)?)")
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """One of several values."""
+
+    values: tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """A number from `low` to `high`, both included; whole where `whole` says so."""
+
+    low: float
+    high: float
+    log: bool = False
+    """Whether logarithms of the values are spread evenly, rather than the values."""
+
+    @property
+    def whole(self) -> bool:
+        """Whether values are whole numbers."""
+        return isinstance(self.low, int) and isinstance(self.high, int)
+
+    def at(self, share: float) -> float:
+        """The value at a share of the way from `low` (0) to `high` (1)."""
+        if self.log:
+            value = math.exp(math.log(self.low) + share * (math.log(self.high) - math.log(self.low)))
+        else:
+            value = self.low + share * (self.high - self.low)
+        return min(max(round(value) if self.whole else _short(value), self.low), self.high)
+
+
+Dimension = Choices | Range
+Space = Mapping[str, Dimension]
+
+
+def parse_space(over: Mapping[str, Any]) -> dict[str, Dimension]:
+    """The space of plain data: lists, or texts of the grammar above.
+
+    Raises:
+        ConfigError: a text does not follow it; the message names the path.
+    """
+    return {path: _dimension(path, values) for path, values in over.items()}
+
+
+def parse_over(text: str) -> tuple[str, Any]:
+    """Path and values of `path=values`; the values are plain data for `parse_space`."""
+    path, equals, values = text.partition("=")
+    path, values = path.strip(), values.strip()
+    if not equals or not path or not values:
+        raise ConfigError(f"{text!r} is not of the form path=values, such as algorithm.lr=1e-4,1e-3", "--over")
+    return path, values if _RANGE.fullmatch(values) else _list(path, values)
+
+
+def _dimension(path: str, values: Any) -> Dimension:
+    if isinstance(values, str):
+        match = _RANGE.fullmatch(values)
+        values = _range(path, match) if match else _list(path, values)
+    if isinstance(values, Range):
+        return values
+    if not isinstance(values, list | tuple) or not values:
+        raise ConfigError("must be a list of values or a range such as 1e-5..1e-2:log", f"over.{path}")
+    if len({repr(value) for value in values}) < len(values):
+        raise ConfigError(f"names a value twice: {', '.join(map(str, values))}", f"over.{path}")
+    return Choices(tuple(values))
+
+
+def _list(path: str, text: str) -> list[Any]:
+    values = parse_value(f"[{text}]", f"over.{path}")
+    return values if isinstance(values, list) else [values]
+
+
+def _range(path: str, match: re.Match[str]) -> Range | list[Any]:
+    where = f"over.{path}"
+    low, high = (parse_value(match[end], where) for end in ("low", "high"))
+    options = [option.strip() for option in match["rest"].split(":")[1:]]
+    log = options[:1] == ["log"]
+    counts = options[log:]
+    for number in (low, high):
+        if isinstance(number, bool) or not isinstance(number, int | float) or not math.isfinite(number):
+            raise ConfigError(f"a range goes from a number to a number, not {number!r}", where)
+    if not low < high:
+        raise ConfigError(f"the range {low}..{high} must begin below its end", where)
+    if log and low <= 0:
+        raise ConfigError(f"a range on a logarithmic scale must begin above 0, not at {low}", where)
+    if len(counts) > 1 or not all(count.isdigit() and int(count) > 1 for count in counts):
+        raise ConfigError(
+            f"unknown :{':'.join(counts)}; a range may end in :log, in a number of values, or both", where
+        )
+    found = Range(low, high, log)
+    if not counts:
+        return found
+    count = int(counts[0])
+    return list(dict.fromkeys(found.at(i / (count - 1)) for i in range(count)))
+
+
+def _short(value: float) -> float:
+    """Ten significant digits: as good as all of them, and readable."""
+    return float(f"{value:.10g}")
