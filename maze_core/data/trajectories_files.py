@@ -26,7 +26,7 @@ from gymnasium import Space, spaces
 from maze_core.data.space_json import space_from_json, space_to_json
 from maze_core.envs.spaces import LeafSpec, Role, flatten_space, space_specs
 from maze_core.errors import MazeError
-from maze_core.training.state_files import write_bytes
+from maze_core.files import write_bytes
 
 FORMAT, VERSION = "maze-trajectories", 1
 DESCRIPTION, EPISODES, REWARDS = "trajectories.json", "episodes.jsonl", "rewards"

@@ -7,6 +7,7 @@ import json
 import platform
 import re
 import shutil
+import time
 from contextlib import suppress
 from datetime import datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from maze_core.errors import CheckpointError, ConfigError
-from maze_core.training.state_files import write_bytes
+from maze_core.files import write_bytes
 
 CONFIG, RECORD, NETWORK, CHECKPOINTS, LOCK = "config.yaml", "run.json", "network.svg", "checkpoints", ".lock"
 
@@ -101,12 +102,29 @@ def lock(folder: Path) -> IO[bytes]:
         file = (folder / LOCK).open("ab")
     except OSError as error:
         raise ConfigError(f"{folder} cannot be written: {error.strerror}") from error
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        file.close()
-        raise ConfigError(f"another process is training in {folder}", hint="Wait for it, or stop it first.") from None
+    for patience in (0.05, None):  # once more, since `is_locked` holds it for a moment
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            break
+        except OSError:
+            if patience is None:
+                file.close()
+                hint = "Wait for it, or stop it first."
+                raise ConfigError(f"another process is training in {folder}", hint=hint) from None
+            time.sleep(patience)
     return file
+
+
+def is_locked(folder: Path) -> bool:
+    """Whether a process holds the run directory."""
+    try:
+        with (folder / LOCK).open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    return False
 
 
 def find_run(path: Path) -> Path:

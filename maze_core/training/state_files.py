@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,21 +12,9 @@ from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 from torch import Tensor
 
+from maze_core.files import write_bytes as write_bytes
+
 _TENSOR, _ARRAY, _PAIRS = "$tensor", "$array", "$pairs"
-
-
-def write_bytes(path: Path, data: bytes) -> None:
-    """Write a file that is whole or as it was before, and on the disk itself when this returns."""
-    fresh = path.with_name(f".{path.name}.new")
-    try:
-        with fresh.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        fresh.replace(path)
-    except OSError:
-        fresh.unlink(missing_ok=True)
-        raise
 
 
 def encode_tensors(tensors: dict[str, Tensor]) -> bytes:
