@@ -19,8 +19,16 @@ class ConfigError(MazeError):
 
     def __init__(self, message: str, where: str | None = None, hint: str | None = None) -> None:
         self.message, self.where, self.hint = message, where, hint
-        lines = [f"{where}: {message}" if where else message]
-        super().__init__("\n".join([*lines, hint] if hint else lines))
+        super().__init__(self._text())
+
+    def put_below(self, place: str) -> None:
+        """Say where in the whole configuration it is: `size` becomes `wrappers.0.size`."""
+        self.where = f"{place}.{self.where}" if self.where else place
+        self.args = (self._text(),)
+
+    def _text(self) -> str:
+        first = f"{self.where}: {self.message}" if self.where else self.message
+        return "\n".join([first, self.hint] if self.hint else [first])
 
 
 class PluginError(MazeError):

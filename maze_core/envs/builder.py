@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 import zlib
 from dataclasses import dataclass
 from functools import cached_property
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from maze_core.config.base import PluginConfig
 from maze_core.plugins import discovery
-from maze_core.plugins.manager import Hooks
+from maze_core.plugins.manager import Hooks, Member
 from maze_core.training.seeding import Purpose, integer_seed
 
 if TYPE_CHECKING:
@@ -39,11 +40,22 @@ class EnvBuilder:
         return self._hooks.make_env(self.env, self._construction_seed(index), index)
 
     def vector_env(self, num_envs: int) -> gymnasium.vector.VectorEnv[Any, Any, Any] | None:
-        """A natively vectorised environment; None where the source has none, or a wrapper knows single ones only."""
-        wrappers = [each.plugin for each in self._hooks.members if each.kind == "wrapper"]
-        if not all(hasattr(wrapper, "make_vector_env") for wrapper in wrappers):
-            return None
-        return self._hooks.make_vector_env(self.env, num_envs, self._construction_seed(0))
+        """A natively vectorised environment; None where the source has none.
+
+        Also, with a warning, where a wrapper knows single environments only.
+        """
+        env = self._hooks.make_vector_env(self.env, num_envs, self._construction_seed(0))
+        single = next((each for each in self._hooks.members if each.kind == "wrapper" and _single_only(each)), None)
+        if env is None or single is None:
+            return env
+        env.close()
+        warnings.warn(
+            f"{single.place}: {single.name!r} wraps single environments, so these are not stepped in their natively "
+            "vectorised form",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+        return None
 
     def _construction_seed(self, index: int) -> int:
         purpose = zlib.crc32(self.purpose.encode())
@@ -58,6 +70,11 @@ class EnvBuilder:
         known = _Known({(kind, part.name): self.load(kind, part.name) for kind, part in parts})
         state = {key: value for key, value in self.__dict__.items() if key != "_hooks"}
         return {**state, "load": known}
+
+
+def _single_only(wrapper: Member) -> bool:
+    """Whether a wrapper changes single environments but not natively vectorised ones."""
+    return hasattr(wrapper.plugin, "make_env") and not hasattr(wrapper.plugin, "make_vector_env")
 
 
 @dataclass(frozen=True)

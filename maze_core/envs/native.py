@@ -10,6 +10,7 @@ from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 
 from maze_core.envs.checks import check_finite, first_bad_row, non_finite
 from maze_core.envs.codecs import ActionCodec, ObservationCodec
+from maze_core.envs.layers import vector_reward_meter
 from maze_core.envs.spaces import allocate
 from maze_core.envs.vector import Episode, StepResult, Tree
 from maze_core.errors import ConfigError, RunError
@@ -42,6 +43,7 @@ class NativeVectorEnv:
         self.observation_space = env.single_observation_space
         self.action_space = env.single_action_space
         self._mode = _autoreset_mode(env)
+        self._meter = vector_reward_meter(env)
         self._observations = ObservationCodec(self.observation_space)
         self._actions = ActionCodec(self.action_space)
         # Only these take one seed for each environment; others draw all episodes from one generator.
@@ -71,7 +73,8 @@ class NativeVectorEnv:
         if not np.isfinite(rewards).all():
             bad = first_bad_row(rewards)
             raise non_finite("reward", self._place(bad), rewards[bad])
-        self._returns += rewards
+        raw = rewards if self._meter is None else np.where(valid, np.asarray(self._meter.last, np.float64), 0.0)
+        self._returns += raw
         self._lengths += valid
         ended = np.flatnonzero(terminated | truncated)
         result = StepResult(rewards.astype(np.float32), terminated, truncated, valid, ended)

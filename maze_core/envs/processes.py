@@ -109,6 +109,7 @@ class ProcessVectorEnv:
             "length": np.concatenate([state["length"] for state in states]),
             "actions": joined("actions", 1),
             "observation": joined("observation", 0),
+            "lasting": [each for state in states for each in state["lasting"]],
         }
 
     def restore(self, seeds: EpisodeSeeds, state: dict[str, Any], out: Tree) -> None:
@@ -120,7 +121,8 @@ class ProcessVectorEnv:
         commands = []
         for member in self._pool.members:
             rows = slice(member.share.first, member.share.first + member.share.count)
-            share = {name: state[name][rows] for name in ("episode", "length")}
+            kept = [name for name in ("episode", "length", "lasting") if name in state]
+            share: dict[str, Any] = {name: state[name][rows] for name in kept}
             share["actions"] = {key: array[:, rows] for key, array in state["actions"].items()}
             share["observation"] = {key: array[rows] for key, array in state["observation"].items()}
             commands.append(("restore", seeds, share))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from dataclasses import dataclass
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ import numpy as np
 from maze_core.envs.action_log import ActionLog
 from maze_core.envs.checks import all_finite, check_finite, first_bad_row, non_finite
 from maze_core.envs.codecs import ActionCodec, ObservationCodec
+from maze_core.envs.layers import episode_metrics, lasting_layers, reward_meter
 from maze_core.envs.spaces import allocate
 from maze_core.envs.vector import Episode, StepResult, Tree
 from maze_core.errors import ConfigError, MazeError, RunError
@@ -24,6 +26,17 @@ if TYPE_CHECKING:
     MakeEnv = Callable[[int], gymnasium.Env[Any, Any]]
 
 _NONE_ENDED = np.zeros(0, np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class _End:
+    """The end of an episode in a step of all environments."""
+
+    index: int
+    terminated: bool
+    raw_return: float | None
+    """The sum of the rewards below all wrappers; None where there are none."""
+    metrics: dict[str, float]
 
 
 class SerialVectorEnv:
@@ -45,6 +58,8 @@ class SerialVectorEnv:
         self._observations = ObservationCodec(self.observation_space)
         self._actions = ActionCodec(self.action_space)
         self._steps = [env.step for env in self.envs]
+        self._meters = [reward_meter(env) for env in self.envs]
+        self._lasting = [lasting_layers(env) for env in self.envs]
         self._log = ActionLog(self._actions.specs, num_envs)
         self._current = allocate(self._observations.specs, (num_envs,))
         self._last = allocate(self._observations.specs, (num_envs,))
@@ -68,15 +83,15 @@ class SerialVectorEnv:
         plain = self._observations.plain
         target = out[plain] if plain else None
         rewards: list[Any] = []
-        ended: list[tuple[int, bool]] = []
+        ended: list[_End] = []
         i = 0
         try:
             for step, action in zip(self._steps, self._actions.rows(actions), strict=True):
-                observation, reward, terminated, truncated, _ = step(action)
+                observation, reward, terminated, truncated, info = step(action)
                 rewards.append(reward)
                 if terminated or truncated:
                     self._observations.write(self._last, len(ended), observation)
-                    ended.append((i, bool(terminated)))
+                    ended.append(self._end(i, bool(terminated), info))
                     self._episode[i] += 1
                     observation = self._first_observation(i)
                 if target is not None:
@@ -102,6 +117,7 @@ class SerialVectorEnv:
     def state(self) -> dict[str, Any]:
         """The unfinished episodes: their numbers, lengths, actions `[T, N, …]` and current observations.
 
+        `lasting` is what wrappers remember beyond episodes, a list for each environment.
         T is the longest length; the actions of a shorter episode come last, with zeros before them.
         """
         actions = self._log.tree()
@@ -114,6 +130,7 @@ class SerialVectorEnv:
             "length": np.array(lengths, np.int64),
             "actions": actions,
             "observation": {key: value.copy() for key, value in self._current.items()},
+            "lasting": [[layer.state() for layer in each] for each in self._lasting],
         }
 
     def restore(self, seeds: EpisodeSeeds, state: dict[str, Any], out: Tree) -> None:
@@ -131,6 +148,10 @@ class SerialVectorEnv:
         self._log.load(state["actions"])
         self._clock = len(next(iter(state["actions"].values())))
         exact = [self._replay(i, int(lengths[i]), state["actions"], out) for i in range(self.num_envs)]
+        # Afterwards: the replay went through the wrappers and changed what they remember.
+        for mine, recorded in zip(self._lasting, state.get("lasting") or [[]] * self.num_envs, strict=True):
+            for layer, remembered in zip(mine, recorded, strict=True):
+                layer.load_state(remembered)
         self._after_write(out)
         same = all(np.array_equal(out[key], value) for key, value in state["observation"].items())
         if not (same and all(exact)):
@@ -164,7 +185,16 @@ class SerialVectorEnv:
         except Exception as exc:
             place = f"environment {index} at the reset of episode {self._episode[i]}"
             raise RunError(f"{place} raised {type(exc).__name__}: {exc}") from exc
+        meter = self._meters[i]
+        if meter is not None:
+            meter.total = 0.0  # what a wrapper did in its reset is no part of the episode
         return observation
+
+    def _end(self, i: int, terminated: bool, info: dict[str, Any]) -> _End:
+        """What is to be noted of an episode before the next one begins."""
+        meter = self._meters[i]
+        metrics = episode_metrics(info, self._place(i)) if info else {}
+        return _End(i, terminated, None if meter is None else meter.total, metrics)
 
     def _after_write(self, out: Tree) -> None:
         """Check the observations just written and remember them for `state`."""
@@ -174,23 +204,25 @@ class SerialVectorEnv:
         for key, array in self._current.items():
             array[...] = out[key]
 
-    def _result(self, reward: np.ndarray, ended: list[tuple[int, bool]]) -> StepResult:
+    def _result(self, reward: np.ndarray, ended: list[_End]) -> StepResult:
         count = self.num_envs
         terminated, truncated = np.zeros(count, np.bool_), np.zeros(count, np.bool_)
         if not ended:
             return StepResult(reward, terminated, truncated, self._valid, _NONE_ENDED)
-        indices = [i for i, _ in ended]
+        indices = [end.index for end in ended]
         final_obs = {key: array[: len(ended)].copy() for key, array in self._last.items()}
         bad = check_finite(final_obs, self._observations.float_keys)
         if bad:
             place = self._place(indices[bad[1]])
             raise non_finite(f"value of the last observation '{bad[0]}'", place, final_obs[bad[0]][bad[1]])
         episodes = []
-        for i, by_termination in ended:
-            (terminated if by_termination else truncated)[i] = True
+        for end in ended:
+            i = end.index
+            (terminated if end.terminated else truncated)[i] = True
             length = self._clock - self._started[i]
             number = self._episode[i] - 1
-            episodes.append(Episode(self.first_index + i, number, float(self._returns[i]), length))
+            total = float(self._returns[i]) if end.raw_return is None else end.raw_return
+            episodes.append(Episode(self.first_index + i, number, total, length, end.metrics))
             self._returns[i], self._started[i] = 0.0, self._clock
         self._log.keep(self._clock - min(self._started))
         return StepResult(reward, terminated, truncated, self._valid, np.array(indices, np.int64), final_obs, episodes)

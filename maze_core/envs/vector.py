@@ -18,12 +18,14 @@ Tree = dict[str, np.ndarray]
 
 @dataclass(frozen=True, slots=True)
 class Episode:
-    """One finished episode: raw sum of rewards and number of steps, as the environment gave them."""
+    """One finished episode: number of steps and raw sum of rewards, before wrappers of the run changed them."""
 
     env_index: int
     episode_number: int
     episode_return: float
     length: int
+    metrics: dict[str, float] = field(default_factory=dict)
+    """What the environment or a wrapper reported of it, see `maze_core.envs.layers.METRICS`."""
 
 
 @dataclass(slots=True)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pluggy
 
-from maze_core.errors import PluginError, RunError
+from maze_core.errors import ConfigError, PluginError, RunError
 from maze_core.plugins import discovery
 from maze_core.plugins.hookspecs import HookSpecs
 
@@ -40,6 +40,8 @@ class Member:
     plugin: Any
     origin: str = ""
     """Distribution and version, as `maze-ppo 0.1.0`."""
+    place: str = ""
+    """Where its configuration is, for errors that it raises about its own keys; such as `wrappers.0`."""
 
     @property
     def title(self) -> str:
@@ -48,9 +50,25 @@ class Member:
         return f"{self.kind} plugin {self.name!r}{owner}"
 
 
-def member(kind: str, config: PluginConfig, load: discovery.Loader = discovery.load) -> Member:
+def member(kind: str, config: PluginConfig, load: discovery.Loader = discovery.load, place: str = "") -> Member:
     """Build the plugin that a part of the configuration names."""
-    return Member(kind, config.name, load(kind, config.name)(config), discovery.origin(kind, config.name))
+    try:
+        return Member(kind, config.name, load(kind, config.name)(config), discovery.origin(kind, config.name), place)
+    except ConfigError as error:
+        _put_below(error, place, config)
+        raise
+
+
+def _wrappers(configs: Iterable[PluginConfig], load: discovery.Loader) -> list[Member]:
+    return [member("wrapper", config, load, f"wrappers.{i}") for i, config in enumerate(configs)]
+
+
+def _put_below(error: Exception, place: str, config: Any) -> None:
+    """Complete where a plugin's error about its own configuration is."""
+    if place and isinstance(error, ConfigError):
+        own = getattr(type(config), "model_fields", {})
+        if error.where is None or error.where.partition(".")[0] in own:
+            error.put_below(place)
 
 
 class Hooks:
@@ -85,10 +103,10 @@ class Hooks:
     ) -> Hooks:
         """The hooks of a whole run: model, env source, wrappers in order, algorithm, callbacks in order."""
         parts: list[tuple[str, PluginConfig]] = [("model", config.model), ("env", config.env)]
-        parts += [("wrapper", wrapper) for wrapper in config.wrappers]
-        parts += [("algorithm", config.algorithm)]
-        parts += [("callback", callback) for callback in config.callbacks.values()]
-        return cls([member(kind, part, load) for kind, part in parts], warn)
+        observers = [("callback", callback) for callback in config.callbacks.values()]
+        members = [member(kind, part, load) for kind, part in parts] + _wrappers(config.wrappers, load)
+        later = [("algorithm", config.algorithm), *observers]
+        return cls([*members, *(member(kind, part, load) for kind, part in later)], warn)
 
     @classmethod
     def for_envs(
@@ -98,8 +116,12 @@ class Hooks:
         load: discovery.Loader = discovery.load,
     ) -> Hooks:
         """The hooks that build environments, for a worker process: env source and wrappers, no torch."""
-        parts = [("env", env), *(("wrapper", wrapper) for wrapper in wrappers)]
-        return cls([member(kind, part, load) for kind, part in parts])
+        members = [member("env", env, load), *_wrappers(wrappers, load)]
+        if len(members) > 1:
+            from maze_core.envs.layers import Metered
+
+            members.insert(1, Member("core", "metered", Metered()))
+        return cls(members)
 
     def plugin(self, kind: str) -> Any:
         """The first plugin object of a kind, such as the run's algorithm."""
@@ -227,6 +249,7 @@ class Hooks:
             step = step.tb_next
         for each in self.members:
             if each.plugin is culprit:
+                _put_below(error, each.place, getattr(each.plugin, "config", None))
                 error.add_note(f"in hook {hook} of {each.title}")
                 return
         error.add_note(f"in hook {hook}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Iterable
 from typing import Any
@@ -10,10 +11,11 @@ from maze_core.envs.vector import Episode
 
 
 def summarize(episodes: list[Episode], prefix: str) -> dict[str, float]:
-    """Metrics of some episodes: returns, lengths and counts; nan where there is no episode."""
+    """Metrics of some episodes: returns, lengths, counts, and means of what they report; nan where there is none."""
     returns = [e.episode_return for e in episodes]
     lengths = [e.length for e in episodes]
     nan = float("nan")
+    names = sorted({name for e in episodes for name in e.metrics})
     return {
         f"{prefix}/return_mean": statistics.fmean(returns) if returns else nan,
         f"{prefix}/return_std": statistics.pstdev(returns) if returns else nan,
@@ -22,7 +24,13 @@ def summarize(episodes: list[Episode], prefix: str) -> dict[str, float]:
         f"{prefix}/length_median": statistics.median(lengths) if lengths else nan,
         f"{prefix}/episodes": float(len(episodes)),
         f"{prefix}/steps": float(sum(lengths)),
+        **{f"{prefix}/{name}": _mean([e.metrics[name] for e in episodes if name in e.metrics]) for name in names},
     }
+
+
+def _mean(values: list[float]) -> float:
+    known = [value for value in values if not math.isnan(value)]
+    return statistics.fmean(known) if known else math.nan
 
 
 class EpochStatistics:
@@ -37,20 +45,20 @@ class EpochStatistics:
         self._episodes.extend(episodes)
 
     def record(self, values: dict[str, float]) -> None:
-        """Keep values by metric name; the epoch reports their means."""
+        """Keep values by metric name; the epoch reports the means of those that are not nan."""
         for name, value in values.items():
             self._values.setdefault(name, []).append(value)
 
     def epoch_metrics(self) -> dict[str, float]:
         """The metrics since the last call."""
         metrics = summarize(self._episodes, "train")
-        metrics |= {name: statistics.fmean(values) for name, values in self._values.items()}
+        metrics |= {name: _mean(values) for name, values in self._values.items()}
         self._episodes, self._values = [], {}
         return metrics
 
     def state(self) -> dict[str, Any]:
         """What was collected so far in an unfinished epoch."""
-        rows = [[e.env_index, e.episode_number, e.episode_return, e.length] for e in self._episodes]
+        rows = [[e.env_index, e.episode_number, e.episode_return, e.length, dict(e.metrics)] for e in self._episodes]
         return {"episodes": rows, "values": {name: list(values) for name, values in self._values.items()}}
 
     def load_state(self, state: dict[str, Any]) -> None:

@@ -127,7 +127,7 @@ def test_wrappers_apply_in_order_and_travel():
     both = EnvBuilder(FactoryConfig(), limits, 1, "training", load)
     for made in (both(0), pickle.loads(pickle.dumps(both))(0)):
         assert [made._max_episode_steps, made.env._max_episode_steps] == [4, 5]  # the first is the innermost
-        assert isinstance(made.env.env, CountingEnv)
+        assert isinstance(made.unwrapped, CountingEnv)
 
 
 def test_construction_seeds_differ_by_index_purpose_and_run_only():
@@ -143,7 +143,8 @@ def test_construction_seeds_differ_by_index_purpose_and_run_only():
 
 def test_a_wrapper_for_single_environments_rules_out_the_native_one():
     assert builder().vector_env(2).num_envs == 2
-    assert builder(wrappers=(LimitWrapper.Config(name="limit"),)).vector_env(2) is None
+    with pytest.warns(RuntimeWarning, match="wraps single environments"):
+        assert builder(wrappers=(LimitWrapper.Config(name="limit"),)).vector_env(2) is None
 
 
 def test_environments_need_no_torch():

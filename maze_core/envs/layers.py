@@ -1,0 +1,121 @@
+"""What Maze knows about the wrappers around an environment: what it pays itself, and what outlasts an episode."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from numbers import Real
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+import gymnasium
+
+from maze_core.errors import RunError
+from maze_core.plugins.hookspecs import hookimpl
+
+if TYPE_CHECKING:
+    from maze_core.config.base import PluginConfig
+
+METRICS = "episode_metrics"
+"""Key of the `info` of an episode's last step: numbers by name, whose means over episodes are reported."""
+
+
+class Lasting(Protocol):
+    """A wrapper that remembers something beyond the end of an episode, such as running statistics.
+
+    A checkpoint holds its state. Where a run goes on, unfinished episodes are replayed through the wrapper, then the
+    state is put back; so what the wrapper shows within an episode must follow from seed and actions, except for
+    rewards.
+    """
+
+    def state(self) -> dict[str, Any]:
+        """What it remembers: nested dicts of str/int/float/list/np.ndarray only."""
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Take up what `state` gave."""
+
+
+def layers(env: gymnasium.Env[Any, Any]) -> Iterator[gymnasium.Env[Any, Any]]:
+    """The wrappers of an environment from the outside in, then the environment itself."""
+    while isinstance(env, gymnasium.Wrapper):
+        yield env
+        env = env.env
+    yield env
+
+
+def lasting_layers(env: gymnasium.Env[Any, Any]) -> list[Lasting]:
+    """The wrappers that remember something beyond the end of an episode, from the outside in."""
+    wrappers = [layer for layer in layers(env) if isinstance(layer, gymnasium.Wrapper)]
+    return [
+        cast("Lasting", layer)
+        for layer in wrappers
+        if all(callable(getattr(layer, name, None)) for name in ("state", "load_state"))
+    ]
+
+
+class RewardMeter(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """Adds up the rewards below all configured wrappers: whatever those make of them, returns are reported raw."""
+
+    total = 0.0
+    """Sum since someone set it to 0, which is when an episode has begun."""
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        """Step, and add the reward."""
+        result = self.env.step(action)
+        self.total += float(result[1])
+        return cast("tuple[Any, Any, bool, bool, dict[str, Any]]", result)
+
+
+class VectorRewardMeter(gymnasium.vector.VectorWrapper[Any, Any, Any, Any, Any]):
+    """Keeps the rewards of the last step below all configured wrappers."""
+
+    last: Any = None
+    """[N]"""
+
+    def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        """Step, and keep the rewards."""
+        result = self.env.step(actions)
+        self.last = result[1]
+        return result
+
+
+class Metered:
+    """The core's own innermost wrapper of environments that are wrapped."""
+
+    @hookimpl(wrapper=True)
+    def make_env(self, config: PluginConfig, seed: int, index: int) -> Any:
+        """Put the meter around what the source built."""
+        env = yield
+        return env if env is None else RewardMeter(env)
+
+    @hookimpl(wrapper=True)
+    def make_vector_env(self, config: PluginConfig, num_envs: int, seed: int) -> Any:
+        """The same for a natively vectorised one."""
+        env = yield
+        return env if env is None else VectorRewardMeter(env)
+
+
+def reward_meter(env: gymnasium.Env[Any, Any]) -> RewardMeter | None:
+    """The meter of an environment; None where nothing is wrapped around its source."""
+    return next((layer for layer in layers(env) if isinstance(layer, RewardMeter)), None)
+
+
+def vector_reward_meter(env: gymnasium.vector.VectorEnv[Any, Any, Any]) -> VectorRewardMeter | None:
+    """The meter of a natively vectorised environment; None where nothing is wrapped around its source."""
+    while isinstance(env, gymnasium.vector.VectorWrapper):
+        if isinstance(env, VectorRewardMeter):
+            return env
+        env = env.env
+    return None
+
+
+def episode_metrics(info: Mapping[str, Any], place: str) -> dict[str, float]:
+    """What the last step of an episode reports of it.
+
+    Raises:
+        RunError: it is not a mapping of names to numbers.
+    """
+    given = info.get(METRICS)
+    if not given:
+        return {}
+    if not isinstance(given, Mapping) or not all(isinstance(value, Real) for value in given.values()):
+        raise RunError(f"{place} gave an info whose {METRICS!r} is no mapping of names to numbers: {given!r:.80}")
+    return {str(name): float(value) for name, value in given.items()}

@@ -1,0 +1,195 @@
+"""What the core knows of wrappers: raw returns, what outlasts an episode, what an episode reports."""
+
+import gymnasium
+import numpy as np
+import pytest
+
+from maze_core.config.base import PluginConfig
+from maze_core.envs.builder import EnvBuilder
+from maze_core.envs.factory_source import FactoryConfig, FactorySource
+from maze_core.envs.gymnasium_source import GymnasiumConfig
+from maze_core.envs.native import NativeVectorEnv
+from maze_core.envs.processes import ProcessVectorEnv
+from maze_core.envs.serial import SerialVectorEnv
+from maze_core.envs.spaces import allocate, space_specs
+from maze_core.errors import ConfigError, RunError
+from maze_core.plugins.base import Plugin
+from maze_core.plugins.discovery import overlay
+from maze_core.plugins.hookspecs import hookimpl
+from maze_core.testing.envs import CountingEnv, SeededWalk
+from maze_core.training.seeding import EpisodeSeeds, Purpose
+
+SEEDS = EpisodeSeeds(5, Purpose.TRAIN_EPISODES)
+
+
+class Growing(gymnasium.Wrapper):
+    """Multiplies rewards by the number of steps since construction, and reports that number."""
+
+    steps = 0
+
+    def step(self, action):
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        self.steps += 1
+        return observation, reward * self.steps, terminated, truncated, {**info, "episode_metrics": {"age": self.steps}}
+
+    def state(self):
+        return {"steps": self.steps}
+
+    def load_state(self, state):
+        self.steps = state["steps"]
+
+
+class GrowingWrapper(Plugin):
+    @hookimpl(wrapper=True)
+    def make_env(self, config, seed, index):
+        return Growing((yield))
+
+
+class VectorWrapper(Plugin):
+    """Scales the rewards of natively vectorised environments."""
+
+    @hookimpl(wrapper=True)
+    def make_env(self, config, seed, index):
+        return gymnasium.wrappers.TransformReward((yield), lambda reward: 10 * reward)
+
+    @hookimpl(wrapper=True)
+    def make_vector_env(self, config, num_envs, seed):
+        env = yield
+        return env and gymnasium.wrappers.vector.TransformReward(env, lambda reward: 10 * reward)
+
+
+class SizedConfig(PluginConfig):
+    size: int = 1
+    """A number."""
+
+
+class Fussy(Plugin):
+    Config = SizedConfig
+
+    @hookimpl(wrapper=True)
+    def make_env(self, config, seed, index):
+        yield
+        raise ConfigError("too small", "size")
+
+
+WRAPPERS = {
+    ("wrapper", "growing"): GrowingWrapper,
+    ("wrapper", "tenfold"): VectorWrapper,
+    ("wrapper", "fussy"): Fussy,
+}
+
+
+def build(env, *wrappers):
+    load = overlay({("env", "factory"): FactorySource.of(env), **WRAPPERS})
+    config = env if isinstance(env, PluginConfig) else FactoryConfig()
+    return EnvBuilder(config, tuple(SizedConfig(name=name) for name in wrappers), 1, load=load)
+
+
+def begin(env):
+    out = allocate(space_specs(env.observation_space, "observation"), (env.num_envs,))
+    env.reset(SEEDS, out)
+    return out
+
+
+def drive(env, out, times):
+    results = []
+    for t in times:
+        actions = {"action": np.random.default_rng([t, 9]).integers(0, 3, env.num_envs)}
+        result = env.step(actions, out)
+        results.append((result.reward.tolist(), result.terminated.tolist(), list(result.episodes)))
+    return results
+
+
+def test_returns_are_raw_whatever_wrappers_do_to_rewards():
+    plain, wrapped = (SerialVectorEnv(build(SeededWalk, *w), 2) for w in ((), ("growing",)))
+    ours, theirs = drive(wrapped, begin(wrapped), range(80)), drive(plain, begin(plain), range(80))
+    episodes = [e for *_, ended in ours for e in ended]
+    expected = [e for *_, ended in theirs for e in ended]
+    assert len(expected) > 10
+    assert [(e.env_index, e.episode_return, e.length) for e in episodes] == [
+        (e.env_index, pytest.approx(e.episode_return, abs=1e-12), e.length) for e in expected
+    ]
+    for t, ((rewards, *_), (raw, *_)) in enumerate(zip(ours, theirs, strict=True), 1):
+        np.testing.assert_allclose(rewards, np.multiply(raw, t), rtol=1e-5)
+    assert episodes[0].metrics == {"age": episodes[0].length}
+
+
+def test_what_a_wrapper_does_in_its_reset_is_no_part_of_the_return():
+    class Warm(gymnasium.Wrapper):
+        def reset(self, **arguments):
+            super().reset(**arguments)
+            return super().step(0)[0], {}
+
+    class WarmWrapper(Plugin):
+        @hookimpl(wrapper=True)
+        def make_env(self, config, seed, index):
+            return Warm((yield))
+
+    load = overlay({("env", "factory"): FactorySource.of(lambda: CountingEnv(4)), ("wrapper", "warm"): WarmWrapper})
+    env = SerialVectorEnv(EnvBuilder(FactoryConfig(), (PluginConfig(name="warm"),), load=load), 1)
+    episodes = [e for *_, ended in drive(env, begin(env), range(9)) for e in ended]
+    assert [(e.length, e.episode_return) for e in episodes] == [(3, pytest.approx(0.09))] * 3
+
+
+@pytest.mark.parametrize("processes", [0, 2])
+def test_what_outlasts_an_episode_is_restored(processes):
+    """State and replay: a fresh environment goes on as the old one, rewards that depend on all its past included."""
+
+    def start():
+        builder = build(SeededWalk, "growing")
+        return ProcessVectorEnv(builder, 3, processes) if processes else SerialVectorEnv(builder, 3)
+
+    env, again = start(), start()
+    out = begin(env)
+    drive(env, out, range(25))
+    state = env.state()
+    assert [each[0]["steps"] for each in state["lasting"]] == [25] * 3
+    expected = drive(env, out, range(25, 60))
+    copy = {key: leaf.copy() for key, leaf in out.items()}
+    again.restore(SEEDS, state, copy)
+    assert drive(again, copy, range(25, 60)) == expected
+    np.testing.assert_equal(copy, out)
+    env.close()
+    again.close()
+
+
+def test_a_state_from_before_there_was_one_still_fits():
+    env, again = (SerialVectorEnv(build(SeededWalk), 2) for _ in range(2))
+    out = begin(env)
+    drive(env, out, range(7))
+    state = env.state()
+    assert state.pop("lasting") == [[], []]
+    again.restore(SEEDS, state, {key: leaf.copy() for key, leaf in out.items()})
+
+
+def test_reports_that_are_no_numbers_are_named():
+    class Wrong(CountingEnv):
+        def step(self, action):
+            return (*super().step(action)[:4], {"episode_metrics": {"age": "old"}})
+
+    env = SerialVectorEnv(lambda i: Wrong(2), 1)
+    with pytest.raises(RunError, match=r"environment 0 .*'episode_metrics' is no mapping of names to numbers"):
+        drive(env, begin(env), range(3))
+
+
+def test_native_environments_take_wrappers_that_know_them():
+    native = GymnasiumConfig(name="gymnasium", id="CartPole-v1", vectorization="native")
+    env = NativeVectorEnv(build(native, "tenfold").vector_env(3))
+    out = begin(env)
+    episodes = []
+    for _ in range(40):
+        result = env.step({"action": np.zeros(3, np.int64)}, out)
+        assert set(result.reward[result.valid]) <= {10.0}
+        episodes += result.episodes
+    assert episodes
+    assert all(e.episode_return == e.length for e in episodes)
+    with pytest.warns(RuntimeWarning, match=r"^wrappers.1: 'growing' wraps single environments"):
+        assert build(native, "tenfold", "growing").vector_env(3) is None
+    single = native.model_copy(update={"vectorization": "single"})
+    assert build(single, "tenfold", "growing").vector_env(3) is None
+
+
+def test_errors_of_wrappers_say_where_in_the_configuration():
+    with pytest.raises(ConfigError, match=r"^wrappers.1.size: too small\n") as caught:
+        build(SeededWalk, "growing", "fussy")(0)
+    assert caught.value.where == "wrappers.1.size"
