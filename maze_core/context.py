@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 from maze_core.config.base import PluginConfig
 from maze_core.config.load import assemble
-from maze_core.envs.factory_source import FactorySource
 from maze_core.errors import ConfigError
-from maze_core.models.custom import CustomModel
+from maze_core.parts import Part, Parts
 from maze_core.plugins import discovery
 from maze_core.training import api
 from maze_core.training.acting import compute_action
@@ -31,9 +30,6 @@ if TYPE_CHECKING:
     from maze_core.training.report import RunSummary
     from maze_core.training.run import Run
 
-Part = str | Mapping[str, Any] | PluginConfig
-"""A plugin by name, by name and parameters, or by its configuration."""
-
 
 class RunContext:
     """A run in Python: choose the parts, train, evaluate, act.
@@ -42,14 +38,16 @@ class RunContext:
             context.train(n_epochs=10)
             print(context.evaluate())
 
-    Each part is a name, a mapping or a config model; `env` may also be a callable that builds an environment, `model`
-    an `nn.Module` class (see `maze_core.models.custom`), a callback a plugin class.
+    Each part is a name, a mapping, a config model or a plugin class; `env` may also be a callable that builds an
+    environment, a wrapper one that takes and gives an environment, `model` and `critic` an `nn.Module` class (see
+    `maze_core.models.custom`).
 
     Args:
         env: environment id, or a part, or a callable.
         algorithm: an algorithm plugin.
-        model: a model plugin, or a class.
+        model: a model plugin, or a network.
         wrappers: environment wrappers, the first innermost.
+        critic: the state critic: separate, shared or none, or a class (or module) of an encoder of its own.
         runner: how environments are stepped.
         callbacks: further callbacks by name, as parts or plugin classes; None removes a default one.
         config: YAML files, read in order.
@@ -70,9 +68,10 @@ class RunContext:
         env: Part | Callable[[], gymnasium.Env[Any, Any]],
         algorithm: Part = "ppo",
         model: Part | Callable[..., nn.Module] | None = None,
-        wrappers: Sequence[Part] = (),
+        wrappers: Sequence[Part | Callable[[Any], gymnasium.Env[Any, Any]]] = (),
+        critic: str | Callable[..., nn.Module] | None = None,
         runner: Part | None = None,
-        callbacks: Mapping[str, Part | type[Any] | None] | None = None,
+        callbacks: Mapping[str, Part | None] | None = None,
         *,
         config: Sequence[Path | str] = (),
         preset: str = "auto",
@@ -83,20 +82,21 @@ class RunContext:
         init_from: Path | str | None = None,
         silent: bool = False,
     ) -> None:
-        classes: dict[tuple[str, str], type[Any]] = {}
-        flags: dict[str, Any] = {"wrappers": [_plain("wrapper", w) for w in wrappers]} if wrappers else {}
-        flags["env"] = _env_part(env, classes)
-        flags["algorithm"] = _plain("algorithm", algorithm)
+        parts = Parts()
+        flags: dict[str, Any] = {"wrappers": [parts.wrapper(each) for each in wrappers]} if wrappers else {}
+        flags |= {"env": parts.env(env), "algorithm": parts.plugin("algorithm", algorithm)}
         if model is not None:
-            flags["model"] = _model_part(model, classes)
+            flags["model"] = parts.model(model)
+        if critic is not None:
+            flags |= parts.critic(critic)
         if runner is not None:
-            flags["runner"] = _plain("runner", runner)
+            flags["runner"] = parts.plugin("runner", runner)
         for name, callback in (callbacks or {}).items():
-            flags[f"callbacks.{name}"] = _callback_part(name, callback, classes)
+            flags[f"callbacks.{name}"] = parts.callback(name, callback)
         if silent:
             flags["callbacks.console"] = None
         flags |= {name: value for name, value in (("seed", seed), ("steps", steps)) if value is not None}
-        self._load = discovery.overlay(classes)
+        self._load = parts.load
         self._init_from = None if init_from is None else find_run(Path(init_from))
         self.config: RunConfig = assemble(
             preset=preset,
@@ -123,7 +123,8 @@ class RunContext:
         """A context with the policy of a saved run, to evaluate or to act; it cannot train.
 
         Neither training data nor optimizer are needed. `checkpoint` is best, last or previous; None: the best, or the
-        last where there is none.
+        last where there is none. Runs whose parts were ready objects need them again: build the context as before and
+        call `load`.
         """
         return cls._of(api.open_policy(Path(run_dir), checkpoint), trains=False)
 
@@ -182,6 +183,13 @@ class RunContext:
         self.config, self._trains = self._run.config, True
         return api.carry_out(self._run)
 
+    def load(self, run_dir: Path | str, checkpoint: str | None = None) -> Self:
+        """Take up the policy of a saved run, to evaluate or to act, with the ready objects of this context."""
+        self.close()
+        self._run = api.open_policy(Path(run_dir), checkpoint, load=self._load)
+        self.config, self._trains = self._run.config, False
+        return self
+
     def evaluate(self, deterministic: bool | None = None) -> dict[str, float]:
         """Evaluate the policy as it is now. Returns `eval/…` metrics of raw returns."""
         return self.run.evaluate(FINAL_EVALUATION, deterministic=deterministic)
@@ -226,60 +234,6 @@ class RunContext:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-
-def _plain(kind: str, part: Part) -> dict[str, Any]:
-    if isinstance(part, str):
-        return {"name": part}
-    if isinstance(part, PluginConfig):
-        return {**part.model_dump(exclude_unset=True), "name": part.name or _name_of(kind, part)}
-    return dict(part)
-
-
-def _name_of(kind: str, config: PluginConfig) -> str:
-    """The name of the plugin that a configuration is for, looked for in the package it comes from."""
-    package = type(config).__module__.partition(".")[0]
-    neighbours = [
-        each.name
-        for each in discovery.declarations()
-        if each.kind == kind and each.entry_point.module.partition(".")[0] == package
-    ]
-    names = [name for name in neighbours if discovery.load(kind, name).Config is type(config)]
-    if len(names) != 1:
-        title = type(config).__name__
-        raise ConfigError(f"{title} does not say which plugin it is for", kind, f'Name it: {title}(name="…", …)')
-    return names[0]
-
-
-def _env_part(env: Any, classes: dict[tuple[str, str], type[Any]]) -> dict[str, Any]:
-    if isinstance(env, str):
-        return {"id": env}
-    if isinstance(env, Mapping | PluginConfig):
-        return _plain("env", env)
-    if not callable(env):
-        raise ConfigError(f"must be an id, a mapping, a config or a callable, got {type(env).__name__}", "env")
-    classes["env", "factory"] = FactorySource.of(env)
-    return {"name": "factory", "factory": FactorySource.origin(env)}
-
-
-def _model_part(model: Any, classes: dict[tuple[str, str], type[Any]]) -> dict[str, Any]:
-    if isinstance(model, str | Mapping | PluginConfig):
-        return _plain("model", model)
-    if not callable(model):
-        raise ConfigError(f"must be a name, a mapping, a config or a class, got {type(model).__name__}", "model")
-    classes["model", "custom"] = CustomModel.of(model)
-    return {"name": "custom", "source": FactorySource.origin(model)}
-
-
-def _callback_part(name: str, callback: Any, classes: dict[tuple[str, str], type[Any]]) -> dict[str, Any] | None:
-    if callback is None:
-        return None
-    if isinstance(callback, type):
-        classes["callback", name] = callback
-        return {"name": name}
-    if isinstance(callback, PluginConfig) and not callback.name:
-        return {**callback.model_dump(exclude_unset=True), "name": name}
-    return _plain("callback", callback)
 
 
 def _plain_value(value: Any) -> Any:

@@ -87,7 +87,7 @@ class Console(Plugin):
 def header(run: Run) -> list[Line]:
     """What is trained, on what, and where it is kept."""
     config = run.config
-    environment = getattr(config.env, "id", config.env.name)
+    environment = config.env_title
     counts = run.parameter_counts
     size = counts.get("total", sum(counts.values()))
     lines: list[Line] = [

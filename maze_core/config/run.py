@@ -63,6 +63,12 @@ class RunConfig(ConfigModel):
     """Threads torch may use in this process; 0: as many as torch chooses. Small networks are fastest with 1."""
 
     @property
+    def env_title(self) -> str:
+        """What the environment is called: its id, the function that builds it, or its source."""
+        function = getattr(self.env, "factory", "").rpartition(":")[2]
+        return getattr(self.env, "id", "") or function or self.env.name
+
+    @property
     def evaluation_episodes(self) -> int:
         """Episodes of one evaluation."""
         return self.evaluation.n_episodes or self.algorithm.evaluation_episodes

@@ -149,4 +149,7 @@ class Pool:
 
     def _fail(self, message: str, hint: str = "") -> RunError:
         self.close(patience=0.0)
-        return RunError(f"{message}\n{hint}".rstrip())
+        failure = RunError(message.rstrip())
+        if hint:
+            failure.add_note(hint.rstrip())
+        return failure

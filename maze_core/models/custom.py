@@ -99,6 +99,19 @@ def wrap_module(source: Any, observation_space: Space[Any], action_space: Space[
     return assemble_policy(observation_space, action_space, config, make_encoder, initialize_encoders=False)
 
 
+def build_encoder(source: Any, observation_space: Space[Any], action_space: Space[Any]) -> nn.Module:
+    """An encoder from a module, a module class or a function that returns one.
+
+    Raises:
+        ConfigError: it is none; the message explains what one is.
+    """
+    module = _construct(source, observation_space, action_space)
+    if not isinstance(getattr(module, "out_features", None), Integral):
+        raise _unusable(f"{type(module).__name__} has no `out_features`")
+    _check_encoder(module, observation_space)
+    return module
+
+
 def _construct(source: Any, observation_space: Space[Any], action_space: Space[Any]) -> nn.Module:
     if isinstance(source, nn.Module):
         return source

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from maze_core.envs.spaces import flatten_space
 from maze_core.errors import ConfigError
-from maze_core.models.blocks import Dense
+from maze_core.models.blocks import Dense, initialize_orthogonal
 from maze_core.models.heads import HeadOptions, make_head
 from maze_core.models.masks import mask_keys
 from maze_core.models.tree_distribution import TreeDistribution
@@ -84,6 +84,12 @@ class Policy(nn.Module):
             return self.distribution(obs), self.value(obs)
         features = self.encoder(self._normalized(obs))
         return self._distribution(obs, features), self.value_head.forward(features).squeeze(-1)
+
+    def replace_critic(self, encoder: nn.Module) -> None:
+        """Give the critic another encoder, of its own, and a fresh value head."""
+        self.critic_encoder = encoder
+        self.value_head = Dense(feature_count(encoder), 1)
+        initialize_orthogonal(self.value_head, 1.0)
 
     def draw_noise(self, shape: tuple[int, ...], generator: torch.Generator) -> TensorTree:
         """Noise for `sample`, leaves [*shape, …] on the generator's device; a rollout's shape is (steps, B)."""

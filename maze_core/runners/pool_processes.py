@@ -267,7 +267,9 @@ class ProcessPool:
             self.close()
             if error is not None and not issubclass(error, RunError):
                 raise error(message)  # the user's own mistakes need no traceback
-            raise RunError(f"worker {member.number} failed: {message}\nIn the worker process:\n{text}".rstrip())
+            failure = RunError(f"worker {member.number} failed: {message}")
+            failure.add_note(f"In the worker process:\n{text}".rstrip())
+            raise failure
 
     def _replace(self, member: _Member) -> None:
         """Start another process in the place of one that died; its unfinished jobs are given again, first."""

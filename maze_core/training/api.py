@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -82,17 +83,17 @@ def start(
 
 def _create_directory(run: Run, run_dir: Path | None) -> None:
     config = run.config
-    env_name = getattr(config.env, "id", None) or config.env.name
-    run.run_dir = create_run_dir(run_dir, env_name, config.algorithm.name, run.seed)
+    run.run_dir = create_run_dir(run_dir, config.env_title, config.algorithm.name, run.seed)
     try:
         # Parameters with two moments each, in `last`, `previous`, `best` and the one being written.
         needed = 4 * 3 * sum(p.numel() * p.element_size() for p in run.policy.parameters())
         check_disk_space(run.run_dir, needed + run.algorithm.disk_bytes + _LOGS_BYTES)
         _describe(run)
-        svg = network_svg(run.policy, f"{config.algorithm.name} on {env_name}")
+        svg = network_svg(run.policy, f"{config.algorithm.name} on {config.env_title}")
         write_bytes(run.run_dir / NETWORK, svg.encode())
         _write_config(run)
         record = {
+            "started": datetime.now(UTC).isoformat(timespec="seconds"),
             "versions": run.versions,
             "preset": run.preset,
             "init_from": None if run.init_from is None else str(run.init_from),
@@ -187,6 +188,8 @@ def reopen(
                 _take_up(run, saved)
             run.saved_epoch = run.epoch if checkpoint == "last" else None
             _describe(run)
+            if overrides:
+                run.stop_pending = None  # what made it stop may have been changed
             _check_end(run)
             if overrides:
                 _rewrite_config(run)
@@ -216,6 +219,16 @@ def _check_algorithm(config: RunConfig, before: RunConfig, run_dir: Path) -> Non
 
 
 def _check_end(run: Run) -> None:
+    """Refuse a run that has come to its own end; one that was killed before it said so may still do that."""
+    summary = read_record(run.run_dir).get("summary") if run.run_dir else None
+    if not summary or summary["outcome"] not in ("finished", "stopped"):
+        return
+    if run.stop_pending:
+        raise ConfigError(
+            f"{run.run_dir} has stopped: {run.stop_pending}",
+            hint="To train on, change what made it stop, for example: "
+            f"maze resume {run.run_dir} --set algorithm.patience=0",
+        )
     if run.finished:
         further = f"steps={2 * run.env_steps}" if run.steps_done else f"algorithm.n_epochs={2 * run.epoch}"
         raise ConfigError(
@@ -244,15 +257,31 @@ def training_session(run: Run) -> Iterator[None]:
 
 
 def carry_out(run: Run) -> RunSummary:
-    """Train a run to its end and note in `run.json` how it ended. The run stays open."""
+    """Train a run to its end and note in `run.json` how it ended, also where it failed. The run stays open."""
+    run.summary = None
     with training_session(run):
-        summary = train_loop(run)
-    if run.run_dir is not None:
+        with suppress(RunError):  # a full disk shows soon enough
+            _note_summary(run)
         try:
-            write_record(run.run_dir, {**read_record(run.run_dir), "summary": asdict(summary)})
-        except OSError as error:
-            raise RunError(f"cannot write to {run.run_dir}: {error.strerror}") from None
+            summary = train_loop(run)
+        except BaseException:
+            with suppress(RunError):  # what ended the run matters more
+                _note_summary(run)
+            raise
+        _note_summary(run)
     return summary
+
+
+def _note_summary(run: Run) -> None:
+    """Write to `run.json` how the run ended, or that it has not."""
+    if run.run_dir is None:
+        return
+    record = read_record(run.run_dir)
+    record["summary"] = None if run.summary is None else asdict(run.summary)
+    try:
+        write_record(run.run_dir, record)
+    except OSError as error:
+        raise RunError(f"cannot write to {run.run_dir}: {error.strerror}") from None
 
 
 def train(

@@ -132,5 +132,4 @@ def _alternatives(folder: Path) -> str:
     others = [name for name in ("last", "previous", "best") if name != folder.name and is_whole(folder.with_name(name))]
     if not others:
         return " No other whole checkpoint is in this run."
-    run_dir = folder.parent.parent
-    return f" Whole ones: {', '.join(others)}. Next: maze resume {run_dir} --checkpoint {others[0]}"
+    return f" Whole ones: {', '.join(others)}. Next: the same command with --checkpoint {others[0]}"

@@ -23,12 +23,13 @@ def train(run: Run) -> RunSummary:
     Raises:
         RunError: the run cannot go on; a note names the last whole checkpoint, which is kept.
     """
-    run.stop_reason, run.interrupted = None, False
+    run.check_open()
+    run.stop_reason, run.stop_pending, run.interrupted = run.stop_pending, None, False
     run.start_clock()
     try:
         run.hooks.on_run_start(run)
         final = _epochs(run)
-        summary = _summary(run, *_ending(run), final)
+        run.summary = summary = _summary(run, *_ending(run), final)
     except BaseException as error:
         run.stop_clock()
         _tell_failure(run, error)
@@ -52,8 +53,9 @@ def _tell_failure(run: Run, error: BaseException) -> None:
     """Tell the observers that the run ends here, and the user what is left of it."""
     interrupted = isinstance(error, KeyboardInterrupt)
     reason = "interrupted at once" if interrupted else str(error).partition("\n")[0] or type(error).__name__
+    run.summary = _summary(run, "interrupted" if interrupted else "failed", reason, {})
     try:
-        run.hooks.on_run_end(run, _summary(run, "interrupted" if interrupted else "failed", reason, {}))
+        run.hooks.on_run_end(run, run.summary)
     except RunError as another:
         error.add_note(str(another))
     if isinstance(error, Exception) and run.run_dir is not None and run.saved_epoch is not None:

@@ -13,7 +13,7 @@ import torch
 
 from maze_core.envs.builder import EnvBuilder
 from maze_core.envs.spaces import allocate, space_specs
-from maze_core.errors import ConfigError
+from maze_core.errors import ConfigError, RunError
 from maze_core.plugins import discovery
 from maze_core.plugins.manager import Hooks
 from maze_core.training.checkpoint import Checkpoint, write_checkpoint
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from maze_core.plugins.discovery import Loader
     from maze_core.runners.workers import Task, WorkerPool
     from maze_core.training.algorithm import Algorithm
+    from maze_core.training.report import RunSummary
 
 FINAL_EVALUATION = 0
 """Number of the evaluation at a run's end; those of epochs bear the epoch's number, from 1."""
@@ -82,6 +83,10 @@ class Run:
         self.progress = Progress()
         self.statistics = EpochStatistics()
         self.stop_reason: str | None = None
+        self.stop_pending: str | None = None
+        """Why the checkpoint that was taken up had been the run's last; training that goes on ends there at once."""
+        self.summary: RunSummary | None = None
+        """How training ended, once it did."""
         self.until_epoch: int | None = config.algorithm.n_epochs or None
         self.interrupted = False
         self.torch_rng = torch.Generator().manual_seed(integer_seed(config.seed, Purpose.GLOBAL)).get_state()
@@ -90,6 +95,7 @@ class Run:
         self._load = load
         self._training_env: VectorEnv | None = None
         self._pools: list[WorkerPool] = []
+        self._closed = False
         self.hooks = Hooks.for_run(config, warn, load)
         self.algorithm: Algorithm = self.hooks.plugin("algorithm")
         self.algorithm.check(config)
@@ -258,6 +264,7 @@ class Run:
         Raises:
             EvaluationInterrupted: the run was interrupted meanwhile.
         """
+        self.check_open()
         options = self.config.evaluation
         if not self.config.evaluation_episodes:
             return {}
@@ -326,6 +333,7 @@ class Run:
             "algorithm": self.algorithm.state(),
             "modules": {name: dict(module.state_dict()) for name, module in self.algorithm.modules().items()},
             "torch_rng": torch.get_rng_state(),
+            "stop_reason": None if self.interrupted else self.stop_reason,
         }
 
     def load_checkpoint(self, checkpoint: Checkpoint) -> None:
@@ -342,12 +350,19 @@ class Run:
         self.statistics.load_state(state["statistics"])
         self.algorithm.load_state(state["algorithm"])
         self.torch_rng = state["torch_rng"]
+        self.stop_pending = state.get("stop_reason")
         self.progress.env_steps, self.progress.updates = self.env_steps, self.updates
         self.progress.updates_in_epoch = self.updates_in_epoch
         self.resumed = True
 
+    def check_open(self) -> None:
+        """Raise RunError where the run was closed."""
+        if self._closed:
+            raise RunError("this run is closed")
+
     def close(self) -> None:
         """Release environments, workers and what the algorithm holds; safe to call twice."""
+        self._closed = True
         self.algorithm.close()
         for pool in self._pools:
             pool.close()

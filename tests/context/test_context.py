@@ -1,5 +1,6 @@
 """The Python API: ready parts, runs side by side, and a process that is left as it was."""
 
+import asyncio
 import os
 import random
 import signal
@@ -13,17 +14,18 @@ import torch
 from gymnasium import spaces
 from maze_a2c.config import A2CConfig
 from maze_ppo.config import PPOConfig
+from maze_ppo.ppo import PPO
 from torch import nn
 
 from maze_core import RunContext
 from maze_core.callbacks.early_stopping import EarlyStoppingConfig
 from maze_core.envs.gymnasium_source import GymnasiumConfig
 from maze_core.errors import ConfigError, RunError
-from maze_core.models.mlp import MlpConfig
+from maze_core.models.mlp import MlpConfig, MlpModel
 from maze_core.models.template import TemplateModel
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.hookspecs import hookimpl
-from maze_core.runners.dev import DevConfig
+from maze_core.runners.dev import DevConfig, DevRunner
 from maze_core.testing.envs import SeededWalk, SpacesEnv
 from maze_core.testing.probes import Workshop
 from maze_core.training.checkpoint import read_checkpoint
@@ -100,6 +102,112 @@ def test_a_ready_module(quick):
     context.train()
     assert context.policy.encoder is encoder
     assert not torch.equal(encoder.layer.weight, before)
+
+
+class OwnCritic(nn.Module):
+    out_features = 3
+
+    def __init__(self, observation_space):
+        super().__init__()
+        self.layer = nn.Linear(observation_space.shape[0], 3)
+
+    def forward(self, obs):
+        return self.layer(obs["observation"]).relu()
+
+
+@pytest.mark.parametrize("model", ["mlp", Encoder])
+def test_a_critic_of_ones_own(quick, model):
+    """It replaces the model's, learns, and leaves the policy's own network as it was."""
+    context = quick(SeededWalk, "a2c", model=model, critic=OwnCritic)
+    before = {name: tensor.clone() for name, tensor in context.policy.critic_encoder.state_dict().items()}
+    assert isinstance(context.policy.critic_encoder, OwnCritic)
+    assert not isinstance(context.policy.encoder, OwnCritic)
+    context.train()
+    for name, tensor in context.policy.critic_encoder.state_dict().items():
+        assert not torch.equal(tensor, before[name]), name
+    with pytest.raises(ConfigError, match=r"custom_critic: this run's critic was .*OwnCritic"):
+        quick(SeededWalk, "a2c", model=model).load(context.run_dir)
+
+
+def test_a_critic_by_name(quick):
+    assert quick(critic="shared").policy.critic_encoder is None
+    assert RunContext(SeededWalk, "ppo", critic="none").config.model.critic == "none"
+    with pytest.raises(ConfigError, match=r"^critic: must be separate, shared, none or a class, got int"):
+        quick(critic=3)
+    with pytest.raises(ConfigError, match="no state critic to replace"):
+        _ = RunContext(SeededWalk, "es", critic=OwnCritic, silent=True).run
+
+
+def test_a_closed_run_says_that_it_is(quick):
+    context = quick()
+    context.train(1)
+    context.close()
+    for use in (context.evaluate, context.train):
+        with pytest.raises(RunError, match="this run is closed"):
+            use()
+
+
+class Doubled(gymnasium.RewardWrapper):
+    def reward(self, reward):
+        return 2 * reward
+
+
+def test_wrappers_by_function_class_and_plugin(quick):
+    class AddOne(Plugin):
+        @hookimpl(wrapper=True)
+        def make_env(self, config, seed, index):
+            env = yield
+            return gymnasium.wrappers.TransformReward(env, lambda reward: reward + 1)
+
+    def returns(*wrappers):
+        context = quick(SeededWalk, wrappers=wrappers)
+        return [sum(t.rewards) for t in context.rollout(1, seed=3)]
+
+    plain, doubled, both, turned = (
+        returns(*w) for w in ((), (Doubled,), (AddOne, lambda env: Doubled(env)), (Doubled, AddOne))
+    )
+    length = len(quick(SeededWalk).rollout(1, seed=3)[0].rewards)
+    assert doubled[0] == pytest.approx(2 * plain[0])
+    assert both[0] == pytest.approx(2 * (plain[0] + length))
+    assert turned[0] == pytest.approx(2 * plain[0] + length)
+
+
+def test_two_functions_of_one_name_are_two_wrappers(quick):
+    context = quick(SeededWalk, wrappers=[lambda env: Doubled(env), lambda env: Doubled(Doubled(env))])
+    assert [wrapper.name for wrapper in context.config.wrappers] == ["lambda", "lambda_2"]
+
+
+def test_wrapper_functions_go_to_workers(quick):
+    context = quick(SeededWalk, wrappers=[Doubled], runner="local")
+    plain = quick(SeededWalk, wrappers=[Doubled])
+    results = [each.train().final_evaluation["eval/return_mean"] for each in (context, plain)]
+    assert results[0] == results[1]
+
+
+def test_plugin_classes_for_every_part(quick):
+    class Mine(PPO):
+        """PPO under a name of one's own."""
+
+    class Source(Plugin):
+        @hookimpl
+        def make_env(self, config, seed, index):
+            return SeededWalk()
+
+    class Alone(DevRunner):
+        pass
+
+    class Net(MlpModel):
+        pass
+
+    context = quick(Source, Mine, model=Net, runner=Alone)
+    config = context.config
+    assert [part.name for part in (config.env, config.algorithm, config.model, config.runner)] == [
+        "Source",
+        "Mine",
+        "Net",
+        "Alone",
+    ]
+    assert context.train().epochs == 2
 
 
 def test_runners_and_callbacks_as_parts(quick):
@@ -355,6 +463,25 @@ def test_a_policy_is_opened_to_act(quick):
             context.train()
     with RunContext.open(trained.run_dir) as context:
         assert context.run.epoch == read_checkpoint(trained.run_dir / "checkpoints" / "best").state["epoch"]
+
+
+def test_a_policy_of_ready_objects_is_loaded_to_act(quick):
+    trained = quick(SeededWalk, model=Encoder)
+    expected = trained.train().final_evaluation["eval/return_mean"]
+    trained.close()
+    again = quick(SeededWalk, model=Encoder).load(trained.run_dir, "last")
+    assert again.evaluate()["eval/return_mean"] == expected
+    with pytest.raises(ConfigError, match="cannot train"):
+        again.train()
+
+
+def test_it_runs_inside_an_event_loop(quick):
+    """As in a notebook, whose cells run in one."""
+
+    async def cell():
+        return quick(SeededWalk).train().epochs
+
+    assert asyncio.run(cell()) == 2
 
 
 def test_a_finished_run_of_ready_objects_is_extended(quick, whole_state, assert_same):

@@ -226,7 +226,7 @@ def test_an_exception_arrives_with_its_traceback(start):
     pool.submit(("fail", ValueError("broken job")))
     with pytest.raises(RunError, match=r"worker . failed: broken job") as caught:
         collect_all(pool)
-    assert "raise value\nValueError: broken job" in str(caught.value)
+    assert "raise value\nValueError: broken job" in caught.value.__notes__[0]
     with pytest.raises(RunError, match="closed"):
         pool.collect()
 

@@ -1,5 +1,6 @@
 """Trap 15: a run that was stopped, however, and went on is bit by bit the run that was not."""
 
+import json
 import os
 import random
 import signal
@@ -13,7 +14,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from maze_core.callbacks.console import next_commands
 from maze_core.config.load import assemble, load_run_config
 from maze_core.context import RunContext
-from maze_core.errors import ConfigError
+from maze_core.errors import ConfigError, RunError
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.hookspecs import hookimpl
 from maze_core.testing.envs import SeededWalk
@@ -212,8 +213,51 @@ def test_the_final_evaluation_can_be_interrupted_too(quick, monkeypatch):
     assert (summary.outcome, summary.epochs, summary.final_evaluation) == ("interrupted", 2, {})
     assert not any("resume" in text for line in next_commands(stopped.run, summary) for text, _ in line)
     stopped.close()
+    again = quick().resume(stopped.run_dir)  # nothing but that evaluation was missing
+    assert (again.outcome, again.epochs) == ("finished", 2)
+    assert again.final_evaluation
     with pytest.raises(ConfigError, match="is finished"):
         quick().resume(stopped.run_dir)
+
+
+def test_an_early_stop_is_the_end_of_a_run(quick, whole_state, assert_same):
+    """Without a change a stopped run is refused; one that was killed before its final evaluation only gets that."""
+    options = {"callbacks.early_stopping": {"name": "early_stopping", "target_return": -1e9}, "algorithm.n_epochs": 5}
+    stopped = quick("CartPole-v1", overrides=options)
+    assert stopped.train().outcome == "stopped"
+    stopped.close()
+    before = whole_state(stopped.run_dir)
+    with pytest.raises(ConfigError, match=r"has stopped: the evaluation return .* reached the target"):
+        RunContext.reopen(stopped.run_dir)
+    record = stopped.run_dir / "run.json"
+    record.write_text(json.dumps({**json.loads(record.read_text()), "summary": None}))  # as a kill leaves it
+    with RunContext.reopen(stopped.run_dir) as again:
+        summary = again.train()
+    assert (summary.outcome, summary.epochs) == ("stopped", 1)
+    assert summary.final_evaluation
+    assert_same(whole_state(stopped.run_dir), before)
+    with RunContext.reopen(stopped.run_dir, {"callbacks.early_stopping.target_return": None}) as further:
+        summary = further.train()
+    assert (summary.outcome, summary.epochs) == ("finished", 5)
+
+
+def test_the_record_says_how_a_run_ended_and_nothing_while_it_trains(quick):
+    class Watch(Plugin):
+        @hookimpl
+        def on_epoch_end(self, run, epoch):
+            seen.append(json.loads((run.run_dir / "run.json").read_text())["summary"])
+            if epoch.epoch == 3:
+                raise RunError("enough")
+
+    seen: list = []
+    context = quick(callbacks={"watch": Watch})
+    context.train(2)
+    assert seen == [None, None]
+    with pytest.raises(RunError, match="enough"):
+        context.train(1)
+    assert seen == [None] * 3
+    summary = json.loads((context.run_dir / "run.json").read_text())["summary"]
+    assert (summary["outcome"], summary["reason"]) == ("failed", "enough")
 
 
 class Endless(SeededWalk):

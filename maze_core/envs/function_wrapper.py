@@ -1,0 +1,45 @@
+"""The wrapper behind a ready function: environments wrapped by a callable from Python."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import gymnasium
+
+from maze_core.config.base import PluginConfig
+from maze_core.plugins.base import Plugin
+from maze_core.plugins.hookspecs import hookimpl
+
+Env = gymnasium.Env[Any, Any]
+EnvWrapper = Callable[[Env], Env]
+"""A function, or a gymnasium wrapper class, that takes an environment and gives the wrapped one."""
+
+
+class FunctionWrapper(Plugin):
+    """A wrapper around every environment, given as a function from Python."""
+
+    def __init__(self, config: PluginConfig, wrap: EnvWrapper) -> None:
+        super().__init__(config)
+        self._wrap = wrap
+
+    @staticmethod
+    def of(wrap: EnvWrapper) -> Any:
+        """What stands in for a wrapper class in one run; it can be pickled if the function can."""
+        return _Ready(wrap)
+
+    @hookimpl(wrapper=True)
+    def make_env(self, config: PluginConfig, seed: int, index: int) -> Generator[None, Env, Env]:
+        """Call the function."""
+        env = yield
+        return self._wrap(env)
+
+
+@dataclass(frozen=True)
+class _Ready:
+    wrap: EnvWrapper
+    Config: ClassVar[type[PluginConfig]] = PluginConfig
+
+    def __call__(self, config: PluginConfig) -> FunctionWrapper:
+        return FunctionWrapper(config, self.wrap)

@@ -1,0 +1,66 @@
+"""A state critic from a user's own code, beside the policy of any bundled model."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from maze_core.config.base import PluginConfig
+from maze_core.errors import ConfigError
+from maze_core.models.custom import build_encoder
+from maze_core.models.policy import Policy
+from maze_core.plugins.base import Plugin
+from maze_core.plugins.hookspecs import hookimpl
+
+if TYPE_CHECKING:
+    from gymnasium import Space
+
+
+class CustomCriticConfig(PluginConfig):
+    """A critic that was given as a class, a function or a ready module."""
+
+    source: str = ""
+    """Where it was defined, as `module:name`; for the record, it is never imported from here."""
+
+
+class CustomCritic(Plugin):
+    """A user's own network in the place of the model's state critic, given from Python.
+
+    It is an encoder as `maze_core.models.custom` describes it; a layer that gives one value is attached. The class
+    around it is made by `CustomCritic.of`.
+
+    Raises:
+        ConfigError: there is no network, as when a recorded configuration is opened without it.
+    """
+
+    Config: ClassVar[type[PluginConfig]] = CustomCriticConfig
+    source: ClassVar[Any] = None
+
+    def __init__(self, config: CustomCriticConfig) -> None:
+        super().__init__(config)
+        if self.source is None:
+            raise ConfigError(
+                f"this run's critic was {config.source!r}, which a file cannot hold",
+                where="callbacks.custom_critic",
+                hint="Open the run from Python and give the critic again.",
+            )
+
+    @classmethod
+    def of(cls, source: Any) -> type[CustomCritic]:
+        """The plugin class of one module, module class or function."""
+        return type("CustomCritic", (cls,), {"source": staticmethod(source), "__doc__": cls.__doc__})
+
+    @hookimpl(wrapper=True)
+    def build_policy(
+        self, observation_space: Space[Any], action_space: Space[Any], config: PluginConfig
+    ) -> Generator[None, Any, Any]:
+        """Replace the critic of the policy that the model built."""
+        policy = yield
+        if not isinstance(policy, Policy) or not policy.has_critic:
+            raise ConfigError(
+                "there is no state critic to replace: the model has none, or is a policy of your own",
+                where="critic",
+                hint='Leave `critic` out, or set the override "model.critic" to "separate".',
+            )
+        policy.replace_critic(build_encoder(self.source, observation_space, action_space))
+        return policy

@@ -1,0 +1,130 @@
+"""The parts of a run as Python gives them: names, mappings, configuration models, or ready objects."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from maze_core.config.base import PluginConfig
+from maze_core.envs.factory_source import FactorySource
+from maze_core.envs.function_wrapper import FunctionWrapper
+from maze_core.errors import ConfigError
+from maze_core.models.custom import CustomModel
+from maze_core.models.custom_critic import CustomCritic
+from maze_core.plugins import discovery
+
+if TYPE_CHECKING:
+    from maze_core.plugins.discovery import Loader
+
+Part = str | Mapping[str, Any] | PluginConfig | type[Any]
+"""A plugin by name, by name and parameters, by its configuration, or its class."""
+
+Plain = dict[str, Any]
+
+
+class Parts:
+    """Turns parts into plain configuration values, and keeps the ready objects that a file cannot hold."""
+
+    def __init__(self) -> None:
+        self._classes: dict[tuple[str, str], Any] = {}
+
+    @property
+    def load(self) -> Loader:
+        """How the run finds its plugin classes: the given ones first, then those that are installed."""
+        return discovery.overlay(self._classes)
+
+    def plugin(self, kind: str, part: Any) -> Plain:
+        """A part that is a plugin.
+
+        Raises:
+            ConfigError: it is none of the forms of `Part`.
+        """
+        if isinstance(part, str):
+            return {"name": part}
+        if isinstance(part, PluginConfig):
+            return {**part.model_dump(exclude_unset=True), "name": part.name or _name_of(kind, part)}
+        if isinstance(part, Mapping):
+            return dict(part)
+        if _is_plugin_class(part):
+            return {"name": self._keep(kind, part.__name__, part)}
+        raise _wrong(kind, part, "a name, a mapping, a config or a plugin class")
+
+    def env(self, env: Any) -> Plain:
+        """The environment: an id, a part, or a callable that gives one."""
+        if isinstance(env, str):
+            return {"id": env}
+        if isinstance(env, Mapping | PluginConfig) or _is_plugin_class(env):
+            return self.plugin("env", env)
+        if not callable(env):
+            raise _wrong("env", env, "an id, a mapping, a config or a callable")
+        self._keep("env", "factory", FactorySource.of(env))
+        return {"name": "factory", "factory": FactorySource.origin(env)}
+
+    def wrapper(self, wrapper: Any) -> Plain:
+        """A wrapper: a part, or a callable that takes an environment and gives the wrapped one."""
+        if isinstance(wrapper, str | Mapping | PluginConfig) or _is_plugin_class(wrapper):
+            return self.plugin("wrapper", wrapper)
+        if not callable(wrapper):
+            raise _wrong("wrappers", wrapper, "a name, a mapping, a config or a callable")
+        name = getattr(wrapper, "__name__", type(wrapper).__name__).strip("<>")
+        return {"name": self._keep("wrapper", name, FunctionWrapper.of(wrapper))}
+
+    def model(self, model: Any) -> Plain:
+        """The model: a part, or a module, its class, or a function that gives one."""
+        if isinstance(model, str | Mapping | PluginConfig) or _is_plugin_class(model):
+            return self.plugin("model", model)
+        if not callable(model):
+            raise _wrong("model", model, "a name, a mapping, a config or a class")
+        self._keep("model", "custom", CustomModel.of(model))
+        return {"name": "custom", "source": FactorySource.origin(model)}
+
+    def critic(self, critic: Any) -> Plain:
+        """The state critic, as values by path: a form the model knows, or an encoder of its own."""
+        if isinstance(critic, str):
+            return {"model.critic": critic}
+        if not callable(critic):
+            raise _wrong("critic", critic, "separate, shared, none or a class")
+        name = self._keep("callback", "custom_critic", CustomCritic.of(critic))
+        return {f"callbacks.{name}": {"name": name, "source": FactorySource.origin(critic)}}
+
+    def callback(self, name: str, callback: Any) -> Plain | None:
+        """A callback of that name: a part or None, which removes a default one."""
+        if callback is None:
+            return None
+        if isinstance(callback, type):
+            return {"name": self._keep("callback", name, callback)}
+        if isinstance(callback, PluginConfig) and not callback.name:
+            return {**callback.model_dump(exclude_unset=True), "name": name}
+        return self.plugin("callback", callback)
+
+    def _keep(self, kind: str, name: str, ready: Any) -> str:
+        """Remember a ready object under a name that no other one has."""
+        free, number = name, 2
+        while self._classes.get((kind, free), ready) is not ready:
+            free, number = f"{name}_{number}", number + 1
+        self._classes[kind, free] = ready
+        return free
+
+
+def _is_plugin_class(part: Any) -> bool:
+    config = getattr(part, "Config", None)
+    return isinstance(part, type) and isinstance(config, type) and issubclass(config, PluginConfig)
+
+
+def _wrong(where: str, part: Any, wanted: str) -> ConfigError:
+    return ConfigError(f"must be {wanted}, got {type(part).__name__}", where)
+
+
+def _name_of(kind: str, config: PluginConfig) -> str:
+    """The name of the plugin that a configuration is for, looked for in the package it comes from."""
+    package = type(config).__module__.partition(".")[0]
+    neighbours = [
+        each.name
+        for each in discovery.declarations()
+        if each.kind == kind and each.entry_point.module.partition(".")[0] == package
+    ]
+    names = [name for name in neighbours if discovery.load(kind, name).Config is type(config)]
+    if len(names) != 1:
+        title = type(config).__name__
+        raise ConfigError(f"{title} does not say which plugin it is for", kind, f'Name it: {title}(name="…", …)')
+    return names[0]
