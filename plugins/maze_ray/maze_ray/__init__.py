@@ -1,0 +1,1 @@
+"""The runner `ray`: environments, actors and evaluators on a Ray cluster."""

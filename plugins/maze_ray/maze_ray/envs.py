@@ -1,0 +1,245 @@
+"""N environments stepped on a cluster, in lockstep, over a pool of workers."""
+
+from __future__ import annotations
+
+import warnings
+import weakref
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from maze_core.envs.action_log import ActionLog
+from maze_core.envs.serial import SerialVectorEnv, check_state
+from maze_core.envs.spaces import allocate, space_specs
+from maze_core.envs.vector import StepResult, Tree
+from maze_core.errors import ConfigError, RunError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from maze_core.envs.builder import EnvBuilder
+    from maze_core.runners.workers import Shared, Task, WorkerPool
+    from maze_core.training.seeding import EpisodeSeeds
+
+
+@dataclass(frozen=True, slots=True)
+class EnvJob:
+    """Something to do with one share of the environments."""
+
+    share: int
+    command: str
+    """`spaces`, `reset`, `restore` or `step`."""
+    arguments: tuple[Any, ...] = ()
+
+
+class EnvShares:
+    """The task: steps shares of the environments. Any worker can take up any share, from its recorded actions.
+
+    A step is answered by None where the share's episodes are not under way here, as after the loss of a worker.
+    """
+
+    def __init__(self, builder: EnvBuilder, edges: list[int]) -> None:
+        self._builder, self._edges = builder, edges
+
+    def setup(self, worker: int) -> None:
+        """Build this worker's own share."""
+        self._envs: dict[int, SerialVectorEnv] = {}
+        self._out: dict[int, Tree] = {}
+        """Of the shares whose episodes are under way: the current observations."""
+        self._env(worker)
+
+    def run(self, job: EnvJob, shared: Shared) -> Any:
+        """Do what is asked."""
+        env = self._env(job.share)
+        if job.command == "spaces":
+            return env.observation_space, env.action_space
+        if job.command == "step":
+            out = self._out.get(job.share)
+            (actions,) = job.arguments
+            return None if out is None else (env.step(actions, out), out)
+        out = allocate(space_specs(env.observation_space, "observation"), (env.num_envs,))
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            begin: Any = env.reset if job.command == "reset" else env.restore
+            begin(*job.arguments, out)
+        self._out[job.share] = out
+        state = env.state()
+        said = [(str(each.message), each.category) for each in caught]
+        return out, state["episode"], state["length"], said
+
+    def state(self) -> dict[str, Any]:
+        """Nothing: the driver records what there is to know."""
+        return {}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Nothing to take up."""
+
+    def close(self) -> None:
+        """Close the environments."""
+        envs, self._envs = self.__dict__.get("_envs", {}), {}
+        for env in envs.values():
+            env.close()
+
+    def _env(self, share: int) -> SerialVectorEnv:
+        if share not in self._envs:
+            first, end = self._edges[share : share + 2]
+            self._envs[share] = SerialVectorEnv(self._builder, end - first, first)
+        return self._envs[share]
+
+
+class PooledVectorEnv:
+    """Steps environments on workers, each a contiguous share of them.
+
+    The transitions are those of `SerialVectorEnv` for the same seeds, and their states are interchangeable. The driver
+    records the actions of unfinished episodes: where a worker is lost, another one replays them.
+
+    Args:
+        builder: builds environment `index`; is sent to the workers.
+        num_envs: environments in all.
+        workers: at most one for each environment.
+        start: starts that many workers for a task.
+
+    Raises:
+        ConfigError: what `SerialVectorEnv` refuses, and what starting the workers raises.
+        RunError: an environment raised (with its traceback), or what `RayPool.collect` raises.
+    """
+
+    def __init__(
+        self, builder: EnvBuilder, num_envs: int, workers: int, start: Callable[[Task, int], WorkerPool]
+    ) -> None:
+        self.num_envs = num_envs
+        count = min(workers, num_envs)
+        edges = [num_envs * k // count for k in range(count + 1)]
+        self._rows = [slice(a, b) for a, b in pairwise(edges)]
+        self._pool = start(EnvShares(builder, edges), count)
+        self._finalizer = weakref.finalize(self, self._pool.close)
+        spaces = self._ask([("spaces",)] * count)
+        self.observation_space, self.action_space = spaces[0]
+        if any(other != spaces[0] for other in spaces):
+            self.close()
+            raise ConfigError("the environments of a run must all have the same spaces", where="env")
+        self._log = ActionLog(space_specs(self.action_space, "action"), num_envs)
+        self._current = allocate(space_specs(self.observation_space, "observation"), (num_envs,))
+        self._episode, self._length = np.zeros(num_envs, np.int64), np.zeros(num_envs, np.int64)
+        self._seeds: EpisodeSeeds | None = None
+
+    def reset(self, seeds: EpisodeSeeds, out: Tree) -> None:
+        """Begin episode 0 everywhere; write the first observations into `out` (leaves `[N, …]`)."""
+        self._log.clear()
+        self._begin(seeds, [("reset", seeds)] * len(self._rows), out)
+
+    def step(self, actions: Tree, out: Tree) -> StepResult:
+        """Step every environment once; write the next observations into `out`."""
+        replies = self._ask([("step", _part(actions, rows)) for rows in self._rows])
+        self._log.append(actions)
+        self._length += 1
+        self._write([obs for _, obs in replies], out)
+        result = _joined([result for result, _ in replies])
+        ended = result.terminated | result.truncated
+        if ended.any():
+            self._episode[ended] += 1
+            self._length[ended] = 0
+            self._log.keep(int(self._length.max()))
+        return result
+
+    def state(self) -> dict[str, Any]:
+        """The unfinished episodes, as `SerialVectorEnv.state` gives them for the same environments."""
+        actions = self._log.tree()
+        for array in actions.values():
+            for i, length in enumerate(self._length):
+                array[: len(array) - length, i] = 0
+        return {
+            "episode": self._episode.copy(),
+            "length": self._length.copy(),
+            "actions": actions,
+            "observation": {key: value.copy() for key, value in self._current.items()},
+        }
+
+    def restore(self, seeds: EpisodeSeeds, state: dict[str, Any], out: Tree) -> None:
+        """Replay the unfinished episodes of `state`; write the current observations into `out`.
+
+        Warns and raises like `SerialVectorEnv.restore`.
+        """
+        check_state(state, self.num_envs)
+        self._log.load(state["actions"])
+        self._begin(seeds, [("restore", seeds, _share_of(state, rows)) for rows in self._rows], out)
+
+    def close(self) -> None:
+        """Close the environments and end the workers; safe to call twice."""
+        self._finalizer()
+
+    def _begin(self, seeds: EpisodeSeeds, commands: list[tuple[Any, ...]], out: Tree) -> None:
+        self._seeds = seeds
+        replies = self._ask(commands)
+        self._write([reply[0] for reply in replies], out)
+        for rows, (_, episode, length, _) in zip(self._rows, replies, strict=True):
+            self._episode[rows], self._length[rows] = episode, length
+        _repeat_warnings([reply[3] for reply in replies])
+
+    def _ask(self, commands: list[tuple[Any, ...]]) -> list[Any]:
+        """The replies to each share's command. A share that has lost its worker is taken up again in between."""
+        jobs = {self._submit(share, *command): share for share, command in enumerate(commands)}
+        replies: dict[int, Any] = {}
+        while jobs:
+            result = self._pool.collect()
+            if result is None:
+                raise RunError("the workers lost a job")
+            share = jobs.pop(result.job)
+            if result.value is None:
+                jobs[self._take_up(share, commands[share])] = share
+            elif commands[share][0] != "step" or isinstance(result.value[0], StepResult):
+                replies[share] = result.value
+            else:  # it has been taken up
+                _repeat_warnings([result.value[3]])
+                jobs[self._submit(share, *commands[share])] = share
+        return [replies[share] for share in range(len(commands))]
+
+    def _take_up(self, share: int, command: tuple[Any, ...]) -> int:
+        if self._seeds is None:
+            raise RunError("reset the environments before the first step")
+        return self._submit(share, "restore", self._seeds, _share_of(self.state(), self._rows[share]))
+
+    def _submit(self, share: int, command: str, *arguments: Any) -> int:
+        return self._pool.submit(EnvJob(share, command, arguments), share)
+
+    def _write(self, parts: list[Tree], out: Tree) -> None:
+        for rows, part in zip(self._rows, parts, strict=True):
+            for key, array in part.items():
+                out[key][rows] = self._current[key][rows] = array
+
+
+def _part(tree: Tree, rows: slice) -> Tree:
+    return {key: array[rows] for key, array in tree.items()}
+
+
+def _share_of(state: dict[str, Any], rows: slice) -> dict[str, Any]:
+    return {
+        "episode": state["episode"][rows],
+        "length": state["length"][rows],
+        "actions": {key: array[:, rows] for key, array in state["actions"].items()},
+        "observation": _part(state["observation"], rows),
+    }
+
+
+def _joined(results: list[StepResult]) -> StepResult:
+    """One result of several shares, in their order."""
+    terminated = np.concatenate([result.terminated for result in results])
+    truncated = np.concatenate([result.truncated for result in results])
+    last = [result.final_obs for result in results if result.final_obs is not None]
+    return StepResult(
+        reward=np.concatenate([result.reward for result in results]),
+        terminated=terminated,
+        truncated=truncated,
+        valid=np.concatenate([result.valid for result in results]),
+        final_indices=np.flatnonzero(terminated | truncated),
+        final_obs={key: np.concatenate([tree[key] for tree in last]) for key in last[0]} if last else None,
+        episodes=[episode for result in results for episode in result.episodes],
+    )
+
+
+def _repeat_warnings(said: list[list[tuple[str, type[Warning]]]]) -> None:
+    """Warn of what workers warned of, once."""
+    for message, category in sorted({each for several in said for each in several}, key=str):
+        warnings.warn(message, category, stacklevel=4)

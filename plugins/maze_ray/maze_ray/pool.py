@@ -1,0 +1,358 @@
+"""Workers on a Ray cluster: the pool of the runner `ray`."""
+
+from __future__ import annotations
+
+import pickle
+import time
+import warnings
+from collections import deque
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from maze_core.errors import ConfigError, RunError
+from maze_core.runners.workers import Arrays, JobResult, Task
+from maze_core.wording import counted
+from maze_ray.session import Session, import_ray
+from maze_ray.worker import Worker, unpack, versions
+
+if TYPE_CHECKING:
+    from maze_ray.config import RayConfig
+
+_AHEAD = 2
+"""Jobs a worker is given at a time, so that it need not wait for the driver between them."""
+_PATIENCE = 2.0
+"""Seconds idle workers get to close their tasks."""
+_SILENCE = 3.0
+"""Seconds without any answer after which the cluster is asked whether it is still there."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    number: int
+    worker: int | None
+    content: bytes
+
+
+@dataclass(slots=True)
+class _Member:
+    """One worker: its actor, and what it was asked."""
+
+    number: int
+    actor: Any
+    deadline: float
+    """Until when it must have given its next answer."""
+    calls: dict[Any, _Job | None] = field(default_factory=dict)
+    """By Ray's reference to the answer, in the order in which they were asked; None: to set its task up."""
+    ready: bool = False
+    late: bool = False
+    """It has found no room in time; where it does so later, it is welcome."""
+    process: int = 0
+
+    @property
+    def title(self) -> str:
+        """The worker as messages name it."""
+        return f"worker {self.number}" + (f" (process {self.process})" if self.process else "")
+
+
+class RayPool:
+    """Answers jobs in Ray actors, each by the worker that is free first unless the job says otherwise.
+
+    It begins as soon as one worker is ready; the others join when they have found room. A lost worker is started again
+    wherever there is room, and its jobs are given again; the jobs for a worker that is not there go to the others. A
+    job sees the parameters that were shared last when it was handed to its worker, at most one job ahead.
+
+    Args:
+        task: is sent to each worker.
+        count: workers.
+        config: the runner's configuration.
+        cpus: CPUs that each worker occupies.
+
+    Raises:
+        ConfigError: there is no cluster, the task cannot be taken to its nodes, or what the task's `setup` raises.
+        RunError: a worker failed while it was set up, with its traceback, or no worker found room.
+    """
+
+    def __init__(self, task: Task, count: int, config: RayConfig, cpus: float) -> None:
+        self.num_workers = count
+        self.restarts = 0
+        self._config = config
+        self._queues: dict[int | None, deque[_Job]] = {worker: deque() for worker in (None, *range(count))}
+        """Jobs not given yet: for each worker, and under None for whichever is free first."""
+        self._results: deque[JobResult] = deque()
+        self._submitted = 0
+        self._complete = False
+        self._members: dict[int, _Member] = {}
+        self._asked: dict[Any, _Member] = {}
+        """Who owes an answer, by Ray's reference to it."""
+        self._ray = import_ray()
+        self._session = Session(config)
+        self._closed = False
+        try:
+            self._actor = self._ray.remote(Worker).options(
+                num_cpus=0 if self._session.is_local else cpus, max_restarts=0, scheduling_strategy="SPREAD"
+            )
+            self._task = self._ray.put(self._pack(task))
+            self._shared = (0, self._ray.put({}))
+            for number in range(count):
+                self._start(number, time.monotonic() + config.start_timeout)
+            while not any(member.ready for member in self._members.values()):
+                self._receive(None)
+            self._complete = True
+        except BaseException:
+            self.close(patience=0.0)
+            raise
+
+    @property
+    def pids(self) -> list[int]:
+        """The process ids of the workers that are there, each on its node, for tools that watch them."""
+        return [member.process for member in self._members.values() if member.ready]
+
+    @property
+    def session(self) -> Session:
+        """The pool's share in the connection to Ray."""
+        return self._session
+
+    def share(self, arrays: Arrays) -> int:
+        """Publish parameters for the jobs that are handed out from now on. Returns the version."""
+        self._check_open()
+        self._shared = (self._shared[0] + 1, self._ray.put(arrays))
+        return self._shared[0]
+
+    def submit(self, job: Any, worker: int | None = None) -> int:
+        """Queue a job, for one worker or for whichever is free first. Returns its number."""
+        self._check_open()
+        number = self._submitted
+        self._submitted += 1
+        self._queue(number, worker, job)
+        self._hand_out()
+        return number
+
+    def collect(self, timeout: float | None = None) -> JobResult | None:
+        """The next result, in any order; None where `timeout` seconds pass without one, or no job is pending.
+
+        Raises:
+            RunError: a task failed, a worker did not answer in time, no worker is left, or the cluster is gone. All
+                workers are ended then.
+        """
+        self._check_open()
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while not self._results:
+            self._hand_out()
+            if not any(self._queues.values()) and not any(m.calls for m in self._members.values() if m.ready):
+                return None
+            if not self._receive(deadline) and deadline is not None and time.monotonic() >= deadline:
+                return None
+        result = self._results.popleft()
+        self._hand_out()
+        return result
+
+    def state(self) -> dict[str, Any]:
+        """Nothing: what processes are doing right now cannot be repeated exactly."""
+        return {}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Take up the pending jobs of a state that another kind of pool gave; the tasks begin afresh."""
+        for number, worker, job in state.get("jobs", []):
+            self._queue(number, worker if worker in self._queues else None, job)
+        self._submitted = state.get("submitted", self._submitted)
+
+    def close(self, patience: float = _PATIENCE) -> None:
+        """End the workers, idle ones after closing their tasks, and with the last pool a Ray of our own."""
+        if self._closed:
+            return
+        self._closed = True
+        members, self._members, self._asked = list(self._members.values()), {}, {}
+        try:
+            idle = [member for member in members if member.ready and not member.calls]
+            if idle and patience and not self._session.connection.lost:
+                closed = [member.actor.close.remote() for member in idle]
+                self._ray.wait(closed, num_returns=len(closed), timeout=patience)
+            for member in members:
+                self._kill(member)
+        finally:
+            self._session.close()
+
+    # Handing out
+
+    def _start(self, number: int, deadline: float) -> None:
+        actor = self._actor.remote()
+        member = self._members[number] = _Member(number, actor, deadline)
+        self._expect(member, actor.setup.remote(number, self._task, versions()), None)
+
+    def _expect(self, member: _Member, answer: Any, job: _Job | None) -> None:
+        member.calls[answer] = job
+        self._asked[answer] = member
+
+    def _queue(self, number: int, worker: int | None, job: Any) -> None:
+        self._requeue(_Job(number, worker, pickle.dumps(job, protocol=5)))
+
+    def _requeue(self, job: _Job, first: bool = False) -> None:
+        member = None if job.worker is None else self._members.get(job.worker)
+        queue = self._queues[None if member is None or member.late else job.worker]
+        (queue.appendleft if first else queue.append)(job)
+
+    def _hand_out(self) -> None:
+        for load in range(_AHEAD):
+            for member in self._members.values():
+                queue = self._queues[member.number] or self._queues[None]
+                if queue and member.ready and len(member.calls) == load:
+                    if not member.calls:
+                        member.deadline = time.monotonic() + self._config.job_timeout
+                    job = queue.popleft()
+                    self._expect(member, member.actor.run.remote(job.content, *self._shared), job)
+
+    # Receiving
+
+    def _receive(self, deadline: float | None) -> bool:
+        """Wait for answers and deal with them; False where the deadline, or a second, passed first."""
+        now = time.monotonic()
+        ends = [now + 1.0] + ([] if deadline is None else [deadline])
+        answers = list(self._asked)
+        ready, _ = self._ray.wait(answers, num_returns=1, timeout=max(min(ends) - now, 0.0))
+        if not ready:
+            self._check_deadlines()
+            return False
+        ready, _ = self._ray.wait(answers, num_returns=len(answers), timeout=0)
+        for answer in ready:
+            if answer in self._asked:  # else its worker was lost meanwhile
+                self._hear(answer)
+        return True
+
+    def _hear(self, answer: Any) -> None:
+        member = self._asked[answer]
+        errors = self._ray.exceptions
+        try:
+            kind, *content = self._ray.get(answer)
+        except (errors.RayTaskError, errors.RuntimeEnvSetupError) as exc:
+            text = str(exc).strip().splitlines()
+            raise self._failure(f"{member.title} cannot work on its node: {text[-1]}", "\n".join(text)) from None
+        except errors.RayError as exc:
+            self._lose(member, exc)
+            return
+        job = member.calls.pop(answer)
+        del self._asked[answer]
+        member.deadline = time.monotonic() + self._config.job_timeout
+        if kind == "error":
+            self._raise(member, *content)
+        elif job is None:
+            self._welcome(member, *content)
+        else:
+            self._results.append(JobResult(job.number, member.number, unpack(*content)))
+
+    def _welcome(self, member: _Member, process: int, differences: str) -> None:
+        member.ready, member.late, member.process = True, False, process
+        if differences:
+            _warn(f"{differences}: results may differ")
+
+    def _raise(self, member: _Member, kind: type[Exception] | None, message: str, text: str) -> None:
+        self.close(patience=0.0)
+        if kind is not None and not issubclass(kind, RunError):
+            raise kind(message)  # the user's own mistakes need no traceback
+        raise self._failure(f"worker {member.number} failed: {message}", f"In the worker process:\n{text}")
+
+    def _check_deadlines(self) -> None:
+        now = time.monotonic()
+        for member in self._members.values():
+            if not member.calls or member.late or member.deadline > now:
+                continue
+            if member.ready:
+                raise self._failure(f"{member.title} did not answer within {self._config.job_timeout:g} seconds")
+            self._go_on_without(member)
+
+    # Losing
+
+    def _lose(self, member: _Member, error: Exception) -> None:
+        """Start another worker in the place of one that was lost; its unfinished jobs are given again, first."""
+        self._forget(member)
+        try:
+            self._session.check()
+        except RunError:
+            self.close(patience=0.0)
+            raise
+        cause = f"{member.title} was lost: {_reason(error)}"
+        if not self._complete:
+            raise self._failure(f"{cause}\nIt was being set up.")
+        deadline = member.deadline
+        if member.ready:
+            if self.restarts >= self._config.max_restarts:
+                self._drop(member, f"{cause}; no further restart (runner.max_restarts is {self._config.max_restarts})")
+                return
+            self.restarts += 1
+            _warn(f"{cause}; it is started again ({self.restarts} of at most {self._config.max_restarts} restarts)")
+            deadline = time.monotonic() + self._config.start_timeout
+        elif time.monotonic() > deadline:
+            self._drop(member, f"{cause}; it could not be started again")
+            return
+        self._start(member.number, deadline)
+
+    def _forget(self, member: _Member) -> None:
+        """End what may be left of a worker and queue its jobs again."""
+        self._kill(member)
+        for answer in member.calls:
+            del self._asked[answer]
+        for job in reversed([job for job in member.calls.values() if job is not None]):
+            self._requeue(job, first=True)
+
+    def _drop(self, member: _Member, cause: str) -> None:
+        del self._members[member.number]
+        if not self._members:
+            raise self._failure(f"{cause}; no worker is left")
+        _warn(f"{cause}; the run goes on with {counted(len(self._members), 'worker')}")
+        self._pass_on(member)
+
+    def _go_on_without(self, member: _Member) -> None:
+        member.late = True
+        waited = f"{member.title} has found no room in the cluster within {self._config.start_timeout:g} seconds"
+        if all(each.late for each in self._members.values()):
+            raise self._failure(
+                f"{waited}\nThe cluster's CPUs: {self._ray.cluster_resources().get('CPU', 0):g}. Next: free some, or "
+                "lower runner.cpus_per_worker, or start fewer workers."
+            )
+        _warn(f"{waited}; the run goes on without it")
+        self._pass_on(member)
+
+    def _pass_on(self, member: _Member) -> None:
+        """Let the others have the jobs that were for this worker."""
+        queue = self._queues[member.number]
+        self._queues[None].extendleft(reversed(queue))
+        queue.clear()
+
+    def _kill(self, member: _Member) -> None:
+        with suppress(Exception):  # it may be gone, and Ray with it
+            self._ray.kill(member.actor)
+
+    def _failure(self, message: str, note: str = "") -> RunError:
+        self.close(patience=0.0)
+        failure = RunError(message)
+        if note:
+            failure.add_note(note.rstrip())
+        return failure
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise RunError("the workers are closed")
+
+    def _pack(self, task: Task) -> bytes:
+        """By value what lies in the user's own script, which no node can import; the rest by name."""
+        try:
+            content: bytes = self._ray.cloudpickle.dumps(task)
+        except (pickle.PicklingError, AttributeError, TypeError) as exc:
+            raise ConfigError(
+                f"the run cannot be taken to workers: {exc}",
+                "runner",
+                "Ready objects (an environment function, a model class) must be such that they can be pickled; or keep "
+                "everything in this process: --runner dev",
+            ) from exc
+        return content
+
+
+def _warn(text: str) -> None:
+    warnings.warn(text, RuntimeWarning, stacklevel=2)
+
+
+def _reason(error: Exception) -> str:
+    """What Ray says about the end of an actor, in a line."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    telling = [line for line in lines if line.startswith("The actor is dead") or "node" in line or "exit" in line]
+    return (telling or lines or [type(error).__name__])[0][:200].rstrip(". ")

@@ -1,0 +1,67 @@
+"""The runner `ray`: environments and workers on a Ray cluster."""
+
+from __future__ import annotations
+
+import os
+from contextlib import closing
+from functools import cached_property
+from typing import TYPE_CHECKING, ClassVar
+
+from maze_core.config.base import PluginConfig
+from maze_core.envs.native import NativeVectorEnv
+from maze_core.runners.base import Runner
+from maze_ray.config import RayConfig
+
+if TYPE_CHECKING:
+    from maze_core.envs.builder import EnvBuilder
+    from maze_core.envs.vector import VectorEnv
+    from maze_core.runners.workers import Task, WorkerPool
+
+
+class RayRunner(Runner):
+    """Steps the environments and runs the workers on a Ray cluster, or on a local Ray that ends with the run."""
+
+    Config: ClassVar[type[PluginConfig]] = RayConfig
+    config: RayConfig
+
+    @property
+    def concurrency(self) -> int:
+        """Environments stepped side by side in training."""
+        return self.config.concurrency or self._cpus
+
+    def vector_env(self, builder: EnvBuilder, num_envs: int) -> VectorEnv:
+        """Build the environments on workers; a natively vectorised source stays in this process.
+
+        Evaluation's workers occupy no CPUs: they rest while training's work, and the other way round.
+        """
+        from maze_ray.envs import PooledVectorEnv
+        from maze_ray.pool import RayPool
+
+        native = builder.vector_env(num_envs)
+        if native is not None:
+            return NativeVectorEnv(native)
+        cpus = self.config.cpus_per_worker if builder.purpose == "training" else 0.0
+        return PooledVectorEnv(
+            builder, num_envs, self.default_workers, lambda task, count: RayPool(task, count, self.config, cpus)
+        )
+
+    @property
+    def default_workers(self) -> int:
+        """`workers`, or one for each CPU."""
+        return self.config.workers or self._cpus
+
+    def workers(self, task: Task, count: int) -> WorkerPool:
+        """Start workers on the cluster."""
+        from maze_ray.pool import RayPool
+
+        return RayPool(task, count, self.config, self.config.cpus_per_worker)
+
+    @cached_property
+    def _cpus(self) -> int:
+        """The number of CPUs of the cluster, at least 1; of a Ray of our own, those this process may use."""
+        from maze_ray.session import LOCAL, Session, import_ray, wanted_address
+
+        if wanted_address(self.config) == LOCAL:
+            return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        with closing(Session(self.config)):
+            return max(1, int(import_ray().cluster_resources().get("CPU", 1)))

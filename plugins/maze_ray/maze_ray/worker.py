@@ -1,0 +1,117 @@
+"""What runs on a node: a Ray actor that sets up a task and answers jobs. It never raises; it reports."""
+
+from __future__ import annotations
+
+import pickle
+import platform
+import traceback
+from importlib import metadata
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from maze_core.errors import ConfigError, MazeError
+from maze_core.processes import begin_worker
+from maze_core.runners.parcels import LARGE
+from maze_core.runners.workers import Shared
+
+if TYPE_CHECKING:
+    from maze_core.runners.workers import Arrays, Task
+
+Answer = tuple[Any, ...]
+"""`("ready", process id, differences)`, `("result", pickle, arrays)`, `("error", type or None, message, traceback)`."""
+
+MUST_MATCH = ("python", "maze-core")
+_SHOULD_MATCH = ("torch", "numpy", "gymnasium")
+
+
+def versions() -> dict[str, str]:
+    """The versions that decide whether two installations go together."""
+    python = ".".join(platform.python_version_tuple()[:2])
+    return {"python": python} | {name: _version(name) for name in (*MUST_MATCH[1:], *_SHOULD_MATCH)}
+
+
+class Worker:
+    """The actor."""
+
+    def setup(self, number: int, task: bytes, theirs: dict[str, str]) -> Answer:
+        """Become worker `number`. `theirs`: the versions of the process that leads."""
+        import os
+
+        begin_worker()
+        try:
+            differences = _differences(theirs)
+            self._task = _unpack(task)
+            self._shared = Shared(0, {})
+            self._task.setup(number)
+        except Exception as exc:  # noqa: BLE001 — whatever it is, the driver reports it
+            return _error(exc)
+        return "ready", os.getpid(), differences
+
+    def run(self, job: bytes, version: int, arrays: Arrays) -> Answer:
+        """Answer a job with these parameters."""
+        if version != self._shared.version:
+            self._shared = Shared(version, arrays)
+        try:
+            return "result", *pack(self._task.run(pickle.loads(job), self._shared))  # noqa: S301 — from the driver
+        except Exception as exc:  # noqa: BLE001
+            return _error(exc)
+
+    def close(self) -> None:
+        """Close the task."""
+        self._task.close()
+
+
+def pack(value: Any) -> tuple[bytes, list[np.ndarray]]:
+    """A pickle, and the large arrays that belong into it, which Ray sends without copies."""
+    arrays: list[np.ndarray] = []
+
+    def keep(buffer: pickle.PickleBuffer) -> bool:
+        array = np.frombuffer(buffer.raw(), np.uint8)
+        if array.nbytes >= LARGE:
+            arrays.append(array)
+        return array.nbytes < LARGE
+
+    return pickle.dumps(value, protocol=5, buffer_callback=keep), arrays
+
+
+def unpack(content: bytes, arrays: list[np.ndarray]) -> Any:
+    """What was packed; its arrays are copies and writable."""
+    return pickle.loads(content, buffers=[array.copy() for array in arrays])  # noqa: S301 — from our own worker
+
+
+def _unpack(task: bytes) -> Task:
+    try:
+        unpacked: Task = pickle.loads(task)  # noqa: S301
+    except (AttributeError, ImportError) as exc:
+        raise ConfigError(
+            f"the node {platform.node()} cannot take the run up: {exc}",
+            "runner",
+            "Install on every node what is installed here: maze-core, the plugins of the run, and your own packages; "
+            "or send your own along: --set runner.code=[my_package]",
+        ) from exc
+    return unpacked
+
+
+def _differences(theirs: dict[str, str]) -> str:
+    """In words, which packages differ from the driver's. Raises ConfigError where that cannot go well."""
+    ours = versions()
+    differing = [name for name, version in theirs.items() if ours[name] != version]
+    words = ", ".join(f"{name} {ours[name]} instead of {theirs[name]}" for name in differing)
+    if any(name in MUST_MATCH for name in differing):
+        raise ConfigError(
+            f"the node {platform.node()} has {words}", "runner", "Install the same versions on every node."
+        )
+    return words and f"{platform.node()} has {words}"
+
+
+def _error(exc: Exception) -> Answer:
+    kind = type(exc) if isinstance(exc, MazeError) else None
+    return "error", kind, str(exc), "".join(traceback.format_exception(exc))
+
+
+def _version(distribution: str) -> str:
+    try:
+        return metadata.version(distribution)
+    except metadata.PackageNotFoundError:
+        return "none"
