@@ -36,6 +36,11 @@ def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         typer.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
+def warn(message: str) -> None:
+    """Say something beside what was asked for."""
+    print(message, file=sys.stderr)
+
+
 def allow_local_modules() -> None:
     """Let `module:Id` find modules in the current directory, behind everything that is installed."""
     here = os.getcwd()  # noqa: PTH109 — sys.path holds strings

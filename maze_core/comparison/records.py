@@ -1,0 +1,181 @@
+"""What is known of a run from its directory alone. Nothing here imports torch or a plugin."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+from maze_core.callbacks.jsonl import METRICS_FILE
+from maze_core.config.sources import Raw, read_yaml
+from maze_core.errors import ConfigError
+from maze_core.training.run_dir import CONFIG, RECORD, is_locked
+
+State = Literal["finished", "failed", "interrupted", "running", "killed"]
+"""finished: at its end or stopped early; killed: it ended without a word. `maze resume` goes on with the last three."""
+Take = Literal["best", "last"]
+RETURN = "eval/return_mean"
+
+_STATES: dict[str, State] = {
+    "finished": "finished",
+    "stopped": "finished",
+    "failed": "failed",
+    "interrupted": "interrupted",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class RunRecord:
+    """One run as its directory tells it."""
+
+    path: Path
+    config: Raw
+    """The whole configuration as plain data."""
+    facts: Raw
+    """What `run.json` holds."""
+    epochs: tuple[dict[str, float | None], ...]
+    """The lines of `metrics.jsonl`; none where the run keeps no such file."""
+    state: State
+
+    @property
+    def env(self) -> str:
+        """What the environment is called."""
+        env = self.config["env"]
+        return str(env.get("id") or str(env.get("factory", "")).rpartition(":")[2] or env.get("name"))
+
+    @property
+    def algorithm(self) -> str:
+        """Name of the algorithm."""
+        return str(self.config["algorithm"].get("name"))
+
+    @property
+    def seed(self) -> int | None:
+        """The seed, where it was kept."""
+        seed = self.config.get("seed")
+        return seed if isinstance(seed, int) else None
+
+    @property
+    def started(self) -> datetime:
+        """When the run began, in UTC; for runs that did not note it, when its configuration was written."""
+        try:
+            return datetime.fromisoformat(self.facts["started"])
+        except (KeyError, TypeError, ValueError):
+            return datetime.fromtimestamp((self.path / CONFIG).stat().st_mtime, UTC)
+
+    @property
+    def summary(self) -> Raw:
+        """How the run ended, as in `RunSummary`; empty while it has not."""
+        return self.facts.get("summary") or {}
+
+    @property
+    def reason(self) -> str:
+        """Why it ended, in one sentence; empty where that is not known."""
+        return str(self.summary.get("reason", ""))
+
+    def count(self, name: str) -> float:
+        """A counter: `env_steps`, `updates`, `seconds` or `epoch`."""
+        found = self.summary.get("epochs" if name == "epoch" else name)
+        if found is None and self.epochs:
+            found = self.epochs[-1].get(name)
+        return 0 if found is None else found
+
+    def series(self, metric: str) -> list[float]:
+        """The values of a metric, epoch by epoch, without those that are missing."""
+        values = (epoch.get(metric) for epoch in self.epochs)
+        return [value for value in values if isinstance(value, int | float) and math.isfinite(value)]
+
+    def value(self, metric: str = RETURN, take: Take = "best", *, minimize: bool = False) -> float | None:
+        """The best value of a metric over the epochs, or the last one: that of the final evaluation where there is one.
+
+        None where the run has no such value.
+        """
+        series = self.series(metric)
+        final = (self.summary.get("final_evaluation") or {}).get(metric)
+        if take == "last":
+            found = final if isinstance(final, int | float) else None
+            return found if found is not None and math.isfinite(found) else series[-1] if series else None
+        return (min if minimize else max)(series) if series else None
+
+
+def read_run(path: Path) -> RunRecord:
+    """The run in the folder `path`.
+
+    Raises:
+        ConfigError: there is none, or a file is damaged.
+    """
+    if not (path / CONFIG).is_file():
+        raise ConfigError(f"{path} is no run directory (it has no {CONFIG})")
+    config = read_yaml(path / CONFIG)
+    if not all(isinstance(config.get(part), dict) for part in ("env", "algorithm")):
+        raise ConfigError(f"{path / CONFIG} is not the configuration of a run")
+    facts = _facts(path / RECORD)
+    summary = facts.get("summary")
+    if summary is not None and not (isinstance(summary, dict) and summary.get("outcome") in _STATES):
+        raise ConfigError(f"{path / RECORD} is damaged: it does not say how the run ended")
+    ended = None if summary is None else _STATES[summary["outcome"]]
+    return RunRecord(path, config, facts, _epochs(path), ended or ("running" if is_locked(path) else "killed"))
+
+
+def find_records(places: Iterable[Path], skipped: Callable[[str], None]) -> list[RunRecord]:
+    """The runs in and below some folders, each once, in the order of their paths; `skipped` is told of damaged ones.
+
+    Raises:
+        ConfigError: a place does not exist or holds no run.
+    """
+    found: dict[Path, RunRecord] = {}
+    for place in places:
+        if not place.exists():
+            raise ConfigError(f"there is no {place}", hint="Runs are below `runs` unless --run-dir said otherwise.")
+        folders = list(_run_folders(place))
+        if not folders:
+            raise ConfigError(f"{place} holds no run", hint="Next: maze train ppo --env CartPole-v1")
+        for folder in folders:
+            try:
+                found.setdefault(folder.resolve(), read_run(folder))
+            except (ConfigError, OSError) as error:
+                skipped(f"skipped {folder}: {' '.join(str(error).split())}")
+    return list(found.values())
+
+
+def _run_folders(place: Path) -> Iterable[Path]:
+    """The folders that look like runs; nothing below a run is one."""
+    for folder, below, files in os.walk(place):
+        below.sort()
+        if CONFIG in files:
+            below.clear()
+            yield Path(folder)
+
+
+def _facts(path: Path) -> Raw:
+    try:
+        facts = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        raise ConfigError(f"there is no {path}: not a run, or one that was killed as it began") from None
+    except (OSError, ValueError, RecursionError) as error:
+        raise ConfigError(f"{path} is damaged: {error}") from error
+    if not isinstance(facts, dict):
+        raise ConfigError(f"{path} is damaged: it holds no mapping")
+    return facts
+
+
+def _epochs(path: Path) -> tuple[dict[str, float | None], ...]:
+    """The whole lines; the last one of a run that is writing, or was killed, may be torn."""
+    try:
+        lines = (path / METRICS_FILE).read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return ()
+    parsed = map(_line, lines)
+    return tuple(each for each in parsed if each is not None)
+
+
+def _line(text: str) -> dict[str, Any] | None:
+    try:
+        line = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return line if isinstance(line, dict) else None
