@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from maze_core.data.batch import TensorTree
 from maze_core.data.replay_memory import check_memory
 from maze_core.envs.spaces import allocate, allocated_bytes, space_specs
 from maze_core.errors import RunError
+from maze_core.models.actors import TorchActor, make_actor
 from maze_core.models.inputs import MASK_SUFFIX
 from maze_core.models.masks import check_masks
 from maze_core.training.seeding import EpisodeSeeds, Purpose, integer_seed
 
 if TYPE_CHECKING:
     from maze_core.envs.vector import Episode, Tree, VectorEnv
+    from maze_core.models.actors import Actor
     from maze_core.models.policy import Policy
     from maze_core.training.run import Run
 
@@ -72,12 +73,10 @@ class Sampler:
         self.noise = noise
         self._policy, self._env, self._seeds = policy, env, seeds
         self._on_step = on_step
-        self._device = next(policy.parameters()).device
         self._n_steps = n_steps
         specs = space_specs(self._env.observation_space, "observation")
         obs = allocate(specs, (n_steps + 1, self._env.num_envs))
         self._obs_rows = [{k: v[t] for k, v in obs.items()} for t in range(n_steps + 1)]
-        self._obs_tensors = [{k: torch.from_numpy(v) for k, v in row.items()} for row in self._obs_rows]
         self.rollout = self._allocate(obs, n_steps)
         self._started = False
 
@@ -94,16 +93,11 @@ class Sampler:
 
     def _allocate_samples(self, shape: tuple[int, int]) -> Tree:
         """Arrays for what the action distribution samples, whose shapes only a sample tells."""
-        noise = self._policy.draw_noise((shape[1],), torch.Generator())
-        obs = {k: torch.zeros(s.shape, dtype=s.dtype) for k, s in self._obs_tensors[0].items()}
+        actor = TorchActor(self._policy)
+        (noise,) = actor.by_step(self._policy.draw_noise((1, shape[1]), torch.Generator()))
         with torch.inference_mode():
-            samples = self._policy.distribution(self._to_device(obs)).sample(self._to_device(noise))
-        return {k: np.zeros((*shape, *v.shape[1:]), v.cpu().numpy().dtype) for k, v in samples.items()}
-
-    def _to_device(self, tree: TensorTree) -> TensorTree:
-        if self._device.type == "cpu":
-            return tree
-        return {k: v.to(self._device, non_blocking=True) for k, v in tree.items()}
+            samples, _ = actor.act({k: np.zeros_like(v) for k, v in self._obs_rows[0].items()}, noise)
+        return {k: np.zeros((*shape, *v.shape[1:]), v.dtype) for k, v in samples.items()}
 
     def collect(self) -> Rollout:
         """Step every environment `n_steps` times; the returned arrays are overwritten by the next call."""
@@ -116,14 +110,13 @@ class Sampler:
             self._started = True
         rollout.truncations.clear()
         rollout.episodes.clear()
-        noise = self._policy.draw_noise((self._n_steps, self._env.num_envs), self.noise)
+        actor = make_actor(self._policy, self._env.num_envs)
         t = 0
         try:
             with torch.inference_mode():
-                # Unbinding once is cheaper than indexing a tensor at every step.
-                by_step = zip(*(leaf.unbind() for leaf in noise.values()), strict=True)
-                for t, leaves in enumerate(by_step):
-                    self._step(t, dict(zip(noise, leaves, strict=True)))
+                noise = self._policy.draw_noise((self._n_steps, self._env.num_envs), self.noise)
+                for t, noise_row in enumerate(actor.by_step(noise)):
+                    self._step(t, actor, noise_row)
         except RunError:
             self._check_masks(t + 1)  # an environment that refuses an action may have left no choice
             raise
@@ -136,16 +129,11 @@ class Sampler:
         masks = {k: torch.from_numpy(v[:steps][valid]) for k, v in rollout.obs.items() if k.endswith(MASK_SUFFIX)}
         check_masks(self._env.observation_space, self._env.action_space, masks)
 
-    def _step(self, t: int, noise: TensorTree) -> None:
+    def _step(self, t: int, actor: Actor, noise: dict[str, Any]) -> None:
         rollout = self.rollout
-        distribution = self._policy.distribution(self._to_device(self._obs_tensors[t]))
-        samples = distribution.sample(self._to_device(noise))
-        actions = {}
-        for key, action in distribution.env_action(samples).items():
-            sample = samples[key]
-            drawn = sample.numpy(force=True)
-            rollout.actions[key][t] = drawn
-            actions[key] = drawn if action is sample else action.numpy(force=True)
+        samples, actions = actor.act(self._obs_rows[t], noise)
+        for key, sample in samples.items():
+            rollout.actions[key][t] = sample
         result = self._env.step(actions, self._obs_rows[t + 1])
         rollout.rewards[t] = result.reward
         rollout.terminated[t] = result.terminated

@@ -51,12 +51,12 @@ class CategoricalHead(nn.Module):
         super().__init__()
         self.shape: tuple[int, ...] = (int(space.n),)
         self.linear = Dense(features, int(space.n))
-        self._inverse_temperature = 1.0 / options.temperature
+        self.inverse_temperature = 1.0 / options.temperature
 
     def forward(self, features: Tensor, mask: Tensor | None) -> Categorical:
         """Features [B, F], mask [B, n] or none → the distribution."""
         logits = self.linear.forward(features)
-        return Categorical(logits if self._inverse_temperature == 1 else logits * self._inverse_temperature, mask)
+        return Categorical(logits if self.inverse_temperature == 1 else logits * self.inverse_temperature, mask)
 
     draw_noise = staticmethod(Categorical.draw_noise)
 

@@ -44,6 +44,8 @@ class Flatten(nn.Module):
         self.out_features = int(np.prod(shape))
         self._vector = len(shape) == 1
         self._scale = pixel_scale(space)
+        self.is_plain = self._vector and space.dtype in (np.float32, np.float64)
+        """Whether a leaf is a vector of float32 in storage, which passes as it is."""
 
     def forward(self, leaf: Tensor) -> Tensor:
         """[B, …] → [B, d]."""

@@ -54,7 +54,8 @@ class Policy(nn.Module):
         # A module may not be named like a method ("type", "half"), which is what an action may well be called.
         self.heads = nn.ModuleDict({f"{key}_head": head for key, head in heads.items()})
         masks = mask_keys(observation_space, action_space)
-        self._heads = [(key, masks.get(key), head) for key, head in heads.items()]
+        self.action_heads = [(key, masks.get(key), head) for key, head in heads.items()]
+        """Action key, the key of its mask (None: unmasked) and head of each action leaf."""
         self.critic_encoder = critic_encoder if has_critic else None
         if has_critic:
             self.value_head = Dense(feature_count(critic_encoder or encoder), 1)
@@ -93,7 +94,7 @@ class Policy(nn.Module):
 
     def draw_noise(self, shape: tuple[int, ...], generator: torch.Generator) -> TensorTree:
         """Noise for `sample`, leaves [*shape, …] on the generator's device; a rollout's shape is (steps, B)."""
-        return {key: head.draw_noise((*shape, *head.shape), generator) for key, _, head in self._heads}
+        return {key: head.draw_noise((*shape, *head.shape), generator) for key, _, head in self.action_heads}
 
     def _normalized(self, obs: TensorTree) -> TensorTree:
         if self.normalizer is None:
@@ -103,7 +104,7 @@ class Policy(nn.Module):
 
     def _distribution(self, obs: TensorTree, features: Tensor) -> TreeDistribution:
         return TreeDistribution(
-            {key: head.forward(features, None if mask is None else obs[mask]) for key, mask, head in self._heads}
+            {key: head.forward(features, None if mask is None else obs[mask]) for key, mask, head in self.action_heads}
         )
 
 

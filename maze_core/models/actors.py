@@ -1,0 +1,163 @@
+"""Acting in a rollout: one row of observations and noise for each environment → samples and actions, as arrays."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import torch
+
+from maze_core.models.encoders import MlpEncoder
+from maze_core.models.heads import CategoricalHead, GaussianHead
+from maze_core.models.inputs import Flatten
+from maze_core.models.policy import Policy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from maze_core.data.batch import TensorTree
+    from maze_core.envs.vector import Tree
+    from maze_core.models.blocks import Dense
+
+_FEW = 131_072
+# Multiplications of a layer up to which numpy is the faster; from twice as many its BLAS may use several threads.
+
+_ACTIVATIONS: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
+    "tanh": np.tanh,
+    "relu": lambda features, out: np.maximum(features, 0, out=out),
+}
+
+
+class Actor(Protocol):
+    """Acts on B observations at a time; made anew for each rollout."""
+
+    def by_step(self, noise: TensorTree) -> Sequence[dict[str, Any]]:
+        """What `Policy.draw_noise` gave for (steps, B), step by step, as `act` takes it."""
+
+    def act(self, obs: Tree, noise: dict[str, Any]) -> tuple[Tree, Tree]:
+        """Samples, and actions in environment units, of B observations (leaves [B, …])."""
+
+
+def make_actor(policy: Policy, rows: int) -> Actor:
+    """The fastest actor for a policy and so many rows; numpy's and torch's differ by rounding."""
+    return NumpyActor(policy, rows) if _is_simple(policy, rows) else TorchActor(policy)
+
+
+class TorchActor:
+    """Acts with any policy, on the device where its parameters are."""
+
+    def __init__(self, policy: Policy) -> None:
+        self._policy = policy
+        self._device = next(policy.parameters()).device
+
+    def by_step(self, noise: TensorTree) -> Sequence[dict[str, Any]]:
+        """A dict of tensors for each step."""
+        # Unbinding once is cheaper than indexing a tensor at every step.
+        leaves = zip(*(self._moved(leaf).unbind() for leaf in noise.values()), strict=True)
+        return [dict(zip(noise, step, strict=True)) for step in leaves]
+
+    def act(self, obs: Tree, noise: dict[str, Any]) -> tuple[Tree, Tree]:
+        """Samples, and actions in environment units."""
+        distribution = self._policy.distribution({k: self._moved(torch.from_numpy(v)) for k, v in obs.items()})
+        tensors = distribution.sample(noise)
+        samples = {key: sample.numpy(force=True) for key, sample in tensors.items()}
+        actions = distribution.env_action(tensors)
+        return samples, {k: samples[k] if a is tensors[k] else a.numpy(force=True) for k, a in actions.items()}
+
+    def _moved(self, tensor: torch.Tensor) -> torch.Tensor:
+        return tensor if self._device.type == "cpu" else tensor.to(self._device, non_blocking=True)
+
+
+class NumpyActor:
+    """Acts with a small fully connected policy: for a few rows torch's overhead is four times the arithmetic.
+
+    The arrays share the parameters' memory. Only for policies of which `_is_simple` holds.
+    """
+
+    def __init__(self, policy: Policy, rows: int) -> None:
+        encoder: Any = policy.encoder
+        self._keys = encoder.input.keys
+        self._activate = _ACTIVATIONS[encoder.trunk.activation]
+        self._layers = [_Layer(dense, rows) for dense in encoder.trunk.dense_layers]
+        self._heads = [(key, _HEADS[type(head)](head, rows)) for key, _, head in policy.action_heads]
+
+    def by_step(self, noise: TensorTree) -> Sequence[dict[str, Any]]:
+        """A dict of arrays for each step."""
+        leaves = zip(*(list(leaf.numpy()) for leaf in noise.values()), strict=True)
+        return [dict(zip(noise, step, strict=True)) for step in leaves]
+
+    def act(self, obs: Tree, noise: dict[str, Any]) -> tuple[Tree, Tree]:
+        """Samples, and actions in environment units."""
+        keys = self._keys
+        features = obs[keys[0]] if len(keys) == 1 else np.concatenate([obs[key] for key in keys], -1)
+        for layer in self._layers:
+            features = layer(features)
+            self._activate(features, features)
+        samples, actions = {}, {}
+        for key, head in self._heads:
+            samples[key], actions[key] = head(features, noise[key])
+        return samples, actions
+
+
+class _Layer:
+    """[B, in] → [B, out], into an array that the next call overwrites."""
+
+    def __init__(self, dense: Dense, rows: int) -> None:
+        self._weight, self._bias = dense.weight.detach().numpy().T, dense.bias.detach().numpy()
+        self._out = np.empty((rows, dense.out_features), np.float32)
+
+    def __call__(self, features: np.ndarray) -> np.ndarray:
+        out = np.matmul(features, self._weight, self._out)
+        out += self._bias
+        return out
+
+
+class _Choice:
+    """The Gumbel-max trick of `Categorical.sample`."""
+
+    def __init__(self, head: CategoricalHead, rows: int) -> None:
+        self._layer, self._inverse_temperature = _Layer(head.linear, rows), head.inverse_temperature
+
+    def __call__(self, features: np.ndarray, noise: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        logits = self._layer(features)
+        if self._inverse_temperature != 1:
+            logits *= self._inverse_temperature
+        logits += noise
+        sample = logits.argmax(-1)
+        return sample, sample
+
+
+class _Normal:
+    """Mean plus std times noise, as `DiagonalGaussian.sample`."""
+
+    def __init__(self, head: GaussianHead, rows: int) -> None:
+        self._layer, self._scale = _Layer(head.linear, rows), head.scale
+        self._std = head.log_std.detach().exp().numpy()
+
+    def __call__(self, features: np.ndarray, noise: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        sample = self._layer(features) + self._std * noise
+        return sample, self._scale.to_env(torch.from_numpy(sample)).numpy()
+
+
+_HEADS: dict[type, Callable[..., _Choice | _Normal]] = {CategoricalHead: _Choice, GaussianHead: _Normal}
+
+
+def _is_simple(policy: Policy, rows: int) -> bool:
+    """Whether numpy does what the policy does: small layers on flat floats, plain heads without masks, on the CPU."""
+    if type(policy) is not Policy or policy.normalizer is not None or type(policy.encoder) is not MlpEncoder:
+        return False
+    encoder = policy.encoder
+    layers = [*encoder.trunk.dense_layers, *(head.linear for _, _, head in policy.action_heads)]
+    return (
+        encoder.trunk.activation in _ACTIVATIONS
+        and all(type(part) is Flatten and part.is_plain for part in encoder.input.parts)
+        and all(mask is None and _is_plain(head) for _, mask, head in policy.action_heads)
+        and all(rows * layer.weight.numel() <= _FEW for layer in layers)
+        and all(p.device.type == "cpu" and p.dtype == torch.float32 for p in policy.parameters())
+        and not any(module._forward_hooks or module._forward_pre_hooks for module in policy.modules())
+    )
+
+
+def _is_plain(head: Any) -> bool:
+    gaussian = isinstance(head, GaussianHead) and not head.squashed and not head.state_dependent
+    return gaussian or type(head) is CategoricalHead

@@ -1,0 +1,109 @@
+"""Acting with numpy: the same decisions as through torch, and only where numpy can make them."""
+
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+
+from maze_core.models.actors import NumpyActor, TorchActor, make_actor
+from maze_core.models.mlp import MlpConfig, MlpModel
+
+ROWS, STEPS = 6, 50
+VECTOR = spaces.Box(-np.inf, np.inf, (5,), np.float32)
+TWO_LEAVES = spaces.Dict({"far": spaces.Box(-9, 9, (3,), np.float64), "near": VECTOR})
+BOX = spaces.Box(np.array([-2, 0], np.float32), np.array([2, 5], np.float32))
+MATRIX = spaces.Box(-1, 1, (2, 2), np.float32)
+MANY = spaces.Dict({"door": spaces.Discrete(4), "pull": BOX})
+
+SIMPLE = {
+    "discrete": (VECTOR, spaces.Discrete(3), {}),
+    "temperature": (VECTOR, spaces.Discrete(3), {"temperature": 0.2}),
+    "no layers": (VECTOR, spaces.Discrete(3), {"hidden": []}),
+    "relu": (VECTOR, spaces.Discrete(3), {"activation": "relu"}),
+    "two leaves": (TWO_LEAVES, spaces.Discrete(3), {}),
+    "box": (VECTOR, BOX, {"log_std_init": 0.5}),
+    "matrix of actions": (VECTOR, MATRIX, {"critic": "shared"}),
+    "actions of two kinds": (TWO_LEAVES, MANY, {}),
+}
+OTHERS = {
+    "normaliser": (VECTOR, BOX, {"normalize_observations": True}),
+    "squashed": (VECTOR, BOX, {"distribution": "squashed_gaussian"}),
+    "beta": (VECTOR, BOX, {"distribution": "beta"}),
+    "dependent std": (VECTOR, BOX, {"state_dependent_std": True}),
+    "mask": (spaces.Dict({"x": VECTOR, "action_mask": spaces.MultiBinary(3)}), spaces.Discrete(3), {}),
+    "bits": (VECTOR, spaces.MultiBinary(3), {}),
+    "several choices": (VECTOR, spaces.MultiDiscrete([3, 2]), {}),
+    "one of several": (spaces.Discrete(3), spaces.Discrete(3), {}),
+    "bytes": (spaces.Box(0, 255, (5,), np.uint8), spaces.Discrete(3), {}),
+    "matrix": (MATRIX, spaces.Discrete(3), {}),
+    "another activation": (VECTOR, spaces.Discrete(3), {"activation": "elu"}),
+    "large layers": (VECTOR, spaces.Discrete(3), {"hidden": [256, 256]}),
+}
+
+
+def policy_of(observation_space, action_space, settings):
+    config = MlpConfig(name="mlp", orthogonal_init=False, **settings)
+    return MlpModel(config).build_policy(observation_space, action_space, config)
+
+
+def observations(space, generator):
+    leaves = space.spaces if isinstance(space, spaces.Dict) else {"observation": space}
+    return {key: generator.normal(size=(ROWS, *leaf.shape)).astype(np.float32) for key, leaf in leaves.items()}
+
+
+def decisions(actor, policy, seed=0):
+    """Samples and actions of some steps, leaf by leaf [STEPS, ROWS, …]."""
+    noise = policy.draw_noise((STEPS, ROWS), torch.Generator().manual_seed(seed))
+    generator = np.random.default_rng(seed)
+    with torch.inference_mode():
+        taken = [actor.act(observations(policy.observation_space, generator), row) for row in actor.by_step(noise)]
+    return [{key: np.stack([step[part][key] for step in taken]) for key in taken[0][part]} for part in (0, 1)]
+
+
+@pytest.mark.parametrize("name", SIMPLE)
+def test_numpy_decides_as_torch_does(name):
+    policy = policy_of(*SIMPLE[name])
+    actor = make_actor(policy, ROWS)
+    assert isinstance(actor, NumpyActor)
+    for ours, expected in zip(decisions(actor, policy), decisions(TorchActor(policy), policy), strict=True):
+        assert ours.keys() == expected.keys()
+        for key, leaf in expected.items():
+            assert (ours[key].shape, ours[key].dtype) == (leaf.shape, leaf.dtype)
+            np.testing.assert_allclose(ours[key], leaf, rtol=1e-5, atol=1e-5, err_msg=key)
+            assert len(np.unique(leaf)) > 1
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_what_numpy_does_not_know_goes_through_torch(name):
+    assert isinstance(make_actor(policy_of(*OTHERS[name]), ROWS), TorchActor)
+
+
+def test_policies_of_other_kinds_go_through_torch():
+    class Mine(torch.nn.Module):
+        def __init__(self, policy):
+            super().__init__()
+            self.policy = policy
+
+    assert isinstance(make_actor(Mine(policy_of(*SIMPLE["discrete"])), ROWS), TorchActor)
+    hooked = policy_of(*SIMPLE["discrete"])
+    hooked.encoder.register_forward_hook(lambda module, args, output: output)
+    assert isinstance(make_actor(hooked, ROWS), TorchActor)
+    assert isinstance(make_actor(policy_of(*SIMPLE["discrete"]).double(), ROWS), TorchActor)
+
+
+def test_what_was_decided_stays_and_is_followed_by_the_parameters():
+    """Samples are not overwritten by the next step, and a step of the optimizer shows at once."""
+    policy = policy_of(*SIMPLE["box"])
+    actor = make_actor(policy, ROWS)
+    (first, second) = actor.by_step(policy.draw_noise((2, ROWS), torch.Generator()))
+    obs = observations(VECTOR, np.random.default_rng(0))
+    with torch.inference_mode():
+        sample = actor.act(obs, first)[0]["action"]
+        copy = sample.copy()
+        actor.act(obs, second)
+    np.testing.assert_array_equal(sample, copy)
+    with torch.no_grad():
+        policy.action_heads[0][2].linear.bias += 1
+    with torch.inference_mode():
+        moved = actor.act(obs, first)[0]["action"]
+    np.testing.assert_allclose(moved, copy + 1, rtol=1e-5)
