@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from maze_core.cli import config, envs, evaluate, plugins, resume, rollout, runs, train, trajectories
+from maze_core.cli import config, envs, evaluate, plugins, resume, rollout, runs, sweep, train, trajectories
 from maze_core.errors import MazeError, RunError
 
 
@@ -21,7 +21,7 @@ class _Root(TyperGroup):
     """The top group: an error raised on purpose becomes a message and an exit code."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        return ["train", "resume", "eval", "rollout", "runs", "trajectories", "plugins", "config", "envs"]
+        return ["train", "resume", "eval", "rollout", "sweep", "runs", "trajectories", "plugins", "config", "envs"]
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -78,6 +78,7 @@ app.add_typer(train.app, name="train")
 app.command("resume")(resume.resume)
 app.command("eval")(evaluate.evaluate)
 app.command("rollout")(rollout.rollout)
+app.command("sweep")(sweep.sweep)
 app.add_typer(runs.app, name="runs")
 app.add_typer(trajectories.app, name="trajectories")
 app.add_typer(plugins.app, name="plugins")

@@ -29,7 +29,7 @@ def assemble(
     algorithm: str | None = None,
     env: str | None = None,
     preset: str = "auto",
-    files: Sequence[Path] = (),
+    files: Sequence[Path | Raw] = (),
     overrides: Sequence[str] = (),
     flags: Mapping[str, Any] | None = None,
     load: discovery.Loader = discovery.load,
@@ -37,8 +37,9 @@ def assemble(
 ) -> RunConfig:
     """Assemble and validate the configuration of a run.
 
-    `env` is an environment id, `overrides` are `path=value` texts with YAML values, `flags` maps paths to
-    values, `preset` is a name, `auto` (the one named like the environment, where there is one) or `none`.
+    `env` is an environment id, `files` are YAML files or what one would hold, `overrides` are `path=value` texts with
+    YAML values, `flags` maps paths to values, `preset` is a name, `auto` (the one named like the environment, where
+    there is one) or `none`.
     `parent` is the `config.yaml` of a run whose parameters this one starts from: its model and wrappers, and its
     environment where none is named, stand above the preset.
     Raises one ConfigError that lists every problem, and PluginError where a named plugin cannot be used.
@@ -50,7 +51,7 @@ def assemble_with_preset(
     algorithm: str | None = None,
     env: str | None = None,
     preset: str = "auto",
-    files: Sequence[Path] = (),
+    files: Sequence[Path | Raw] = (),
     overrides: Sequence[str] = (),
     flags: Mapping[str, Any] | None = None,
     load: discovery.Loader = discovery.load,
@@ -133,12 +134,13 @@ def _stack(*layers: Mapping[str, Any]) -> Raw:
     return result
 
 
-def _file_layer(path: Path, algorithm: str | None) -> Raw:
-    layer = merge({}, read_yaml(path))
+def _file_layer(source: Path | Raw, algorithm: str | None) -> Raw:
+    layer = merge({}, source if isinstance(source, dict) else read_yaml(source))
     part = layer.get("algorithm")
     named = part.get("name") if isinstance(part, dict) else None
     if algorithm is not None and named not in (None, algorithm):
-        raise ConfigError(f"is for the algorithm {named}, not for {algorithm}", str(path))
+        where = None if isinstance(source, dict) else str(source)
+        raise ConfigError(f"is for the algorithm {named}, not for {algorithm}", where)
     return layer
 
 

@@ -24,7 +24,7 @@ class Search:
     maximize: bool
     """Whether more is better."""
     folder: Path
-    """The sweep's folder, for what the searcher keeps itself."""
+    """The sweep's folder, for what the searcher keeps itself; it is not there yet where the searcher foresees."""
 
 
 class Searcher(ABC):

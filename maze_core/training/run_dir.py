@@ -29,15 +29,20 @@ def create_run_dir(run_dir: Path | None, env_name: str, algorithm: str, seed: in
     try:
         if run_dir is not None:
             return _claim(run_dir)
-        stamp = datetime.now().strftime("%Y%m%d-%H%M%S")
-        parent = Path("runs") / re.sub(r"[^\w.+-]+", "-", env_name) / algorithm
-        parent.mkdir(parents=True, exist_ok=True)
-        return _claim_free(parent / f"{stamp}-s{seed}")
+        return new_folder(env_name, algorithm, f"s{seed}")
     except OSError as error:
         where = error.filename or run_dir
         raise ConfigError(
             f"cannot create {where}: {error.strerror}", "--run-dir", "Name a folder you may write to."
         ) from error
+
+
+def new_folder(env_name: str, algorithm: str, ending: str) -> Path:
+    """Create `runs/ENV/ALGORITHM/TIME-ENDING`; two that are created in the same instant differ."""
+    stamp = datetime.now().strftime("%Y%m%d-%H%M%S")
+    parent = Path("runs") / re.sub(r"[^\w.+-]+", "-", env_name) / algorithm
+    parent.mkdir(parents=True, exist_ok=True)
+    return _claim_free(parent / f"{stamp}-{ending}")
 
 
 def _claim(folder: Path) -> Path:
