@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from maze_core.config.base import PluginConfig
-from maze_core.config.load import assemble
+from maze_core.config.load import assemble, part_config
 from maze_core.errors import ConfigError
 from maze_core.parts import Part, Parts
 from maze_core.plugins import discovery
@@ -200,7 +200,8 @@ class RunContext:
         *,
         deterministic: bool | None = None,
         record: Path | str | None = None,
-        workers: int = 1,
+        workers: int | None = None,
+        runner: Part | None = None,
         seed: int | None = None,
     ) -> list[Trajectory]:
         """Let the policy as it is now play, and return what happened.
@@ -209,13 +210,15 @@ class RunContext:
             episodes: how many.
             deterministic: most likely actions instead of samples; None: as evaluations are configured.
             record: a new folder to record the episodes in.
-            workers: processes that play; the result does not depend on them.
+            workers: how many play; the result does not depend on them. None: this process, or as many as `runner` fits.
+            runner: starts the workers, such as `"ray"`; None: the local one, for several.
             seed: decides the episodes; None: a fresh one.
         """
         task = task_of_run(self.run, draw_seed() if seed is None else seed, deterministic)
         played: list[Trajectory] = []
         folder = None if record is None else Path(record)
-        roll_out(task, episodes, workers=workers, record=folder, watch=played.append, load=self._load)
+        player = None if runner is None else part_config("runner", Parts().plugin("runner", runner))
+        roll_out(task, episodes, workers=workers, runner=player, record=folder, watch=played.append, load=self._load)
         return played
 
     def compute_action(self, observation: Any, deterministic: bool = True) -> Any:

@@ -11,6 +11,7 @@ import typer
 from maze_core.cli import output
 
 if TYPE_CHECKING:
+    from maze_core.config.base import PluginConfig
     from maze_core.training.rollouts import RolloutTask
 
 
@@ -21,7 +22,12 @@ def rollout(
     episodes: Annotated[int, typer.Option("--episodes", "-n", min=1, help="Episodes to play.")] = 8,
     record: Annotated[Path | None, typer.Option(metavar="DIR", help="Record trajectories in this new folder.")] = None,
     video: Annotated[Path | None, typer.Option(metavar="DIR", help="Film every episode in this folder.")] = None,
-    workers: Annotated[int, typer.Option(min=1, help="Processes that play; the result does not depend on it.")] = 1,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Processes that play; the result does not depend on it.")
+    ] = None,
+    runner: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Runner of the workers: local unless given; ray for a cluster.")
+    ] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Decides the episodes; drawn unless given.")] = None,
     stochastic: Annotated[
         bool | None,
@@ -33,7 +39,8 @@ def rollout(
     env_source: Annotated[str, typer.Option(metavar="NAME", help="Env source plugin of --env.")] = "gymnasium",
     wrappers: Annotated[str | None, typer.Option(metavar="A,B", help="Wrappers of --env, the first innermost.")] = None,
     set_: Annotated[
-        list[str] | None, typer.Option("--set", metavar="PATH=VALUE", help="Such as env.kwargs.size=5; policy.x=1.")
+        list[str] | None,
+        typer.Option("--set", metavar="PATH=VALUE", help="Such as env.kwargs.size=5; policy.x=1; runner.address=auto."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
@@ -51,15 +58,16 @@ def rollout(
 
     output.allow_local_modules()
     seed = draw_seed() if seed is None else seed
+    overrides, player = _runner(set_ or [], runner)
     with ExitStack() as stack:
         if run is not None:
             _refuse("RUN brings its own", policy=policy, env=env, wrappers=wrappers)
-            task = _of_run(stack, run, checkpoint, set_ or [], seed, stochastic, video)
+            task = _of_run(stack, run, checkpoint, overrides, seed, stochastic, video)
         else:
             _refuse("only a RUN has", checkpoint=checkpoint, stochastic=stochastic)
-            task = _of_plugin(policy, {"name": env_source, "id": env}, wrappers, set_ or [], seed, video)
+            task = _of_plugin(policy, {"name": env_source, "id": env}, wrappers, overrides, seed, video)
         report = stack.enter_context(progress_bar("episodes"))
-        played = roll_out(task, episodes, workers=workers, record=record, report=report)
+        played = roll_out(task, episodes, workers=workers, runner=player, record=record, report=report)
     statistics = statistics_of(played)
     if as_json:
         files = {"record": record, "video": video}
@@ -71,6 +79,16 @@ def rollout(
         typer.echo(f"recorded in {record}. Next: maze trajectories info {record}")
     if video is not None:
         typer.echo(f"filmed in {video}")
+
+
+def _runner(overrides: list[str], name: str | None) -> tuple[list[str], PluginConfig | None]:
+    """The overrides that are not the runner's, and the runner, where one was asked for."""
+    from maze_core.config.load import part_config
+
+    its = [text for text in overrides if text.strip().startswith("runner.")]
+    if name is None and not its:
+        return overrides, None
+    return [text for text in overrides if text not in its], part_config("runner", {"name": name or "local"}, its)
 
 
 def _of_run(
@@ -86,7 +104,8 @@ def _of_run(
     from maze_core.training.api import open_policy
     from maze_core.training.rollouts import task_of_run
 
-    run = stack.enter_context(closing(open_policy(run_dir, checkpoint, overrides)))
+    here = "runner={name: dev, concurrency: 1}"  # whatever it was trained with: this process only looks at it
+    run = stack.enter_context(closing(open_policy(run_dir, checkpoint, [*overrides, here])))
     return task_of_run(run, seed, None if stochastic is None else not stochastic, video)
 
 

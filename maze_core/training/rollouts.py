@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from maze_core.models.policy import Policy
     from maze_core.plugins.discovery import Loader
     from maze_core.policies.base import ActingPolicy
+    from maze_core.runners.base import Runner
     from maze_core.runners.workers import Shared, WorkerPool
     from maze_core.training.run import Run
 
@@ -179,7 +180,8 @@ def roll_out(
     task: RolloutTask,
     episodes: int,
     *,
-    workers: int = 1,
+    workers: int | None = None,
+    runner: PluginConfig | None = None,
     record: Path | None = None,
     report: Report | None = None,
     watch: Callable[[Trajectory], object] | None = None,
@@ -192,11 +194,12 @@ def roll_out(
     Args:
         task: what is played.
         episodes: how many.
-        workers: processes that play; 1: this one.
+        workers: how many play; None: this process, or as many workers as `runner` thinks fit.
+        runner: starts the workers; None: the local one, for several.
         record: a new folder for the trajectories.
         report: told how many of how many episodes are done.
         watch: given every episode in its turn.
-        load: how the runner of the workers is found.
+        load: how the runner is found.
 
     Raises:
         ConfigError: the environment or the policy cannot be built, or does not fit.
@@ -210,7 +213,9 @@ def roll_out(
     with ExitStack() as stack:
         stack.enter_context(torch_threads(1))
         stack.enter_context(graceful_interrupts(stop.append))
-        played = _played(task, blocks, workers, lambda: bool(stop), load, stack)
+        pool = _pool(task, len(blocks), workers, runner, load)
+        stack.callback((pool or task).close)
+        played = _played(task, blocks, pool, lambda: bool(stop))
         for number, trajectory in played if record is None else _recorded(played, task, record, stack):
             if watch is not None:
                 watch(trajectory)
@@ -246,22 +251,25 @@ def _writer(task: RolloutTask, folder: Path) -> TrajectoryWriter:
         env.close()
 
 
+def _pool(
+    task: RolloutTask, blocks: int, workers: int | None, config: PluginConfig | None, load: Loader
+) -> WorkerPool | None:
+    """Workers that play blocks, at most one for each; None where this process does."""
+    if config is None:
+        if workers in (None, 1):
+            return None
+        config = load("runner", "local").Config(name="local")
+    runner: Runner = load("runner", config.name)(config)
+    return runner.workers(task, min(workers or runner.default_workers, blocks))
+
+
 def _played(
-    task: RolloutTask,
-    blocks: list[tuple[int, int]],
-    workers: int,
-    stopped: Callable[[], bool],
-    load: Loader,
-    stack: ExitStack,
+    task: RolloutTask, blocks: list[tuple[int, int]], pool: WorkerPool | None, stopped: Callable[[], bool]
 ) -> Iterator[Played]:
-    """Episodes in order, from this process or from workers, which `stack` closes."""
-    if workers > 1:
-        runner = load("runner", "local")
-        pool: WorkerPool = runner(runner.Config(name="local")).workers(task, min(workers, len(blocks)))
-        stack.callback(pool.close)
+    """Episodes in order, from workers or from this process."""
+    if pool is not None:
         yield from _in_workers(pool, blocks, stopped)
         return
-    stack.callback(task.close)
     task.setup(0)
     for block in blocks:
         if stopped():

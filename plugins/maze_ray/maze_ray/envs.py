@@ -30,14 +30,14 @@ class EnvJob:
 
     share: int
     command: str
-    """`spaces`, `reset`, `restore` or `step`."""
+    """`spaces`, `reset`, `restore`, `step`, or `lasting`: what wrappers remember beyond episodes."""
     arguments: tuple[Any, ...] = ()
 
 
 class EnvShares:
     """The task: steps shares of the environments. Any worker can take up any share, from its recorded actions.
 
-    A step is answered by None where the share's episodes are not under way here, as after the loss of a worker.
+    The answer is None where the share's episodes are not under way here, as after the loss of a worker.
     """
 
     def __init__(self, builder: EnvBuilder, edges: list[int]) -> None:
@@ -55,15 +55,25 @@ class EnvShares:
         env = self._env(job.share)
         if job.command == "spaces":
             return env.observation_space, env.action_space
-        if job.command == "step":
-            out = self._out.get(job.share)
-            (actions,) = job.arguments
-            return None if out is None else (env.step(actions, out), out)
+        if job.command in ("reset", "restore"):
+            return self._begin(env, job)
+        if job.share not in self._out:
+            return None
+        if job.command == "lasting":
+            return env.state()["lasting"]
+        (actions,) = job.arguments
+        out = self._out[job.share]
+        return env.step(actions, out), out
+
+    def _begin(self, env: SerialVectorEnv, job: EnvJob) -> Any:
         out = allocate(space_specs(env.observation_space, "observation"), (env.num_envs,))
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            begin: Any = env.reset if job.command == "reset" else env.restore
-            begin(*job.arguments, out)
+            seeds, state = (*job.arguments, None)[:2]
+            if state is None:
+                env.reset(seeds, out)
+            else:
+                env.restore(seeds, {"lasting": env.state()["lasting"], **state}, out)
         self._out[job.share] = out
         state = env.state()
         said = [(str(each.message), each.category) for each in caught]
@@ -123,11 +133,14 @@ class PooledVectorEnv:
         self._log = ActionLog(space_specs(self.action_space, "action"), num_envs)
         self._current = allocate(space_specs(self.observation_space, "observation"), (num_envs,))
         self._episode, self._length = np.zeros(num_envs, np.int64), np.zeros(num_envs, np.int64)
+        self._lasting: list[Any] = []
+        """Of each environment, what its wrappers remembered when `state` was asked for last."""
         self._seeds: EpisodeSeeds | None = None
 
     def reset(self, seeds: EpisodeSeeds, out: Tree) -> None:
         """Begin episode 0 everywhere; write the first observations into `out` (leaves `[N, …]`)."""
         self._log.clear()
+        self._lasting = []
         self._begin(seeds, [("reset", seeds)] * len(self._rows), out)
 
     def step(self, actions: Tree, out: Tree) -> StepResult:
@@ -146,16 +159,9 @@ class PooledVectorEnv:
 
     def state(self) -> dict[str, Any]:
         """The unfinished episodes, as `SerialVectorEnv.state` gives them for the same environments."""
-        actions = self._log.tree()
-        for array in actions.values():
-            for i, length in enumerate(self._length):
-                array[: len(array) - length, i] = 0
-        return {
-            "episode": self._episode.copy(),
-            "length": self._length.copy(),
-            "actions": actions,
-            "observation": {key: value.copy() for key, value in self._current.items()},
-        }
+        shares = self._ask([("lasting",)] * len(self._rows))
+        self._lasting = [each for share in shares for each in share]
+        return {**self._recorded(), "lasting": self._lasting}
 
     def restore(self, seeds: EpisodeSeeds, state: dict[str, Any], out: Tree) -> None:
         """Replay the unfinished episodes of `state`; write the current observations into `out`.
@@ -164,6 +170,7 @@ class PooledVectorEnv:
         """
         check_state(state, self.num_envs)
         self._log.load(state["actions"])
+        self._lasting = state.get("lasting", [])
         self._begin(seeds, [("restore", seeds, _share_of(state, rows)) for rows in self._rows], out)
 
     def close(self) -> None:
@@ -181,25 +188,47 @@ class PooledVectorEnv:
     def _ask(self, commands: list[tuple[Any, ...]]) -> list[Any]:
         """The replies to each share's command. A share that has lost its worker is taken up again in between."""
         jobs = {self._submit(share, *command): share for share, command in enumerate(commands)}
+        taken_up: dict[int, int] = {}
         replies: dict[int, Any] = {}
-        while jobs:
+        while jobs or taken_up:
             result = self._pool.collect()
             if result is None:
                 raise RunError("the workers lost a job")
-            share = jobs.pop(result.job)
-            if result.value is None:
-                jobs[self._take_up(share, commands[share])] = share
-            elif commands[share][0] != "step" or isinstance(result.value[0], StepResult):
-                replies[share] = result.value
-            else:  # it has been taken up
+            if result.job in taken_up:
+                share = taken_up.pop(result.job)
                 _repeat_warnings([result.value[3]])
                 jobs[self._submit(share, *commands[share])] = share
+                continue
+            share = jobs.pop(result.job)
+            if result.value is None:
+                taken_up[self._take_up(share)] = share
+            else:
+                replies[share] = result.value
         return [replies[share] for share in range(len(commands))]
 
-    def _take_up(self, share: int, command: tuple[Any, ...]) -> int:
+    def _take_up(self, share: int) -> int:
+        """Let the worker that has the share now replay its unfinished episodes."""
         if self._seeds is None:
             raise RunError("reset the environments before the first step")
-        return self._submit(share, "restore", self._seeds, _share_of(self.state(), self._rows[share]))
+        rows = self._rows[share]
+        if any(self._lasting[rows]):
+            message = "with the worker was lost what wrappers of its environments remembered since the last checkpoint"
+            warnings.warn(message, RuntimeWarning, stacklevel=4)
+        state = {**self._recorded(), "lasting": self._lasting} if self._lasting else self._recorded()
+        return self._submit(share, "restore", self._seeds, _share_of(state, rows))
+
+    def _recorded(self) -> dict[str, Any]:
+        """The unfinished episodes as they are known here."""
+        actions = self._log.tree()
+        for array in actions.values():
+            for i, length in enumerate(self._length):
+                array[: len(array) - length, i] = 0
+        return {
+            "episode": self._episode.copy(),
+            "length": self._length.copy(),
+            "actions": actions,
+            "observation": {key: value.copy() for key, value in self._current.items()},
+        }
 
     def _submit(self, share: int, command: str, *arguments: Any) -> int:
         return self._pool.submit(EnvJob(share, command, arguments), share)
@@ -216,8 +245,7 @@ def _part(tree: Tree, rows: slice) -> Tree:
 
 def _share_of(state: dict[str, Any], rows: slice) -> dict[str, Any]:
     return {
-        "episode": state["episode"][rows],
-        "length": state["length"][rows],
+        **{name: state[name][rows] for name in ("episode", "length", "lasting") if name in state},
         "actions": {key: array[:, rows] for key, array in state["actions"].items()},
         "observation": _part(state["observation"], rows),
     }

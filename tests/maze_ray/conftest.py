@@ -1,0 +1,42 @@
+"""What tests of the Ray runner share: a local Ray for a whole module."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(scope="module")
+def local_ray() -> Iterator[None]:
+    """A Ray of our own that outlives the runs of a module: pools take shares in it."""
+    from maze_ray.config import RayConfig
+    from maze_ray.session import Session
+
+    address = os.environ.pop("RAY_ADDRESS", None)
+    with closing(Session(RayConfig(name="ray"))):
+        yield
+    assert not descendants("ray")
+    if address is not None:
+        os.environ["RAY_ADDRESS"] = address
+
+
+def descendants(word: str, root: int | None = None) -> list[str]:
+    """Command lines of the living processes below this one (or `root`) that hold a word."""
+    parents: dict[int, int] = {}
+    commands: dict[int, str] = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            state, parent = (folder / "stat").read_text().rsplit(")", 1)[1].split()[:2]
+            commands[int(folder.name)] = (folder / "cmdline").read_text().replace("\0", " ")
+        except OSError:
+            continue
+        if state != "Z":
+            parents[int(folder.name)] = int(parent)
+    found = {root or os.getpid()}
+    while more := {pid for pid, parent in parents.items() if parent in found} - found:
+        found |= more
+    return [commands[pid] for pid in found - {root or os.getpid()} if word in commands[pid]]
