@@ -257,7 +257,7 @@ def _results(each: Group, metric: str, minimize: bool) -> dict[str, Any]:
     return {
         "best": spread(run.value(metric, minimize=minimize) for run in each.runs),
         "final": spread(run.value(metric, "last") for run in each.runs),
-        "steps": spread(run.count("env_steps") for run in each.runs),
+        "env_steps": spread(run.count("env_steps") for run in each.runs),
         "seconds": spread(run.count("seconds") for run in each.runs),
     }
 
@@ -276,7 +276,7 @@ def _group_facts(each: Group, paths: Sequence[str], metric: str, minimize: bool)
 
 def _print_groups(groups: Sequence[Group], paths: Sequence[str], metric: str, minimize: bool) -> None:
     """A row for each group; where settings outnumber groups, a column."""
-    from maze_core.comparison.groups import MISSING, text
+    from maze_core.comparison.groups import MISSING, short, text
 
     shared = paths or ["algorithm.name", "env.id"]
     columns = [
@@ -287,7 +287,7 @@ def _print_groups(groups: Sequence[Group], paths: Sequence[str], metric: str, mi
         ]
         for each in groups
     ]
-    headers = [*shared, "runs", "best", "final", "steps", "seconds"]
+    headers = [*map(short, shared), "runs", "best", "final", "env_steps", "seconds"]
     if len(groups) >= len(paths):
         output.print_table(headers, columns)
     else:

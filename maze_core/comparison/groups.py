@@ -103,11 +103,17 @@ def text(value: Any) -> str:
 def label(each: Group, paths: Sequence[str]) -> str:
     """A group in a few words: its values at the paths where groups differ."""
     parts = [
-        text(each.settings[path]) if path.endswith((".name", ".id")) else f"{_short(path)}={text(each.settings[path])}"
+        text(each.settings[path]) if path.endswith((".name", ".id")) else f"{short(path)}={text(each.settings[path])}"
         for path in paths
         if path in each.settings
     ]
     return ", ".join(parts) or f"{each.runs[0].algorithm} on {each.runs[0].env}"
+
+
+def short(path: str) -> str:
+    """A path without what goes without saying: `lr` for `algorithm.lr`, `model` for `model.name`."""
+    part, _, rest = path.partition(".")
+    return part if rest in ("name", "id") else path.removeprefix("algorithm.")
 
 
 def flatten(tree: Any, prefix: str = "") -> dict[str, Any]:
@@ -137,7 +143,3 @@ def _only_some(path: str, paths: Sequence[str], groups: Sequence[Group]) -> bool
         return False
     owner = f"{path.rpartition('.')[0]}.name"
     return path == owner or owner not in paths or len(_values(owner, groups)) < 2
-
-
-def _short(path: str) -> str:
-    return path.removeprefix("algorithm.")

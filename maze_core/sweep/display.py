@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from maze_core.comparison.groups import MISSING, number, text
+from maze_core.comparison.groups import MISSING, number, short, text
 from maze_core.comparison.records import RETURN
 from maze_core.sweep.pool import JobEnd
-from maze_core.sweep.ranking import FAILED, ranked, short, table
+from maze_core.sweep.ranking import FAILED, ranked, table
 from maze_core.sweep.sweep import Sweep, Watch
 from maze_core.sweep.trials import SweepRun, Trial
 from maze_core.wording import counted

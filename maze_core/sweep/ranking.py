@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from maze_core.comparison.groups import MISSING, text
+from maze_core.comparison.groups import MISSING, short, text
 from maze_core.sweep.sweep import Sweep
 from maze_core.sweep.trials import RunState, SweepRun, Trial
 
@@ -48,11 +48,6 @@ def facts(sweep: Sweep) -> dict[str, Any]:
         "runs": {"total": sweep.total_runs, "finished": sweep.count("finished"), "failed": sweep.count(*FAILED)},
         "trials": [_trial_facts(sweep, trial) for trial in ranked(sweep)],
     }
-
-
-def short(path: str) -> str:
-    """A path without what goes without saying."""
-    return path.removeprefix("algorithm.")
 
 
 def _row(sweep: Sweep, trial: Trial, rank: int) -> list[str]:

@@ -73,7 +73,7 @@ def test_wrong_input_is_one_line(arguments, message):
 
 def test_compare_ranks_groups_and_shows_where_they_differ():
     lines = maze("compare", "runs", "--env", "CartPole-v1").stdout.splitlines()
-    assert lines[0].split() == ["algorithm.lr", "runs", "best", "final", "steps", "seconds"]
+    assert lines[0].split() == ["lr", "runs", "best", "final", "env_steps", "seconds"]
     assert lines[1].split()[:4] == ["0.01", "1", "90", "90"]
     assert lines[2].split()[:8] == ["0.0001", "2", "20", "±", "0", "19.5", "±", "0.707"]
 
@@ -81,7 +81,7 @@ def test_compare_ranks_groups_and_shows_where_they_differ():
 def test_compare_turns_the_table_where_settings_outnumber_groups():
     lines = maze("compare", "runs/quick", "runs/other").stdout.splitlines()
     assert lines[0].split() == ["A", "B"]
-    assert ["env.id", "CartPole-v1", "Pendulum-v1"] in [line.split() for line in lines]
+    assert ["env", "CartPole-v1", "Pendulum-v1"] in [line.split() for line in lines]
 
 
 def test_compare_as_json():

@@ -1,0 +1,1 @@
+"""Bayesian search for the sweeps of Maze, by Optuna."""
