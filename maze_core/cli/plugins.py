@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from maze_core.cli import output
+from maze_core.cli import output, plugins_new
 
 if TYPE_CHECKING:
     from maze_core.plugins.catalog import PluginInfo
 
-app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="List and describe the installed plugins.")
+app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="List, describe and write plugins.")
+app.command("new")(plugins_new.new)
 
 _Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 _Kind = Annotated[str | None, typer.Option(metavar="KIND", help="algorithm, env, wrapper, model, runner, …")]
