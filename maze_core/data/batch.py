@@ -52,7 +52,7 @@ class Batch:
         rows = len(self)
         order = torch.from_numpy(rng.permutation(rows))
         # One gather for the whole pass; the minibatches are views of it.
-        shuffled = self.map(lambda leaf: leaf[order.to(leaf.device)])
+        shuffled = self.map(lambda leaf: leaf.index_select(0, order.to(leaf.device)))
         starts = list(range(0, rows, batch_size))
         if batch_size > 1 and len(starts) > 1 and rows - starts[-1] == 1:
             starts.pop()

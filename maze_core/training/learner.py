@@ -21,15 +21,13 @@ _FLUSH_AFTER = 1000
 def gradient_norm(gradients: list[Tensor]) -> Tensor:
     """The Euclidean norm of all gradients together, shape ()."""
     # One copy and one reduction: for small networks half the time of a norm per tensor.
-    norm: Tensor = torch.cat([gradient.reshape(-1) for gradient in gradients]).norm()
+    norm: Tensor = torch._C._nn.flatten_dense_tensors(gradients).norm()
     return norm
 
 
 def clip_gradients(gradients: list[Tensor], norm: Tensor, limit: float) -> None:
     """Scale gradients in place so that their common norm is at most `limit`."""
-    factor = (limit / (norm + 1e-6)).clamp(max=1.0)
-    for gradient in gradients:
-        gradient.mul_(factor)
+    torch._foreach_mul_(gradients, (limit / (norm + 1e-6)).clamp(max=1.0))
 
 
 class Learner:
@@ -87,7 +85,7 @@ class Learner:
         watch = loss.total.detach() + norm
         if self._on_cpu and not math.isfinite(watch.item()):
             raise RunError(f"the loss or a gradient is not finite in update {self.updates + 1}: {self._culprit()}")
-        if self._max_grad_norm > 0:
+        if self._max_grad_norm > 0 and not (self._on_cpu and norm.item() < self._max_grad_norm):
             clip_gradients(gradients, norm, self._max_grad_norm)
         self.optimizer.step()
         self.steps += 1

@@ -339,7 +339,8 @@ def test_normalised():
     numbers = advantage.numpy().astype(float)
     np.testing.assert_allclose(normalized(advantage), (numbers - numbers.mean()) / numbers.std(), rtol=1e-6)
     assert normalized(torch.tensor([3.0])).tolist() == [0.0]
-    assert normalized(torch.full((5,), 3.0)).tolist() == [0.0] * 5
+    for value in (3.0, 0.1, -7.7, 123.456):  # rounding must not become an advantage
+        assert normalized(torch.full((256,), value)).tolist() == [0.0] * 256
 
 
 @pytest.mark.parametrize("algorithm", ["ppo", "a2c"])

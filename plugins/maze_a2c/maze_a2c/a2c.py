@@ -51,10 +51,9 @@ class A2C(Algorithm):
         config, data = self.config, batch.extra
         distribution, value = policy(batch.obs)
         advantage = normalized(data["advantage"]) if config.normalize_advantages else data["advantage"]
-        policy_loss = -(distribution.log_prob(batch.actions) * advantage).mean()
-        critic_loss = (value - data["target"]).square().mean()
-        entropy = distribution.entropy().mean()
-        return actor_critic_loss(config, self._run.epoch, policy_loss, critic_loss, entropy)
+        policy_loss = distribution.log_prob(batch.actions) * -advantage
+        critic_loss = (value - data["target"]).square()
+        return actor_critic_loss(config, self._run.epoch, policy_loss, critic_loss, distribution.entropy())
 
     def state(self) -> dict[str, Any]:
         """Where the environments and the noise stand."""

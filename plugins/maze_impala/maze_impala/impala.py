@@ -84,11 +84,12 @@ class IMPALA(Algorithm):
         log_rho = (log_prob - data["log_prob"]).detach()
         target, advantage = self._vtrace(log_rho, value.detach(), batch)
         weight = data["weight"] / data["weight"].sum().clamp(min=1)
-        policy_loss = -(log_prob * advantage * weight).sum()
-        critic_loss = ((value - target).square() * weight).sum()
-        entropy = (distribution.entropy() * weight).sum()
-        rho = (log_rho.exp() * weight).sum()
-        return actor_critic_loss(config, self._run.epoch, policy_loss, critic_loss, entropy, rho=rho)
+        policy_loss = log_prob * -advantage
+        critic_loss = (value - target).square()
+        rho = log_rho.exp() @ weight
+        return actor_critic_loss(
+            config, self._run.epoch, policy_loss, critic_loss, distribution.entropy(), weight, rho=rho
+        )
 
     def state(self) -> dict[str, Any]:
         """Where the actors stand and what they were asked for; only the count where they are processes."""

@@ -84,13 +84,11 @@ class PPO(Algorithm):
         config, data = self.config, batch.extra
         distribution, value = policy(batch.obs)
         log_ratio = distribution.log_prob(batch.actions) - data["log_prob"]
-        ratio = log_ratio.exp()
         advantage = normalized(data["advantage"]) if config.normalize_advantages else data["advantage"]
-        policy_loss = clipped_surrogate(ratio, advantage, config.clip_range)
+        policy_loss = clipped_surrogate(log_ratio.exp(), advantage, config.clip_range)
         critic_loss = value_loss(value, data["value"], data["target"], config.value_clip_range)
-        entropy = distribution.entropy().mean()
         self._log_ratios.append(log_ratio.detach())
-        return actor_critic_loss(config, self._run.epoch, policy_loss, critic_loss, entropy)
+        return actor_critic_loss(config, self._run.epoch, policy_loss, critic_loss, distribution.entropy())
 
     def state(self) -> dict[str, Any]:
         """Collector and minibatch order."""
