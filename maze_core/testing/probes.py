@@ -8,6 +8,8 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
+from maze_core.testing.envs import SeededWalk
+
 
 class Steady(gymnasium.Env[np.ndarray, np.int64]):
     """One state and a reward of 1 for ever, cut by a time limit of 8: the value is 1 / (1 - gamma).
@@ -131,3 +133,81 @@ class Doors(gymnasium.Env[Any, Any]):
             self._mask[3:] = 0
         place = self.np_random.uniform(-1, 1, 2).astype(np.float32)
         return {"place": place, "action_mask": self._mask.copy()}
+
+
+class Walk(SeededWalk):
+    """A random walk by steps of -1, 0 and 1, or where `continuous` by any step between -1 and 1."""
+
+    def __init__(self, continuous: bool = False) -> None:
+        super().__init__()
+        self.observation_space = spaces.Box(-np.inf, np.inf, (2,), np.float32)
+        if continuous:
+            self.action_space = spaces.Box(-1, 1, (1,), np.float32)  # type: ignore[assignment]
+
+    def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+        """Move by the action and by chance."""
+        return super().step(action if np.ndim(action) == 0 else action[0] + 1)
+
+    def _observe(self) -> np.ndarray:
+        return np.array([self._position, self._steps / 30], np.float32)
+
+
+class Signal(gymnasium.Env[np.ndarray, Any]):
+    """Five times in an episode, do what the light says: a choice among two, or where `continuous` a force.
+
+    The reward of a step is 1 for the right choice and 0 for the other; or 1 less the distance to the force.
+    """
+
+    length = 5
+
+    def __init__(self, continuous: bool = False) -> None:
+        self.observation_space = spaces.Box(0, 1, (2,), np.float32)
+        self.action_space: spaces.Space[Any] = spaces.Box(-1, 1, (1,), np.float32) if continuous else spaces.Discrete(2)
+        self._continuous, self._steps, self._light = continuous, 0, 0
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[np.ndarray, dict[str, Any]]:
+        """Show the first light."""
+        super().reset(seed=seed)
+        self._steps = 0
+        return self._observe(), {}
+
+    def best_action(self) -> Any:
+        """What the light says."""
+        return np.array([self._light - 0.5], np.float32) if self._continuous else np.int64(self._light)
+
+    def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+        """Reward the action, and show the next light."""
+        reward = 1 - float(np.abs(np.subtract(action, self.best_action())).sum())
+        self._steps += 1
+        return self._observe(), reward, self._steps >= self.length, False, {}
+
+    def _observe(self) -> np.ndarray:
+        self._light = int(self.np_random.integers(2))
+        shown = np.zeros(2, np.float32)
+        shown[self._light] = 1
+        return shown
+
+
+class Ending(gymnasium.Env[np.ndarray, Any]):
+    """Episodes of three steps that end, or are cut if `truncate`, in a state `last` that is seen there alone."""
+
+    def __init__(self, truncate: bool, last: float, continuous: bool = False) -> None:
+        self.observation_space = spaces.Box(-4, 4, (2,), np.float32)
+        self.action_space: spaces.Space[Any] = spaces.Box(-1, 1, (1,), np.float32) if continuous else spaces.Discrete(3)
+        self._truncate, self._last, self._steps = truncate, last, 0
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[np.ndarray, dict[str, Any]]:
+        """Begin again."""
+        super().reset(seed=seed)
+        self._steps = 0
+        return self._observe(), {}
+
+    def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+        """Nothing that is done makes a difference but to the reward."""
+        self._steps += 1
+        over = self._steps >= 3
+        reward = 1.0 + 0.1 * float(np.sum(action))
+        return self._observe(), reward, over and not self._truncate, over and self._truncate, {}
+
+    def _observe(self) -> np.ndarray:
+        return np.array([self._steps / 3, self._last if self._steps >= 3 else 0.0], np.float32)

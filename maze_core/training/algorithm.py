@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from gymnasium import spaces
 from torch import nn
 
 from maze_core.config.run import AlgorithmConfig, RunConfig
@@ -33,6 +34,18 @@ class Algorithm(ABC):
 
     It holds where nothing else is configured, for fields that the chosen plugin of the part has. Presets, files and
     flags win.
+    """
+
+    action_spaces: ClassVar[tuple[type[spaces.Space[Any]], ...]] = (
+        spaces.Box,
+        spaces.Discrete,
+        spaces.MultiDiscrete,
+        spaces.MultiBinary,
+        spaces.Dict,
+    )
+    """The action spaces this algorithm takes, all unless overridden; without Dict only one of the others at a time.
+
+    A run with another is refused before the first step. Observations are the model's business.
     """
 
     def __init__(self, config: Any) -> None:

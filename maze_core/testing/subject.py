@@ -1,0 +1,145 @@
+"""The plugin under examination: its class, what it asks to be tried with, and its configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
+
+from maze_core.errors import ConfigError, MazeError
+from maze_core.plugins import discovery
+from maze_core.testing.findings import Failed, NotApplicable
+
+if TYPE_CHECKING:
+    import gymnasium
+
+    from maze_core.config.base import PluginConfig
+
+MakeEnv = Callable[[], "gymnasium.Env[Any, Any]"]
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What a plugin is to be tried with, where its defaults do not do.
+
+    A plugin class says so by a class method, which nothing but the conformance kit calls:
+
+        @classmethod
+        def conformance(cls, case):
+            from maze_core.testing import Trial
+
+            return Trial(parameters={"dataset": str(case.demonstrations())})
+    """
+
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    """The plugin's own parameters, by name: required ones, and sizes that make a run short."""
+    run: Mapping[str, Any] = field(default_factory=dict)
+    """Other values of a run's configuration, by path, such as `{"model.name": "cnn"}`."""
+    env: MakeEnv | None = None
+    """Builds an environment that the plugin is for; None: the kit chooses."""
+    plugin: Any = None
+    """What stands for the class, for a plugin that is built around a ready object."""
+    waived: Mapping[str, str] = field(default_factory=dict)
+    """Checks that the plugin does not claim to pass, each with the reason; reports show it."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """What a plugin's `conformance` may use."""
+
+    env: MakeEnv
+    """The environment of the check, unless the plugin names another."""
+    folder: Path
+    """An empty folder."""
+
+    def demonstrations(self, episodes: int = 12) -> Path:
+        """A recording of episodes in the environment: the best actions where it knows them, else random ones."""
+        from maze_core.testing.demonstrations import record
+
+        return record(self.env, self.folder / "demonstrations", episodes)
+
+
+@dataclass(frozen=True)
+class Subject:
+    """An installed plugin, as one check sees it."""
+
+    claim: discovery.Declaration
+    folder: Path
+    """An empty folder for this check alone."""
+
+    @property
+    def kind(self) -> str:
+        """The kind of plugin."""
+        return self.claim.kind
+
+    @property
+    def name(self) -> str:
+        """The entry-point name."""
+        return self.claim.name
+
+    @cached_property
+    def plugin(self) -> type[Any]:
+        """The plugin class."""
+        try:
+            plugin = discovery.import_claim(self.claim)
+        except MazeError as error:
+            raise NotApplicable("the plugin cannot be imported, see the check `loads`") from error
+        if discovery.misfit(self.kind, plugin):
+            raise NotApplicable("it is no plugin class, see the check `loads`")
+        found: type[Any] = plugin
+        return found
+
+    def trial(self, env: MakeEnv) -> Trial:
+        """What the plugin asks to be tried with in an environment."""
+        method = getattr(self.plugin, "conformance", None)
+        if method is None:
+            return Trial()
+        self.folder.mkdir(parents=True, exist_ok=True)
+        trial = method(Case(env, self.folder))
+        if not isinstance(trial, Trial):
+            raise Failed(f"{self.plugin.__name__}.conformance returned {type(trial).__name__}, not a Trial")
+        return trial
+
+    @cached_property
+    def walk(self) -> Trial:
+        """What the plugin asks to be tried with where the environment does not matter."""
+        from maze_core.testing.probes import Walk
+
+        return self.trial(Walk)
+
+    @cached_property
+    def config(self) -> PluginConfig:
+        """A valid configuration of the plugin."""
+        try:
+            config: PluginConfig = self.plugin.Config.model_validate({"name": self.name, **self.walk.parameters})
+        except ValidationError as error:
+            first = error.errors()[0]
+            raise NotApplicable(f"there is no valid configuration, see the check `builds` ({first['msg']})") from error
+        return config
+
+    def build(self) -> Any:
+        """The plugin itself, built with its configuration."""
+        config = self.config
+        try:
+            return (self.walk.plugin or self.plugin)(config)
+        except Exception as error:
+            problem = discovery.describe(error)
+            raise NotApplicable(f"the plugin cannot be built, see the check `builds` ({problem})") from error
+
+    def load(self, env: MakeEnv | None = None, more: Mapping[tuple[str, str], Any] | None = None) -> discovery.Loader:
+        """A loader that knows this plugin, an environment as the source `factory`, and `more` classes."""
+        from maze_core.envs.factory_source import FactorySource
+
+        classes: dict[tuple[str, str], Any] = {(self.kind, self.name): self.walk.plugin or self.plugin}
+        if env is not None:
+            classes["env", "factory"] = FactorySource.of(env)
+        return discovery.overlay({**classes, **(more or {})})
+
+
+def refusal(error: ConfigError) -> str:
+    """The first line of a refusal."""
+    return str(error).partition("\n")[0]

@@ -1,0 +1,72 @@
+"""Seeing what makes the host wait for the device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+import torch
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+_METHODS = {"item", "tolist", "numpy", "cpu", "__bool__", "__float__", "__int__", "__index__", "__array__", "nonzero"}
+"""Methods of a tensor whose answer is on the host, or whose shape depends on values."""
+
+
+class _Functions(TorchFunctionMode):
+    """Notes methods that never reach the dispatcher."""
+
+    def __init__(self, found: list[str]) -> None:
+        super().__init__()
+        self._found = found
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Sequence[type],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        name = getattr(func, "__name__", "")
+        if name in _METHODS:
+            self._found.append(name.strip("_"))
+        return func(*args, **(kwargs or {}))
+
+
+class _Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Notes values that are read from within other functions."""
+
+    def __init__(self, found: list[str]) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._found = found
+
+    def __torch_dispatch__(
+        self,
+        func: Callable[..., Any],
+        types: Sequence[type],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        if func is torch.ops.aten._local_scalar_dense.default and not self._found:
+            self._found.append("item")
+        return func(*args, **(kwargs or {}))
+
+
+class Watch:
+    """Watches what is called on tensors inside: `found` are the calls that make the host wait."""
+
+    def __init__(self) -> None:
+        self.found: list[str] = []
+        self._modes: list[Any] = [_Functions(self.found), _Operators(self.found)]
+
+    def __enter__(self) -> Self:
+        for mode in self._modes:
+            mode.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for mode in reversed(self._modes):
+            mode.__exit__(kind, error, trace)
