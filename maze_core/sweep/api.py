@@ -45,12 +45,13 @@ def run_sweep(
     part = {"name": runner} if isinstance(runner, str) else dict(runner)
     config = part_config("runner", part)
     with closing(Sweep(plan, None if folder is None else Path(folder))) as sweep:
-        sweep.prepare()
+        sweep.check()
         # Only now: it imports torch.
         from maze_core.training.process_state import graceful_interrupts
 
         spreader = discovery.load("runner", config.name)(config)
         with closing(spreader.sweep_pool(jobs)) as pool, graceful_interrupts(sweep.interrupt):
+            sweep.begin()
             sweep.carry_out(pool, watch or _say_nothing)
     return sweep
 

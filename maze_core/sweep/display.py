@@ -7,10 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from maze_core.comparison.groups import MISSING, number, short, text
-from maze_core.comparison.records import RETURN
+from maze_core.comparison.groups import MISSING, number, short
 from maze_core.sweep.pool import JobEnd
-from maze_core.sweep.ranking import FAILED, ranked, table
+from maze_core.sweep.ranking import FAILED, brief, ranked, table, title
 from maze_core.sweep.sweep import Sweep, Watch
 from maze_core.sweep.trials import SweepRun, Trial
 from maze_core.wording import counted
@@ -76,7 +75,7 @@ def _line(sweep: Sweep, end: JobEnd) -> str:
 
 
 def _point(trial: Trial) -> str:
-    return " ".join(f"{short(path)}={text(value)}" for path, value in trial.point.items())
+    return " ".join(f"{short(path)}={brief(value)}" for path, value in trial.point.items())
 
 
 def _progress(run: SweepRun, sweep: Sweep) -> str:
@@ -85,8 +84,7 @@ def _progress(run: SweepRun, sweep: Sweep) -> str:
     last = run.epochs[-1]
     value = last.get(sweep.plan.metric)
     shown = MISSING if value is None else number(value)
-    name = "return" if sweep.plan.metric == RETURN else sweep.plan.metric
-    return f"epoch {last['epoch']:,}, {last.get('env_steps', 0):,} steps, {name} {shown}"
+    return f"epoch {last['epoch']:,}, {last.get('env_steps', 0):,} steps, {title(sweep.plan.metric)} {shown}"
 
 
 def _picture(sweep: Sweep) -> RenderableType:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from maze_core.comparison.groups import MISSING, short, text
+from maze_core.comparison.records import RETURN
 from maze_core.sweep.sweep import Sweep
 from maze_core.sweep.trials import RunState, SweepRun, Trial
 
@@ -32,8 +33,18 @@ def failures(sweep: Sweep) -> list[SweepRun]:
 def table(sweep: Sweep, trials: Sequence[Trial]) -> tuple[list[str], list[list[str]]]:
     """Headers and rows, a trial each."""
     plan = sweep.plan
-    headers = ["rank", "trial", *map(short, plan.over), f"{plan.take} {plan.metric}", "runs"]
+    headers = ["rank", "trial", *map(short, plan.over), f"{plan.take} {title(plan.metric)}", "runs"]
     return headers, [_row(sweep, trial, rank) for rank, trial in enumerate(trials, 1)]
+
+
+def title(metric: str) -> str:
+    """What a metric is called in tables."""
+    return "return" if metric == RETURN else metric
+
+
+def brief(value: Any) -> str:
+    """A value of a point, numbers with five digits: `trials.json` and the runs have all of them."""
+    return f"{value:.5g}" if isinstance(value, float) else text(value)
 
 
 def facts(sweep: Sweep) -> dict[str, Any]:
@@ -58,7 +69,7 @@ def _row(sweep: Sweep, trial: Trial, rank: int) -> list[str]:
     return [
         MISSING if found is None else str(rank),
         f"t{trial.number:03}",
-        *(text(value) for value in trial.point.values()),
+        *map(brief, trial.point.values()),
         MISSING if found is None else str(found),
         " ".join([state, *others]),
     ]

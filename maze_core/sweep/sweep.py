@@ -53,21 +53,28 @@ class Sweep:
 
     @property
     def folder(self) -> Path:
-        """The sweep's own folder, once it is prepared."""
+        """The sweep's own folder, once it has begun."""
         if self._folder is None:
-            raise RuntimeError("this sweep has no folder before `prepare`")
+            raise RuntimeError("this sweep has no folder before it has begun")
         return self._folder
 
-    def prepare(self) -> None:
-        """Validate every point that is known, write the plan, and take up what was done before.
+    def check(self) -> None:
+        """Validate every point that is known; nothing is written.
 
         Raises:
-            ConfigError: a point does not fit, an environment cannot be built, or another process is at this sweep.
+            ConfigError: a point does not fit, or an environment cannot be built.
         """
         check_runs(self.plan, probes(self.plan.space), self._load)
         if self.searcher.foresees:
             self._setup_searcher(Path())
             check_runs(self.plan, map(self.searcher.ask, range(self.total_trials)), self._load)
+
+    def begin(self) -> None:
+        """Write the plan to the folder, and take up what was done before.
+
+        Raises:
+            ConfigError: the folder cannot be written, another process is at this sweep, or the searcher refuses it.
+        """
         existed = self._folder is not None and self._folder.exists()
         self._create_folder()
         try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from pathlib import Path
 
@@ -10,11 +9,9 @@ import pytest
 from typer.testing import CliRunner
 
 from maze_core.cli.main import app
+from tests.comparison import made_runs
 
-_SPEC = importlib.util.spec_from_file_location("made_runs", Path(__file__).parents[1] / "comparison" / "conftest.py")
-_MADE = importlib.util.module_from_spec(_SPEC)
-_SPEC.loader.exec_module(_MADE)
-make_run = _MADE.make_run
+make_run = made_runs.make_run
 
 
 def maze(*arguments, code=0):
