@@ -9,6 +9,7 @@ import difflib
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import metadata
 from typing import Any
@@ -28,6 +29,10 @@ KINDS: Mapping[str, str] = {
     "searcher": "maze.searchers",
 }
 """The kinds of plugins and the entry-point group of each."""
+
+HINTS = "maze.hints"
+"""The entry-point group of names that are no plugins, such as those of algorithms that a library gave up: each stands
+for a text, which says where to go instead."""
 
 CORE = "maze-core"
 DISABLE = "MAZE_DISABLE_PLUGINS"
@@ -174,11 +179,21 @@ def _unknown(kind: str, name: str) -> ConfigError:
     near = [other for other in known if other.lower() in near]
     if any(name == found.name for found in _declared() if found.kind == kind):
         hint = f"It is installed, but {DISABLE} turns it off"
+    elif advice := _hint(name):
+        hint = advice
     elif near:
         hint = f"Did you mean {' or '.join(near)}?"
     else:
         hint = f"Installed: {', '.join(known) or 'none'}; `maze plugins list` shows them all"
     return ConfigError(f"unknown {kind} {name!r}", kind, hint)
+
+
+def _hint(name: str) -> str:
+    """What a distribution has to say to who asks for this name, which no plugin has; mostly nothing."""
+    for entry_point in metadata.entry_points(group=HINTS, name=name.lower()):
+        with suppress(Exception):  # a broken hint must not hide the error that it was meant for
+            return str(entry_point.load())
+    return ""
 
 
 def _declared() -> Iterator[Declaration]:

@@ -1,0 +1,1 @@
+"""RLlib's algorithms as algorithms of Maze."""

@@ -1,0 +1,188 @@
+"""RLlib's algorithms, one class each: what `maze train rllib-…` finds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from gymnasium import spaces
+
+from maze_core.data.trajectories_loader import load_trajectories
+from maze_core.envs.spaces import flatten_space
+from maze_core.errors import ConfigError
+from maze_core.progress import progress_bar
+from maze_core.training.seeding import Purpose, integer_seed
+from maze_rllib.base import RLlib
+from maze_rllib.config import (
+    APPOConfig,
+    BCConfig,
+    DQNConfig,
+    IMPALAConfig,
+    MARWILConfig,
+    PPOConfig,
+    SACConfig,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from maze_core.config.run import AlgorithmConfig, RunConfig
+    from maze_core.models.policy import Policy
+    from maze_core.training.run import Run
+
+
+ASYNCHRONOUS = {"timeout_s_sampler_manager": 0.1, "use_env_runner_state_server": False, "min_time_s_per_iteration": 0}
+"""As RLlib sets them, its learner spins while it waits, and on few cores its workers get nowhere."""
+
+
+class RLlibPPO(RLlib):
+    """RLlib's PPO: proximal policy optimisation, for every action space."""
+
+    Config: ClassVar[type[AlgorithmConfig]] = PPOConfig
+    title = "PPO"
+
+
+class RLlibIMPALA(RLlib):
+    """RLlib's IMPALA: importance weighted actor-learner architecture, for every action space."""
+
+    Config: ClassVar[type[AlgorithmConfig]] = IMPALAConfig
+    title = "IMPALA"
+    preset = ASYNCHRONOUS
+
+
+class RLlibAPPO(RLlib):
+    """RLlib's APPO: asynchronous PPO, for every action space."""
+
+    Config: ClassVar[type[AlgorithmConfig]] = APPOConfig
+    title = "APPO"
+    preset = ASYNCHRONOUS
+
+    def module_spec(self, policy: Policy) -> Any:
+        """With the old policy beside."""
+        from ray.rllib.core.rl_module.rl_module import RLModuleSpec
+
+        from maze_rllib.modules import TargetedActorCriticModule
+
+        return RLModuleSpec(module_class=TargetedActorCriticModule, model_config={"policy": policy})
+
+
+class RLlibDQN(RLlib):
+    """RLlib's DQN: double, dueling, n-step, with prioritised replay, for one Discrete action."""
+
+    Config: ClassVar[type[AlgorithmConfig]] = DQNConfig
+    config: DQNConfig
+    title = "DQN"
+
+    def check_model(self, config: RunConfig) -> None:
+        """Refuse what needs heads that Maze's models do not have."""
+        if self.config.rllib_model:
+            return
+        if self._rllib.num_atoms > 1:
+            raise ConfigError(
+                "distributions of values need RLlib's own network", "algorithm.rllib.num_atoms", "Add --rllib-model"
+            )
+        if self.config.dueling and getattr(config.model, "critic", None) == "none":
+            hint = "Next: --set model.critic=separate, or --no-dueling"
+            raise ConfigError("dueling takes the critic of the model, and it has none", "model.critic", hint)
+
+    def module_spec(self, policy: Policy) -> Any:
+        """Action values from the policy's logits."""
+        from ray.rllib.core.rl_module.rl_module import RLModuleSpec
+
+        from maze_rllib.value_modules import QModule
+
+        check_action(policy, "rllib-dqn", spaces.Discrete)
+        options = {"policy": policy, "dueling": self.config.dueling, "double_q": self.config.double_q}
+        return RLModuleSpec(module_class=QModule, model_config={**options, "epsilon": self._rllib.epsilon})
+
+
+class RLlibSAC(RLlib):
+    """RLlib's SAC: soft actor-critic, for one Box or Discrete action."""
+
+    Config: ClassVar[type[AlgorithmConfig]] = SACConfig
+    config: SACConfig
+    title = "SAC"
+    defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "model": {
+            "critic": "none",
+            "distribution": "squashed_gaussian",
+            "state_dependent_std": True,
+            "hidden": [256, 256],
+            "activation": "relu",
+        }
+    }
+
+    def check_model(self, config: RunConfig) -> None:
+        """Refuse a state critic, which would never learn, and a Gaussian that leaves the bounds."""
+        if self.config.rllib_model:
+            return
+        if getattr(config.model, "critic", "none") != "none":
+            raise ConfigError(
+                "SAC has critics of its own, a state critic would never learn", "model.critic", "Leave it at none."
+            )
+        if getattr(config.model, "distribution", "squashed_gaussian") != "squashed_gaussian":
+            raise ConfigError("SAC needs the squashed Gaussian", "model.distribution", "Leave it as it is.")
+
+    def module_spec(self, policy: Policy) -> Any:
+        """The policy, and critics around copies of its encoder."""
+        from ray.rllib.core.rl_module.rl_module import RLModuleSpec
+
+        from maze_rllib.value_modules import NoCatalog, SACModule
+
+        check_action(policy, "rllib-sac", spaces.Box, spaces.Discrete)
+        options = {"policy": policy, "twin_q": self.config.twin_q, "critic_hidden": list(self.config.critic_hidden)}
+        return RLModuleSpec(module_class=SACModule, catalog_class=NoCatalog, model_config=options)
+
+
+class RLlibBC(RLlib):
+    """RLlib's BC: behavioural cloning of recorded trajectories, for every action space."""
+
+    Config: ClassVar[type[AlgorithmConfig]] = BCConfig
+    config: BCConfig
+    title = "BC"
+    samples = False
+
+    def check(self, config: RunConfig) -> None:
+        """Refuse runs counted in environment steps."""
+        if config.steps is not None:
+            raise ConfigError(f"{self.config.name} takes no environment steps", "steps", "Next: --epochs")
+        if self.config.rllib_model:
+            raise ConfigError("recorded actions are learned by Maze's models only", "algorithm.rllib_model")
+        super().check(config)
+
+    def setup(self, run: Run) -> None:
+        """Load the recorded trajectories."""
+        from maze_rllib.offline import RecordedData, as_samples
+
+        super().setup(run)
+        config = self.config
+        with progress_bar(f"loading {config.dataset}", shown="console" in run.config.callbacks) as report:
+            data = load_trajectories(Path(config.dataset), 1, report)
+        data.check_fits(run.observation_space, run.action_space, config.dataset)
+        seed = integer_seed(run.seed, Purpose.MINIBATCH_ORDER)
+        source = {"data": data, "samples": as_samples(run.policy, data), "seed": seed}
+        self._rllib.offline_data(
+            input_=[config.dataset],
+            input_config=source,
+            offline_data_class=RecordedData,
+            dataset_num_iters_per_learner=1,
+        )
+
+
+class RLlibMARWIL(RLlibBC):
+    """RLlib's MARWIL: cloning of recorded trajectories that prefers the better actions, for every action space."""
+
+    Config: ClassVar[type[AlgorithmConfig]] = MARWILConfig
+    title = "MARWIL"
+
+
+def check_action(policy: Policy, algorithm: str, *kinds: type[spaces.Space[Any]]) -> None:
+    """Raise ConfigError for an action space that is more than one leaf of these kinds."""
+    leaves = flatten_space(policy.action_space, "action")
+    if len(leaves) != 1 or not isinstance(next(iter(leaves.values())), kinds):
+        names = " or ".join(kind.__name__ for kind in kinds)
+        raise ConfigError(
+            f"{algorithm} needs one {names} action, and the environment has {policy.action_space}",
+            "env",
+            "Next: maze train rllib-ppo, which takes every action space, or maze train sac.",
+        )

@@ -1,0 +1,201 @@
+"""What all algorithms of RLlib share: RLlib trains, the run around it is Maze's."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from maze_core.data.batch import Batch, Loss
+from maze_core.errors import ConfigError, RunError
+from maze_core.plugins.hookspecs import hookimpl
+from maze_core.training.algorithm import Algorithm
+from maze_core.training.seeding import EpisodeSeeds, Purpose, integer_seed
+from maze_rllib.config import RLlibConfig
+from maze_rllib.session import check_installed
+
+if TYPE_CHECKING:
+    from maze_core.config.run import AlgorithmConfig, RunConfig
+    from maze_core.models.policy import Policy
+    from maze_core.training.adam import Optimizer
+    from maze_core.training.learner import Learner
+    from maze_core.training.run import Run
+    from maze_rllib.env_runner import EnvPlan
+    from maze_rllib.trainer import Trainer
+
+
+class RLlib(Algorithm):
+    """An algorithm of RLlib on the run's environments and policy. An update is one training iteration of RLlib.
+
+    Ray is started with the first epoch and stopped when the run is closed.
+    """
+
+    Config: ClassVar[type[AlgorithmConfig]] = RLlibConfig
+    config: RLlibConfig
+    title: ClassVar[str]
+    """The algorithm's name in RLlib."""
+    preset: ClassVar[Mapping[str, Any]] = {}
+    """Parameters of RLlib that are other than RLlib has them, unless the user sets them."""
+    samples: ClassVar[bool] = True
+    """Whether it steps environments."""
+
+    def check(self, config: RunConfig) -> None:
+        """Refuse runners and parameters that RLlib cannot take. Imports RLlib; nothing is started."""
+        if config.runner.name not in ("dev", "local"):
+            raise ConfigError(
+                f"RLlib runs on the runners dev and local, not on {config.runner.name}",
+                "runner.name",
+                "Next: --runner local",
+            )
+        check_installed()
+        self._trainer: Trainer | None = None
+        self._saved: dict[str, Any] | None = None
+        self._workers = _workers(config) if self.samples else 0
+        self._rllib = self._configured(config)
+        self.check_model(config)
+
+    def check_model(self, config: RunConfig) -> None:
+        """Refuse models that do not fit the algorithm."""
+        if not self.config.rllib_model and getattr(config.model, "critic", None) == "none":
+            raise ConfigError(f"{self.config.name} needs a critic", "model.critic", "Next: --set model.critic=separate")
+
+    def _configured(self, config: RunConfig) -> Any:
+        """RLlib's configuration with all that is known before the run is built."""
+        from maze_rllib.settings import apply, check_model_config
+
+        module = import_module(f"ray.rllib.algorithms.{self.title.lower()}")
+        rllib = getattr(module, f"{self.title}Config")()
+        settings = {**self.preset, **self.config.settings()}
+        apply(rllib, settings)
+        model_config = settings.get("model_config")
+        if isinstance(model_config, dict):
+            if not self.config.rllib_model:
+                raise ConfigError("is for RLlib's own network", "algorithm.rllib.model_config", "Add --rllib-model")
+            check_model_config(model_config)
+        rllib.env_runners(num_env_runners=self._workers)
+        rllib.learners(num_learners=0, num_gpus_per_learner=0)
+        rllib.fault_tolerance(restart_failed_env_runners=False, ignore_env_runner_failures=False)
+        rllib.debugging(seed=integer_seed(config.seed or 0, Purpose.POLICY_NOISE) % 2**31, log_level="CRITICAL")
+        return rllib
+
+    def setup(self, run: Run) -> None:
+        """Fit RLlib's configuration to the run's spaces and policy."""
+        from maze_rllib.vector_env import TreeVectorEnv, leaf_tree
+
+        self._run = run
+        plain = self.config.rllib_model
+        self._rllib.environment(
+            env=TreeVectorEnv if self.samples else None,
+            observation_space=leaf_tree(run.observation_space, "observation", plain=plain),
+            action_space=leaf_tree(run.action_space, "action"),
+            normalize_actions=plain,
+            clip_actions=plain,
+        )
+        if not plain:
+            if getattr(run.policy, "normalizer", None) is not None:
+                raise ConfigError(
+                    "RLlib does not move the statistics of an observation normaliser",
+                    "model.normalize_observations",
+                    "Scale observations by a wrapper, or take one of Maze's own algorithms.",
+                )
+            self._rllib.rl_module(rl_module_spec=self.module_spec(run.policy))
+
+    def module_spec(self, policy: Policy) -> Any:
+        """How RLlib builds the module around the policy."""
+        from ray.rllib.core.rl_module.rl_module import RLModuleSpec
+
+        from maze_rllib.modules import ActorCriticModule
+
+        return RLModuleSpec(module_class=ActorCriticModule, model_config={"policy": policy})
+
+    def build_optimizer(self, policy: Policy) -> Optimizer:
+        """None: RLlib has its own."""
+        return _NoOptimizer()
+
+    def train_epoch(self, learner: Learner, updates: int) -> None:
+        """Let RLlib train for `updates` iterations; then the policy has its weights."""
+        run, trainer = self._run, self._opened()
+        going_on = True
+        for _ in range(updates):
+            iteration = trainer.iterate(lambda: run.interrupted)
+            run.count_env_steps(iteration.env_steps)
+            run.statistics.add(iteration.episodes)
+            run.record(iteration.metrics)
+            learner.updates += 1
+            going_on = run.after_update()
+            if not going_on:
+                break
+        run.policy.load_state_dict(trainer.policy())
+
+    def _opened(self) -> Trainer:
+        if self._trainer is None:
+            from maze_rllib.env_runner import PLAN, EnvRunner
+            from maze_rllib.trainer import Trainer
+
+            if self.samples:
+                self._rllib.environment(env_config={PLAN: self._plan()})
+                self._rllib.env_runners(env_runner_cls=EnvRunner)
+            self._trainer = Trainer(self._rllib, self.config.watchdog_seconds, self._run.env_steps)
+            if self._saved is not None:
+                self._trainer.load_state(self._saved)
+            else:
+                self._trainer.load_policy(self._run.policy.state_dict())
+        return self._trainer
+
+    def _plan(self) -> EnvPlan:
+        from maze_rllib.env_runner import EnvPlan
+
+        run = self._run
+        # A resumed run plays other episodes than it began with.
+        seeds = EpisodeSeeds(run.seed, Purpose.TRAIN_EPISODES, (run.updates,) if run.updates else ())
+        builder = run.env_builder("training")
+        return EnvPlan(builder, self.config.num_envs_per_env_runner, seeds, self.config.rllib_model)
+
+    def batches(self) -> Iterator[Batch]:
+        """None: RLlib has its own data."""
+        yield from ()
+
+    @hookimpl
+    def compute_loss(self, policy: Policy, batch: Batch) -> Loss:
+        """None: RLlib has its own losses."""
+        raise RunError("RLlib computes its losses itself")
+
+    def state(self) -> dict[str, Any]:
+        """RLlib's networks, optimizers and what it adapts beside them; nothing before the first epoch."""
+        return {"rllib": self._saved if self._trainer is None else self._trainer.state()}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Take up a state that `state` gave, when RLlib begins."""
+        self._saved = state["rllib"]
+
+    def close(self) -> None:
+        """End RLlib's workers, and Ray where it was started here."""
+        trainer, self._trainer = getattr(self, "_trainer", None), None
+        if trainer is not None:
+            trainer.close()
+
+
+class _NoOptimizer:
+    """Stands where the learner wants an optimizer."""
+
+    def __init__(self) -> None:
+        self.param_groups: list[dict[str, Any]] = []
+
+    def step(self) -> None:
+        """Nothing."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Nothing."""
+        return {}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Nothing."""
+
+
+def _workers(config: RunConfig) -> int:
+    """Processes that step environments: none on `dev`."""
+    if config.runner.name == "dev":
+        return 0
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return getattr(config.runner, "workers", None) or max(cores - 1, 1)

@@ -1,0 +1,74 @@
+"""Maze's recorded trajectories as data that RLlib's offline algorithms learn from."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from ray.rllib.env.single_agent_episode import SingleAgentEpisode
+from ray.rllib.offline.offline_data import OfflineData
+from ray.rllib.policy.sample_batch import MultiAgentBatch, SampleBatch
+
+if TYPE_CHECKING:
+    from maze_core.data.trajectories import Trajectories
+    from maze_core.envs.vector import Tree
+    from maze_core.models.policy import Policy
+
+_MODULE = "default_policy"
+_CHUNK = 4096
+
+
+class RecordedData(OfflineData):  # type: ignore[misc]
+    """Draws episodes at random, and gives each batch what RLlib's own learner computes for it, such as advantages.
+
+    `config.input_config` holds `data` (recorded trajectories), `samples` (their actions as the policy's distributions
+    sample them) and `seed`.
+    """
+
+    def __init__(self, config: Any) -> None:
+        # RLlib's constructor would read files with ray.data.
+        self.config = config
+        source = config.input_config
+        self._data: Trajectories = source["data"]
+        self._samples: Tree = source["samples"]
+        self._random = np.random.default_rng(source["seed"])
+        self.iter_batches_kwargs: dict[str, Any] = {}
+
+    def sample(self, num_samples: int, return_iterator: bool = False, num_shards: int = 1, **kwargs: Any) -> Any:
+        """A batch of `num_samples` rows."""
+        episodes: list[SingleAgentEpisode] = []
+        while sum(map(len, episodes)) < num_samples:
+            episodes.append(self._episode(int(self._random.integers(len(self._data)))))
+        learner = self.learner_handles[0]
+        batch = learner._learner_connector(
+            rl_module=learner.module, batch={}, episodes=episodes, shared_data={}, metrics=None
+        )
+        rows = SampleBatch(batch[_MODULE]).slice(0, num_samples)
+        return MultiAgentBatch({_MODULE: rows}, env_steps=num_samples)
+
+    def _episode(self, number: int) -> SingleAgentEpisode:
+        recorded, start = self._data[number], int(self._data.starts[number])
+        rows = range(start, start + len(recorded))
+        return SingleAgentEpisode(
+            observations=[{k: v[t] for k, v in recorded.obs.items()} for t in range(len(recorded) + 1)],
+            actions=[{k: v[t] for k, v in self._samples.items()} for t in rows],
+            rewards=recorded.rewards.tolist(),
+            terminated=recorded.terminated,
+            truncated=not recorded.terminated,
+            len_lookback_buffer=0,
+        ).to_numpy()
+
+
+def as_samples(policy: Policy, data: Trajectories) -> Tree:
+    """The recorded actions as what the policy's distributions sample, leaves [sum of L, …]."""
+    chunks: list[dict[str, Any]] = []
+    device = next(policy.parameters()).device
+    with torch.no_grad():
+        for first in range(0, data.steps, _CHUNK):
+            rows = np.arange(first, min(first + _CHUNK, data.steps))
+            seen = data.observation_rows(rows)
+            obs = {key: torch.from_numpy(leaf[seen]).to(device) for key, leaf in data.obs.items()}
+            actions = {key: torch.from_numpy(leaf[rows]).to(device) for key, leaf in data.actions.items()}
+            chunks.append(policy.distribution(obs).from_env_action(actions))
+    return {key: torch.cat([chunk[key] for chunk in chunks]).cpu().numpy() for key in chunks[0]}

@@ -1,0 +1,154 @@
+"""RLlib's hyperparameters by name: each goes to the method of RLlib's configuration that takes it, checked.
+
+RLlib itself takes a misspelt name, or text for a number, without a word.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+from pydantic.errors import PydanticUserError
+
+from maze_core.config.explain import combined, nearest
+from maze_core.errors import ConfigError
+
+_METHODS = (
+    "training",
+    "env_runners",
+    "learners",
+    "offline_data",
+    "reporting",
+    "fault_tolerance",
+    "resources",
+    "debugging",
+    "experimental",
+    "python_environment",
+)
+"""The methods of RLlib's configuration whose parameters can be set. The others are Maze's to decide."""
+
+_DECIDED = {
+    "num_env_runners": "the runner decides it: --runner dev has none, --runner local has runner.workers",
+    "env_runner_cls": "Maze reports episodes and errors through one of its own",
+    "num_learners": "the learner runs in the process of the run",
+    "num_gpus_per_learner": "algorithm.device decides it",
+    "seed": "the run's own seed decides it",
+    "model": "it belongs to RLlib's old interface; with rllib_model, set model_config",
+    "env_to_module_connector": "Maze's models see observations as they are",
+    "module_to_env_connector": "Maze's models give actions in the environment's units",
+    "learner_connector": "Maze's models see observations as they are",
+    "normalize_actions": "Maze's distributions give actions in the environment's units",
+    "clip_actions": "Maze clips actions where they enter the environment",
+    "restart_failed_sub_environments": "an environment that raises ends the run",
+    "restart_failed_env_runners": "a worker that dies ends the run, with its checkpoint whole",
+    "ignore_env_runner_failures": "a worker that dies ends the run, with its checkpoint whole",
+    "gym_env_vectorize_mode": "Maze steps its environments itself",
+    "logger_creator": "Maze's callbacks write the logs",
+    "logger_config": "Maze's callbacks write the logs",
+    "input_": "it is algorithm.dataset",
+    "offline_data_class": "Maze reads its own recordings",
+    "dataset_num_iters_per_learner": "an iteration is one batch; algorithm.epoch_length says how many",
+}
+"""Parameters of those methods that Maze sets itself, and why."""
+
+_WHERE = "algorithm.rllib"
+
+
+def apply(config: Any, settings: Mapping[str, Any]) -> None:
+    """Set RLlib's parameters by name.
+
+    Args:
+        config: RLlib's configuration of an algorithm.
+        settings: values by name.
+
+    Raises:
+        ConfigError: a name that RLlib does not have, with the nearest ones; one that Maze decides; a value of the wrong
+            type. All of them at once.
+    """
+    known = parameters(config)
+    errors: list[ConfigError] = []
+    calls: dict[str, dict[str, Any]] = {}
+    for name, value in settings.items():
+        try:
+            method, kind = _find(name, known)
+            value = _checked(name, value, kind)
+            calls.setdefault(method, {})[name] = _merged(name, value, getattr(config, name, None))
+        except ConfigError as error:
+            errors.append(error)
+    if errors:
+        raise combined(errors)
+    for method, values in calls.items():
+        getattr(config, method)(**values)
+
+
+def parameters(config: Any) -> dict[str, tuple[str, Any]]:
+    """The parameters of RLlib's configuration that can be set: the method that takes each, and its type."""
+    found: dict[str, tuple[str, Any]] = {}
+    for method in _METHODS:
+        # The most special class first: PPO's `training` knows what the general one knows not.
+        for owner in type(config).__mro__:
+            function = vars(owner).get(method)
+            if function is not None:
+                for name, kind in _keywords(function).items():
+                    found.setdefault(name, (method, kind))
+    if hasattr(config, "rl_module"):
+        found.setdefault("model_config", ("rl_module", dict[str, Any]))
+    return found
+
+
+def check_model_config(values: Mapping[str, Any]) -> None:
+    """Check the parameters of RLlib's default network. Raises ConfigError for one that it has not."""
+    from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
+
+    fields = [field.name for field in dataclasses.fields(DefaultModelConfig)]
+    _check_keys(f"{_WHERE}.model_config", values, fields)
+
+
+def _keywords(function: Callable[..., Any]) -> dict[str, Any]:
+    """The keyword parameters of a method with their types; Any where RLlib's annotation is a mere text."""
+    keywords = [p for p in inspect.signature(function).parameters.values() if p.kind is p.KEYWORD_ONLY]
+    return {p.name: Any if isinstance(p.annotation, str) else p.annotation for p in keywords}
+
+
+def _find(name: str, known: Mapping[str, tuple[str, Any]]) -> tuple[str, Any]:
+    if name in _DECIDED:
+        raise ConfigError(f"cannot be set: {_DECIDED[name]}", f"{_WHERE}.{name}")
+    if name not in known:
+        near = nearest(name, sorted(known.keys() - _DECIDED.keys()))
+        hint = near if near.startswith("did you mean") else "RLlib's documentation of this algorithm lists them"
+        raise ConfigError(f"RLlib has no such parameter; {hint}", f"{_WHERE}.{name}")
+    return known[name]
+
+
+def _checked(name: str, value: Any, kind: Any) -> Any:
+    try:
+        adapter: TypeAdapter[Any] = TypeAdapter(kind, config=ConfigDict(arbitrary_types_allowed=True))
+    except PydanticUserError:
+        adapter = TypeAdapter(kind)
+    except Exception:  # noqa: BLE001 — RLlib's annotations are not made for this, and some cannot be used
+        return value
+    try:
+        return adapter.validate_python(value)
+    except ValidationError as error:
+        kinds = list(dict.fromkeys(problem["msg"].removeprefix("Input should be ") for problem in error.errors()))
+        text = f"must be {' or '.join(kinds[:3])}, got {value!r:.80}"
+        raise ConfigError(text, f"{_WHERE}.{name}") from None
+
+
+def _merged(name: str, value: Any, default: Any) -> Any:
+    """A mapping's values over those of its default, which knows all keys."""
+    if not isinstance(value, dict) or not isinstance(default, dict) or not default:
+        return value
+    _check_keys(f"{_WHERE}.{name}", value, default)
+    return {**default, **value}
+
+
+def _check_keys(where: str, values: Mapping[str, Any], known: Any) -> None:
+    errors = [
+        ConfigError(f"unknown key; {nearest(key, known)}", f"{where}.{key}") for key in values if key not in known
+    ]
+    if errors:
+        raise combined(errors)

@@ -1,0 +1,237 @@
+"""RLlib at work: a Ray, an algorithm on it, its iterations under watch, and its state as tensors and numbers."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from maze_core.envs.vector import Episode
+from maze_core.errors import ConfigError, MazeError, RunError
+from maze_rllib.env_runner import LENGTHS, RETURNS
+from maze_rllib.metrics import losses
+from maze_rllib.session import RaySession
+
+MODULE = "default_policy"
+_SCALARS = ("curr_kl_coeffs_per_module", "curr_log_alpha", "moving_avg_sqd_adv_norms_per_module")
+"""What RLlib's learners learn or adapt beside networks, by attribute; it is no part of their own state."""
+
+
+@dataclass(frozen=True)
+class Iteration:
+    """What one of RLlib's training iterations brought."""
+
+    env_steps: int
+    episodes: list[Episode]
+    metrics: dict[str, float]
+
+
+class Trainer:
+    """An algorithm of RLlib. Close it when done with it: workers and Ray end with it.
+
+    Args:
+        config: RLlib's whole configuration.
+        patience: seconds that may pass without new steps, or without learning.
+        env_steps: steps that the run has taken already, for schedules.
+
+    Raises:
+        RunError: Ray or a worker does not start.
+    """
+
+    def __init__(self, config: Any, patience: float, env_steps: int = 0) -> None:
+        self._patience = patience
+        self._samples = not config.is_offline
+        self._algorithm: Any = None
+        self._session = RaySession(num_cpus=config.num_env_runners + 2)
+        try:
+            self._algorithm = config.build_algo(use_copy=False)
+        except BaseException as error:  # noqa: BLE001 — an interruption too must leave no process behind
+            self.close()
+            raise _explained(error) from _cause(error)
+        self._steps = self._trained = 0
+        self._last_steps = self._last_update = time.monotonic()
+        if env_steps:
+            self._count_from(env_steps)
+
+    def iterate(self, stopped: Callable[[], bool] = lambda: False) -> Iteration:
+        """Train for one of RLlib's iterations; empty ones, which IMPALA and APPO may have, do not count.
+
+        Args:
+            stopped: asked between iterations whether to return in any case.
+
+        Raises:
+            RunError: an environment raised, a worker died, a loss is not finite, or nothing has been sampled or learned
+                for too long.
+        """
+        before, episodes = self._steps, list[Episode]()
+        while True:
+            try:
+                result = self._algorithm.train()
+            except Exception as error:  # noqa: BLE001 — whatever it is, the user gets to know it as one line
+                raise _explained(error) from _cause(error)
+            sampled = result.get("env_runners", {})
+            episodes += _episodes(sampled)
+            metrics = self._learned(result.get("learners", {}))
+            self._watch(sampled, metrics)
+            if metrics or not self._learns() or stopped():
+                return Iteration(self._steps - before, episodes, metrics)
+
+    def policy(self) -> dict[str, Tensor]:
+        """Parameters and buffers of the policy that learns."""
+        return {
+            name.removeprefix("policy."): leaf for name, leaf in self.module().items() if name.startswith("policy.")
+        }
+
+    def module(self) -> dict[str, Tensor]:
+        """Parameters and buffers of the whole module that learns, target networks and all."""
+        return {name: leaf.detach() for name, leaf in self._module.state_dict().items()}
+
+    def state(self) -> dict[str, Any]:
+        """What a resumed run needs: networks, optimizers, what is adapted beside them."""
+        learner = self._learner
+        optimizers = {name: optimizer.state_dict() for name, optimizer in learner._named_optimizers.items()}
+        scalars = {name: getattr(learner, name)[MODULE] for name in _SCALARS if hasattr(learner, name)}
+        return {
+            "module": self.module(),
+            "optimizers": _detached(optimizers),
+            "scalars": {name: torch.as_tensor(value).detach().clone() for name, value in scalars.items()},
+        }
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        """Take up a state that `state` gave, and show the environments' runners its networks."""
+        learner = self._learner
+        self._module.load_state_dict(state["module"])
+        for name, optimizer in learner._named_optimizers.items():
+            optimizer.load_state_dict(state["optimizers"][name])
+        for name, value in state["scalars"].items():
+            getattr(learner, name)[MODULE].data.copy_(value)
+        self._share()
+
+    def load_policy(self, parameters: Mapping[str, Tensor]) -> None:
+        """Begin with these parameters of the policy."""
+        self._module.load_state_dict({f"policy.{name}": leaf for name, leaf in parameters.items()}, strict=False)
+        self._share()
+
+    def close(self) -> None:
+        """End the workers, and Ray where it was started here; safe to call twice."""
+        algorithm, self._algorithm = self._algorithm, None
+        try:
+            if algorithm is not None:
+                algorithm.stop()
+                _remove_log_folder(Path(algorithm.logdir))
+        finally:
+            self._session.close()
+
+    @property
+    def _learner(self) -> Any:
+        return self._algorithm.learner_group._learner
+
+    @property
+    def _module(self) -> Any:
+        return self._learner.module[MODULE].unwrapped()
+
+    def _share(self) -> None:
+        group = self._algorithm.env_runner_group
+        if group is not None:
+            group.sync_weights(from_worker_or_learner_group=self._algorithm.learner_group, inference_only=True)
+
+    def _count_from(self, steps: int) -> None:
+        """Let RLlib's schedules go on where they stood."""
+        key = ("env_runners", "num_env_steps_sampled_lifetime")
+        self._algorithm.metrics.log_value(key, steps, reduce="lifetime_sum")
+        self._steps = steps
+
+    def _learned(self, learners: Mapping[str, Any]) -> dict[str, float]:
+        """The losses of an iteration; none where nothing was learned, and all of RLlib's are nan."""
+        trained = int(learners.get("__all_modules__", {}).get("num_env_steps_trained_lifetime", 0))
+        if trained <= self._trained:
+            return {}
+        self._trained = trained
+        return losses(learners.get(MODULE, {}))
+
+    def _watch(self, sampled: Mapping[str, Any], metrics: Mapping[str, float]) -> None:
+        """Notice workers that starve or do not learn, of which RLlib says nothing."""
+        if not math.isfinite(metrics.get("loss/total", 0.0)):
+            bad = [name for name, value in metrics.items() if not math.isfinite(value)]
+            raise RunError(f"what RLlib learns is not finite: {', '.join(bad)}")
+        now = time.monotonic()
+        steps = int(sampled.get("num_env_steps_sampled_lifetime", 0)) if self._samples else 0
+        if steps > self._steps or not self._samples:
+            self._last_steps, self._steps = now, steps
+        if metrics or not self._learns():
+            self._last_update = now
+        for since, what in ((self._last_steps, "sampled nothing"), (self._last_update, "learned nothing")):
+            if now - since > self._patience:
+                raise RunError(
+                    f"RLlib has {what} for {now - since:.0f} s (algorithm.watchdog_seconds is {self._patience:g}): "
+                    "its workers starve or hang"
+                )
+
+    def _learns(self) -> bool:
+        """Whether enough has been sampled for learning to begin."""
+        first = getattr(self._algorithm.config, "num_steps_sampled_before_learning_starts", None)
+        return first is None or self._steps > first + 1
+
+
+def _remove_log_folder(folder: Path) -> None:
+    """Ray makes a folder below the user's home, in which RLlib writes nothing."""
+    for each in (folder, folder.parent):
+        with suppress(OSError):  # not empty, or another run's removal came first
+            each.rmdir()
+
+
+def _episodes(sampled: Mapping[str, Any]) -> list[Episode]:
+    returns, lengths = sampled.get(RETURNS), sampled.get(LENGTHS)
+    if not isinstance(returns, list) or not isinstance(lengths, list):  # a single nan where none has ended
+        return []
+    return [Episode(0, 0, float(total), int(length)) for total, length in zip(returns, lengths, strict=True)]
+
+
+def _detached(value: Any) -> Any:
+    if isinstance(value, Tensor):
+        return value.detach().clone()
+    if isinstance(value, dict):
+        return {key: _detached(each) for key, each in value.items()}
+    return [_detached(each) for each in value] if isinstance(value, list | tuple) else value
+
+
+def _cause(error: BaseException) -> BaseException | None:
+    """What the user should see the traceback of: that of her own code where it is known."""
+    found = _first_hand(error)
+    return error if found is None else found.__cause__
+
+
+def _explained(error: BaseException) -> BaseException:
+    """An error out of RLlib as one of Maze's: that of an environment, wherever it was raised, if there is one."""
+    if not isinstance(error, Exception):
+        return error
+    found = _first_hand(error)
+    if found is not None:
+        return found
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    kind = type(error).__name__
+    if kind.startswith(("ActorDied", "ActorUnavailable", "RayActorError")):
+        return RunError(f"a worker of RLlib died: {lines[0]}")
+    if isinstance(error, ValueError):
+        return ConfigError(f"RLlib refuses the configuration: {' '.join(lines)[:600]}", "algorithm")
+    return RunError(f"RLlib failed: {kind}: {lines[-1]}")
+
+
+def _first_hand(error: BaseException) -> MazeError | None:
+    """The error of Maze's behind one of RLlib's. Ray raises a worker's in a class of its own, which holds it."""
+    seen: BaseException | None = error
+    while seen is not None:
+        inner = getattr(seen, "cause", None)
+        if isinstance(inner, MazeError):
+            return inner
+        if isinstance(seen, MazeError):
+            return seen
+        seen = seen.__cause__ or seen.__context__
+    return None

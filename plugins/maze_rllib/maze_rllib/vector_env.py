@@ -1,0 +1,155 @@
+"""Maze's environments as the vector environment that RLlib's runners step."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
+
+from maze_core.envs.checks import check_finite, first_bad_row, non_finite
+from maze_core.envs.codecs import ActionCodec, ObservationCodec
+from maze_core.envs.spaces import LeafSpec, allocate, flatten_space, space_specs
+from maze_core.envs.vector import Episode
+from maze_core.errors import MazeError, RunError
+
+if TYPE_CHECKING:
+    from maze_core.envs.builder import EnvBuilder
+    from maze_core.envs.vector import Tree
+    from maze_core.training.seeding import EpisodeSeeds
+
+
+class TreeVectorEnv(VectorEnv[Any, Any, Any]):
+    """Environments stepped in turn, with observations and actions as trees of leaves.
+
+    Where an episode has ended, the next step begins another and ignores the action (gymnasium's `NEXT_STEP`).
+    Episode k of environment i begins with `reset(seed=seeds(i, k))`.
+
+    Args:
+        builder: builds the environments.
+        num_envs: how many.
+        first_index: the number of the first one in the whole run.
+        seeds: decides the episodes.
+        plain: show a single observation leaf as it is rather than in a dict, for RLlib's own networks.
+
+    Raises:
+        RunError: an environment raised, or gave a number that is not finite; names the environment.
+    """
+
+    def __init__(
+        self, builder: EnvBuilder, num_envs: int, first_index: int, seeds: EpisodeSeeds, *, plain: bool
+    ) -> None:
+        self.metadata = {"autoreset_mode": AutoresetMode.NEXT_STEP}
+        self.num_envs = num_envs
+        self._first_index, self._seeds = first_index, seeds
+        self._envs = [builder(first_index + i) for i in range(num_envs)]
+        observation_space, action_space = self._envs[0].observation_space, self._envs[0].action_space
+        self._observations = ObservationCodec(observation_space)
+        self._actions = ActionCodec(action_space)
+        self._observation_key = single_key(observation_space, "observation") if plain else None
+        self._action_key = single_key(action_space, "action")
+        self.single_observation_space = leaf_tree(observation_space, "observation", plain=plain)
+        self.single_action_space = leaf_tree(action_space, "action")
+        self.observation_space = batch_space(self.single_observation_space, num_envs)
+        self.action_space = batch_space(self.single_action_space, num_envs)
+        self._episodes, self._steps = [-1] * num_envs, [0] * num_envs
+        self._returns, self._over = np.zeros(num_envs), np.zeros(num_envs, np.bool_)
+        self.finished: list[Episode] = []
+        """Episodes that have ended; who reads them empties it."""
+
+    def reset(self, *, seed: Any = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        """Begin an episode everywhere. Seeds are the run's own, whatever `seed` says."""
+        out = allocate(self._observations.specs, (self.num_envs,))
+        self._over[:] = False
+        for i in range(self.num_envs):
+            self._observations.write(out, i, self._first_observation(i))
+        self._check(out)
+        return self._shown(out), {}
+
+    def step(self, actions: Any) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
+        """Step every environment once, or begin its next episode."""
+        out = allocate(self._observations.specs, (self.num_envs,))
+        rewards = np.zeros(self.num_envs, np.float64)
+        flags = np.zeros((2, self.num_envs), np.bool_)
+        tree = actions if self._action_key is None else {self._action_key: np.asarray(actions)}
+        for i, action in enumerate(self._actions.rows(tree)):
+            if self._over[i]:
+                observation = self._first_observation(i)
+            else:
+                observation, rewards[i], *flags[:, i] = self._step_one(i, action)
+            self._observations.write(out, i, observation)
+        self._over[:] = flags.any(0)
+        self._returns += rewards
+        for i in np.flatnonzero(self._over).tolist():
+            ended = Episode(self._first_index + i, self._episodes[i], float(self._returns[i]), self._steps[i])
+            self.finished.append(ended)
+        if not np.isfinite(rewards).all():
+            row = first_bad_row(rewards)
+            raise non_finite("reward", self._place(row), rewards[row])
+        self._check(out)
+        return self._shown(out), rewards, flags[0], flags[1], {}
+
+    def close_extras(self, **kwargs: Any) -> None:
+        """Close the environments."""
+        envs, self._envs = self._envs, []
+        for env in envs:
+            env.close()
+
+    def _step_one(self, i: int, action: Any) -> tuple[Any, float, bool, bool]:
+        try:
+            observation, reward, terminated, truncated, _ = self._envs[i].step(action)
+            self._steps[i] += 1
+            return observation, float(reward), bool(terminated), bool(truncated)
+        except Exception as error:
+            raise _failure(self._place(i), error) from error
+
+    def _first_observation(self, i: int) -> Any:
+        self._episodes[i], self._steps[i], self._returns[i] = self._episodes[i] + 1, 0, 0.0
+        try:
+            return self._envs[i].reset(seed=self._seeds(self._first_index + i, self._episodes[i]))[0]
+        except Exception as error:
+            raise _failure(f"{self._place(i)} at its reset", error) from error
+
+    def _check(self, out: Tree) -> None:
+        if bad := check_finite(out, self._observations.float_keys):
+            raise non_finite(f"value of observation '{bad[0]}'", self._place(bad[1]), out[bad[0]][bad[1]])
+
+    def _shown(self, tree: Tree) -> Any:
+        return tree if self._observation_key is None else tree[self._observation_key]
+
+    def _place(self, i: int) -> str:
+        return f"environment {self._first_index + i} (episode {self._episodes[i]}, step {self._steps[i]})"
+
+
+def single_key(space: gymnasium.Space[Any], role: Any) -> str | None:
+    """The key of the only leaf of a space; None where there are several."""
+    keys = list(flatten_space(space, role))
+    return keys[0] if len(keys) == 1 else None
+
+
+def leaf_tree(space: gymnasium.Space[Any], role: Any, *, plain: bool = True) -> gymnasium.Space[Any]:
+    """A space as RLlib gets to see it: a flat dict of its leaves as they are stored, counted from 0.
+
+    `plain`: a single leaf stands for itself.
+    """
+    leaves, specs = flatten_space(space, role), space_specs(space, role)
+    stored = {key: _stored(leaf, specs[key]) for key, leaf in leaves.items()}
+    return next(iter(stored.values())) if plain and len(stored) == 1 else spaces.Dict(stored)
+
+
+def _stored(space: gymnasium.Space[Any], spec: LeafSpec) -> gymnasium.Space[Any]:
+    if isinstance(space, spaces.Box):
+        low, high = (np.asarray(bound).astype(spec.dtype) for bound in (space.low, space.high))
+        return spaces.Box(low, high, space.shape, spec.dtype.type)
+    if isinstance(space, spaces.Discrete):
+        return spaces.Discrete(int(space.n))
+    return spaces.MultiDiscrete(space.nvec) if isinstance(space, spaces.MultiDiscrete) else space
+
+
+def _failure(place: str, error: Exception) -> MazeError:
+    if isinstance(error, MazeError):
+        return error
+    return RunError(f"{place} raised {type(error).__name__}: {error}")

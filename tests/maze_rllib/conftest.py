@@ -1,0 +1,64 @@
+"""What the tests of the bridge share: one Ray for all of them, and small runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("ray")
+
+from maze_rllib.session import RaySession, check_installed
+
+from maze_core.context import RunContext
+
+SMALL: dict[str, dict[str, Any]] = {
+    "rllib-ppo": {"train_batch_size_per_learner": 128, "minibatch_size": 64, "num_epochs": 2},
+    "rllib-appo": {"train_batch_size_per_learner": 100, "rollout_fragment_length": 10, "epoch_length": 2},
+    "rllib-impala": {"train_batch_size_per_learner": 100, "rollout_fragment_length": 10, "epoch_length": 2},
+    "rllib-dqn": {
+        "train_batch_size_per_learner": 8,
+        "num_steps_sampled_before_learning_starts": 20,
+        "epoch_length": 1,
+        "rllib.min_sample_timesteps_per_iteration": 40,
+    },
+    "rllib-sac": {
+        "train_batch_size_per_learner": 8,
+        "num_steps_sampled_before_learning_starts": 20,
+        "epoch_length": 1,
+        "critic_hidden": [16],
+        "rllib.min_sample_timesteps_per_iteration": 40,
+        "rllib.min_time_s_per_iteration": 0,
+    },
+    "rllib-bc": {"train_batch_size_per_learner": 64, "epoch_length": 2},
+    "rllib-marwil": {"train_batch_size_per_learner": 64, "epoch_length": 2},
+}
+"""Parameters with which an epoch of each algorithm takes less than a second."""
+
+
+@pytest.fixture(scope="session")
+def ray_session() -> Iterator[None]:
+    check_installed()
+    session = RaySession(num_cpus=4)
+    yield
+    session.close()
+
+
+@pytest.fixture
+def small(ray_session: None, tmp_path: Path) -> Iterator[Any]:
+    """Makes contexts of tiny runs on the one Ray; all are closed at the end."""
+    with ExitStack() as stack:
+
+        def make(algorithm: str, env: Any, overrides: dict[str, Any] | None = None, **options: Any) -> RunContext:
+            values = {f"algorithm.{name}": value for name, value in SMALL[algorithm].items()}
+            values |= {"evaluation.n_episodes": 2, "callbacks.tensorboard": None, "algorithm.n_epochs": 1}
+            options = {"seed": 1, "run_dir": tmp_path / f"run{len(list(tmp_path.iterdir()))}", **options}
+            context = RunContext(
+                env=env, algorithm=algorithm, overrides=values | (overrides or {}), silent=True, **options
+            )
+            return stack.enter_context(context)
+
+        yield make

@@ -1,0 +1,32 @@
+"""Algorithms that RLlib gave up are answered with where to go."""
+
+import pytest
+
+pytest.importorskip("maze_rllib")
+
+from maze_core.errors import ConfigError
+from maze_core.plugins import discovery
+
+
+@pytest.mark.parametrize(
+    ("name", "instead"),
+    [
+        ("rllib-a2c", "maze train a2c"),
+        ("rllib-a3c", "maze train a2c"),
+        ("rllib-ddpg", "maze train sac"),
+        ("rllib-td3", "maze train sac"),
+        ("rllib-apex", "maze train rllib-dqn"),
+        ("rllib-pg", "maze train a2c"),
+        ("rllib-maml", "no meta-learning"),
+    ],
+)
+def test_a_removed_algorithm_is_answered_with_where_to_go(name, instead):
+    with pytest.raises(ConfigError, match=f"unknown algorithm {name!r}") as caught:
+        discovery.load("algorithm", name)
+    assert instead in str(caught.value)
+    assert "RLlib removed" in str(caught.value)
+
+
+def test_what_an_answer_names_is_there():
+    known = discovery.names("algorithm")
+    assert {"a2c", "sac", "rllib-dqn", "rllib-sac", "impala"} <= set(known)
