@@ -13,14 +13,8 @@ from maze_core.errors import ConfigError
 
 def presets(algorithm: type[Any], name: str) -> dict[str, Raw]:
     """The presets for one algorithm by name: those of its package that name no other algorithm."""
-    found = {}
-    for file in sorted(_files(algorithm), key=lambda file: file.name):
-        layer = parse_mapping(file.read_text(encoding="utf-8"), f"preset {file.name}")
-        part = layer.get("algorithm")
-        owner = part.get("name", name) if isinstance(part, dict) else part or name
-        if owner == name:
-            found[file.name.removesuffix(".yaml")] = layer
-    return found
+    read = {file.name.removesuffix(".yaml"): _read(file, name) for file in _files(algorithm)}
+    return {title: layer for title, layer in sorted(read.items()) if layer is not None}
 
 
 def choose(preset: str, env_id: str | None, algorithm: type[Any], name: str) -> tuple[str, Raw]:
@@ -31,13 +25,22 @@ def choose(preset: str, env_id: str | None, algorithm: type[Any], name: str) -> 
     """
     if preset == "none":
         return "", {}
-    available = presets(algorithm, name)
     wanted = (env_id or "").replace("/", "-") if preset == "auto" else preset
-    if wanted in available:
-        return wanted, available[wanted]
+    for file in _files(algorithm):
+        layer = _read(file, name) if file.name == f"{wanted}.yaml" else None
+        if layer is not None:
+            return wanted, layer
     if preset == "auto":
         return "", {}
-    raise ConfigError(f"{name} has no preset {preset!r}; {nearest(preset, available)}", "preset")
+    raise ConfigError(f"{name} has no preset {preset!r}; {nearest(preset, presets(algorithm, name))}", "preset")
+
+
+def _read(file: Traversable, name: str) -> Raw | None:
+    """What a preset holds, or None where it is another algorithm's."""
+    layer = parse_mapping(file.read_text(encoding="utf-8"), f"preset {file.name}")
+    part = layer.get("algorithm")
+    owner = part.get("name", name) if isinstance(part, dict) else part or name
+    return layer if owner == name else None
 
 
 def _files(algorithm: type[Any]) -> list[Traversable]:
