@@ -20,13 +20,8 @@ from typing import Any
 from torch import Tensor
 
 from maze_core.errors import CheckpointError, RunError
-from maze_core.training.state_files import (
-    decode_state,
-    decode_tensors,
-    encode_state,
-    encode_tensors,
-    write_bytes,
-)
+from maze_core.files import write_bytes
+from maze_core.training.state_files import decode_state, decode_tensors, encode_state, encode_tensors
 
 FORMAT = 1
 MODEL, STATE, STATE_TENSORS, MANIFEST = (

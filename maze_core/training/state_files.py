@@ -12,8 +12,6 @@ from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 from torch import Tensor
 
-from maze_core.files import write_bytes as write_bytes
-
 _TENSOR, _ARRAY, _PAIRS = "$tensor", "$array", "$pairs"
 
 

@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 import torch
 
+from maze_core import files
 from maze_core.errors import CheckpointError, ConfigError, RunError
-from maze_core.training import api, checkpoint, state_files
+from maze_core.training import api, checkpoint
 from maze_core.training.checkpoint import Checkpoint, is_whole, read_checkpoint, write_checkpoint
 
 FILES = ("model.safetensors", "state.json", "state.safetensors", "manifest.json")
@@ -252,10 +253,10 @@ def test_a_limit_on_the_size_of_files(maze, tmp_path):
 
 def test_files_are_replaced_whole(tmp_path, monkeypatch):
     path = tmp_path / "config.yaml"
-    state_files.write_bytes(path, b"old")
+    files.write_bytes(path, b"old")
     full_disk(monkeypatch, 0)
     with pytest.raises(OSError, match="No space"):
-        state_files.write_bytes(path, b"new")
+        files.write_bytes(path, b"new")
     assert path.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [path]
     assert checkpoint.FORMAT == 1
