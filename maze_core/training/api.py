@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from maze_core.config.load import dump, load_run_config
 from maze_core.config.run import RunConfig
 from maze_core.errors import CheckpointError, ConfigError, RunError
+from maze_core.files import write_bytes
 from maze_core.models.picture import network_svg, parameter_counts
 from maze_core.plugins import discovery
 from maze_core.plugins.discovery import describe
@@ -35,7 +36,6 @@ from maze_core.training.run_dir import (
     write_record,
 )
 from maze_core.training.seeding import draw_seed
-from maze_core.training.state_files import write_bytes
 from maze_core.wording import counted
 
 if TYPE_CHECKING:
