@@ -108,7 +108,8 @@ def _report(done: Sweep, as_json: bool) -> None:
         trials = ranked(done)
         output.print_table(*table(done, trials))
         for run in failed:
-            typer.echo(f"failed: {run.name}: {run.reason} (log: {run.log})")
+            log = f" (log: {run.log})" if run.log.exists() else ""
+            typer.echo(f"failed: {run.name}: {run.reason}{log}")
         _say_what_next(done, len(failed))
     if done.interrupted_by is not None:
         raise typer.Exit(130)

@@ -43,10 +43,10 @@ def display(quiet: bool = False) -> Iterator[Watch]:
 
 
 class _Lines:
-    """A line at the beginning, and one for each run that ends."""
+    """A line at the beginning, one for each run that ends, and one where the sweep is interrupted."""
 
     def __init__(self) -> None:
-        self._begun = False
+        self._begun = self._interrupted = False
 
     def __call__(self, sweep: Sweep, end: JobEnd | None) -> None:
         if not self._begun:
@@ -54,6 +54,9 @@ class _Lines:
             print(heading(sweep), file=sys.stderr, flush=True)
         if end is not None:
             print(_line(sweep, end), file=sys.stderr, flush=True)
+        if sweep.interrupted_by is not None and not self._interrupted:
+            self._interrupted = True
+            print(_counts(sweep), file=sys.stderr, flush=True)
 
 
 def heading(sweep: Sweep) -> str:

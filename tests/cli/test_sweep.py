@@ -74,12 +74,16 @@ def test_failures_are_visible(pools):
     made, following = pools
     following.outcomes = {"t001-s0": "failed"}
     result = maze(*SMALL, code=1)
-    assert f"failed: t001-s0: because failed (log: {Path('s/logs/t001-s0.log').absolute()})" in result.stdout
+    assert "failed: t001-s0: because failed\n" in result.stdout
     assert "1 run failed. To try again: maze sweep --dir s" in result.stdout
     assert "t001-s0 failed" in result.stderr
+    Path("s/logs").mkdir()
+    log = Path("s/logs/t001-s0.log").absolute()
+    log.touch()
+    assert f"because failed (log: {log})" in maze("--dir", "s", code=1).stdout
     following.outcomes = {}
     assert "failed" not in maze(*SMALL).stdout
-    assert made[1].started == ["t001-s0"]
+    assert made[-1].started == ["t001-s0"]
 
 
 def test_json(pools):
