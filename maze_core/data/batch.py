@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from itertools import pairwise
 
 import numpy as np
 import torch
@@ -51,13 +50,20 @@ class Batch:
         """
         rows = len(self)
         order = torch.from_numpy(rng.permutation(rows))
+        sizes = [min(batch_size, rows - start) for start in range(0, rows, batch_size)]
+        if batch_size > 1 and len(sizes) > 1 and sizes[-1] == 1:
+            sizes[-2:] = [batch_size + 1]
         # One gather for the whole pass; the minibatches are views of it.
         shuffled = self.map(lambda leaf: leaf.index_select(0, order.to(leaf.device)))
-        starts = list(range(0, rows, batch_size))
-        if batch_size > 1 and len(starts) > 1 and rows - starts[-1] == 1:
-            starts.pop()
-        for start, stop in pairwise([*starts, rows]):
-            yield shuffled.map(lambda leaf, a=start, b=stop: leaf[a:b])  # type: ignore[misc]
+        trees = [_split(tree, sizes) for tree in (shuffled.obs, shuffled.actions, shuffled.extra, shuffled.next_obs)]
+        for obs, actions, extra, next_obs in zip(*trees, strict=True):
+            yield Batch(obs, actions, extra, next_obs)
+
+
+def _split(tree: TensorTree, sizes: list[int]) -> list[TensorTree]:
+    """Consecutive parts of a tree with so many rows each."""
+    columns = [torch.split(leaf, sizes) for leaf in tree.values()]
+    return [{key: parts[number] for key, parts in zip(tree, columns, strict=True)} for number in range(len(sizes))]
 
 
 @dataclass(frozen=True, slots=True)

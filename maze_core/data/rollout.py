@@ -110,6 +110,8 @@ class Sampler:
             self._started = True
         rollout.truncations.clear()
         rollout.episodes.clear()
+        rollout.terminated.fill(False)
+        rollout.truncated.fill(False)
         actor = make_actor(self._policy, self._env.num_envs)
         t = 0
         try:
@@ -136,10 +138,10 @@ class Sampler:
             rollout.actions[key][t] = sample
         result = self._env.step(actions, self._obs_rows[t + 1])
         rollout.rewards[t] = result.reward
-        rollout.terminated[t] = result.terminated
-        rollout.truncated[t] = result.truncated
         rollout.valid[t] = result.valid
         if len(result.final_indices):
+            rollout.terminated[t] = result.terminated
+            rollout.truncated[t] = result.truncated
             self._record_ends(t, result.truncated, result.final_indices, result.final_obs)
             rollout.episodes += result.episodes
         self._on_step()

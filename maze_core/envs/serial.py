@@ -64,7 +64,7 @@ class SerialVectorEnv:
         self._current = allocate(self._observations.specs, (num_envs,))
         self._last = allocate(self._observations.specs, (num_envs,))
         self._rewards = np.zeros(num_envs)
-        self._valid = np.ones(num_envs, np.bool_)
+        self._valid, self._never = np.ones(num_envs, np.bool_), np.zeros(num_envs, np.bool_)
         self._seeds: EpisodeSeeds | None = None
         self._begin([0] * num_envs)
 
@@ -205,10 +205,9 @@ class SerialVectorEnv:
             array[...] = out[key]
 
     def _result(self, reward: np.ndarray, ended: list[_End]) -> StepResult:
-        count = self.num_envs
-        terminated, truncated = np.zeros(count, np.bool_), np.zeros(count, np.bool_)
         if not ended:
-            return StepResult(reward, terminated, truncated, self._valid, _NONE_ENDED)
+            return StepResult(reward, self._never, self._never, self._valid, _NONE_ENDED)
+        terminated, truncated = self._never.copy(), self._never.copy()
         indices = [end.index for end in ended]
         final_obs = {key: array[: len(ended)].copy() for key, array in self._last.items()}
         bad = check_finite(final_obs, self._observations.float_keys)

@@ -51,22 +51,30 @@ class Adam:
             {"lr": lr, "betas": betas, "eps": eps, **group, "params": list(group["params"])} for group in groups
         ]
         self._state = {p: _Moments(p) for group in self.param_groups for p in group["params"]}
+        self._lists = [self._lists_of(group["params"]) for group in self.param_groups]
+
+    def _lists_of(self, parameters: list[Tensor]) -> tuple[list[Tensor], list[Tensor], list[Tensor], list[Tensor]]:
+        """Parameters, their moments and their steps, as the kernel wants them."""
+        moments = [self._state[p] for p in parameters]
+        return parameters, [m.first for m in moments], [m.second for m in moments], [m.step for m in moments]
 
     @torch.no_grad()
     def step(self) -> None:
         """One step along the gradients that are there."""
-        for group in self.param_groups:
-            parameters = [p for p in group["params"] if p.grad is not None]
+        for group, lists in zip(self.param_groups, self._lists, strict=True):
+            gradients = [p.grad for p in group["params"]]
+            if any(gradient is None for gradient in gradients):
+                lists = self._lists_of([p for p in group["params"] if p.grad is not None])
+                gradients = [gradient for gradient in gradients if gradient is not None]
+            parameters, first, second, steps = lists
             if not parameters:
                 continue
-            moments = [self._state[p] for p in parameters]
-            steps = [m.step for m in moments]
             torch._foreach_add_(steps, 1)
             torch._fused_adam_(
                 parameters,
-                [p.grad for p in parameters],
-                [m.first for m in moments],
-                [m.second for m in moments],
+                gradients,
+                first,
+                second,
                 [],
                 steps,
                 lr=group["lr"],
