@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import gymnasium
 
@@ -12,6 +12,10 @@ from maze_core.config.base import PluginConfig
 from maze_core.errors import ConfigError
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.hookspecs import hookimpl
+
+if TYPE_CHECKING:
+    from maze_core.testing import Trial
+    from maze_core.testing.subject import Case
 
 EnvFactory = Callable[[], gymnasium.Env[Any, Any]]
 """A function without arguments, or an environment class, that gives a new environment at each call."""
@@ -59,6 +63,13 @@ class FactorySource(Plugin):
         """Where a function was defined, as `module:name`."""
         module = getattr(factory, "__module__", type(factory).__module__)
         return f"{module}:{getattr(factory, '__qualname__', type(factory).__qualname__)}"
+
+    @classmethod
+    def conformance(cls, case: Case) -> Trial:
+        """With a function."""
+        from maze_core.testing import Trial
+
+        return Trial(plugin=cls.of(case.env))
 
     @hookimpl
     def make_env(self, config: FactoryConfig, seed: int, index: int) -> gymnasium.Env[Any, Any]:

@@ -6,7 +6,7 @@ import difflib
 import importlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import gymnasium
 from pydantic import Field, JsonValue, PositiveInt
@@ -15,6 +15,10 @@ from maze_core.config.base import PluginConfig
 from maze_core.errors import ConfigError
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.hookspecs import hookimpl
+
+if TYPE_CHECKING:
+    from maze_core.testing import Trial
+    from maze_core.testing.subject import Case
 
 
 class GymnasiumConfig(PluginConfig):
@@ -44,6 +48,13 @@ class GymnasiumSource(Plugin):
     def __init__(self, config: GymnasiumConfig) -> None:
         super().__init__(config)
         check_env_id(config.id)
+
+    @classmethod
+    def conformance(cls, case: Case) -> Trial:
+        """An environment that is always there."""
+        from maze_core.testing import Trial
+
+        return Trial(parameters={"id": "CartPole-v1"})
 
     @hookimpl
     def make_env(self, config: GymnasiumConfig, seed: int, index: int) -> gymnasium.Env[Any, Any]:

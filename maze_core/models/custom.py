@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from gymnasium import Space
 
     from maze_core.data.batch import TensorTree
+    from maze_core.testing import Trial
+    from maze_core.testing.subject import Case
 
 _POLICY_METHODS = ("distribution", "value", "draw_noise", "forward")
 _WAYS = """A model of your own is a torch.nn.Module, its class, or a function that returns one, called with
@@ -66,6 +68,14 @@ class CustomModel(Plugin):
     def of(cls, source: Any) -> type[CustomModel]:
         """The plugin class of one module, module class or function."""
         return type("CustomModel", (cls,), {"source": staticmethod(source), "__doc__": cls.__doc__})
+
+    @classmethod
+    def conformance(cls, case: Case) -> Trial:
+        """With a function that builds an encoder."""
+        from maze_core.testing import Trial
+        from maze_core.testing.networks import small_encoder
+
+        return Trial(plugin=cls.of(small_encoder))
 
     @hookimpl
     def build_policy(self, observation_space: Space[Any], action_space: Space[Any], config: ModelConfig) -> nn.Module:

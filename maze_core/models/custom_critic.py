@@ -15,6 +15,9 @@ from maze_core.plugins.hookspecs import hookimpl
 if TYPE_CHECKING:
     from gymnasium import Space
 
+    from maze_core.testing import Trial
+    from maze_core.testing.subject import Case
+
 
 class CustomCriticConfig(PluginConfig):
     """A critic that was given as a class, a function or a ready module."""
@@ -49,6 +52,14 @@ class CustomCritic(Plugin):
     def of(cls, source: Any) -> type[CustomCritic]:
         """The plugin class of one module, module class or function."""
         return type("CustomCritic", (cls,), {"source": staticmethod(source), "__doc__": cls.__doc__})
+
+    @classmethod
+    def conformance(cls, case: Case) -> Trial:
+        """With a function that builds an encoder."""
+        from maze_core.testing import Trial
+        from maze_core.testing.networks import small_encoder
+
+        return Trial(plugin=cls.of(small_encoder))
 
     @hookimpl(wrapper=True)
     def build_policy(

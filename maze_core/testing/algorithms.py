@@ -237,7 +237,7 @@ CHECKS = (
     ),
     Check(
         "learns",
-        "It learns to answer two lights in a few thousand steps, with its default parameters.",
+        "It learns to answer four lights in some thousand steps.",
         "An algorithm can run, log and save without learning anything.",
         "Look for a sign, a detached tensor or rows that do not belong together. Where the defaults are for larger "
         "problems, name others in `conformance`.",

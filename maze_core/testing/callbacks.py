@@ -1,7 +1,165 @@
-"""The checks."""
+"""The checks of callbacks."""
 
 from __future__ import annotations
 
-from maze_core.testing.findings import Check
+import contextlib
+import io
+import os
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-CHECKS: tuple[Check, ...] = ()
+from maze_core.config.load import assemble
+from maze_core.errors import MazeError
+from maze_core.plugins.manager import Hooks, Member
+from maze_core.testing.findings import Check, Failed, NotApplicable
+from maze_core.testing.probes import Walk
+from maze_core.testing.process import left_alone
+from maze_core.testing.reference import Reference
+from maze_core.testing.runs import QUICK
+from maze_core.testing.subject import Subject
+from maze_core.training import api
+from maze_core.training.report import EpochReport, RunSummary
+
+if TYPE_CHECKING:
+    from maze_core.training.run import Run
+
+
+@contextmanager
+def _run(subject: Subject, folder: Path) -> Iterator[Run]:
+    """A run of three epochs with the callback."""
+    config, name = subject.config, subject.name
+    subject.build()
+    load = subject.load(Walk, {("algorithm", "reference"): Reference})
+    flags = {
+        **QUICK,
+        "env.name": "factory",
+        "seed": 1,
+        "algorithm.name": "reference",
+        "algorithm.n_epochs": 3,
+        "algorithm.epoch_length": 2,
+        **subject.walk.run,
+        f"callbacks.{name}": config.model_dump(mode="json"),
+    }
+    with closing(api.start(assemble(preset="none", flags=flags, load=load), folder, load=load)) as run:
+        yield run
+
+
+def _trained(subject: Subject, folder: Path) -> RunSummary:
+    """A whole run with the callback, whatever it prints kept away.
+
+    Raises:
+        NotApplicable: it does not come to its end, see the check `observes`.
+    """
+    try:
+        with _quiet(), _run(subject, folder) as run:
+            return api.carry_out(run)
+    except NotApplicable:
+        raise
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt):
+            raise
+        raise NotApplicable("a run with it fails, see the check `observes`") from error
+
+
+@contextmanager
+def _quiet() -> Iterator[io.StringIO]:
+    said = io.StringIO()
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(said):
+        yield said
+
+
+def _observes(subject: Subject) -> None:
+    with _quiet() as said:
+        try:
+            with _run(subject, subject.folder / "run") as run:
+                api.carry_out(run)
+        except MazeError as error:
+            raise Failed(f"a run with it fails: {error}") from error
+    broken = [line for line in said.getvalue().splitlines() if "failed and is left out" in line]
+    if broken:
+        raise Failed(broken[0])
+
+
+def _never_stops(subject: Subject) -> None:
+    with _quiet(), _run(subject, subject.folder / "run") as run:
+        try:
+            api.carry_out(run)
+        except Exception as error:
+            raise NotApplicable("a run with it fails, see the check `observes`") from error
+        report = EpochReport(run.epoch + 1, run.env_steps, run.updates, run.seconds, {"eval/return_mean": float("nan")})
+        summary = RunSummary("failed", "an error", run.epoch, run.env_steps, run.updates, run.seconds)
+        hooks = Hooks([Member("callback", subject.name, subject.build(), subject.claim.origin)], lambda text: None)
+        run.stop_reason = None
+        try:
+            hooks.on_run_start(run)
+            for odd in (report, EpochReport(report.epoch, 0, 0, 0.0, {})):
+                hooks.on_epoch_end(run, odd)
+                hooks.on_evaluation(run, odd)
+            hooks.on_run_end(run, summary)
+        except BaseException as error:
+            if isinstance(error, KeyboardInterrupt):
+                raise
+            raise Failed(
+                f"a report without a return makes it end the run by {type(error).__name__}: {error}"
+            ) from error
+        if run.stop_reason is not None:
+            raise Failed(f"a report without a return makes it stop the run: {run.stop_reason}")
+
+
+def _writes(subject: Subject) -> None:
+    here, home = subject.folder / "here", subject.folder / "home"
+    for folder in (here, home):
+        folder.mkdir(parents=True)
+    before = dict(os.environ)
+    os.environ.update(HOME=str(home), XDG_CACHE_HOME=str(home / "cache"), XDG_CONFIG_HOME=str(home / "config"))
+    try:
+        with contextlib.chdir(here):
+            _trained(subject, subject.folder / "run")
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+    found = [path.relative_to(subject.folder) for root in (here, home) for path in root.rglob("*")]
+    if found:
+        raise Failed(f"it writes outside of the run directory: {', '.join(map(str, found[:3]))}")
+
+
+def _global_state(subject: Subject) -> None:
+    with left_alone("a run with it"):
+        _trained(subject, subject.folder / "run")
+
+
+CHECKS = (
+    Check(
+        "observes",
+        "A run of three epochs with it comes to its end, and none of its hooks fails.",
+        "A callback that fails is reported once and left out: its users get nothing.",
+        "Read the error. `run.run_dir` may be None; a loss wrapper returns a `Loss`.",
+        _observes,
+    ),
+    Check(
+        "never_stops_a_run",
+        "An epoch whose evaluation is missing or not a number does not make it end the run.",
+        "A logger must not cost a night of training. (Other errors of observers are caught by the core.)",
+        'Read metrics by `epoch.metrics.get("eval/return_mean")`, raise RunError and call `run.stop` only for what it '
+        "is there for, and never SystemExit.",
+        _never_stops,
+    ),
+    Check(
+        "writes_in_the_run_directory",
+        "It writes nowhere but in the run directory.",
+        "Two runs would overwrite each other's files, and a moved run directory would not be whole.",
+        "Build every path from `run.run_dir`.",
+        _writes,
+    ),
+    Check(
+        "global_state",
+        "A run with it leaves random states, threads, signal handlers, environment variables and the working directory "
+        "alone.",
+        "An observer must not change what it observes.",
+        "Use generators of your own, and end threads in `on_run_end`.",
+        _global_state,
+    ),
+)
+"""The checks of callbacks."""

@@ -25,9 +25,9 @@ LEARNING: Mapping[str, Any] = {
     "gamma": 0.5,
 }
 """Values for a problem that is solved in seconds, of the parameters that algorithms share."""
-EPOCHS = 12
+EPOCHS = 20
 REACHED = 0.9
-"""Share of the best return; chance gives a half."""
+"""Share of the best return."""
 
 
 def learns(subject: Subject) -> None:

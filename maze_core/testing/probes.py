@@ -153,16 +153,17 @@ class Walk(SeededWalk):
 
 
 class Signal(gymnasium.Env[np.ndarray, Any]):
-    """Five times in an episode, do what the light says: a choice among two, or where `continuous` a force.
+    """Five times in an episode, do what one of four lights says: one of four choices, or where `continuous` a force.
 
-    The reward of a step is 1 for the right choice and 0 for the other; or 1 less the distance to the force.
+    The reward of a step is 1 for the right choice and 0 for another; or 1 less the distance to the force. A policy that
+    does not look gets a quarter, or a half.
     """
 
     length = 5
 
     def __init__(self, continuous: bool = False) -> None:
-        self.observation_space = spaces.Box(0, 1, (2,), np.float32)
-        self.action_space: spaces.Space[Any] = spaces.Box(-1, 1, (1,), np.float32) if continuous else spaces.Discrete(2)
+        self.observation_space = spaces.Box(0, 1, (4,), np.float32)
+        self.action_space: spaces.Space[Any] = spaces.Box(-1, 1, (1,), np.float32) if continuous else spaces.Discrete(4)
         self._continuous, self._steps, self._light = continuous, 0, 0
 
     def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[np.ndarray, dict[str, Any]]:
@@ -173,17 +174,18 @@ class Signal(gymnasium.Env[np.ndarray, Any]):
 
     def best_action(self) -> Any:
         """What the light says."""
-        return np.array([self._light - 0.5], np.float32) if self._continuous else np.int64(self._light)
+        return np.array([self._light / 2 - 0.75], np.float32) if self._continuous else np.int64(self._light)
 
     def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
         """Reward the action, and show the next light."""
-        reward = 1 - float(np.abs(np.subtract(action, self.best_action())).sum())
+        best = self.best_action()
+        reward = 1 - float(np.abs(action - best).sum()) if self._continuous else float(action == best)
         self._steps += 1
         return self._observe(), reward, self._steps >= self.length, False, {}
 
     def _observe(self) -> np.ndarray:
-        self._light = int(self.np_random.integers(2))
-        shown = np.zeros(2, np.float32)
+        self._light = int(self.np_random.integers(4))
+        shown = np.zeros(4, np.float32)
         shown[self._light] = 1
         return shown
 

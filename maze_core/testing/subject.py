@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -99,7 +100,7 @@ class Subject:
         if method is None:
             return Trial()
         self.folder.mkdir(parents=True, exist_ok=True)
-        trial = method(Case(env, self.folder))
+        trial = method(Case(env, Path(tempfile.mkdtemp(dir=self.folder))))
         if not isinstance(trial, Trial):
             raise Failed(f"{self.plugin.__name__}.conformance returned {type(trial).__name__}, not a Trial")
         return trial

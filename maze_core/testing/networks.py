@@ -1,0 +1,16 @@
+"""A network for tests of what is built around one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from maze_core.models.encoders import MlpEncoder
+from maze_core.models.inputs import input_spaces
+
+if TYPE_CHECKING:
+    from gymnasium import Space
+
+
+def small_encoder(observation_space: Space[Any], action_space: Space[Any]) -> MlpEncoder:
+    """An encoder of one layer for any observation."""
+    return MlpEncoder(input_spaces(observation_space, action_space), (16,), "tanh")

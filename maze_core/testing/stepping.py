@@ -1,0 +1,165 @@
+"""Stepping an environment under examination: the checks that sources and wrappers share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+from gymnasium.utils.env_checker import check_env
+
+from maze_core.testing.findings import Check, Failed, NotApplicable
+from maze_core.testing.process import left_alone
+from maze_core.testing.subject import Subject
+
+Env = gymnasium.Env[Any, Any]
+Build = Callable[[Subject, int], Env]
+"""Builds an environment of the plugin under examination, by number.
+
+Raises:
+    NotApplicable: it cannot be built, which another check reports.
+"""
+STEPS = 1000
+
+
+def action_of(env: Env, rng: np.random.Generator) -> Any:
+    """A random action that only `rng` decides."""
+    env.action_space.seed(int(rng.integers(2**31)))
+    return env.action_space.sample()
+
+
+def equal(first: Any, second: Any) -> bool:
+    """Whether two observations are the same."""
+    if isinstance(first, dict):
+        return (
+            isinstance(second, dict)
+            and first.keys() == second.keys()
+            and all(equal(first[k], second[k]) for k in first)
+        )
+    if isinstance(first, tuple | list):
+        return len(first) == len(second) and all(map(equal, first, second))
+    return np.array_equal(np.asarray(first), np.asarray(second))
+
+
+def _steps(env: Env, seed: int, count: int) -> Iterator[tuple[int, Any, Any, Any, Any]]:
+    """Random steps, new episodes as they end: number, observation, reward, terminated, truncated."""
+    rng = np.random.default_rng(seed)
+    observation, _ = env.reset(seed=seed)
+    yield 0, observation, 0.0, False, False
+    for number in range(1, count + 1):
+        observation, reward, terminated, truncated, _ = env.step(action_of(env, rng))
+        yield number, observation, reward, terminated, truncated
+        if terminated or truncated:
+            observation, _ = env.reset()
+            yield number, observation, 0.0, False, False
+
+
+def checks(build: Build) -> tuple[Check, ...]:
+    """The checks of what steps, around a function that builds it."""
+
+    @contextmanager
+    def built(subject: Subject, index: int = 0) -> Iterator[Env]:
+        with closing(build(subject, index)) as env:
+            yield env
+
+    def interface(subject: Subject) -> None:
+        with built(subject) as env:
+            try:
+                check_env(env, skip_render_check=True)
+            except Exception as error:
+                raise Failed(f"gymnasium's checker: {type(error).__name__}: {error}") from error
+
+    def seeds(subject: Subject) -> None:
+        with built(subject) as first, built(subject, 1) as second, built(subject, 2) as other:
+            mine = [_copied(step) for step in _steps(first, 7, 60)]
+            pairs = zip(mine, _steps(second, 7, 60), _steps(other, 8, 60), strict=False)
+            differ = False
+            for one, two, three in pairs:
+                if not (equal(one[1], two[1]) and tuple(one[2:]) == tuple(two[2:])):
+                    raise Failed(f"two environments with the same seed and actions differ at step {one[0]}")
+                differ = differ or not equal(one[1], three[1])
+            if not differ:
+                raise Failed("60 steps with another seed and other actions show the very same observations")
+
+    def honesty(subject: Subject) -> None:
+        with built(subject) as env:
+            for number, observation, reward, *flags in _steps(env, 3, STEPS):
+                _check_observation(env.observation_space, observation, number, "observation")
+                if (not np.isscalar(reward) and np.shape(reward) != ()) or not np.isfinite(float(reward)):
+                    raise Failed(f"the reward of step {number} is {reward!r:.80}, not a finite number")
+                if not all(isinstance(flag, bool | np.bool_) for flag in flags):
+                    raise Failed(f"step {number} says terminated={flags[0]!r}, truncated={flags[1]!r}, not booleans")
+
+    def state(subject: Subject) -> None:
+        with left_alone("building and stepping it"), built(subject) as env:
+            for _ in _steps(env, 3, 50):
+                pass
+
+    return (
+        Check(
+            "gymnasium",
+            "gymnasium's own `check_env` finds nothing.",
+            "Whatever is written for gymnasium relies on its interface.",
+            "Read the message; https://gymnasium.farama.org/api/env tells what an environment keeps.",
+            interface,
+        ),
+        Check(
+            "seeds",
+            "The same seed and actions give the same episodes in every copy, others give others.",
+            "Runs could not be repeated, and not be resumed exactly.",
+            "Draw all chance from `self.np_random`, which `super().reset(seed=seed)` seeds; let copies share nothing.",
+            seeds,
+        ),
+        Check(
+            "honesty",
+            f"In {STEPS} random steps every observation is in the declared space, with its dtype; rewards are finite "
+            "numbers, flags are booleans.",
+            "Networks are built for the declared space: what is outside of it is cut, refused, or learnt wrongly.",
+            "Correct the bounds, the shape or the dtype of the space, or clip and convert observations.",
+            honesty,
+        ),
+        Check(
+            "global_state",
+            "Building and stepping it leaves random states, threads, signal handlers, environment variables and the "
+            "working directory alone.",
+            "Environments live in the process that learns, and beside each other.",
+            "Use `self.np_random`; put back what you must change.",
+            state,
+        ),
+    )
+
+
+def _copied(step: tuple[int, Any, Any, Any, Any]) -> tuple[int, Any, Any, Any, Any]:
+    import copy
+
+    return step[0], copy.deepcopy(step[1]), *step[2:]
+
+
+def _check_observation(space: spaces.Space[Any], value: Any, number: int, place: str) -> None:
+    if isinstance(space, spaces.Dict):
+        if not isinstance(value, dict) or value.keys() != space.spaces.keys():
+            raise Failed(f"step {number}: {place} has not the keys {sorted(space.spaces)}")
+        for key, child in space.spaces.items():
+            _check_observation(child, value[key], number, f"{place}[{key!r}]")
+    elif isinstance(space, spaces.Tuple):
+        for index, child in enumerate(space.spaces):
+            _check_observation(child, value[index], number, f"{place}[{index}]")
+    elif isinstance(space, spaces.Box):
+        array = np.asarray(value)
+        if array.dtype != space.dtype or array.shape != space.shape:
+            raise Failed(
+                f"step {number}: {place} is {array.dtype} of shape {array.shape}, declared is {space.dtype} of shape "
+                f"{space.shape}"
+            )
+        if not np.isfinite(array).all() or (array < space.low).any() or (array > space.high).any():
+            raise Failed(f"step {number}: {place} {array!r:.80} is outside of {space}")
+    elif not space.contains(value):
+        raise Failed(f"step {number}: {place} {value!r:.80} is not in {space}")
+
+
+def not_built(error: Exception) -> NotApplicable:
+    """What a check says of an environment that cannot be built."""
+    return NotApplicable(f"no environment can be built, see the check `makes` ({type(error).__name__}: {error})")
