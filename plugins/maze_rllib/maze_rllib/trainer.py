@@ -17,9 +17,11 @@ from maze_core.envs.vector import Episode
 from maze_core.errors import ConfigError, MazeError, RunError
 from maze_rllib.env_runner import LENGTHS, RETURNS
 from maze_rllib.metrics import losses
+from maze_rllib.randomness import BorrowedRandomness
 from maze_rllib.session import RaySession
 
 MODULE = "default_policy"
+_LIFETIME = "num_env_steps_sampled_lifetime"
 _SCALARS = ("curr_kl_coeffs_per_module", "curr_log_alpha", "moving_avg_sqd_adv_norms_per_module")
 """What RLlib's learners learn or adapt beside networks, by attribute; it is no part of their own state."""
 
@@ -49,15 +51,17 @@ class Trainer:
         self._patience = patience
         self._samples = not config.is_offline
         self._algorithm: Any = None
+        self._randomness = BorrowedRandomness(config.seed)
         self._session = RaySession(num_cpus=config.num_env_runners + 2)
         try:
-            self._algorithm = config.build_algo(use_copy=False)
+            with self._randomness():
+                self._algorithm = config.build_algo(use_copy=False)
         except BaseException as error:  # noqa: BLE001 — an interruption too must leave no process behind
             self.close()
             raise _explained(error) from _cause(error)
         self._steps = self._trained = 0
         self._last_steps = self._last_update = time.monotonic()
-        if env_steps:
+        if env_steps and self._samples:
             self._count_from(env_steps)
 
     def iterate(self, stopped: Callable[[], bool] = lambda: False) -> Iteration:
@@ -73,7 +77,8 @@ class Trainer:
         before, episodes = self._steps, list[Episode]()
         while True:
             try:
-                result = self._algorithm.train()
+                with self._randomness():
+                    result = self._algorithm.train()
             except Exception as error:  # noqa: BLE001 — whatever it is, the user gets to know it as one line
                 raise _explained(error) from _cause(error)
             sampled = result.get("env_runners", {})
@@ -144,8 +149,12 @@ class Trainer:
 
     def _count_from(self, steps: int) -> None:
         """Let RLlib's schedules go on where they stood."""
-        key = ("env_runners", "num_env_steps_sampled_lifetime")
-        self._algorithm.metrics.log_value(key, steps, reduce="lifetime_sum")
+        from ray.rllib.utils.metrics.metrics_logger import MetricsLogger
+
+        counted = MetricsLogger()
+        counted.log_value(_LIFETIME, steps, reduce="lifetime_sum")
+        self._algorithm.metrics.aggregate([counted.reduce()], key="env_runners")
+        self._algorithm.env_runner_group.foreach_env_runner(lambda runner: runner.set_state({_LIFETIME: steps}))
         self._steps = steps
 
     def _learned(self, learners: Mapping[str, Any]) -> dict[str, float]:
@@ -162,7 +171,7 @@ class Trainer:
             bad = [name for name, value in metrics.items() if not math.isfinite(value)]
             raise RunError(f"what RLlib learns is not finite: {', '.join(bad)}")
         now = time.monotonic()
-        steps = int(sampled.get("num_env_steps_sampled_lifetime", 0)) if self._samples else 0
+        steps = int(sampled.get(_LIFETIME, 0)) if self._samples else 0
         if steps > self._steps or not self._samples:
             self._last_steps, self._steps = now, steps
         if metrics or not self._learns():
@@ -188,10 +197,14 @@ def _remove_log_folder(folder: Path) -> None:
 
 
 def _episodes(sampled: Mapping[str, Any]) -> list[Episode]:
-    returns, lengths = sampled.get(RETURNS), sampled.get(LENGTHS)
-    if not isinstance(returns, list) or not isinstance(lengths, list):  # a single nan where none has ended
-        return []
-    return [Episode(0, 0, float(total), int(length)) for total, length in zip(returns, lengths, strict=True)]
+    returns, lengths = (_series(sampled.get(name)) for name in (RETURNS, LENGTHS))
+    return [Episode(0, 0, total, int(length)) for total, length in zip(returns, lengths, strict=True)]
+
+
+def _series(values: Any) -> list[float]:
+    """The items of a series, which RLlib gives as a list, as the only one, or as nan where there is none."""
+    items = values if isinstance(values, list) else [] if values is None else [values]
+    return [float(item) for item in items if not math.isnan(item)]
 
 
 def _detached(value: Any) -> Any:

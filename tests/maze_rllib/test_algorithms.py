@@ -1,0 +1,278 @@
+"""Each algorithm of RLlib learns on Maze's models and environments, and the result is a policy of Maze."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+import torch
+from gymnasium import Env, spaces
+
+from maze_core.context import RunContext
+from maze_core.errors import ConfigError
+from maze_core.testing.envs import SeededWalk
+from maze_core.training import api
+
+ONLINE = ["rllib-ppo", "rllib-appo", "rllib-impala", "rllib-dqn", "rllib-sac"]
+OFFLINE = ["rllib-bc", "rllib-marwil"]
+
+
+class Nested(Env):
+    """Nested Dict observations and Dict actions of every kind; better actions bring more reward."""
+
+    def __init__(self):
+        self.observation_space = spaces.Dict(
+            {
+                "position": spaces.Box(-1, 1, (3,), np.float32),
+                "inner": spaces.Dict({"mode": spaces.Discrete(4, start=2), "flags": spaces.MultiBinary(2)}),
+                "picture": spaces.Box(0, 255, (4,), np.uint8),
+            }
+        )
+        self.action_space = spaces.Dict(
+            {
+                "choice": spaces.Discrete(3, start=1),
+                "force": spaces.Box(np.array([-1.0, 0.0], np.float32), np.array([3.0, 10.0], np.float32)),
+                "switches": spaces.MultiBinary(2),
+                "gears": spaces.MultiDiscrete([2, 3]),
+            }
+        )
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        if seed is not None:
+            self.observation_space.seed(seed)
+        self._steps = 0
+        return self.observation_space.sample(), {}
+
+    def step(self, action):
+        assert self.action_space.contains(action), action
+        self._steps += 1
+        reward = float(action["choice"] == 2) + float(action["force"][1]) / 10
+        return self.observation_space.sample(), reward, self._steps >= 7, False, {}
+
+
+class BoxAction(SeededWalk):
+    """A walk whose action is a Box with bounds that are not symmetric."""
+
+    def __init__(self):
+        super().__init__()
+        self.action_space = spaces.Box(np.array([-1.0, 0.0], np.float32), np.array([1.0, 4.0], np.float32))
+
+    def step(self, action):
+        assert self.action_space.contains(action), action
+        return super().step(action[0])
+
+
+class Masked(SeededWalk):
+    """A walk that forbids action 0 always, by a mask."""
+
+    def __init__(self):
+        super().__init__()
+        self.observation_space = spaces.Dict({"x": self.observation_space, "action_mask": spaces.MultiBinary(3)})
+
+    def _observe(self):
+        return {"x": super()._observe(), "action_mask": np.array([0, 1, 1], np.int8)}
+
+    def step(self, action):
+        assert action != 0
+        return super().step(action)
+
+
+@pytest.fixture(scope="session")
+def recordings(tmp_path_factory):
+    """Recorded random behaviour in each environment."""
+    folders = {}
+    for env in (SeededWalk, Nested):
+        folder = tmp_path_factory.mktemp("recordings") / env.__name__
+        run_dir = tmp_path_factory.mktemp("runs") / "a2c"
+        with RunContext(env=env, algorithm="a2c", seed=1, run_dir=run_dir, silent=True) as context:
+            context.rollout(6, deterministic=False, record=folder, seed=5)
+        folders[env] = str(folder)
+    return folders
+
+
+def last_metrics(context):
+    lines = (context.run_dir / "metrics.jsonl").read_text().splitlines()
+    return json.loads(lines[-1])
+
+
+def parameters(context):
+    return {name: leaf.clone() for name, leaf in context.policy.named_parameters()}
+
+
+def changed(before, context):
+    return {name for name, leaf in parameters(context).items() if not torch.equal(leaf, before[name])}
+
+
+def check_learned(context, before, *, actor_only=False):
+    moved = changed(before, context)
+    wanted = {name for name in before if not actor_only or name.startswith(("encoder", "heads"))}
+    assert wanted <= moved
+    metrics = last_metrics(context)
+    losses = {name: value for name, value in metrics.items() if name.startswith("loss/")}
+    assert "loss/total" in losses
+    assert all(math.isfinite(value) for value in losses.values()), losses
+    assert math.isfinite(metrics["eval/return_mean"])
+
+
+@pytest.mark.parametrize("algorithm", ONLINE)
+def test_an_algorithm_learns(small, algorithm):
+    context = small(algorithm, SeededWalk)
+    before = parameters(context)
+    context.train()
+    check_learned(context, before)
+    metrics = last_metrics(context)
+    assert metrics["env_steps"] > 0
+    assert metrics["train/episodes"] > 0
+    assert 1 <= metrics["train/length_median"] <= 30
+
+
+@pytest.mark.parametrize("algorithm", OFFLINE)
+def test_an_offline_algorithm_learns_from_recordings(small, recordings, algorithm):
+    context = small(algorithm, SeededWalk, {"algorithm.dataset": recordings[SeededWalk]})
+    before = parameters(context)
+    context.train()
+    check_learned(context, before, actor_only=algorithm == "rllib-bc")
+    assert last_metrics(context)["env_steps"] == 0
+
+
+@pytest.mark.parametrize("algorithm", ["rllib-ppo", "rllib-appo", "rllib-impala"])
+def test_dict_observations_and_dict_actions(small, algorithm):
+    context = small(algorithm, Nested)
+    before = parameters(context)
+    context.train()
+    check_learned(context, before)
+
+
+@pytest.mark.parametrize("algorithm", OFFLINE)
+def test_dict_recordings(small, recordings, algorithm):
+    context = small(algorithm, Nested, {"algorithm.dataset": recordings[Nested]})
+    before = parameters(context)
+    context.train()
+    check_learned(context, before, actor_only=algorithm == "rllib-bc")
+
+
+@pytest.mark.parametrize("distribution", ["gaussian", "squashed_gaussian", "beta"])
+def test_every_distribution_of_a_box(small, distribution):
+    context = small("rllib-ppo", BoxAction, {"model.distribution": distribution})
+    before = parameters(context)
+    context.train()
+    check_learned(context, before)
+
+
+def test_sac_learns_on_a_box(small):
+    context = small("rllib-sac", BoxAction)
+    before = parameters(context)
+    context.train()
+    check_learned(context, before)
+
+
+@pytest.mark.parametrize("algorithm", ["rllib-ppo", "rllib-dqn", "rllib-sac"])
+def test_masks_hold(small, algorithm):
+    context = small(algorithm, Masked)
+    before = parameters(context)
+    context.train()
+    check_learned(context, before)
+
+
+def test_dqn_without_a_critic_needs_no_dueling(small):
+    with pytest.raises(ConfigError, match="dueling takes the critic"):
+        small("rllib-dqn", SeededWalk, {"model.critic": "none"}).train()
+    context = small("rllib-dqn", SeededWalk, {"model.critic": "none", "algorithm.dueling": False})
+    before = parameters(context)
+    context.train()
+    check_learned(context, before)
+
+
+@pytest.mark.parametrize("algorithm", ["rllib-dqn", "rllib-sac"])
+def test_actions_that_do_not_fit_are_refused(small, algorithm):
+    with pytest.raises(ConfigError, match=r"needs one .*\n.*rllib-ppo"):
+        small(algorithm, Nested).train()
+
+
+def test_the_learner_and_the_policy_have_the_same_weights(small):
+    context = small("rllib-ppo", SeededWalk)
+    context.train()
+    theirs = context.run.algorithm._trainer.policy()
+    ours = context.policy.state_dict()
+    assert theirs.keys() == ours.keys()
+    assert all(torch.equal(theirs[name], leaf) for name, leaf in ours.items())
+
+
+def test_the_saved_model_gives_the_same_actions_in_plain_maze(small):
+    context = small("rllib-ppo", "CartPole-v1")
+    context.train()
+    module = context.run.algorithm._trainer._module
+    rng = np.random.default_rng(0)
+    observations = rng.normal(size=(64, 4)).astype(np.float32)
+    theirs = module.forward_inference({"obs": {"observation": torch.from_numpy(observations)}})["actions"]["action"]
+    with RunContext.open(context.run_dir, "last") as opened:
+        ours = [opened.compute_action(row) for row in observations]
+        assert len(set(map(int, ours))) == 2
+        assert ours == theirs.tolist()
+        stored = opened.policy.state_dict()
+    assert all(torch.equal(leaf, stored[name]) for name, leaf in context.policy.state_dict().items())
+    metrics = api.evaluate(context.run_dir, episodes=3, seed=1)
+    assert metrics["eval/episodes"] == 3
+
+
+def test_ppo_of_maze_goes_on_from_it(small, tmp_path):
+    context = small("rllib-ppo", SeededWalk)
+    context.train()
+    with RunContext(
+        env=SeededWalk, algorithm="ppo", seed=1, run_dir=tmp_path / "on", init_from=context.run_dir, silent=True
+    ) as following:
+        assert all(
+            torch.equal(a, b) for a, b in zip(following.policy.parameters(), context.policy.parameters(), strict=True)
+        )
+        following.train(n_epochs=1)
+
+
+def test_it_goes_on_from_ppo_of_maze(small, tmp_path):
+    with RunContext(env=SeededWalk, algorithm="ppo", seed=2, run_dir=tmp_path / "before", silent=True) as before:
+        before.train(n_epochs=1)
+        start = {name: leaf.clone() for name, leaf in before.policy.state_dict().items()}
+    context = small("rllib-ppo", SeededWalk, {"algorithm.lr": 1e-12}, init_from=tmp_path / "before")
+    context.train()
+    saved = context.policy.state_dict()
+    assert all(torch.allclose(saved[name], leaf, atol=1e-6) for name, leaf in start.items())
+
+
+def test_the_same_seed_gives_the_same_weights(small):
+    first, second, other = (small("rllib-ppo", SeededWalk, seed=seed) for seed in (3, 3, 4))
+    for context in (first, second, other):
+        context.train()
+    weights = [torch.cat([p.flatten() for p in context.policy.parameters()]) for context in (first, second, other)]
+    assert torch.equal(weights[0], weights[1])
+    assert not torch.equal(weights[0], weights[2])
+
+
+def test_a_resumed_run_goes_on_with_weights_optimizer_and_counters(small):
+    context = small("rllib-ppo", "CartPole-v1")
+    context.train()
+    state = context.run.algorithm.state()["rllib"]
+    steps = context.run.env_steps
+    context.close()
+    with RunContext.reopen(context.run_dir, {"algorithm.n_epochs": 2, "algorithm.lr": 1e-12}) as resumed:
+        trainer = resumed.run.algorithm._opened()
+        taken_up = trainer.state()
+        for name, leaf in state["module"].items():
+            assert torch.equal(taken_up["module"][name], leaf)
+        (optimizer,), (saved,) = taken_up["optimizers"].values(), state["optimizers"].values()
+        assert torch.equal(optimizer["state"][0]["exp_avg"], saved["state"][0]["exp_avg"])
+        assert optimizer["state"][0]["step"] > 0
+        assert torch.equal(
+            taken_up["scalars"]["curr_kl_coeffs_per_module"], state["scalars"]["curr_kl_coeffs_per_module"]
+        )
+        resumed.train()
+        assert resumed.run.env_steps > steps
+        assert resumed.run.epoch == 2
+
+
+def test_a_checkpoint_holds_no_pickle(small):
+    context = small("rllib-ppo", SeededWalk)
+    context.train()
+    names = {path.name for path in (context.run_dir / "checkpoints" / "last").iterdir()}
+    assert names == {"model.safetensors", "state.json", "state.safetensors", "manifest.json"}
