@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from maze_core.cli import output, plugins_new
+from maze_core.cli import output, plugins_check, plugins_new
 
 if TYPE_CHECKING:
     from maze_core.plugins.catalog import PluginInfo
 
-app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="List, describe and write plugins.")
+app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="List, describe, write and check plugins.")
 app.command("new")(plugins_new.new)
+app.command("check")(plugins_check.check)
 
 _Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 _Kind = Annotated[str | None, typer.Option(metavar="KIND", help="algorithm, env, wrapper, model, runner, …")]

@@ -45,12 +45,11 @@ class BC(Algorithm):
 
     @classmethod
     def conformance(cls, case: Case) -> Trial:
-        """A recording of the environment."""
+        """A recording of the environment, and no critic: cloning leaves it as it is, for who learns on."""
         from maze_core.testing import Trial
 
-        return Trial(
-            parameters={"dataset": str(case.demonstrations()), "n_eval_episodes": 1, "eval_every_k_iterations": None}
-        )
+        parameters = {"dataset": str(case.demonstrations()), "n_eval_episodes": 1, "eval_every_k_iterations": None}
+        return Trial(parameters=parameters, run={"model.critic": "none"})
 
     def check(self, config: RunConfig) -> None:
         """Refuse runs counted in environment steps, and those that have nothing to tell the best policy by."""
