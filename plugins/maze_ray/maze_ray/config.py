@@ -16,7 +16,7 @@ class RayConfig(RunnerConfig):
     """`host:port` of a running cluster's head, `auto` for the cluster that this machine belongs to, or `local` for a
     Ray of this run's own; none: the environment variable RAY_ADDRESS where it is set, else `local`."""
     concurrency: PositiveInt | None = None
-    """Environments stepped side by side; none: the number of CPUs of the cluster."""
+    """Environments stepped side by side; none: one for each CPU of the cluster, 8 at least."""
     workers: PositiveInt | None = None
     """Workers that step environments, or share a task that any number can share; none: one for each CPU."""
     cpus_per_worker: Annotated[float, Field(ge=0, le=1000)] = 1.0

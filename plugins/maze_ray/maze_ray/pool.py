@@ -17,14 +17,14 @@ from maze_ray.session import Session, import_ray
 from maze_ray.worker import Worker, unpack, versions
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from maze_ray.config import RayConfig
 
 _AHEAD = 2
 """Jobs a worker is given at a time, so that it need not wait for the driver between them."""
 _PATIENCE = 2.0
 """Seconds idle workers get to close their tasks."""
-_SILENCE = 3.0
-"""Seconds without any answer after which the cluster is asked whether it is still there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +116,7 @@ class RayPool:
     def share(self, arrays: Arrays) -> int:
         """Publish parameters for the jobs that are handed out from now on. Returns the version."""
         self._check_open()
+        self._check_cluster(self._session.check_store)
         self._shared = (self._shared[0] + 1, self._ray.put(arrays))
         return self._shared[0]
 
@@ -210,6 +211,7 @@ class RayPool:
         ends = [now + 1.0] + ([] if deadline is None else [deadline])
         answers = list(self._asked)
         ready, _ = self._ray.wait(answers, num_returns=1, timeout=max(min(ends) - now, 0.0))
+        self._check_cluster(self._session.check_store if ready else self._session.check)
         if not ready:
             self._check_deadlines()
             return False
@@ -265,12 +267,8 @@ class RayPool:
     def _lose(self, member: _Member, error: Exception) -> None:
         """Start another worker in the place of one that was lost; its unfinished jobs are given again, first."""
         self._forget(member)
-        try:
-            self._session.check()
-        except RunError:
-            self.close(patience=0.0)
-            raise
-        cause = f"{member.title} was lost: {_reason(error)}"
+        self._check_cluster(self._session.check)
+        cause = f"{member.title} was lost: {reason_of(error)}"
         if not self._complete:
             raise self._failure(f"{cause}\nIt was being set up.")
         deadline = member.deadline
@@ -318,6 +316,13 @@ class RayPool:
         self._queues[None].extendleft(reversed(queue))
         queue.clear()
 
+    def _check_cluster(self, check: Callable[[], None]) -> None:
+        try:
+            check()
+        except RunError:
+            self.close(patience=0.0)
+            raise
+
     def _kill(self, member: _Member) -> None:
         with suppress(Exception):  # it may be gone, and Ray with it
             self._ray.kill(member.actor)
@@ -351,7 +356,7 @@ def _warn(text: str) -> None:
     warnings.warn(text, RuntimeWarning, stacklevel=2)
 
 
-def _reason(error: Exception) -> str:
+def reason_of(error: Exception) -> str:
     """What Ray says about the end of an actor, in a line."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     telling = [line for line in lines if line.startswith("The actor is dead") or "node" in line or "exit" in line]

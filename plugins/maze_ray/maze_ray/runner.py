@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from maze_core.envs.builder import EnvBuilder
     from maze_core.envs.vector import VectorEnv
     from maze_core.runners.workers import Task, WorkerPool
+    from maze_core.sweep.pool import SweepPool
+
+_FEWEST = 8
+"""Environments side by side, at least: a step of all takes a millisecond, however few there are."""
 
 
 class RayRunner(Runner):
@@ -27,7 +31,7 @@ class RayRunner(Runner):
     @property
     def concurrency(self) -> int:
         """Environments stepped side by side in training."""
-        return self.config.concurrency or self._cpus
+        return self.config.concurrency or max(_FEWEST, self._cpus)
 
     def vector_env(self, builder: EnvBuilder, num_envs: int) -> VectorEnv:
         """Build the environments on workers; a natively vectorised source stays in this process.
@@ -55,6 +59,15 @@ class RayRunner(Runner):
         from maze_ray.pool import RayPool
 
         return RayPool(task, count, self.config, self.config.cpus_per_worker)
+
+    def sweep_pool(self, jobs: int | None) -> SweepPool:
+        """An actor for each run of a sweep, by default as many side by side as there are workers.
+
+        Run directories must lie on a disk that all nodes share.
+        """
+        from maze_ray.sweeps import RaySweepPool
+
+        return RaySweepPool(jobs or self.default_workers, self.config)
 
     @cached_property
     def _cpus(self) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import socket
 import tempfile
 import threading
 import time
@@ -74,12 +75,27 @@ class Session:
 
     def check(self) -> None:
         """Raise RunError if the cluster is gone. Takes seconds then, and a millisecond where it is there."""
+        self.check_store()
         deadline = time.monotonic() + _LOST_AFTER
         while not answers(self.connection.address):
             if time.monotonic() > deadline:
-                self.connection.lost = True
-                raise RunError(f"the Ray cluster at {self.connection.address} is gone: its head does not answer")
+                raise self._lost("its head does not answer")
             time.sleep(0.5)
+
+    def check_store(self) -> None:
+        """Raise RunError if this machine's node of the cluster is gone. Takes some microseconds.
+
+        To be asked before objects are put or fetched: without its object store, Ray ends the process on the spot.
+        """
+        try:
+            with socket.socket(socket.AF_UNIX) as store:
+                store.connect(self.connection.store)
+        except OSError as exc:
+            raise self._lost("the node on this machine has ended") from exc
+
+    def _lost(self, reason: str) -> RunError:
+        self.connection.lost = True
+        return RunError(f"the Ray cluster at {self.connection.address} is gone: {reason}")
 
     def close(self) -> None:
         """Give the share back; safe to call twice."""
@@ -107,7 +123,11 @@ class _Connection:
             self._start()
         elif self._owned:
             self._connect(wanted, code)
-        self.address: str = ray.get_runtime_context().gcs_address
+        context = ray.get_runtime_context()
+        self.address: str = context.gcs_address
+        here = next(node for node in ray.nodes() if node["NodeID"] == context.get_node_id())
+        self.store: str = here["ObjectStoreSocketName"]
+        """Where the object store of this machine's node listens."""
 
     def close(self) -> None:
         """End what was begun here."""

@@ -40,13 +40,13 @@ class Worker:
 
         begin_worker()
         try:
-            differences = _differences(theirs)
+            different = differences(theirs)
             self._task = _unpack(task)
             self._shared = Shared(0, {})
             self._task.setup(number)
         except Exception as exc:  # noqa: BLE001 — whatever it is, the driver reports it
             return _error(exc)
-        return "ready", os.getpid(), differences
+        return "ready", os.getpid(), different
 
     def run(self, job: bytes, version: int, arrays: Arrays) -> Answer:
         """Answer a job with these parameters."""
@@ -93,7 +93,7 @@ def _unpack(task: bytes) -> Task:
     return unpacked
 
 
-def _differences(theirs: dict[str, str]) -> str:
+def differences(theirs: dict[str, str]) -> str:
     """In words, which packages differ from the driver's. Raises ConfigError where that cannot go well."""
     ours = versions()
     differing = [name for name, version in theirs.items() if ours[name] != version]

@@ -1,0 +1,136 @@
+"""The runs of a sweep on the nodes of a Ray cluster."""
+
+from __future__ import annotations
+
+import os
+import signal
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from maze_core.errors import ConfigError
+from maze_core.processes import begin_worker
+from maze_core.sweep.execute import execute
+from maze_core.sweep.pool import JobEnd, SweepJob
+from maze_ray.pool import reason_of
+from maze_ray.session import Session, import_ray
+from maze_ray.worker import differences, versions
+
+if TYPE_CHECKING:
+    from maze_ray.config import RayConfig
+
+
+@dataclass(slots=True)
+class _Running:
+    name: str
+    actor: Any
+    place: Any
+    """Ray's reference to the process id and the node; there once the job has found room."""
+    interrupted: bool = False
+
+
+class RaySweepPool:
+    """A `SweepPool` of Ray actors, one for each job, wherever there is room.
+
+    Args:
+        size: jobs side by side.
+        config: the runner's configuration.
+
+    Raises:
+        ConfigError: there is no cluster.
+    """
+
+    def __init__(self, size: int, config: RayConfig) -> None:
+        self.size = size
+        self._ray = import_ray()
+        self._session = Session(config)
+        self._actor = self._ray.remote(_Carrier).options(
+            num_cpus=0 if self._session.is_local else config.cpus_per_worker,
+            max_restarts=0,
+            scheduling_strategy="SPREAD",
+        )
+        self._running: dict[Any, _Running] = {}
+        """By Ray's reference to how the job ended."""
+
+    def start(self, job: SweepJob) -> None:
+        """Begin a job where there is room, now or later."""
+        actor = self._actor.remote()
+        place = actor.place.remote()
+        self._running[actor.carry_out.remote(job, versions())] = _Running(job.name, actor, place)
+
+    def ended(self, timeout: float) -> list[JobEnd]:
+        """The jobs that ended, or whose processes are gone.
+
+        Raises:
+            RunError: the cluster is gone.
+        """
+        if not self._running:
+            return []
+        answers = list(self._running)
+        ready, _ = self._ray.wait(answers, num_returns=1, timeout=timeout)
+        if not ready:
+            self._session.check()
+        else:
+            ready, _ = self._ray.wait(answers, num_returns=len(answers), timeout=0)
+        return [self._ending(answer) for answer in ready]
+
+    def interrupt(self, name: str) -> None:
+        """Send SIGTERM to a job's process, once: a second one would not wait for the checkpoint."""
+        each = next((each for each in self._running.values() if each.name == name), None)
+        if each is None or each.interrupted:
+            return
+        each.interrupted = True
+        placed, _ = self._ray.wait([each.place], timeout=0)
+        if not placed:  # nothing to save: it waits for room
+            self._ray.kill(each.actor)
+            return
+        with suppress(self._ray.exceptions.RayError):
+            process, node = self._ray.get(each.place)
+            there = self._ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(node, soft=False)
+            self._ray.remote(_terminate).options(num_cpus=0, scheduling_strategy=there).remote(process)
+
+    def close(self) -> None:
+        """Kill what still runs; safe to call twice."""
+        for each in self._running.values():
+            with suppress(Exception):  # it may be gone, and Ray with it
+                self._ray.kill(each.actor)
+        self._running.clear()
+        self._session.close()
+
+    def _ending(self, answer: Any) -> JobEnd:
+        each = self._running.pop(answer)
+        errors = self._ray.exceptions
+        try:
+            end: JobEnd = self._ray.get(answer)
+        except errors.RayTaskError as exc:
+            end = JobEnd(each.name, "failed", f"it cannot run on its node: {str(exc).strip().splitlines()[-1]}")
+        except errors.RayError as exc:
+            self._session.check()
+            end = JobEnd(each.name, "killed", f"its process was lost: {reason_of(exc)}")
+            if each.interrupted:
+                end = JobEnd(each.name, "interrupted", "interrupted before it could say more")
+        with suppress(Exception):
+            self._ray.kill(each.actor)
+        return end
+
+
+def _terminate(process: int) -> None:
+    """Runs on the node of the process."""
+    os.kill(process, signal.SIGTERM)
+
+
+class _Carrier:
+    """The actor: carries out one job in its main thread, where signals arrive."""
+
+    def place(self) -> tuple[int, str]:
+        """Its process id, and its node."""
+        return os.getpid(), import_ray().get_runtime_context().get_node_id()
+
+    def carry_out(self, job: SweepJob, theirs: dict[str, str]) -> JobEnd:
+        """Train the job's run to its end."""
+        begin_worker()
+        try:
+            differences(theirs)
+        except ConfigError as exc:
+            return JobEnd(job.name, "failed", exc.message)
+        return execute(job)

@@ -1,0 +1,181 @@
+"""Clusters that were there before: two nodes on one machine, one of which is lost, or the whole cluster."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from maze_core.context import RunContext
+from maze_core.errors import ConfigError, RunError
+from maze_core.testing.envs import SeededWalk
+from maze_core.training.checkpoint import read_checkpoint
+
+ray = pytest.importorskip("ray")
+
+SMALL = {
+    "algorithm.num_actors": 2,
+    "algorithm.n_rollout_steps": 50,
+    "algorithm.epoch_length": 10,
+    "algorithm.patience": 0,
+    "evaluation.n_episodes": 2,
+    "callbacks.tensorboard": None,
+}
+
+
+@pytest.fixture(scope="module")
+def clusters():
+    """The cluster of the tests before, if any."""
+    kept = []
+    yield kept
+    for cluster in kept:
+        cluster.shutdown()
+
+
+@pytest.fixture
+def cluster(clusters, monkeypatch):
+    """A head and at least one other node, of one CPU each."""
+    from ray.cluster_utils import Cluster
+
+    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    if clusters and not clusters[0].head_node.any_processes_alive():
+        clusters.pop().shutdown()
+    if not clusters:
+        clusters.append(Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False}))
+    while len(clusters[0].list_all_nodes()) < 2:
+        clusters[0].add_node(num_cpus=1)
+    yield clusters[0]
+    assert not ray.is_initialized()
+
+
+def context_of(cluster, tmp_path, runner=None, **overrides):
+    parts = {"run_dir": tmp_path / "run", "seed": 1, "silent": True, "preset": "none"}
+    runner = {"name": "ray", "address": cluster.address, **(runner or {})}
+    return RunContext(SeededWalk, "impala", runner=runner, overrides=SMALL | overrides, **parts)
+
+
+def nodes_of(pool):
+    """The nodes of the workers that are there, as process ids of their raylets."""
+    return {_parent_of(pid) for pid in pool.pids}
+
+
+def _parent_of(pid):
+    return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1]
+
+
+@pytest.mark.filterwarnings("ignore:worker", "ignore:with the worker")
+def test_a_run_goes_on_when_a_node_is_lost(cluster, tmp_path):
+    with context_of(cluster, tmp_path, **{"algorithm.n_epochs": 1000}) as context:
+        run = context.run
+        pool = run.algorithm._actors
+        while len(pool.pids) < 2:
+            pool._receive(None)
+        assert len(nodes_of(pool)) == 2  # workers on both nodes
+        lost, steps = [], []
+
+        def lose_a_node():
+            (node,) = [node for node in cluster.list_all_nodes() if node is not cluster.head_node]
+            cluster.remove_node(node, allow_graceful=False)
+            lost.append(run.env_steps)
+            deadline = time.monotonic() + 60
+            while time.monotonic() < deadline and not (pool.restarts and run.env_steps > lost[0] + 20_000):
+                time.sleep(0.1)
+            steps.append(run.env_steps)
+            run.stop("enough")
+
+        thread = threading.Timer(1.0, lose_a_node)
+        thread.start()
+        summary = context.train()
+        thread.join()
+    assert summary.outcome == "stopped"
+    assert pool.restarts >= 1
+    assert steps[0] > lost[0] + 20_000
+    assert not ray.is_initialized()
+    assert not cluster.head_node.dead_processes()  # it is not ours to end
+
+
+def test_a_lost_cluster_ends_the_run_with_its_checkpoint_whole(cluster, tmp_path, monkeypatch):
+    monkeypatch.setattr("maze_ray.session._LOST_AFTER", 2.0)
+    with context_of(cluster, tmp_path, **{"algorithm.n_epochs": 100_000}) as context:
+        assert context.run.run_dir
+
+        def lose_it():
+            for node in cluster.list_all_nodes():
+                node.kill_all_processes(check_alive=False, allow_graceful=False)
+
+        threading.Timer(2.0, lose_it).start()
+        began = time.monotonic()
+        with pytest.raises(RunError, match=r"the Ray cluster at \S+ is gone") as caught:
+            context.train()
+        assert "maze resume" in "\n".join(caught.value.__notes__)
+    assert time.monotonic() - began < 30
+    assert read_checkpoint(tmp_path / "run" / "checkpoints" / "last").state["epoch"] >= 1
+
+
+def test_workers_without_room(cluster, tmp_path):
+    """One worker too many for the cluster. Its jobs are done by others, and it joins when there is room."""
+    from maze_ray.config import RayConfig
+    from maze_ray.pool import RayPool
+
+    from tests.runners.test_pool_processes import Answers
+
+    config = RayConfig(name="ray", address=cluster.address, start_timeout=8.0)
+    cpus = len(cluster.list_all_nodes())
+    pool = RayPool(Answers(), cpus + 1, config, 1.0)
+    try:
+        jobs = [pool.submit(("who", 0.05), worker=number) for number in [*range(cpus + 1)] * 4]
+        with pytest.warns(RuntimeWarning, match=r"worker \d has found no room .* within 8 seconds; the run goes on"):
+            done = [pool.collect() for _ in jobs]
+        assert sorted(result.job for result in done) == jobs
+        assert len({result.worker for result in done}) == cpus
+        cluster.add_node(num_cpus=1)
+        deadline = time.monotonic() + 30
+        while len(pool.pids) <= cpus and time.monotonic() < deadline:
+            pool._receive(None)
+        assert len(pool.pids) == cpus + 1
+    finally:
+        pool.close()
+    with pytest.raises(RunError, match=r"(?s)found no room in the cluster within 2 seconds.*CPUs: \d\. "):
+        RayPool(Answers(), 1, RayConfig(name="ray", address=cluster.address, start_timeout=2.0), 100.0)
+
+
+def test_code_is_sent_to_the_nodes(cluster, tmp_path):
+    """A package that only this process can import, as on a cluster of other machines."""
+    package = tmp_path / "away" / "wooden_env"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("from maze_core.testing.envs import SeededWalk as Wooden\n")
+    program = """
+        import importlib.util, sys
+        from maze_core.context import RunContext
+        folder, address, run_dir, send = sys.argv[1:]
+        spec = importlib.util.spec_from_file_location("wooden_env", folder + "/__init__.py")
+        sys.modules["wooden_env"] = module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        class Wooden(module.Wooden): pass
+        Wooden.__module__, module.Wooden = "wooden_env", Wooden
+        runner = {"name": "ray", "address": address, "code": [folder] if send == "yes" else []}
+        small = {"algorithm.n_epochs": 1, "algorithm.epoch_length": 1, "evaluation.n_episodes": 1,
+                 "callbacks.tensorboard": None, "runner.concurrency": 1}
+        with RunContext(Wooden, "a2c", runner=runner, overrides=small, run_dir=run_dir, seed=1, silent=True) as context:
+            print(context.train().outcome)
+    """
+    (package / "__init__.py").write_text(
+        "from maze_core.testing.envs import SeededWalk\n\n\nclass Wooden(SeededWalk):\n    pass\n"
+    )
+    answers = {}
+    for send in ("no", "yes"):
+        command = [sys.executable, "-c", textwrap.dedent(program), package, cluster.address, tmp_path / send, send]
+        answers[send] = subprocess.run(
+            command, capture_output=True, text=True, check=False, env={**os.environ, "OMP_NUM_THREADS": "1"}, timeout=90
+        )
+    assert answers["yes"].stdout.strip() == "finished", answers["yes"].stderr
+    assert "No module named 'wooden_env'" in answers["no"].stderr
+    assert "runner.code" in answers["no"].stderr
+    assert ConfigError.__name__ in answers["no"].stderr

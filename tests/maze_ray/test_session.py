@@ -1,0 +1,250 @@
+"""The connection to Ray: who ends it, what listens where, and what is left after every ending."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from maze_core.errors import ConfigError, PluginError
+from tests.maze_ray.conftest import descendants
+
+ray = pytest.importorskip("ray")
+ROOT = Path(__file__).parents[2]
+
+SCRIPT = """
+import sys, time
+from maze_core.context import RunContext
+from maze_core.testing.envs import FailingEnv, SeededWalk
+
+class Breaks(FailingEnv):
+    def __init__(self):
+        super().__init__("raise", 300)
+
+if __name__ == "__main__":
+    small = {
+        "algorithm.num_actors": 1, "algorithm.n_rollout_steps": 20, "algorithm.epoch_length": 3,
+        "algorithm.n_epochs": 100_000, "algorithm.patience": 0,
+        "evaluation.n_episodes": 1, "runner.concurrency": 1, "callbacks.tensorboard": None,
+    }
+    env = Breaks if sys.argv[2] == "raise" else SeededWalk
+    with RunContext(env, "impala", runner="ray", overrides=small, run_dir=sys.argv[1], seed=1, silent=True) as context:
+        assert context.run
+        print("ready", flush=True)
+        print(context.train().outcome, flush=True)
+"""
+
+
+def survivors(marker):
+    """Command lines of the living processes whose environment holds a marker."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            ours = marker.encode() in (folder / "environ").read_bytes()
+            if ours and (folder / "stat").read_text().rsplit(")", 1)[1].split()[0] != "Z":
+                found.append((folder / "cmdline").read_text().replace("\0", " ")[:100])
+        except OSError:
+            continue
+    return found
+
+
+@pytest.mark.parametrize(
+    ("ending", "how", "code"),
+    [
+        ("raise", None, 1),
+        ("go on", signal.SIGTERM, 0),
+        ("go on", signal.SIGINT, 0),  # Ctrl-C reaches the whole group
+    ],
+)
+def test_no_process_is_left(tmp_path, ending, how, code):
+    script, marker = tmp_path / "driver.py", f"MAZE_TEST={tmp_path.name}-{os.getpid()}"
+    script.write_text(SCRIPT)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    environment.update([marker.split("=")])
+    environment.pop("RAY_ADDRESS", None)
+    driver = subprocess.Popen(
+        [sys.executable, script, tmp_path / "run", ending],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+        start_new_session=True,
+    )
+    assert driver.stdout.readline() == "ready\n"
+    assert len(survivors(marker)) > 3  # it does see them
+    if how is not None:
+        time.sleep(1.0)
+        os.killpg(driver.pid, how) if how == signal.SIGINT else os.kill(driver.pid, how)
+    began = time.monotonic()
+    out, errors = driver.communicate(timeout=60)
+    took = time.monotonic() - began
+    assert driver.returncode == code, errors
+    assert took < 20
+    deadline = time.monotonic() + 10.0
+    while (left := survivors(marker)) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not left
+    if ending == "raise":
+        assert "ZeroDivisionError: the wheel came off" in errors
+    else:
+        assert out.strip() == "interrupted"
+    assert (tmp_path / "run" / "checkpoints" / "last").is_dir()
+
+
+@pytest.fixture
+def local():
+    """A Ray of our own."""
+    from maze_ray.config import RayConfig
+    from maze_ray.session import Session
+
+    with closing(Session(RayConfig(name="ray", address="local"))) as session:
+        yield session
+
+
+def test_a_ray_of_our_own_listens_on_the_loopback_interface_only(local):
+    ray.get(ray.remote(lambda: 1).remote())  # a worker is there
+    pids = set(_tree(os.getpid()))
+    listening = [line.split() for line in _listening(pids)]
+    assert len(listening) >= 4
+    assert {address for address, _ in listening} == {"127.0.0.1"}
+    assert os.environ.get("RAY_USAGE_STATS_ENABLED") != "1"
+
+
+def test_handlers_environment_and_files_are_given_back():
+    from maze_ray.config import RayConfig
+    from maze_ray.session import Session
+
+    def handler(number, frame):
+        pass
+
+    before = signal.signal(signal.SIGTERM, handler), dict(os.environ)
+    try:
+        first, second = (Session(RayConfig(name="ray", address="local")) for _ in range(2))
+        folder = first.connection.folder
+        assert signal.getsignal(signal.SIGTERM) is handler
+        assert first.is_local
+        first.check()
+        first.close()
+        first.close()
+        assert ray.is_initialized()  # the second one uses it
+        with pytest.raises(ConfigError, match=r"runner.address: this process is connected to another Ray"):
+            Session(RayConfig(name="ray", address="127.0.0.1:1"))
+        second.close()
+        assert not ray.is_initialized()
+        assert signal.getsignal(signal.SIGTERM) is handler
+        assert not folder.exists()
+    finally:
+        signal.signal(signal.SIGTERM, before[0])
+    assert dict(os.environ) == before[1]
+    assert not descendants("raylet")
+
+
+def test_a_connection_of_the_users_own_is_used_and_left_alone(local):
+    """Ray was started by somebody else in this process, as far as the second session knows."""
+    from maze_ray.config import RayConfig
+    from maze_ray.session import Session
+
+    current, Session._current, Session._shares = Session._current, None, 0
+    try:
+        session = Session(RayConfig(name="ray"))
+        session.close()
+        assert ray.is_initialized()
+    finally:
+        Session._current, Session._shares = current, 1
+
+
+def refused(address, match):
+    from maze_ray.config import RayConfig
+    from maze_ray.runner import RayRunner
+
+    began = time.monotonic()
+    with pytest.raises(ConfigError, match=match):
+        RayRunner(RayConfig(name="ray", address=address)).workers(None, 1)
+    assert time.monotonic() - began < 8
+    assert not ray.is_initialized()
+
+
+def test_wrong_addresses_are_one_clear_error_within_seconds(monkeypatch):
+    refused("127.0.0.1:1", r"runner.address: no Ray cluster answers at \S+:1\nNext: start one there")
+    refused("ray://head:10001", "Ray's client")
+    refused("head", r"must be host:port, auto or local, got 'head'")
+    refused("auto", r"cannot join this machine's Ray cluster: Could not find any running Ray instance")
+    monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:2")
+    refused(None, r"no Ray cluster answers at \S+:2")
+
+
+def test_something_else_at_the_address_is_no_cluster():
+    from maze_ray.probe import answers
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+
+        def serve():
+            connection, _ = server.accept()
+            with connection:
+                connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        assert not answers(f"127.0.0.1:{port}")
+        thread.join()
+        began = time.monotonic()
+        assert not answers(f"127.0.0.1:{port}", timeout=0.5)  # it accepts, and says nothing
+        assert time.monotonic() - began < 2
+
+
+def test_without_ray_the_runner_says_how_to_install_it(monkeypatch):
+    from maze_ray.config import RayConfig
+    from maze_ray.runner import RayRunner
+
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(PluginError, match=r"needs Ray, which is not installed here\nNext: make setup-ray"):
+        RayRunner(RayConfig(name="ray")).workers(None, 1)
+
+
+def test_listing_plugins_imports_no_ray():
+    program = "import sys, maze_ray.runner, maze_ray.config; sys.exit('ray' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+def _tree(root):
+    children = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            parent = int((folder / "stat").read_text().rsplit(")", 1)[1].split()[1])
+        except OSError:
+            continue
+        children.setdefault(parent, []).append(int(folder.name))
+    pids = [root]
+    for pid in pids:
+        pids += children.get(pid, [])
+    return pids
+
+
+def _listening(pids):
+    """`address port` of the TCP sockets on which these processes listen."""
+    inodes = set()
+    for pid in pids:
+        for link in Path(f"/proc/{pid}/fd").glob("*"):
+            try:
+                target = str(link.readlink())
+            except OSError:
+                continue
+            if target.startswith("socket:["):
+                inodes.add(target[8:-1])
+    for table, family in (("tcp", socket.AF_INET), ("tcp6", socket.AF_INET6)):
+        for line in Path("/proc/net", table).read_text().splitlines()[1:]:
+            fields = line.split()
+            if fields[3] == "0A" and fields[9] in inodes:
+                address, port = fields[1].split(":")
+                words = [bytes.fromhex(address[i : i + 8])[::-1] for i in range(0, len(address), 8)]
+                text = socket.inet_ntop(family, b"".join(words))
+                yield f"{text.removeprefix('::ffff:')} {int(port, 16)}"
