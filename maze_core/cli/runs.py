@@ -88,9 +88,10 @@ def compare(
     minimize: Annotated[bool, typer.Option("--minimize", help="Less of the metric is better.")] = False,
     as_json: _Json = False,
 ) -> None:
-    """Show where the configurations of runs differ, and what came of each: mean ± standard deviation over the seeds.
+    """Show where configurations differ, and what came of each.
 
-    Runs that differ in nothing but the seed, or in what only logs, stand together. The best comes first.
+    Runs that differ in nothing but the seed, or in what only logs, stand together: results are the mean ± the standard
+    deviation over the seeds. The best comes first.
 
     \b
     Examples:
@@ -121,9 +122,10 @@ def plot(
     where: _Where = None,
     title: Annotated[str, typer.Option(metavar="TEXT", help="What stands above.")] = "",
 ) -> None:
-    """Draw learning curves: for each configuration the mean over its seeds, and a band of one standard deviation.
+    """Draw learning curves with a band over the seeds.
 
-    Thin lines are the single runs. Needs the extra plot: pip install "maze-core[plot]".
+    For each configuration: the mean over its seeds, a band of one standard deviation, and a thin line for each run.
+    Needs the extra plot: pip install "maze-core[plot]".
 
     \b
     Examples:
@@ -294,5 +296,7 @@ def _print_groups(groups: Sequence[Group], paths: Sequence[str], metric: str, mi
         names = ["", *(chr(ord("A") + index) if index < 26 else str(index) for index in range(len(groups)))]
         output.print_table(names, [list(row) for row in zip(headers, *columns, strict=True)])
     typer.echo(f"best and final: {metric}, mean ± standard deviation over the runs")
+    if any(len(set(each.seeds)) < len(each.runs) for each in groups):
+        typer.echo("some runs repeat the seed of another: they tell nothing new")
     if not paths and len(groups) == 1:
         typer.echo("the runs differ in nothing but the seed")

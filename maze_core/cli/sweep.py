@@ -12,14 +12,12 @@ from maze_core.cli import output
 if TYPE_CHECKING:
     from maze_core.sweep.sweep import Sweep
 
-_SPACE, _HOW, _RUN = "What is tried", "How it is carried out", "Every run"
-
 
 def sweep(
     algorithm: Annotated[
         str | None, typer.Argument(metavar="ALGORITHM", help="The algorithm; not needed to go on.", show_default=False)
     ] = None,
-    env: Annotated[str | None, typer.Option(metavar="ID", help="Environment id.", rich_help_panel=_RUN)] = None,
+    env: Annotated[str | None, typer.Option(metavar="ID", help="Environment id.")] = None,
     over: Annotated[
         list[str] | None,
         typer.Option(
@@ -32,9 +30,11 @@ def sweep(
         str | None, typer.Option(metavar="N|A,B", help="How many seeds each point is run with, from 0; or which.")
     ] = None,
     searcher: Annotated[
-        str | None, typer.Option(metavar="NAME", help="What chooses points: grid unless given, random, optuna, …")
+        str | None, typer.Option(metavar="NAME", help="What chooses points: grid (unless given), random, or a plugin.")
     ] = None,
-    trials: Annotated[int | None, typer.Option(metavar="N", min=1, help="Points to try; all of a grid.")] = None,
+    trials: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Points to try; a grid has its own number.")
+    ] = None,
     metric: Annotated[
         str | None, typer.Option(metavar="NAME", help="What points are ranked by: eval/return_mean unless given.")
     ] = None,
@@ -56,10 +56,11 @@ def sweep(
         Path | None, typer.Option("--dir", metavar="DIR", help="The sweep's folder; one below runs/ unless given.")
     ] = None,
     jobs: Annotated[
-        int | None, typer.Option("--jobs", "-j", metavar="N", min=1, help="Runs side by side; one per core.")
+        int | None,
+        typer.Option("--jobs", "-j", metavar="N", min=1, help="Runs side by side; one per core unless given."),
     ] = None,
     runner: Annotated[
-        str, typer.Option(metavar="NAME", help="Where runs are carried out: processes of this machine.")
+        str, typer.Option(metavar="NAME", help="Where runs are carried out; local: in processes of this machine.")
     ] = "local",
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing on the way.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,

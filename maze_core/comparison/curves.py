@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from maze_core.comparison.groups import Group, differing, label
+from maze_core.comparison.groups import Group, labels
 from maze_core.comparison.records import RETURN, RunRecord
 from maze_core.config.explain import nearest
 from maze_core.errors import ConfigError
@@ -24,9 +24,9 @@ class Curve:
     label: str
     x: np.ndarray
     mean: np.ndarray
-    """Mean over the runs that got as far as `x`."""
+    """Mean over the runs, as far as all of them got."""
     low: np.ndarray
-    """Mean minus the standard deviation (n - 1) over those runs; the mean itself where there is one run."""
+    """Mean minus the standard deviation (n - 1) over the runs; the mean itself where there is one run."""
     high: np.ndarray
     runs: tuple[tuple[np.ndarray, np.ndarray], ...]
 
@@ -48,12 +48,11 @@ def curves(
     Raises:
         ConfigError: no run has the metric; the message suggests others.
     """
-    paths = differing(groups)
     found = []
-    for each in groups:
+    for each, title in zip(groups, labels(groups), strict=True):
         lines = [line for line in (_line(run, metric, axis, smooth) for run in each.runs) if line[0].size]
         if lines:
-            found.append(_curve(f"{label(each, paths)} ({len(lines)})", lines))
+            found.append(_curve(f"{title} ({len(lines)})", lines))
     if not found:
         known = {name for each in groups for run in each.runs for epoch in run.epochs for name in epoch}
         raise ConfigError(f"no run has {metric}; {nearest(metric, sorted(known))}", "--metric")
@@ -78,14 +77,11 @@ def _trailing_mean(values: np.ndarray, window: int) -> np.ndarray:
 def _curve(title: str, lines: Sequence[tuple[np.ndarray, np.ndarray]]) -> Curve:
     """Mean and band at common places; between a run's epochs its values are interpolated."""
     x = np.unique(np.concatenate([line[0] for line in lines]))
+    # A mean over those alone that got further would jump where one ends.
+    x = x[(x >= max(line[0][0] for line in lines)) & (x <= min(line[0][-1] for line in lines))]
     if x.size > _POINTS:
         x = np.linspace(x[0], x[-1], _POINTS)
-    values = np.stack([np.interp(x, xs, ys, left=np.nan, right=np.nan) for xs, ys in lines])
-    covered = ~np.isnan(values).all(axis=0)
-    x, values = x[covered], values[:, covered]
-    there = ~np.isnan(values)
-    count = there.sum(axis=0)
-    mean = np.where(there, values, 0).sum(axis=0) / count
-    squares = np.where(there, (values - mean) ** 2, 0).sum(axis=0)
-    std = np.sqrt(squares / np.maximum(count - 1, 1))
+    values = np.stack([np.interp(x, xs, ys) for xs, ys in lines])
+    mean = values.mean(axis=0)
+    std = values.std(axis=0, ddof=1) if len(lines) > 1 else np.zeros_like(mean)
     return Curve(title, x, mean, mean - std, mean + std, tuple(lines))

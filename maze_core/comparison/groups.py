@@ -100,14 +100,18 @@ def text(value: Any) -> str:
     return json.dumps(value) if isinstance(value, list | dict) else str(value)
 
 
-def label(each: Group, paths: Sequence[str]) -> str:
-    """A group in a few words: its values at the paths where groups differ."""
-    parts = [
-        text(each.settings[path]) if path.endswith((".name", ".id")) else f"{short(path)}={text(each.settings[path])}"
-        for path in paths
-        if path in each.settings
-    ]
-    return ", ".join(parts) or f"{each.runs[0].algorithm} on {each.runs[0].env}"
+def labels(groups: Sequence[Group]) -> list[str]:
+    """Each group in a few words: the names of its parts that differ, and as few other values as tell groups apart."""
+    paths = differing(groups)
+    found = [_label(each, paths) for each in groups]
+    for path in sorted(paths, key=lambda path: len(_values(path, groups))):
+        if path.endswith((".name", ".id")):
+            continue
+        fewer = [other for other in paths if other != path]
+        shorter = [_label(each, fewer) for each in groups]
+        if len(set(shorter)) == len(groups):
+            paths, found = fewer, shorter
+    return found
 
 
 def short(path: str) -> str:
@@ -143,3 +147,12 @@ def _only_some(path: str, paths: Sequence[str], groups: Sequence[Group]) -> bool
         return False
     owner = f"{path.rpartition('.')[0]}.name"
     return path == owner or owner not in paths or len(_values(owner, groups)) < 2
+
+
+def _label(each: Group, paths: Sequence[str]) -> str:
+    parts = [
+        text(each.settings[path]) if path.endswith((".name", ".id")) else f"{short(path)}={text(each.settings[path])}"
+        for path in paths
+        if path in each.settings
+    ]
+    return ", ".join(parts) or f"{each.runs[0].algorithm} on {each.runs[0].env}"

@@ -26,11 +26,12 @@ def groups(make_run):
 def test_mean_and_band_over_the_seeds(groups):
     slow, quick = curves(groups)
     assert (slow.label, quick.label) == ("lr=0.001 (2)", "lr=0.1 (1)")
-    assert slow.x.tolist() == [100, 200, 300]
-    assert slow.mean.tolist() == [2.0, 11.0, 20.0]
-    deviation = np.array([math.sqrt(8), math.sqrt(2), 0.0])
+    assert slow.x.tolist() == [100, 200]  # as far as both got
+    assert slow.mean.tolist() == [2.0, 11.0]
+    deviation = np.array([math.sqrt(8), math.sqrt(2)])
     np.testing.assert_allclose(slow.high - slow.mean, deviation)
     np.testing.assert_allclose(slow.mean - slow.low, deviation)
+    assert slow.runs[0][0].tolist() == [100, 200, 300]  # the run itself goes on
     assert quick.x.tolist() == [100, 300]  # an epoch without the metric is left out
     assert quick.low.tolist() == quick.high.tolist() == [50.0, 70.0]
 
@@ -39,19 +40,27 @@ def test_seeds_with_other_steps_are_interpolated(make_run):
     make_run("a", [0.0, 10.0], seed=0, every=100)
     last = make_run("b", [5.0, 5.0, 5.0], seed=1, every=50)
     (curve,) = curves(group(find_records([last.parent], print)))
-    assert curve.x.tolist() == [50, 100, 150, 200]
-    assert curve.mean.tolist() == [5.0, 2.5, 5.0, 10.0]
+    assert curve.x.tolist() == [100, 150]
+    assert curve.mean.tolist() == [2.5, 5.0]
 
 
 def test_other_axes_and_smoothing(groups):
     slow, _ = curves(groups, axis="seconds", smooth=2)
-    assert slow.x.tolist() == [0.5, 1.0, 1.5]
+    assert slow.x.tolist() == [0.5, 1.0]
     assert slow.runs[0][1].tolist() == [0.0, 5.0, 15.0]
 
 
 def test_a_metric_that_nobody_has(groups):
     with pytest.raises(ConfigError, match="did you mean eval/return_mean"):
         curves(groups, "eval/return_men")
+
+
+def test_runs_that_have_no_place_in_common(make_run, tmp_path):
+    make_run("a", [1.0], seed=0, every=100)
+    last = make_run("b", [1.0], seed=1, every=50)
+    (curve,) = curves(group(find_records([last.parent], print)))
+    assert curve.x.size == curve.mean.size == 0
+    assert len(curve.runs) == 2
 
 
 def test_long_runs_are_thinned_out(make_run):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from maze_core.comparison.groups import differing, flatten, group, label, number, spread
+from maze_core.comparison.groups import differing, flatten, group, labels, number, spread
 from maze_core.comparison.records import find_records, read_run
 from maze_core.errors import ConfigError
 from maze_core.training.run_dir import is_locked, lock
@@ -115,7 +115,9 @@ def test_groups_are_runs_that_differ_in_the_seed_alone(make_run):
         (1e-2, [0, 1, 2]), (1e-4, [0, 1, 2]), (1e-2, [0])
     ]  # fmt: skip
     assert differing(groups) == ["algorithm.lr", "init_from"]
-    assert label(groups[1], ["algorithm.lr"]) == "lr=0.0001"
+    assert labels(groups) == ["lr=0.01", "lr=0.0001", "lr=0.01, init_from=/elsewhere"]
+    assert labels(groups[:2]) == ["lr=0.01", "lr=0.0001"]
+    assert labels(groups[:1]) == ["ppo on CartPole-v1"]
 
 
 def test_parameters_that_only_one_algorithm_has_are_no_difference(make_run):
@@ -124,8 +126,19 @@ def test_parameters_that_only_one_algorithm_has_are_no_difference(make_run):
     last = make_run("c", [1.0], clip_range=0.2)
     groups = group(find_records([last.parent], print))
     assert differing(groups) == ["algorithm.name", "algorithm.clip_range"]
-    assert [label(each, differing(groups)) for each in groups] == ["a2c", "ppo, clip_range=0.1", "ppo, clip_range=0.2"]
+    assert labels(groups) == ["a2c", "ppo, clip_range=0.1", "ppo, clip_range=0.2"]
     assert differing(groups[:2]) == ["algorithm.name"]
+
+
+def test_a_label_says_no_more_than_it_must(make_run):
+    make_run("a", [1.0], algorithm="a2c", lr=0.1)
+    last = make_run("b", [1.0], gamma=0.5)
+    groups = group(find_records([last.parent], print))
+    assert differing(groups) == ["algorithm.name", "algorithm.gamma", "algorithm.lr"]
+    assert labels(groups) == ["a2c", "ppo"]
+    make_run("c", [1.0], gamma=0.5, lr=0.2)
+    groups = group(find_records([last.parent], print))
+    assert labels(groups) == ["a2c, lr=0.1", "ppo, lr=0.001", "ppo, lr=0.2"]
 
 
 def test_spread_is_that_of_a_sample():

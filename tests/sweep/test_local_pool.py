@@ -14,11 +14,12 @@ from pathlib import Path
 import pytest
 
 from maze_core.comparison.records import read_run
-from maze_core.config.load import assemble
+from maze_core.config.load import assemble, load_run_config
 from maze_core.errors import ConfigError
 from maze_core.plugins import discovery
 from maze_core.sweep.local_pool import LocalSweepPool
 from maze_core.sweep.pool import SweepJob
+from maze_core.training import api
 
 ROOT = Path(__file__).resolve().parents[2]
 QUICK = {
@@ -131,6 +132,15 @@ def test_no_process_outlives_the_sweep(tmp_path, number):
     while Path(f"/proc/{child}").exists() and time.monotonic() < deadline:
         time.sleep(0.1)
     assert not Path(f"/proc/{child}").exists()
+
+
+def test_a_job_is_the_run_that_training_here_would_be(tmp_path, whole_state, assert_same):
+    each = job(tmp_path, "job")
+    with closing(LocalSweepPool(1)) as pool:
+        pool.start(each)
+        assert collect(pool, 1)["job"].outcome == "finished"
+    api.train(load_run_config(each.config), tmp_path / "here")
+    assert_same(whole_state(tmp_path / "job"), whole_state(tmp_path / "here"))
 
 
 def test_a_runner_that_cannot_spread_a_sweep_says_so():
