@@ -24,6 +24,9 @@ def evaluate(
         str | None, typer.Option(metavar="NAME", help="best, last or previous; the best there is unless given.")
     ] = None,
     video: Annotated[Path | None, typer.Option(metavar="DIR", help="Record the first episode in this folder.")] = None,
+    runner: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Runner of the environments; as it was trained unless given.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Evaluate a run's policy.
@@ -37,7 +40,7 @@ def evaluate(
 
     output.allow_local_modules()
     deterministic = None if stochastic is None else not stochastic
-    found = evaluate_saved(run, episodes, seed, deterministic, checkpoint, video)
+    found = evaluate_saved(run, episodes, seed, deterministic, checkpoint, video, runner=runner)
     if as_json:
         facts = {"checkpoint": found.checkpoint, "epoch": found.epoch, "seed": found.seed}
         output.print_json({**found.metrics, **facts, **({"video": str(video)} if video is not None else {})})

@@ -375,6 +375,7 @@ def evaluate_saved(
     checkpoint: str | None = None,
     video: Path | None = None,
     *,
+    runner: str | None = None,
     load: Loader = discovery.load,
 ) -> Evaluation:
     """Evaluate a saved run's policy.
@@ -386,10 +387,11 @@ def evaluate_saved(
         deterministic: most likely actions instead of samples; None: as configured.
         checkpoint: best, last or previous; None: the best, or the last where there is none.
         video: a folder to record the first episodes in.
+        runner: steps the environments, by name; None: the one that the run was trained with.
         load: how plugin classes are found.
     """
     seed = draw_seed() if seed is None else seed
-    changes = {"seed": seed}
+    changes: dict[str, object] = {"seed": seed} if runner is None else {"seed": seed, "runner": runner}
     if episodes is not None:
         changes["evaluation.n_episodes"] = episodes
     overrides = [f"{path}={value}" for path, value in changes.items()]
