@@ -26,7 +26,7 @@ def rollout(
         int | None, typer.Option(min=1, help="Processes that play; the result does not depend on it.")
     ] = None,
     runner: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Runner of the workers: local unless given; ray for a cluster.")
+        str | None, typer.Option(metavar="NAME", help="Runner of the workers: local unless given.")
     ] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Decides the episodes; drawn unless given.")] = None,
     stochastic: Annotated[
@@ -40,7 +40,7 @@ def rollout(
     wrappers: Annotated[str | None, typer.Option(metavar="A,B", help="Wrappers of --env, the first innermost.")] = None,
     set_: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="PATH=VALUE", help="Such as env.kwargs.size=5; policy.x=1; runner.address=auto."),
+        typer.Option("--set", metavar="PATH=VALUE", help="Such as env.kwargs.size=5; policy.x=1; runner.x=2."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:

@@ -55,8 +55,8 @@ class WorkerPool(Protocol):
     On the runner `dev` jobs run in this process, one after the other, in the order of submission, when they are
     collected: the same calls give the same results. Elsewhere results come in any order.
     A worker that dies is restarted, set up again and given its unfinished jobs again, at most `max_restarts` times in
-    all (the runner's configuration); beyond that, and where a task raises, `collect` raises RunError with the original
-    traceback.
+    all (the runner's configuration). Beyond that `collect` raises RunError, or a runner on several machines goes on
+    with fewer workers. Where a task raises, `collect` raises RunError with the original traceback.
     """
 
     num_workers: int
@@ -64,7 +64,7 @@ class WorkerPool(Protocol):
     """Workers restarted so far."""
 
     def share(self, arrays: Arrays) -> int:
-        """Publish parameters; jobs that begin from now on see them. Returns the version. The arrays are copied."""
+        """Publish parameters; jobs handed out from now on see them. Returns the version. The arrays are copied."""
 
     def submit(self, job: Any, worker: int | None = None) -> int:
         """Queue a job, for one worker or for whichever is free first. Returns its number."""
