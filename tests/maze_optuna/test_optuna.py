@@ -73,7 +73,7 @@ def test_a_trial_that_was_killed_as_it_was_asked_for_is_completed(tmp_path, monk
     with pytest.raises(KeyboardInterrupt):
         first.ask(0)
     monkeypatch.setattr(optuna.Trial, "suggest_int", real)
-    (half,) = optuna.load_study(study_name="sweep", storage=first._study._storage).trials
+    (half,) = optuna.load_study(study_name="sweep", storage=first.study._study._storage).trials
     point = searcher(tmp_path).ask(0)
     assert calls
     assert (point["x"], point["lr"]) == (half.params["x"], half.params["lr"])
@@ -81,8 +81,20 @@ def test_a_trial_that_was_killed_as_it_was_asked_for_is_completed(tmp_path, monk
     monkeypatch.setattr(optuna.Trial, "set_user_attr", dies)
     with pytest.raises(KeyboardInterrupt):
         first.ask(1)
-    states = [each.state.name for each in searcher(tmp_path)._study.trials]
+    states = [each.state.name for each in searcher(tmp_path).study._study.trials]
     assert states == ["RUNNING", "FAIL"]  # the second has no number: nobody will ever run it
+
+
+def test_a_line_that_was_torn_by_a_kill_is_dropped(tmp_path):
+    points = go_on(searcher(tmp_path), range(3))
+    journal = tmp_path / "optuna.journal"
+    whole = journal.read_bytes()
+    journal.write_bytes(whole + b'{"op_code": 4, "work')
+    again = searcher(tmp_path)
+    assert [again.ask(number) for number in range(3)] == points
+    again.ask(3)
+    assert journal.read_bytes().startswith(whole)
+    assert searcher(tmp_path).ask(3) == again.ask(3)
 
 
 @pytest.mark.parametrize("maximize", [True, False])
@@ -105,7 +117,7 @@ def test_failed_trials_do_not_mislead(tmp_path):
     built = searcher(tmp_path, n_startup_trials=1)
     for number in range(4):
         built.tell(number, built.ask(number), None)
-    assert [each.state.name for each in built._study.trials] == ["FAIL"] * 4
+    assert [each.state.name for each in built.study._study.trials] == ["FAIL"] * 4
     assert built.ask(4)
 
 
@@ -120,7 +132,11 @@ def test_the_median_pruner_breaks_off_what_is_worse(tmp_path):
     assert not built.prune(3, 2, -50.0)  # heard twice, as after a resume: the first time counts
     assert built.prune(3, 3, 3.0)
     built.tell(3, {}, None)
-    assert built._study.trials[3].state.name == "PRUNED"
+    assert built.study._study.trials[3].state.name == "PRUNED"
+    # The sweep was killed before it could note that: it asks again after the next epoch.
+    again = searcher(tmp_path, pruner="median", pruner_startup_trials=2, pruner_warmup_epochs=2)
+    assert again.prune(3, 4, 100.0)
+    assert not again.prune(0, 6, -100.0)  # complete
 
 
 def test_nothing_is_pruned_unless_asked_for(tmp_path):
