@@ -57,10 +57,18 @@ def _resumes(subject: Subject) -> None:
     runs.train(subject, env, split, {"algorithm.n_epochs": 3})
     names = runs.differing(whole, runs.resume(subject, env, split, 6))
     if names:
+        again = runs.train(subject, env, subject.folder / "again", {"algorithm.n_epochs": 6})
+        _insist_on_determinism(whole, again)
         raise Failed(
             f"6 epochs at once and 3 epochs, reopened, and 3 more differ in {len(names)} of {len(whole)} tensors, "
             f"such as {names[0]}"
         )
+
+
+def _insist_on_determinism(first: Mapping[str, torch.Tensor], again: Mapping[str, torch.Tensor]) -> None:
+    """Say nothing of an algorithm whose runs differ anyway."""
+    if runs.differing(first, again):
+        raise NotApplicable("two runs differ anyway, see the check `deterministic`")
 
 
 class _Gradients(Plugin):
@@ -132,18 +140,19 @@ def _spaces(subject: Subject) -> None:
 
 
 def _truncation(subject: Subject) -> None:
-    def after(truncate: bool, last: float) -> Mapping[str, torch.Tensor]:
+    def after(truncate: bool, last: float, folder: str) -> Mapping[str, torch.Tensor]:
         env = functools.partial(Ending, truncate, last, continuous(subject))
-        return runs.train(subject, env, subject.folder / f"{truncate}{last}", {"algorithm.n_epochs": 1})
+        return runs.train(subject, env, subject.folder / folder, {"algorithm.n_epochs": 1})
 
-    ended = after(False, 1.0)
+    ended = after(False, 1.0, "ended")
     if not ended["environment steps"]:
         raise NotApplicable("it steps no environment")
-    if runs.differing(ended, after(False, -1.0)):
+    if runs.differing(ended, after(False, -1.0, "ended elsewhere")):
+        _insist_on_determinism(ended, after(False, 1.0, "ended again"))
         raise Failed("what it learns depends on the observation after an episode's end: it bootstraps at termination")
     if not _estimates_values(subject):
         raise NotApplicable("it learns no values to bootstrap from")
-    if not runs.differing(after(True, 1.0), after(True, -1.0)):
+    if not runs.differing(after(True, 1.0, "cut"), after(True, -1.0, "cut elsewhere")):
         raise Failed("what it learns does not depend on the observation at a time limit: it does not bootstrap there")
 
 

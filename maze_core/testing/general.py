@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import re
 import subprocess
 import sys
 from importlib import metadata
-from typing import Any
 
 from pydantic import ValidationError
 
 from maze_core.config.base import PluginConfig
 from maze_core.errors import MazeError, PluginError
 from maze_core.plugins import discovery
-from maze_core.plugins.manager import Hooks, Member
 from maze_core.testing.findings import Check, Failed, NotApplicable
-from maze_core.testing.subject import Subject
+from maze_core.testing.subject import Subject, hook_problem
 
 NAME = re.compile(r"[a-z][a-z0-9]*([_-][a-z0-9]+)*")
 SECONDS = 1.0
@@ -161,28 +158,8 @@ def _builds(subject: Subject) -> None:
 def _hooks(subject: Subject) -> None:
     if subject.kind in ("runner", "policy", "searcher"):
         raise NotApplicable(f"a {subject.kind} has no hooks")
-    plugin = subject.build()
-    try:
-        Hooks([Member(subject.kind, subject.name, plugin, subject.claim.origin)])
-    except PluginError as error:
-        raise Failed(str(error)) from error
-    own = [name for name, value in inspect.getmembers_static(type(plugin)) if _marked(plugin, name, value)]
-    wanted = {"env": "make_env", "wrapper": "make_env", "model": "build_policy", "algorithm": "compute_loss"}
-    needed = wanted.get(subject.kind)
-    if needed and needed not in own and not (subject.kind == "algorithm" and _trains_itself(subject)):
-        raise Failed(f"it does not implement {needed}, which every {subject.kind} has")
-    if not own:
-        raise Failed("it implements no hook, so nothing will ever call it")
-
-
-def _marked(plugin: Any, name: str, value: object) -> bool:
-    return not name.startswith("_") and callable(value) and hasattr(value, "maze_impl")
-
-
-def _trains_itself(subject: Subject) -> bool:
-    from maze_core.training.algorithm import Algorithm
-
-    return subject.plugin.train_epoch is not Algorithm.train_epoch
+    if problem := hook_problem(subject, subject.construct()):
+        raise Failed(problem)
 
 
 CHECKS = (

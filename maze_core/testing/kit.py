@@ -12,6 +12,7 @@ from pathlib import Path
 from maze_core.errors import ConfigError
 from maze_core.plugins import discovery
 from maze_core.testing.findings import Check, Failed, Finding, NotApplicable, Report
+from maze_core.testing.process import restored
 from maze_core.testing.subject import Subject
 
 
@@ -74,7 +75,7 @@ def examine(check: Check, subject: Subject) -> Finding:
     """What one check finds. An exception that nobody foresaw is a failure that names where it came from."""
     started = time.perf_counter()
     try:
-        with warnings.catch_warnings():
+        with restored(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             if reason := _waived(check, subject):
                 raise NotApplicable(f"waived by the plugin: {reason}")

@@ -45,24 +45,31 @@ def changes(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
 
 
 @contextmanager
+def restored() -> Iterator[dict[str, Any]]:
+    """Put back afterwards what the body changes in the state of the process; gives that state as it was."""
+    import numpy as np
+
+    before, states = snapshot(), (random.getstate(), np.random.get_state())
+    torch: Any = sys.modules.get("torch")
+    try:
+        yield before
+    finally:
+        random.setstate(states[0])
+        np.random.set_state(states[1])
+        _put_back(before, torch)
+
+
+@contextmanager
 def left_alone(what: str) -> Iterator[None]:
     """Raise Failed where the body changes the state of the process; what was changed is put back.
 
     Args:
         what: what the body does, for the message.
     """
-    import numpy as np
-
-    before, states = snapshot(), (random.getstate(), np.random.get_state())
-    torch: Any = sys.modules.get("torch")
-    try:
+    with restored() as before:
         yield
         if names := changes(before, snapshot()):
             raise Failed(f"{what} changes {', '.join(names)}")
-    finally:
-        random.setstate(states[0])
-        np.random.set_state(states[1])
-        _put_back(before, torch)
 
 
 def _put_back(before: dict[str, Any], torch: Any) -> None:

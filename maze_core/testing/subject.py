@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -11,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from maze_core.errors import ConfigError, MazeError
+from maze_core.errors import ConfigError, MazeError, PluginError
 from maze_core.plugins import discovery
+from maze_core.plugins.manager import Hooks, Member
 from maze_core.testing.findings import Failed, NotApplicable
 
 if TYPE_CHECKING:
@@ -123,7 +125,14 @@ class Subject:
         return config
 
     def build(self) -> Any:
-        """The plugin itself, built with its configuration."""
+        """The plugin itself, built with its configuration; its hooks fit."""
+        plugin = self.construct()
+        if hook_problem(self, plugin):
+            raise NotApplicable("its hooks do not fit, see the check `hooks`")
+        return plugin
+
+    def construct(self) -> Any:
+        """The plugin itself, whether its hooks fit or not."""
         config = self.config
         try:
             return (self.walk.plugin or self.plugin)(config)
@@ -139,6 +148,27 @@ class Subject:
         if env is not None:
             classes["env", "factory"] = FactorySource.of(env)
         return discovery.overlay({**classes, **(more or {})})
+
+
+def hook_problem(subject: Subject, plugin: Any) -> str:
+    """What is wrong with the hook implementations of a plugin; empty where they fit."""
+    if subject.kind in ("runner", "policy", "searcher"):
+        return ""
+    try:
+        Hooks([Member(subject.kind, subject.name, plugin, subject.claim.origin)])
+    except PluginError as error:
+        return str(error)
+    own = [name for name, value in inspect.getmembers_static(type(plugin)) if hasattr(value, "maze_impl")]
+    needed = {"env": "make_env", "wrapper": "make_env", "model": "build_policy", "algorithm": "compute_loss"}
+    wanted = needed.get(subject.kind)
+    if wanted and wanted not in own and not _trains_itself(subject.plugin):
+        return f"it does not implement {wanted}, which every {subject.kind} has"
+    return "" if own or wanted else "it implements no hook, so nothing will ever call it"
+
+
+def _trains_itself(plugin: type[Any]) -> bool:
+    """Whether an algorithm overrides what calls `compute_loss`."""
+    return any("train_epoch" in vars(base) for base in plugin.__mro__ if not base.__module__.startswith("maze_core."))
 
 
 def refusal(error: ConfigError) -> str:
