@@ -153,9 +153,12 @@ def changes(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[st
     """The environment: this Python's commands first, one thread, no screen, packages go into the page's folder."""
     site = tmp_path / "site-packages"
     site.mkdir()
+    # Python looks at `.pth` files, which editable installs are made of, only in folders that are made known so.
+    (site / "sitecustomize.py").write_text(f"import site\nsite.addsitedir({str(site)!r})\n", encoding="utf-8")
     return {
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
         "OMP_NUM_THREADS": "1",
+        "MAZE_TESTS": str(ROOT / "tests"),
         "PYTHONPATH": str(site),
         "XDG_CACHE_HOME": str(tmp_path_factory.getbasetemp() / "cache"),
         "SDL_VIDEODRIVER": "dummy",

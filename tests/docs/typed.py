@@ -5,6 +5,7 @@ The process was forked from a server that has imported torch already: what takes
 
 import os
 import runpy
+import site
 import sys
 
 given = globals()
@@ -20,6 +21,7 @@ output = os.open(log, os.O_WRONLY | os.O_APPEND)
 os.dup2(output, 1)
 os.dup2(output, 2)
 sys.path.insert(0, changes["PYTHONPATH"])
+site.addsitedir(changes["PYTHONPATH"])
 sys.argv = argv
 if argv[0] == "maze":
     from maze_core.cli.main import main

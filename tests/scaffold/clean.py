@@ -84,3 +84,13 @@ def build_wheel(source: Path, folder: Path) -> Path:
     assert done.returncode == 0, done.stdout + done.stderr
     (wheel,) = target.glob("*.whl")
     return wheel
+
+
+def main() -> None:
+    """What stands for `python -m venv FOLDER` in tests of the documentation: Maze itself is installed already."""
+    environment = CleanEnvironment(Path(sys.argv[1]).resolve())
+    environment.install(build_wheel(ROOT, environment.home))
+
+
+if __name__ == "__main__":
+    main()
