@@ -13,7 +13,7 @@ import re
 import sys
 import textwrap
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -229,6 +229,25 @@ def _line(text: str) -> str:
     return " ".join(text.split()).replace("|", "\\|")
 
 
+# Conformance
+
+
+def conformance() -> Sections:
+    """The checks of every plugin, then those of each kind."""
+    from maze_core.testing.general import CHECKS
+    from maze_core.testing.kit import checks
+
+    sections = {"Every plugin": _checks(CHECKS)}
+    for kind in KINDS:
+        sections[f"Kind `{kind}`"] = _checks(checks(kind)[len(CHECKS) :])
+    return sections
+
+
+def _checks(checks: Iterable[Any]) -> str:
+    rows = [f"| `{each.name}` | {_line(each.asks)} | {_line(each.why)} | {_line(each.mend)} |" for each in checks]
+    return "\n".join(["| check | what must hold | why | how to mend it |", "|---|---|---|---|", *rows])
+
+
 # Pages
 
 PAGES: dict[str, tuple[str, str, Any]] = {
@@ -250,6 +269,12 @@ PAGES: dict[str, tuple[str, str, Any]] = {
         "Every place where a plugin may take part in a run. How a plugin is written and installed is told in\n"
         "[Plugins](../guide/plugins.md).",
         hooks,
+    ),
+    "conformance.md": (
+        "Conformance reference",
+        "What every plugin must keep, and what its kind must keep beside. How to check a plugin is told in\n"
+        "[Conformance](../guide/conformance.md).",
+        conformance,
     ),
 }
 """Title, introduction and sections of each page."""
