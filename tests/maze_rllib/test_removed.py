@@ -1,5 +1,8 @@
 """Algorithms that RLlib gave up are answered with where to go."""
 
+import subprocess
+import sys
+
 import pytest
 
 pytest.importorskip("maze_rllib")
@@ -30,3 +33,24 @@ def test_a_removed_algorithm_is_answered_with_where_to_go(name, instead):
 def test_what_an_answer_names_is_there():
     known = discovery.names("algorithm")
     assert {"a2c", "sac", "rllib-dqn", "rllib-sac", "impala"} <= set(known)
+
+
+def test_a_trained_policy_opens_without_ray(tmp_path):
+    code = """
+import sys
+from maze_core.config.load import assemble
+from maze_core.training.run import Run
+
+sys.modules["ray"] = None  # as if it were not installed
+run = Run(assemble("rllib-ppo", "CartPole-v1", overrides=["seed=1"]))
+run.build_policy()
+run.close()
+try:
+    run.build()
+except Exception as error:
+    print(type(error).__name__, error)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=100, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "ConfigError algorithm.name: RLlib runs on Ray" in done.stdout
+    assert "make setup-ray" in done.stdout

@@ -77,7 +77,7 @@ class RLlibDQN(RLlib):
         """Refuse what needs heads that Maze's models do not have."""
         if self.config.rllib_model:
             return
-        if self._rllib.num_atoms > 1:
+        if self.config.rllib.get("num_atoms", 1) != 1:
             raise ConfigError(
                 "distributions of values need RLlib's own network", "algorithm.rllib.num_atoms", "Add --rllib-model"
             )
@@ -152,9 +152,9 @@ class RLlibBC(RLlib):
 
     def setup(self, run: Run) -> None:
         """Load the recorded trajectories."""
+        super().setup(run)
         from maze_rllib.offline import RecordedData, as_samples
 
-        super().setup(run)
         config = self.config
         with progress_bar(f"loading {config.dataset}", shown="console" in run.config.callbacks) as report:
             data = load_trajectories(Path(config.dataset), 1, report)

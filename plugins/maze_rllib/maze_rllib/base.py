@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterator, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -11,6 +12,7 @@ from maze_core.data.batch import Batch, Loss
 from maze_core.errors import ConfigError, RunError
 from maze_core.plugins.hookspecs import hookimpl
 from maze_core.training.algorithm import Algorithm
+from maze_core.training.process_state import isolated_rng
 from maze_core.training.seeding import EpisodeSeeds, Purpose, integer_seed
 from maze_rllib.config import RLlibConfig
 from maze_rllib.session import check_installed
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from maze_core.training.learner import Learner
     from maze_core.training.run import Run
     from maze_rllib.env_runner import EnvPlan
+    from maze_rllib.own_model import PlainView
     from maze_rllib.trainer import Trainer
 
 
@@ -41,18 +44,15 @@ class RLlib(Algorithm):
     """Whether it steps environments."""
 
     def check(self, config: RunConfig) -> None:
-        """Refuse runners and parameters that RLlib cannot take. Imports RLlib; nothing is started."""
+        """Refuse runners and models that RLlib cannot take. Needs no Ray: a trained policy opens without it."""
+        self._trainer: Trainer | None = None
+        self._saved: dict[str, Any] | None = None
         if config.runner.name not in ("dev", "local"):
             raise ConfigError(
                 f"RLlib runs on the runners dev and local, not on {config.runner.name}",
                 "runner.name",
                 "Next: --runner local",
             )
-        check_installed()
-        self._trainer: Trainer | None = None
-        self._saved: dict[str, Any] | None = None
-        self._workers = _workers(config) if self.samples else 0
-        self._rllib = self._configured(config)
         self.check_model(config)
 
     def check_model(self, config: RunConfig) -> None:
@@ -61,7 +61,7 @@ class RLlib(Algorithm):
             raise ConfigError(f"{self.config.name} needs a critic", "model.critic", "Next: --set model.critic=separate")
 
     def _configured(self, config: RunConfig) -> Any:
-        """RLlib's configuration with all that is known before the run is built."""
+        """RLlib's configuration but for the environment and the networks."""
         from maze_rllib.settings import apply, check_model_config
 
         module = import_module(f"ray.rllib.algorithms.{self.title.lower()}")
@@ -73,33 +73,51 @@ class RLlib(Algorithm):
             if not self.config.rllib_model:
                 raise ConfigError("is for RLlib's own network", "algorithm.rllib.model_config", "Add --rllib-model")
             check_model_config(model_config)
-        rllib.env_runners(num_env_runners=self._workers)
+        rllib.env_runners(num_env_runners=_workers(config) if self.samples else 0)
         rllib.learners(num_learners=0, num_gpus_per_learner=0)
         rllib.fault_tolerance(restart_failed_env_runners=False, ignore_env_runner_failures=False)
         rllib.debugging(seed=integer_seed(config.seed or 0, Purpose.POLICY_NOISE) % 2**31, log_level="CRITICAL")
         return rllib
 
     def setup(self, run: Run) -> None:
-        """Fit RLlib's configuration to the run's spaces and policy."""
-        from maze_rllib.vector_env import TreeVectorEnv, leaf_tree
+        """Check the parameters and fit them to the run's spaces and policy. Imports RLlib; nothing is started yet."""
+        check_installed()
+        from maze_rllib.own_model import PlainView
+        from maze_rllib.vector_env import TreeVectorEnv, shown_spaces
 
         self._run = run
-        plain = self.config.rllib_model
+        self._rllib = self._configured(run.config)
+        view = PlainView(run.observation_space, run.action_space) if self.config.rllib_model else None
+        observation_space, action_space = shown_spaces(run.observation_space, run.action_space, view)
         self._rllib.environment(
             env=TreeVectorEnv if self.samples else None,
-            observation_space=leaf_tree(run.observation_space, "observation", plain=plain),
-            action_space=leaf_tree(run.action_space, "action"),
-            normalize_actions=plain,
-            clip_actions=plain,
+            observation_space=observation_space,
+            action_space=action_space,
+            normalize_actions=False,
+            clip_actions=False,
         )
-        if not plain:
-            if getattr(run.policy, "normalizer", None) is not None:
-                raise ConfigError(
-                    "RLlib does not move the statistics of an observation normaliser",
-                    "model.normalize_observations",
-                    "Scale observations by a wrapper, or take one of Maze's own algorithms.",
-                )
+        if view is not None:
+            run.policy = self._rllib_policy(view)  # the run evaluates and saves what learns
+        else:
+            _check_normalizer(run.policy)
             self._rllib.rl_module(rl_module_spec=self.module_spec(run.policy))
+
+    def _rllib_policy(self, view: PlainView) -> Any:
+        """RLlib's default network, to be evaluated."""
+        from maze_rllib.own_model import RLlibPolicy
+
+        warnings.warn(
+            "this run learns with RLlib's own network: maze eval, maze rollout and --init-from cannot open it",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+        run, rllib = self._run, self._rllib
+        spec = rllib.get_rl_module_spec(
+            spaces={"default_policy": (rllib.observation_space, rllib.action_space)}, inference_only=True
+        )
+        with isolated_rng(integer_seed(run.seed, Purpose.MODEL_INIT)):
+            module = spec.build()
+        return RLlibPolicy(module, view, run.observation_space, run.action_space).to(run.device).eval()
 
     def module_spec(self, policy: Policy) -> Any:
         """How RLlib builds the module around the policy."""
@@ -126,7 +144,11 @@ class RLlib(Algorithm):
             going_on = run.after_update()
             if not going_on:
                 break
-        run.policy.load_state_dict(trainer.policy())
+        if self.config.rllib_model:
+            policy: Any = run.policy
+            policy.load(trainer.module())
+        else:
+            run.policy.load_state_dict(trainer.policy())
 
     def _opened(self) -> Trainer:
         if self._trainer is None:
@@ -139,7 +161,7 @@ class RLlib(Algorithm):
             self._trainer = Trainer(self._rllib, self.config.watchdog_seconds, self._run.env_steps)
             if self._saved is not None:
                 self._trainer.load_state(self._saved)
-            else:
+            elif not self.config.rllib_model:
                 self._trainer.load_policy(self._run.policy.state_dict())
         return self._trainer
 
@@ -191,6 +213,16 @@ class _NoOptimizer:
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Nothing."""
+
+
+def _check_normalizer(policy: Policy) -> None:
+    normalizer = getattr(policy, "normalizer", None)
+    if normalizer is not None and getattr(normalizer, "running", True):
+        raise ConfigError(
+            "RLlib does not move the statistics of an observation normaliser",
+            "model.normalize_observations",
+            "Scale observations by a wrapper, or take one of Maze's own algorithms.",
+        )
 
 
 def _workers(config: RunConfig) -> int:

@@ -31,7 +31,7 @@ class EnvPlan:
     num_envs: int
     seeds: EpisodeSeeds
     plain: bool
-    """Whether a single observation leaf is shown as it is, for RLlib's own networks."""
+    """Whether observations and actions are as RLlib's own networks want them."""
 
     def build(self, runner: int) -> TreeVectorEnv:
         """The environments of the runner of that number."""

@@ -21,6 +21,8 @@ from maze_rllib.randomness import BorrowedRandomness
 from maze_rllib.session import RaySession
 
 MODULE = "default_policy"
+POLICY = "policy."
+"""What the names of the policy's weights begin with in a module around one of Maze's policies."""
 _LIFETIME = "num_env_steps_sampled_lifetime"
 _SCALARS = ("curr_kl_coeffs_per_module", "curr_log_alpha", "moving_avg_sqd_adv_norms_per_module")
 """What RLlib's learners learn or adapt beside networks, by attribute; it is no part of their own state."""
@@ -90,9 +92,7 @@ class Trainer:
 
     def policy(self) -> dict[str, Tensor]:
         """Parameters and buffers of the policy that learns."""
-        return {
-            name.removeprefix("policy."): leaf for name, leaf in self.module().items() if name.startswith("policy.")
-        }
+        return {name.removeprefix(POLICY): leaf for name, leaf in self.module().items() if name.startswith(POLICY)}
 
     def module(self) -> dict[str, Tensor]:
         """Parameters and buffers of the whole module that learns, target networks and all."""
@@ -121,7 +121,7 @@ class Trainer:
 
     def load_policy(self, parameters: Mapping[str, Tensor]) -> None:
         """Begin with these parameters of the policy."""
-        self._module.load_state_dict({f"policy.{name}": leaf for name, leaf in parameters.items()}, strict=False)
+        self._module.load_state_dict({f"{POLICY}{name}": leaf for name, leaf in parameters.items()}, strict=False)
         self._share()
 
     def close(self) -> None:

@@ -15,6 +15,7 @@ from maze_core.envs.codecs import ActionCodec, ObservationCodec
 from maze_core.envs.spaces import LeafSpec, allocate, flatten_space, space_specs
 from maze_core.envs.vector import Episode
 from maze_core.errors import MazeError, RunError
+from maze_rllib.own_model import PlainView
 
 if TYPE_CHECKING:
     from maze_core.envs.builder import EnvBuilder
@@ -33,7 +34,7 @@ class TreeVectorEnv(VectorEnv[Any, Any, Any]):
         num_envs: how many.
         first_index: the number of the first one in the whole run.
         seeds: decides the episodes.
-        plain: show a single observation leaf as it is rather than in a dict, for RLlib's own networks.
+        plain: show observations and take actions as RLlib's own networks want them.
 
     Raises:
         RunError: an environment raised, or gave a number that is not finite; names the environment.
@@ -49,10 +50,11 @@ class TreeVectorEnv(VectorEnv[Any, Any, Any]):
         observation_space, action_space = self._envs[0].observation_space, self._envs[0].action_space
         self._observations = ObservationCodec(observation_space)
         self._actions = ActionCodec(action_space)
-        self._observation_key = single_key(observation_space, "observation") if plain else None
+        self._view = PlainView(observation_space, action_space) if plain else None
         self._action_key = single_key(action_space, "action")
-        self.single_observation_space = leaf_tree(observation_space, "observation", plain=plain)
-        self.single_action_space = leaf_tree(action_space, "action")
+        self.single_observation_space, self.single_action_space = shown_spaces(
+            observation_space, action_space, self._view
+        )
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
         self._episodes, self._steps = [-1] * num_envs, [0] * num_envs
@@ -74,8 +76,7 @@ class TreeVectorEnv(VectorEnv[Any, Any, Any]):
         out = allocate(self._observations.specs, (self.num_envs,))
         rewards = np.zeros(self.num_envs, np.float64)
         flags = np.zeros((2, self.num_envs), np.bool_)
-        tree = actions if self._action_key is None else {self._action_key: np.asarray(actions)}
-        for i, action in enumerate(self._actions.rows(tree)):
+        for i, action in enumerate(self._actions.rows(self._tree(actions))):
             if self._over[i]:
                 observation = self._first_observation(i)
             else:
@@ -118,7 +119,12 @@ class TreeVectorEnv(VectorEnv[Any, Any, Any]):
             raise non_finite(f"value of observation '{bad[0]}'", self._place(bad[1]), out[bad[0]][bad[1]])
 
     def _shown(self, tree: Tree) -> Any:
-        return tree if self._observation_key is None else tree[self._observation_key]
+        return tree if self._view is None else self._view.seen(tree)
+
+    def _tree(self, actions: Any) -> Tree:
+        if self._view is not None:
+            return self._view.taken(actions)
+        return actions if self._action_key is None else {self._action_key: np.asarray(actions)}
 
     def _place(self, i: int) -> str:
         return f"environment {self._first_index + i} (episode {self._episodes[i]}, step {self._steps[i]})"
@@ -130,14 +136,23 @@ def single_key(space: gymnasium.Space[Any], role: Any) -> str | None:
     return keys[0] if len(keys) == 1 else None
 
 
-def leaf_tree(space: gymnasium.Space[Any], role: Any, *, plain: bool = True) -> gymnasium.Space[Any]:
-    """A space as RLlib gets to see it: a flat dict of its leaves as they are stored, counted from 0.
+def shown_spaces(
+    observation_space: gymnasium.Space[Any], action_space: gymnasium.Space[Any], view: PlainView | None = None
+) -> tuple[gymnasium.Space[Any], gymnasium.Space[Any]]:
+    """The spaces that RLlib gets to see: observations always as a dict, a single action as itself."""
+    if view is not None:
+        return view.observation_space, view.action_space
+    return leaf_tree(observation_space, "observation", whole=True), leaf_tree(action_space, "action")
 
-    `plain`: a single leaf stands for itself.
+
+def leaf_tree(space: gymnasium.Space[Any], role: Any, *, whole: bool = False) -> gymnasium.Space[Any]:
+    """A flat dict of the leaves of a space as they are stored, counted from 0.
+
+    A single leaf stands for itself unless `whole` is set.
     """
     leaves, specs = flatten_space(space, role), space_specs(space, role)
     stored = {key: _stored(leaf, specs[key]) for key, leaf in leaves.items()}
-    return next(iter(stored.values())) if plain and len(stored) == 1 else spaces.Dict(stored)
+    return next(iter(stored.values())) if len(stored) == 1 and not whole else spaces.Dict(stored)
 
 
 def _stored(space: gymnasium.Space[Any], spec: LeafSpec) -> gymnasium.Space[Any]:
