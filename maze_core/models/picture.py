@@ -62,9 +62,10 @@ def _panel(name: str, policy: Policy, encoder: nn.Module, outputs: list[Box]) ->
 def _input_boxes(policy: Policy) -> dict[str, Box]:
     leaves = input_spaces(policy.observation_space, policy.action_space)
     normalized = policy.normalizer.keys if policy.normalizer is not None else ()
+    words = "range" if getattr(policy.normalizer, "strategy", "") == "range" else "mean, std"
     boxes = {}
     for key, space in leaves.items():
-        lines = [_space_line(space), *(["normalised (mean, std)"] if key in normalized else [])]
+        lines = [_space_line(space), *([f"normalised ({words})"] if key in normalized else [])]
         boxes[key] = Box("input", key, lines)
     return boxes
 

@@ -71,6 +71,8 @@ def start(
         with torch_threads(config.threads):
             run.build()
             run.check_first_observations()
+            if init_from is None:
+                run.estimate_statistics()
         if init_from is not None:
             load_parameters(run, init_from)
             run.init_from = find_run(init_from)

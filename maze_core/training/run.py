@@ -14,9 +14,11 @@ import torch
 from maze_core.envs.builder import EnvBuilder
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.errors import ConfigError, RunError
+from maze_core.models.normalizer import ObservationNormalizer
 from maze_core.plugins import discovery
 from maze_core.plugins.manager import Hooks
 from maze_core.training.checkpoint import Checkpoint, write_checkpoint
+from maze_core.training.estimation import estimate_statistics
 from maze_core.training.evaluation import evaluate_policy
 from maze_core.training.learner import Learner
 from maze_core.training.process_state import isolated_rng, torch_threads
@@ -109,6 +111,7 @@ class Run:
 
     def build(self) -> None:
         """Build policy, algorithm and optimizer. Afterwards the run can train or take up a checkpoint."""
+        self.algorithm.check_action_space(self.action_space)
         self.build_policy()
         self.algorithm.setup(self)
         self.learner = Learner(
@@ -141,6 +144,12 @@ class Run:
         seeds = EpisodeSeeds(self.seed, Purpose.EVAL_EPISODES, (FINAL_EVALUATION,), stride=env.num_envs)
         with isolated_rng(integer_seed(self.seed, Purpose.EVAL_NOISE, FINAL_EVALUATION)):
             env.reset(seeds, allocate(space_specs(env.observation_space, "observation"), (env.num_envs,)))
+
+    def estimate_statistics(self) -> None:
+        """Let the policy's observation normaliser, if it has one, see what it asks for before training."""
+        normalizer = getattr(self.policy, "normalizer", None)
+        if isinstance(normalizer, ObservationNormalizer):
+            estimate_statistics(normalizer, self._evaluation_env, self.seed, self._load)
 
     def training_env(self, num_envs: int | None = None) -> VectorEnv:
         """The training environments, built at the first call and closed with the run.

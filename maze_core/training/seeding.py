@@ -28,6 +28,7 @@ class Purpose(IntEnum):
     ACTOR = 11
     ROLLOUT_EPISODES = 12
     ROLLOUT_NOISE = 13
+    NORMALIZATION = 14
 
 
 def draw_seed() -> int:
