@@ -232,8 +232,8 @@ CHECKS = (
         "Every action space in the class attribute `action_spaces` works, as do all observations; others are refused "
         "by a ConfigError before the first step.",
         "Users have every kind of environment; a crash in the first update tells them nothing.",
-        "Leave spaces to the policy's distribution, or take what does not work out of `action_spaces` and raise a "
-        "ConfigError in `setup`.",
+        "Leave spaces to the policy's distribution, or take what does not work out of `action_spaces`: the core then "
+        "refuses it.",
         _spaces,
     ),
     Check(

@@ -12,6 +12,8 @@ from torch import nn
 
 from maze_core.config.run import AlgorithmConfig, RunConfig
 from maze_core.data.batch import Batch, Loss
+from maze_core.envs.spaces import flatten_space
+from maze_core.errors import ConfigError
 from maze_core.training.adam import Adam, Optimizer
 
 if TYPE_CHECKING:
@@ -53,6 +55,19 @@ class Algorithm(ABC):
 
     def check(self, config: RunConfig) -> None:  # noqa: B027 — most algorithms accept every run
         """Raise ConfigError where this algorithm cannot run under the whole configuration. Nothing is built yet."""
+
+    def check_action_space(self, space: spaces.Space[Any]) -> None:
+        """Raise ConfigError for an action space that is not among `action_spaces`."""
+        kinds = {type(leaf) for leaf in flatten_space(space, "action").values()}
+        several = isinstance(space, spaces.Dict | spaces.Tuple)
+        wrong = [kind.__name__ for kind in kinds if not issubclass(kind, self.action_spaces)]
+        if wrong or (several and spaces.Dict not in self.action_spaces):
+            taken = ", ".join(kind.__name__ for kind in self.action_spaces)
+            raise ConfigError(
+                f"{self.config.name} takes actions of {taken}, and this environment has {space}",
+                "algorithm",
+                "Take another algorithm, or wrap the environment.",
+            )
 
     @abstractmethod
     def setup(self, run: Run) -> None:

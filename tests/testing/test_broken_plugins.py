@@ -79,7 +79,7 @@ BROKEN = [
      "        return torch.optim.Adam([p for n, p in policy.named_parameters() if 'bias' not in n], self.config.lr)\n\n"
      "    def state(self):"),
     ("algorithm", "spaces", "return Loss(policy_loss", 'policy_loss = policy_loss + 0 * batch.actions["action"].sum()\n        return Loss(policy_loss'),
-    ("algorithm", "spaces", '    """A policy gradient."""\n', '    """A policy gradient."""\n\n    from gymnasium import spaces\n    action_spaces = (spaces.Discrete, spaces.Box)\n'),
+    ("algorithm", "spaces", '    """A policy gradient."""\n', '    """A policy gradient."""\n\n    from gymnasium import spaces\n    action_spaces = (spaces.Discrete, spaces.Box)\n    def check_action_space(self, space): pass\n'),
     ("algorithm", "truncation", "rows, metrics = ", "rollout.terminated |= rollout.truncated\n        rollout.truncations.clear()\n        rows, metrics = "),
     ("algorithm", "truncation", COLLECTOR, COLLECTOR + ENDS_TAKEN_FOR_LIMITS),
     ("algorithm", "learns", "policy_loss + 0.5", "-policy_loss + 0.5"),
