@@ -123,6 +123,10 @@ class _Connection:
             self._start()
         elif self._owned:
             self._connect(wanted, code)
+        elif code:
+            raise ConfigError(
+                "this process is connected to Ray already", "runner.code", "Give it to your ray.init as py_modules."
+            )
         context = ray.get_runtime_context()
         self.address: str = context.gcs_address
         here = next(node for node in ray.nodes() if node["NodeID"] == context.get_node_id())
@@ -155,7 +159,7 @@ class _Connection:
             raise
 
     def _connect(self, wanted: str, code: Sequence[str]) -> None:
-        address = wanted if wanted == "auto" else _checked(self._ray, wanted)
+        address = _checked(self._ray, wanted)
         environment = {"py_modules": [str(Path(folder).resolve()) for folder in code]} if code else None
         try:
             with _own_handlers():
@@ -163,8 +167,7 @@ class _Connection:
         except Exception as exc:
             self._ray.shutdown()
             reason = " ".join(str(exc).split())
-            where = "this machine's Ray cluster" if wanted == "auto" else f"the Ray cluster at {wanted}"
-            raise ConfigError(f"cannot join {where}: {reason}", "runner.address", _START) from exc
+            raise ConfigError(f"cannot join the Ray cluster at {address}: {reason}", "runner.address", _START) from exc
 
 
 def wanted_address(config: RayConfig) -> str:
@@ -174,6 +177,11 @@ def wanted_address(config: RayConfig) -> str:
 
 def _checked(ray: Any, address: str) -> str:
     """The address as Ray takes it, once something answers there. Raises ConfigError where nothing does."""
+    if address == "auto":
+        found = _found()
+        if not found or not answers(found):  # what Ray remembers may be a cluster that is gone
+            raise ConfigError("this machine belongs to no running Ray cluster", "runner.address", _START)
+        return address
     if "://" in address:
         raise ConfigError(
             f"{address} is an address of Ray's client, through which a run cannot reach its workers",
@@ -188,6 +196,17 @@ def _checked(ray: Any, address: str) -> str:
     if not answers(address):
         raise ConfigError(f"no Ray cluster answers at {address}", "runner.address", _START)
     return address
+
+
+def _found() -> str:
+    """The address that Ray means by `auto`; empty where it finds none."""
+    from ray._private import services
+
+    try:
+        address: str | None = services.canonicalize_bootstrap_address("auto")
+    except ConnectionError:
+        return ""
+    return address or ""
 
 
 @contextmanager
