@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -51,11 +52,12 @@ def ray_session() -> Iterator[None]:
 def small(ray_session: None, tmp_path: Path) -> Iterator[Any]:
     """Makes contexts of tiny runs on the one Ray; all are closed at the end."""
     with ExitStack() as stack:
+        numbers = count()
 
         def make(algorithm: str, env: Any, overrides: dict[str, Any] | None = None, **options: Any) -> RunContext:
             values = {f"algorithm.{name}": value for name, value in SMALL[algorithm].items()}
             values |= {"evaluation.n_episodes": 2, "callbacks.tensorboard": None, "algorithm.n_epochs": 1}
-            options = {"seed": 1, "run_dir": tmp_path / f"run{len(list(tmp_path.iterdir()))}", **options}
+            options = {"seed": 1, "run_dir": tmp_path / f"run{next(numbers)}", **options}
             context = RunContext(
                 env=env, algorithm=algorithm, overrides=values | (overrides or {}), silent=True, **options
             )

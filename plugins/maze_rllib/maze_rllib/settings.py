@@ -55,6 +55,8 @@ _DECIDED = {
 """Parameters of those methods that Maze sets itself, and why."""
 
 _WHERE = "algorithm.rllib"
+_NETWORK = "model_config"
+"""The parameters of RLlib's default network, which `check_model_config` knows."""
 
 
 def apply(config: Any, settings: Mapping[str, Any]) -> None:
@@ -95,7 +97,7 @@ def parameters(config: Any) -> dict[str, tuple[str, Any]]:
                 for name, kind in _keywords(function).items():
                     found.setdefault(name, (method, kind))
     if hasattr(config, "rl_module"):
-        found.setdefault("model_config", ("rl_module", dict[str, Any]))
+        found.setdefault(_NETWORK, ("rl_module", dict[str, Any]))
     return found
 
 
@@ -104,7 +106,7 @@ def check_model_config(values: Mapping[str, Any]) -> None:
     from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
 
     fields = [field.name for field in dataclasses.fields(DefaultModelConfig)]
-    _check_keys(f"{_WHERE}.model_config", values, fields)
+    _check_keys(f"{_WHERE}.{_NETWORK}", values, fields)
 
 
 def _keywords(function: Callable[..., Any]) -> dict[str, Any]:
@@ -140,7 +142,7 @@ def _checked(name: str, value: Any, kind: Any) -> Any:
 
 def _merged(name: str, value: Any, default: Any) -> Any:
     """A mapping's values over those of its default, which knows all keys."""
-    if not isinstance(value, dict) or not isinstance(default, dict) or not default:
+    if name == _NETWORK or not isinstance(value, dict) or not isinstance(default, dict) or not default:
         return value
     _check_keys(f"{_WHERE}.{name}", value, default)
     return {**default, **value}
