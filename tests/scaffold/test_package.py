@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from pathlib import Path
 
 import pytest
 import yaml
@@ -116,3 +117,12 @@ def test_the_command(tmp_path, capsys, monkeypatch):
         main()
     assert again.value.code == 2
     assert "exists already" in capsys.readouterr().err
+
+
+def test_new_packages_build_on_nothing_but_what_is_promised():
+    page = (Path(__file__).parents[2] / "docs" / "guide" / "compatibility.md").read_text(encoding="utf-8")
+    promised = set(re.findall(r"`(maze_core(?:\.\w+)*)`", page))
+    code = "".join(text for kind in STARTERS for path, text in package_files(Names(kind, "x")).items() if ".py" in path)
+    imported = set(re.findall(r"^from (maze_core\S*) import (\w+)", code, re.MULTILINE))
+    assert len(imported) > 8
+    assert not [module for module, name in imported if not promised & {module, f"{module}.{name}"}]
