@@ -1,0 +1,93 @@
+"""Pictures: gray, and another size."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+import numpy as np
+from gymnasium import Space, spaces
+from gymnasium.wrappers import GrayscaleObservation
+from pydantic import PositiveInt
+
+from maze_core.plugins.base import Plugin
+from maze_core.plugins.hookspecs import hookimpl
+from maze_wrappers.leaves import Env, LeafConfig, Part, observe, observe_parts
+
+
+class GrayConfig(LeafConfig):
+    """The parameters of `gray`."""
+
+    keep_channel: bool = False
+    """Keep an axis of length 1 for the channel."""
+
+
+class Gray(Plugin):
+    """Turn colour pictures gray (gymnasium's GrayscaleObservation)."""
+
+    Config = GrayConfig
+
+    @hookimpl(wrapper=True)
+    def make_env(self, config: Any, seed: int, index: int) -> Generator[None, Env, Env]:
+        """Wrap."""
+        keep = self.config.keep_channel
+        return observe((yield), self.config, _no_colours, lambda leaf: GrayscaleObservation(leaf, keep))
+
+
+class ResizeConfig(LeafConfig):
+    """The parameters of `resize`."""
+
+    height: PositiveInt = 84
+    """Rows of pixels."""
+    width: PositiveInt = 84
+    """Pixels in a row."""
+
+
+class Resize(Plugin):
+    """Resize pictures: each new pixel is the mean of the area it covers."""
+
+    Config = ResizeConfig
+
+    @hookimpl(wrapper=True)
+    def make_env(self, config: Any, seed: int, index: int) -> Generator[None, Env, Env]:
+        """Wrap."""
+        size = (self.config.height, self.config.width)
+        return observe_parts((yield), self.config, _no_picture, lambda space: _resized(space, *size))
+
+
+def _no_picture(space: Space[Any]) -> str | None:
+    fits = isinstance(space, spaces.Box) and len(space.shape) in (2, 3) and np.dtype(space.dtype).kind in "fu"
+    return None if fits else "is no picture [height, width] or [height, width, channels]"
+
+
+def _no_colours(space: Space[Any]) -> str | None:
+    fits = isinstance(space, spaces.Box) and len(space.shape) == 3 and space.shape[2] == 3 and space.dtype == np.uint8
+    fits = fits and bool(np.all(space.low == 0) and np.all(space.high == 255))  # type: ignore[attr-defined]
+    return None if fits else "is no picture [height, width, 3] of 0 to 255 in uint8"
+
+
+def _resized(space: Any, height: int, width: int) -> Part:
+    """`space`: a Box."""
+    rows, columns = area_weights(space.shape[0], height), area_weights(space.shape[1], width)
+    shape, dtype = (height, width, *space.shape[2:]), np.dtype(space.dtype)
+    whole = dtype.kind != "f"
+
+    def resize(picture: np.ndarray) -> np.ndarray:
+        flat = picture.astype(np.float32).reshape(picture.shape[0], -1)
+        tall = (rows @ flat).reshape(height, picture.shape[1], -1)
+        wide = np.matmul(columns, tall).reshape(shape)
+        resized: np.ndarray = (np.rint(wide) if whole else wide).astype(dtype)
+        return resized
+
+    low, high = dtype.type(space.low.min()), dtype.type(space.high.max())
+    return Part(spaces.Box(low, high, shape, dtype.type), resize)
+
+
+def area_weights(old: int, new: int) -> np.ndarray:
+    """[new, old] float32: the share that each old pixel has in each new one."""
+    edges = np.arange(new + 1) * old / new
+    left, right = edges[:-1, None], edges[1:, None]
+    pixels = np.arange(old)
+    overlap = np.clip(np.minimum(right, pixels + 1) - np.maximum(left, pixels), 0, None)
+    weights: np.ndarray = (overlap / overlap.sum(1, keepdims=True)).astype(np.float32)
+    return weights

@@ -1,0 +1,135 @@
+"""Wrappers for single leaves: which leaves, and a gymnasium wrapper lifted to each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import gymnasium
+from gymnasium import Space, spaces
+from gymnasium.wrappers import TransformAction, TransformObservation
+
+from maze_core.config.base import PluginConfig
+from maze_core.envs.spaces import Role, flatten_space
+from maze_core.errors import ConfigError
+
+Env = gymnasium.Env[Any, Any]
+Problem = Callable[[Space[Any]], str | None]
+"""Why a leaf cannot be treated, as the end of a sentence; None where it can."""
+
+
+class LeafConfig(PluginConfig):
+    """The parameters of every wrapper that treats leaves one by one."""
+
+    keys: tuple[str, ...] | None = None
+    """Leaves to treat, such as `camera` or `robot/arm`; none: all that can be, but action masks."""
+    exclude: tuple[str, ...] = ()
+    """Leaves to leave alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What becomes of a leaf: its new space, and the function between old and new values."""
+
+    space: Space[Any]
+    function: Callable[[Any], Any]
+
+
+class _Lone(gymnasium.Env[Any, Any]):
+    """A leaf as an environment of its own, for a gymnasium wrapper to be built around; it is never stepped."""
+
+    def __init__(self, role: Role, space: Space[Any]) -> None:
+        self.observation_space = space if role == "observation" else spaces.Discrete(1)
+        self.action_space = space if role == "action" else spaces.Discrete(1)
+
+
+def observe(env: Env, config: LeafConfig, problem: Problem, make: Callable[[Env], Any]) -> Env:
+    """Treat the chosen observation leaves as the gymnasium wrapper that `make` builds around each would.
+
+    Raises:
+        ConfigError: a key that is no leaf or cannot be treated, or nothing to treat.
+    """
+
+    def part(space: Space[Any]) -> Part:
+        wrapper = make(_Lone("observation", space))
+        return Part(wrapper.observation_space, wrapper.observation)
+
+    return observe_parts(env, config, problem, part)
+
+
+def observe_parts(env: Env, config: LeafConfig, problem: Problem, make: Callable[[Space[Any]], Part]) -> Env:
+    """Treat the chosen observation leaves as `make` says. Errors as for `observe`."""
+    leaves = flatten_space(env.observation_space, "observation")
+    chosen = choose(leaves, config, problem, masks(env))
+    whole = rebuilt(env.observation_space, {key: make(leaves[key]) for key in chosen}, "observation")
+    return TransformObservation(env, whole.function, whole.space)
+
+
+def act(env: Env, config: LeafConfig, problem: Problem, make: Callable[[Env], Any]) -> Env:
+    """Treat the chosen action leaves as the gymnasium wrapper that `make` builds around each would."""
+    leaves = flatten_space(env.action_space, "action")
+    parts = {}
+    for key in choose(leaves, config, problem):
+        wrapper = make(_Lone("action", leaves[key]))
+        parts[key] = Part(wrapper.action_space, wrapper.action)
+    whole = rebuilt(env.action_space, parts, "action")
+    return TransformAction(env, whole.function, whole.space)
+
+
+def masks(env: Env) -> set[str]:
+    """The observation leaves that are action masks."""
+    return {f"{key}_mask" for key in flatten_space(env.action_space, "action")}
+
+
+def choose(
+    leaves: Mapping[str, Space[Any]], config: LeafConfig, problem: Problem, reserved: set[str] | None = None
+) -> list[str]:
+    """The leaves to treat, in the order of the space.
+
+    Raises:
+        ConfigError: a key that is no leaf, is reserved or cannot be treated, or nothing to treat.
+    """
+    known = f"The leaves are {', '.join(leaves)}."
+    for field in ("keys", "exclude"):
+        for key in getattr(config, field) or ():
+            if key not in leaves:
+                raise ConfigError(f"there is no leaf {key!r}", field, known)
+    if config.keys is not None:
+        for key in config.keys:
+            reason = "is an action mask" if key in (reserved or ()) else problem(leaves[key])
+            if reason:
+                raise ConfigError(f"{key!r} ({leaves[key]}) {reason}", "keys")
+    wanted = [key for key in leaves if key not in config.exclude and key not in (reserved or ())]
+    chosen = [
+        key for key in wanted if (key in config.keys if config.keys is not None else problem(leaves[key]) is None)
+    ]
+    if not chosen:
+        reasons = ", ".join(f"{key!r} {problem(leaves[key]) or 'is excluded'}" for key in leaves)
+        raise ConfigError(f"{config.name} has nothing to do: {reasons}", None, "Leave this wrapper out.")
+    return chosen
+
+
+def rebuilt(space: Space[Any], parts: Mapping[str, Part], role: Role) -> Part:
+    """A space with some leaves replaced, and the function that replaces their values."""
+    return _rebuilt(space, parts, "", role)
+
+
+def _rebuilt(space: Space[Any], parts: Mapping[str, Part], prefix: str, single: str) -> Part:
+    if isinstance(space, spaces.Dict):
+        children = {key: _rebuilt(child, parts, f"{prefix}{key}/", single) for key, child in space.spaces.items()}
+        return Part(
+            spaces.Dict({key: child.space for key, child in children.items()}),
+            lambda value: {key: child.function(value[key]) for key, child in children.items()},
+        )
+    if isinstance(space, spaces.Tuple):
+        members = [_rebuilt(child, parts, f"{prefix}{i}/", single) for i, child in enumerate(space.spaces)]
+        return Part(
+            spaces.Tuple(tuple(member.space for member in members)),
+            lambda value: tuple(member.function(each) for member, each in zip(members, value, strict=True)),
+        )
+    return parts.get(prefix[:-1] or single, Part(space, _same))
+
+
+def _same(value: Any) -> Any:
+    return value

@@ -1,0 +1,81 @@
+"""Normalised observations: statistics that live in the policy, so that they go wherever it goes."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Any, Literal
+
+from gymnasium import Space
+from pydantic import Field, JsonValue, NonNegativeInt
+
+from maze_core.errors import ConfigError
+from maze_core.plugins.base import Plugin
+from maze_core.plugins.hookspecs import hookimpl
+from maze_wrappers.leaves import LeafConfig, choose
+
+if TYPE_CHECKING:
+    from torch import nn
+
+
+class NormalizeObservationsConfig(LeafConfig):
+    """The parameters of `normalize_observations`."""
+
+    strategy: Literal["mean_std", "range"] = "mean_std"
+    """`mean_std`: to mean 0 and standard deviation 1; `range`: from what was seen to [-1, 1]."""
+    estimate_steps: NonNegativeInt = 10_000
+    """Steps before training from which statistics are estimated; 0: none."""
+    policy: str | dict[str, JsonValue] = "random"
+    """The policy plugin that takes these steps, or its name and parameters."""
+    running: bool = False
+    """Go on with training data; false: the estimate stays as it is."""
+    clip: float = Field(default=10.0, gt=0)
+    """The largest value afterwards."""
+
+
+class NormalizeObservations(Plugin):
+    """Normalise observation leaves of floats, by statistics estimated before training or running during it.
+
+    The policy does it on what the environment's wrappers leave, wherever this one stands among them: the statistics
+    are saved with its parameters, frozen in evaluation, and part of every exported or reloaded policy.
+    """
+
+    Config = NormalizeObservationsConfig
+
+    def __init__(self, config: NormalizeObservationsConfig) -> None:
+        super().__init__(config)
+        if not config.running and not config.estimate_steps:
+            raise ConfigError("must be above 0 where statistics are not running", "estimate_steps")
+
+    @hookimpl(wrapper=True)
+    def build_policy(
+        self, observation_space: Space[Any], action_space: Space[Any], config: Any
+    ) -> Generator[None, nn.Module, nn.Module]:
+        """Give the policy a normaliser, in the place of the one that `model.normalize_observations` asks for."""
+        from maze_core.models.inputs import input_spaces, is_image
+        from maze_core.models.normalizer import Estimation, ObservationNormalizer, is_float
+        from maze_core.models.policy import Policy
+
+        policy = yield
+        if not isinstance(policy, Policy):
+            raise ConfigError(
+                f"the model's policy ({type(policy).__name__}) does not say how it is normalised",
+                hint="Use a model whose policy is a maze_core.models.policy.Policy, or normalise in the model.",
+            )
+        mine = self.config
+        leaves = input_spaces(observation_space, action_space)
+
+        def problem(space: Space[Any]) -> str | None:
+            if not is_float(space):
+                return "is no Box of floats"
+            return "is a picture" if is_image(space) else None
+
+        keys = tuple(choose(leaves, mine, problem))
+        policy.normalizer = ObservationNormalizer(
+            leaves,
+            mine.strategy,
+            keys,
+            clip=mine.clip,
+            running=mine.running,
+            estimation=Estimation(mine.estimate_steps, mine.policy),
+        )
+        return policy

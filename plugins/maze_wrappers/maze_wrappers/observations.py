@@ -1,0 +1,152 @@
+"""Pre-processing of observation leaves that are not about pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+import numpy as np
+from gymnasium import Space, spaces
+from gymnasium.wrappers import FlattenObservation, RescaleObservation
+
+from maze_core.errors import ConfigError
+from maze_core.plugins.base import Plugin
+from maze_core.plugins.hookspecs import hookimpl
+from maze_wrappers.leaves import Env, LeafConfig, Part, observe, observe_parts
+
+
+class Flatten(Plugin):
+    """Make each Box leaf of another shape a vector (gymnasium's FlattenObservation)."""
+
+    Config = LeafConfig
+
+    @hookimpl(wrapper=True)
+    def make_env(self, config: Any, seed: int, index: int) -> Generator[None, Env, Env]:
+        """Wrap."""
+        return observe((yield), self.config, _no_array, FlattenObservation)
+
+
+class OneHot(Plugin):
+    """Turn each Discrete or MultiDiscrete leaf into zeros and ones, a one for each choice made."""
+
+    Config = LeafConfig
+
+    @hookimpl(wrapper=True)
+    def make_env(self, config: Any, seed: int, index: int) -> Generator[None, Env, Env]:
+        """Wrap."""
+        return observe_parts((yield), self.config, _no_choice, _one_hot)
+
+
+class TransposeConfig(LeafConfig):
+    """The parameters of `transpose`."""
+
+    axes: tuple[int, ...] = (2, 0, 1)
+    """The old axis at each new place; (2, 0, 1) puts the channels of a picture first."""
+
+
+class Transpose(Plugin):
+    """Reorder the axes of each Box leaf that has as many."""
+
+    Config = TransposeConfig
+
+    @hookimpl(wrapper=True)
+    def make_env(self, config: Any, seed: int, index: int) -> Generator[None, Env, Env]:
+        """Wrap."""
+        axes = self.config.axes
+        if sorted(axes) != list(range(len(axes))):
+            raise ConfigError(f"must have each of 0 to {len(axes) - 1} once, got {list(axes)}", "axes")
+        return observe_parts(
+            (yield), self.config, self._problem, lambda space: _moved(space, lambda a: np.transpose(a, axes))
+        )
+
+    def _problem(self, space: Space[Any]) -> str | None:
+        count = len(self.config.axes)
+        fits = isinstance(space, spaces.Box) and len(space.shape) == count
+        return None if fits else f"is no Box of {count} axes"
+
+
+class UnsqueezeConfig(LeafConfig):
+    """The parameters of `unsqueeze`."""
+
+    axis: int = 0
+    """Where the new axis of length 1 is; -1: last."""
+
+
+class Unsqueeze(Plugin):
+    """Give each Box leaf a further axis, of length 1."""
+
+    Config = UnsqueezeConfig
+
+    @hookimpl(wrapper=True)
+    def make_env(self, config: Any, seed: int, index: int) -> Generator[None, Env, Env]:
+        """Wrap."""
+        axis = self.config.axis
+        return observe_parts(
+            (yield), self.config, self._problem, lambda space: _moved(space, lambda a: np.expand_dims(a, axis))
+        )
+
+    def _problem(self, space: Space[Any]) -> str | None:
+        if not isinstance(space, spaces.Box):
+            return "is no Box"
+        axis, count = self.config.axis, len(space.shape)
+        return None if -count - 1 <= axis <= count else f"has no place {axis} for a further axis"
+
+
+class RescaleConfig(LeafConfig):
+    """The parameters of `rescale_observations`."""
+
+    low: float = -1.0
+    """What the lower bound becomes."""
+    high: float = 1.0
+    """What the upper bound becomes."""
+
+
+class RescaleObservations(Plugin):
+    """Scale bounded Box leaves of floats from their bounds to [low, high] (gymnasium's RescaleObservation)."""
+
+    Config = RescaleConfig
+
+    @hookimpl(wrapper=True)
+    def make_env(self, config: Any, seed: int, index: int) -> Generator[None, Env, Env]:
+        """Wrap."""
+        low, high = self.config.low, self.config.high
+        if not low < high:
+            raise ConfigError(f"must be above low ({low:g}), got {high:g}", "high")
+        return observe((yield), self.config, not_bounded, lambda leaf: RescaleObservation(leaf, low, high))
+
+
+def not_bounded(space: Space[Any]) -> str | None:
+    """Why a leaf is no Box of floats with finite bounds."""
+    if not isinstance(space, spaces.Box) or np.dtype(space.dtype).kind != "f":
+        return "is no Box of floats"
+    return None if space.is_bounded() else "has no finite bounds"
+
+
+def _no_array(space: Space[Any]) -> str | None:
+    fits = isinstance(space, spaces.Box) and len(space.shape) != 1
+    return None if fits else "is a vector already" if isinstance(space, spaces.Box) else "is no Box"
+
+
+def _no_choice(space: Space[Any]) -> str | None:
+    return None if isinstance(space, spaces.Discrete | spaces.MultiDiscrete) else "is no Discrete or MultiDiscrete"
+
+
+def _one_hot(space: Any) -> Part:
+    if isinstance(space, spaces.Discrete):
+        sizes, start = np.array([space.n]), np.array([space.start])
+    else:
+        sizes, start = space.nvec, space.start
+    offsets = np.concatenate([[0], np.cumsum(sizes)[:-1]]) - start
+    size = int(sizes.sum())
+
+    def encode(value: Any) -> np.ndarray:
+        row = np.zeros(size, np.int8)
+        row[np.atleast_1d(value) + offsets] = 1
+        return row
+
+    return Part(spaces.MultiBinary(size), encode)
+
+
+def _moved(space: Any, move: Any) -> Part:
+    """A Box whose values and bounds are moved about."""
+    return Part(spaces.Box(move(space.low), move(space.high), dtype=np.dtype(space.dtype).type), move)

@@ -1,0 +1,84 @@
+"""Episodes that begin somewhere else: after some random steps."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+import gymnasium
+import numpy as np
+from pydantic import Field
+
+from maze_core.config.base import PluginConfig
+from maze_core.envs.codecs import ActionCodec, ObservationCodec
+from maze_core.errors import ConfigError
+from maze_core.plugins.base import Plugin
+from maze_core.plugins.hookspecs import hookimpl
+from maze_core.policies.random import RandomPolicy
+from maze_wrappers.leaves import Env
+
+_STREAM = 7919
+"""Keeps the wrapper's random numbers apart from those of the environment, which has the same seed."""
+_ATTEMPTS = 10
+
+
+class RandomResetConfig(PluginConfig):
+    """The parameters of `random_reset`."""
+
+    min_steps: int = Field(default=0, ge=0)
+    """The fewest steps taken at a reset."""
+    max_steps: int = Field(default=30, ge=1)
+    """The most steps; how many is drawn for each episode."""
+    action: int | None = None
+    """The choice of a Discrete action that is taken, such as a no-op; none: random ones, as masks allow."""
+
+
+class RandomReset(Plugin):
+    """Take some steps at each reset, so that episodes begin in different states; they count for nothing."""
+
+    Config = RandomResetConfig
+
+    def __init__(self, config: RandomResetConfig) -> None:
+        super().__init__(config)
+        if config.min_steps > config.max_steps:
+            raise ConfigError(f"must be at most max_steps ({config.max_steps}), got {config.min_steps}", "min_steps")
+
+    @hookimpl(wrapper=True)
+    def make_env(self, config: Any, seed: int, index: int) -> Generator[None, Env, Env]:
+        """Wrap."""
+        env = yield
+        action = self.config.action
+        if action is not None and not env.action_space.contains(np.int64(action)):
+            raise ConfigError(f"{action} is not in {env.action_space}", "action")
+        return _Shuffled(env, self.config)
+
+
+class _Shuffled(gymnasium.Wrapper[Any, Any, Any, Any]):
+    def __init__(self, env: Env, config: RandomResetConfig) -> None:
+        super().__init__(env)
+        self._config = config
+        self._observations, self._actions = ObservationCodec(env.observation_space), ActionCodec(env.action_space)
+        self._policy = RandomPolicy(config)
+        self._policy.setup(env.observation_space, env.action_space)
+        self._rng = np.random.default_rng()
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        if seed is not None:
+            self._rng = np.random.default_rng([seed, _STREAM])
+        for _ in range(_ATTEMPTS):
+            observation, info = self.env.reset(seed=seed, options=options)
+            seed, ended = None, False
+            for _ in range(self._rng.integers(self._config.min_steps, self._config.max_steps + 1)):
+                observation, _, terminated, truncated, info = self.env.step(self._action(observation))
+                ended = bool(terminated or truncated)
+                if ended:
+                    break
+            if not ended:
+                return observation, info
+        return self.env.reset(options=options)
+
+    def _action(self, observation: Any) -> Any:
+        if self._config.action is not None:
+            return np.int64(self._config.action)
+        tree = self._policy.act(self._observations.tree(observation), [self._rng])
+        return self._actions.rows(tree)[0]

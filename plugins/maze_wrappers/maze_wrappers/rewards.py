@@ -1,0 +1,126 @@
+"""Rewards that are easier to learn from. Reported returns stay those of the environment itself."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+import gymnasium
+import numpy as np
+from pydantic import Field
+
+from maze_core.config.base import PluginConfig
+from maze_core.errors import ConfigError
+from maze_core.plugins.base import Plugin
+from maze_core.plugins.hookspecs import hookimpl
+from maze_wrappers.leaves import Env
+
+VectorEnv = gymnasium.vector.VectorEnv[Any, Any, Any]
+
+
+class ScaleRewardConfig(PluginConfig):
+    """The parameters of `scale_reward`."""
+
+    factor: float = 1.0
+    """What rewards are multiplied by."""
+    shift: float = 0.0
+    """What is added afterwards."""
+
+
+class ScaleReward(Plugin):
+    """Multiply rewards by a factor and add a constant (gymnasium's TransformReward)."""
+
+    Config = ScaleRewardConfig
+
+    @hookimpl(wrapper=True)
+    def make_env(self, config: Any, seed: int, index: int) -> Generator[None, Env, Env]:
+        """Wrap."""
+        return gymnasium.wrappers.TransformReward((yield), self._scaled)
+
+    @hookimpl(wrapper=True)
+    def make_vector_env(
+        self, config: Any, num_envs: int, seed: int
+    ) -> Generator[None, VectorEnv | None, VectorEnv | None]:
+        """Wrap a natively vectorised environment."""
+        env = yield
+        return env and gymnasium.wrappers.vector.TransformReward(env, self._scaled)
+
+    def _scaled(self, reward: Any) -> Any:
+        return reward * self.config.factor + self.config.shift
+
+
+class ClipRewardConfig(PluginConfig):
+    """The parameters of `clip_reward`."""
+
+    low: float = -1.0
+    """The smallest reward."""
+    high: float = 1.0
+    """The largest reward."""
+
+
+class ClipReward(Plugin):
+    """Clip rewards to [low, high] (gymnasium's ClipReward)."""
+
+    Config = ClipRewardConfig
+
+    def __init__(self, config: ClipRewardConfig) -> None:
+        super().__init__(config)
+        if not config.low < config.high:
+            raise ConfigError(f"must be above low ({config.low:g}), got {config.high:g}", "high")
+
+    @hookimpl(wrapper=True)
+    def make_env(self, config: Any, seed: int, index: int) -> Generator[None, Env, Env]:
+        """Wrap."""
+        return gymnasium.wrappers.ClipReward((yield), self.config.low, self.config.high)
+
+    @hookimpl(wrapper=True)
+    def make_vector_env(
+        self, config: Any, num_envs: int, seed: int
+    ) -> Generator[None, VectorEnv | None, VectorEnv | None]:
+        """Wrap a natively vectorised environment."""
+        env = yield
+        low, high = self.config.low, self.config.high
+        return env and gymnasium.wrappers.vector.TransformReward(env, lambda reward: np.clip(reward, low, high))
+
+
+class NormalizeRewardConfig(PluginConfig):
+    """The parameters of `normalize_reward`."""
+
+    gamma: float = Field(default=0.99, ge=0, le=1)
+    """Discount of the running return whose standard deviation rewards are divided by."""
+    epsilon: float = Field(default=1e-8, gt=0)
+    """Added to the variance."""
+
+
+class NormalizeReward(Plugin):
+    """Divide rewards by the running standard deviation of discounted returns (gymnasium's NormalizeReward).
+
+    Each environment has statistics of its own; they are part of the checkpoint.
+    """
+
+    Config = NormalizeRewardConfig
+
+    @hookimpl(wrapper=True)
+    def make_env(self, config: Any, seed: int, index: int) -> Generator[None, Env, Env]:
+        """Wrap."""
+        return NormalizedReward((yield), self.config.gamma, self.config.epsilon)
+
+
+class NormalizedReward(gymnasium.wrappers.NormalizeReward[Any, Any]):
+    """gymnasium's wrapper, whose statistics can be saved."""
+
+    def state(self) -> dict[str, Any]:
+        """The statistics and the running return."""
+        rms = self.return_rms
+        return {
+            "mean": float(rms.mean),
+            "var": float(rms.var),
+            "count": float(rms.count),
+            "running": self.discounted_reward.copy(),
+        }
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Take up what `state` gave."""
+        rms = self.return_rms
+        rms.mean, rms.var, rms.count = np.array(state["mean"]), np.array(state["var"]), state["count"]
+        self.discounted_reward = np.array(state["running"])

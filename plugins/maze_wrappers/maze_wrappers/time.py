@@ -1,0 +1,65 @@
+"""Time: limits and skipped steps."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+import gymnasium
+from pydantic import Field
+
+from maze_core.config.base import PluginConfig
+from maze_core.plugins.base import Plugin
+from maze_core.plugins.hookspecs import hookimpl
+from maze_wrappers.leaves import Env
+
+
+class TimeLimitConfig(PluginConfig):
+    """The parameters of `time_limit`."""
+
+    steps: int = Field(default=1000, ge=1)
+    """Steps after which an episode is truncated."""
+
+
+class TimeLimit(Plugin):
+    """Truncate episodes after a number of steps (gymnasium's TimeLimit); a shorter limit of the environment stays."""
+
+    Config = TimeLimitConfig
+
+    @hookimpl(wrapper=True)
+    def make_env(self, config: Any, seed: int, index: int) -> Generator[None, Env, Env]:
+        """Wrap."""
+        return gymnasium.wrappers.TimeLimit((yield), self.config.steps)
+
+
+class StepSkipConfig(PluginConfig):
+    """The parameters of `step_skip`."""
+
+    steps: int = Field(default=4, ge=1)
+    """Steps of the environment for each action."""
+
+
+class StepSkip(Plugin):
+    """Take each action several times and add up the rewards; the observation is the last one."""
+
+    Config = StepSkipConfig
+
+    @hookimpl(wrapper=True)
+    def make_env(self, config: Any, seed: int, index: int) -> Generator[None, Env, Env]:
+        """Wrap."""
+        return _Skipping((yield), self.config.steps)
+
+
+class _Skipping(gymnasium.Wrapper[Any, Any, Any, Any]):
+    def __init__(self, env: Env, steps: int) -> None:
+        super().__init__(env)
+        self._count = steps
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        total = 0.0
+        for _ in range(self._count):
+            observation, reward, terminated, truncated, info = self.env.step(action)
+            total += float(reward)
+            if terminated or truncated:
+                break
+        return observation, total, terminated, truncated, info

@@ -1,0 +1,175 @@
+"""Wrappers in whole runs: resume, runners, evaluation, the normaliser, what plugins make of it together."""
+
+import gymnasium
+import numpy as np
+import pytest
+import torch
+
+from maze_core import RunContext
+from maze_core.config.load import assemble
+from maze_core.errors import ConfigError
+from maze_core.plugins.base import Plugin
+from maze_core.plugins.hookspecs import hookimpl
+from maze_core.testing.envs import SeededWalk
+from maze_core.testing.probes import Workshop
+from maze_core.training.checkpoint import read_checkpoint
+
+NORMALIZE = {"name": "normalize_observations", "estimate_steps": 60}
+MANY = [
+    "normalize_reward",
+    {"name": "random_reset", "max_steps": 3},
+    {"name": "step_skip", "steps": 2},
+    "monitor",
+    {"name": "stack", "size": 2},
+    {"name": "time_limit", "steps": 9},
+    {**NORMALIZE, "running": True},
+]
+
+
+@pytest.mark.parametrize("algorithm", ["ppo", "impala"])
+def test_a_resumed_run_is_the_uninterrupted_one(quick, whole_state, assert_same, algorithm):
+    whole = quick(SeededWalk, algorithm, wrappers=MANY, overrides={"algorithm.n_epochs": 4})
+    whole.train()
+    half = quick(SeededWalk, algorithm, wrappers=MANY)
+    half.train()
+    half.close()
+    rest = quick(SeededWalk, algorithm, wrappers=MANY, overrides={"algorithm.n_epochs": 4})
+    rest.resume(half.run_dir)
+    assert_same(whole_state(half.run_dir), whole_state(whole.run_dir))
+
+
+def test_both_runners_give_the_same_run(quick, whole_state, assert_same):
+    contexts = [quick(SeededWalk, wrappers=MANY, runner=runner) for runner in ("dev", "local")]
+    ends = [context.train().final_evaluation for context in contexts]
+    timeless = [{k: v for k, v in end.items() if not k.startswith("time/")} for end in ends]
+    assert timeless[0] == timeless[1]
+    assert_same(*(whole_state(context.run_dir)["model"] for context in contexts))
+
+
+def test_returns_are_raw_and_the_monitor_reports_what_passes(quick):
+    context = quick(SeededWalk, wrappers=[{"name": "scale_reward", "factor": 0.0}, "monitor"])
+    plain = quick(SeededWalk)
+    metrics, expected = context.evaluate(), plain.evaluate()
+    assert metrics["eval/return_mean"] == pytest.approx(expected["eval/return_mean"], abs=1e-9)
+    assert metrics["eval/monitor/reward_max"] == 0
+    assert {"eval/monitor/observation/observation_std", "eval/monitor/action/action_mean"} <= metrics.keys()
+
+
+@pytest.mark.parametrize("strategy", ["mean_std", "range"])
+def test_statistics_are_estimated_frozen_and_part_of_the_policy(quick, strategy):
+    context = quick(SeededWalk, wrappers=[{**NORMALIZE, "strategy": strategy}])
+    normalizer = context.policy.normalizer
+    assert 60 <= normalizer.count.item() < 63  # three environments step together
+    assert context.run.env_steps == 0
+    before = {name: value.clone() for name, value in normalizer.state_dict().items()}
+    context.train()
+    context.evaluate()
+    saved = read_checkpoint(context.run_dir / "checkpoints" / "last").model
+    for name, value in before.items():
+        assert torch.equal(normalizer.state_dict()[name], value), name
+        assert torch.equal(saved[f"normalizer.{name}"], value), name
+    other = quick(SeededWalk, wrappers=[{**NORMALIZE, "strategy": strategy}]).load(context.run_dir, "last")
+    rows = np.random.default_rng(0).normal(size=(5, 2))
+    assert [other.compute_action(row) for row in rows] == [context.compute_action(row) for row in rows]
+
+
+def test_the_range_is_what_was_seen(quick):
+    context = quick(SeededWalk, wrappers=[{**NORMALIZE, "strategy": "range"}])
+    ((low, high),) = context.policy.normalizer.statistics().values()
+    ends = torch.stack([low, high]).float()
+    torch.testing.assert_close(
+        context.policy.normalizer({"observation": ends})["observation"], torch.tensor([[-1.0, -1.0], [1.0, 1.0]])
+    )
+
+
+def test_statistics_may_run_on_and_begin_with_nothing(quick):
+    context = quick(SeededWalk, wrappers=[{"name": "normalize_observations", "estimate_steps": 0, "running": True}])
+    assert context.policy.normalizer.count.item() == 0
+    context.train()
+    assert context.policy.normalizer.count.item() == context.run.env_steps
+
+
+def test_leaves_are_chosen_by_key(quick):
+    context = quick(Workshop, wrappers=[NORMALIZE], model="template")
+    assert context.policy.normalizer.keys == ("gauge",)
+    with pytest.raises(ConfigError, match=r"^wrappers.0.keys: 'mode' .* is no Box of floats"):
+        _ = quick(Workshop, wrappers=[{**NORMALIZE, "keys": ["mode"]}], model="template").run
+    with pytest.raises(ConfigError, match=r"^wrappers.0: normalize_observations has nothing to do"):
+        _ = quick(Workshop, wrappers=[{**NORMALIZE, "exclude": ["gauge"]}], model="template").run
+
+
+def test_another_run_starts_from_the_statistics(quick):
+    parent = quick(SeededWalk, wrappers=[NORMALIZE])
+    parent.train()
+    child = quick(SeededWalk, "a2c", init_from=parent.run_dir, seed=9, run_dir=parent.run_dir.parent / "child")
+    assert torch.equal(child.policy.normalizer.count, parent.policy.normalizer.count)
+    assert child.config.wrappers[0].name == "normalize_observations"
+
+
+def test_names_on_the_command_line_and_parameters_in_a_file(tmp_path):
+    file = tmp_path / "run.yaml"
+    file.write_text("wrappers:\n- {name: stack, size: 3}\n- normalize_reward\n")
+    config = assemble("ppo", "CartPole-v1", "none", files=[file], flags={"wrappers.1.gamma": 0.9})
+    assert [(each.name, getattr(each, "size", None)) for each in config.wrappers] == [
+        ("stack", 3),
+        ("normalize_reward", None),
+    ]
+    assert config.wrappers[1].gamma == 0.9
+    with pytest.raises(ConfigError, match=r"wrappers.0.sise: unknown key; did you mean size"):
+        assemble("ppo", "CartPole-v1", "none", flags={"wrappers": [{"name": "stack", "sise": 3}]})
+
+
+def test_two_loss_plugins_and_a_wrapper_compose_in_the_configured_order(quick):
+    """The earlier callback is the inner one, the wrapper changes what all of them learn from."""
+    seen = []
+
+    def loss_plugin(name):
+        class Extension(Plugin):
+            @hookimpl(wrapper=True)
+            def compute_loss(self, policy, batch):
+                seen.append(f"{name} begins")
+                loss = yield
+                seen.append(f"{name} ends")
+                return loss.plus(name, (2 * loss.total if name == "double" else torch.tensor(1.0)) - 0 * loss.total)
+
+        return Extension
+
+    class Tenfold(Plugin):
+        @hookimpl(wrapper=True)
+        def make_env(self, config, seed, index):
+            return gymnasium.wrappers.TransformReward((yield), lambda reward: 10 * reward)
+
+    context = quick(
+        SeededWalk, callbacks={"double": loss_plugin("double"), "one": loss_plugin("one")}, wrappers=[Tenfold]
+    )
+    context.train()
+    assert seen[:4] == ["one begins", "double begins", "double ends", "one ends"]
+    turned = quick(SeededWalk, callbacks={"one": loss_plugin("one"), "double": loss_plugin("double")})
+    seen.clear()
+    turned.train()
+    assert seen[:4] == ["double begins", "one begins", "one ends", "double ends"]
+    rewards, raw = (each.rollout(1, seed=2)[0] for each in (context, quick(SeededWalk)))
+    assert sum(rewards.rewards) == pytest.approx(10 * rewards.episode_return, rel=1e-4)
+    assert raw.rewards[0] != 0
+
+
+def test_normalised_rewards_and_observations_learn(tmp_path):
+    """CartPole from observations a hundred times too large: hopeless for the network as they come."""
+
+    def huge():
+        env = gymnasium.make("CartPole-v1")
+        space = gymnasium.spaces.Box(-np.inf, np.inf, (4,), np.float32)
+        return gymnasium.wrappers.TransformObservation(env, lambda obs: 1000 + 100 * obs, space)
+
+    with RunContext(
+        huge,
+        "ppo",
+        wrappers=["normalize_reward", {"name": "normalize_observations", "estimate_steps": 2000}],
+        steps=25_000,
+        seed=1,
+        silent=True,
+        preset="none",
+        run_dir=tmp_path / "run",
+        overrides={"algorithm.lr": 1e-3, "callbacks.tensorboard": None},
+    ) as context:
+        assert context.train().final_evaluation["eval/return_mean"] > 150
