@@ -159,7 +159,7 @@ def hook_problem(subject: Subject, plugin: Any) -> str:
     except PluginError as error:
         return str(error)
     own = [name for name, value in inspect.getmembers_static(type(plugin)) if hasattr(value, "maze_impl")]
-    needed = {"env": "make_env", "wrapper": "make_env", "model": "build_policy", "algorithm": "compute_loss"}
+    needed = {"env": "make_env", "model": "build_policy", "algorithm": "compute_loss"}
     wanted = needed.get(subject.kind)
     if wanted and wanted not in own and not _trains_itself(subject.plugin):
         return f"it does not implement {wanted}, which every {subject.kind} has"

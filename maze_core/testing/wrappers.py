@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 from typing import Any
 
 import gymnasium
@@ -10,13 +11,22 @@ import numpy as np
 
 from maze_core.envs.builder import EnvBuilder
 from maze_core.envs.factory_source import FactoryConfig
+from maze_core.errors import ConfigError
 from maze_core.testing import stepping
 from maze_core.testing.findings import Check, Failed, NotApplicable
 from maze_core.testing.probes import Walk
+from maze_core.testing.spaces import ACTIONS, OBSERVATIONS, environment
 from maze_core.testing.stepping import Env, action_of, equal, not_built
 from maze_core.testing.subject import MakeEnv, Subject
 
 _LIMIT = 4
+
+
+_CANDIDATES: tuple[MakeEnv, ...] = (
+    Walk,
+    functools.partial(Walk, True),
+    *(environment(space, ACTIONS["a choice"][1]) for space in OBSERVATIONS.values()),
+)
 
 
 class _Cut(gymnasium.Wrapper[Any, Any, Any, Any]):
@@ -49,7 +59,18 @@ def _around(subject: Subject, make: MakeEnv, index: int = 0) -> Env:
 
 
 def _base(subject: Subject) -> MakeEnv:
-    return subject.walk.env or Walk
+    """The environment that the plugin names, or the first of the kit's that it does not refuse."""
+    if subject.walk.env is not None:
+        return subject.walk.env
+    for make in _CANDIDATES:
+        try:
+            _around(subject, make).close()
+        except ConfigError:
+            continue
+        except Exception:  # noqa: BLE001 — the check `makes` reports it
+            return make
+        return make
+    return Walk
 
 
 def _build(subject: Subject, index: int) -> Env:
