@@ -1,0 +1,137 @@
+"""RLlib's default network in the place of Maze's: what it sees, what its actions mean, and how Maze evaluates it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import gymnasium
+import numpy as np
+import torch
+from gymnasium import spaces
+from torch import Tensor, nn
+
+from maze_core.envs.spaces import flatten_space
+from maze_core.errors import ConfigError
+from maze_core.models.distributions import BoxScale
+from maze_core.models.inputs import FlatInput, is_image
+
+if TYPE_CHECKING:
+    from maze_core.data.batch import TensorTree
+    from maze_core.envs.vector import Tree
+
+
+class PlainView:
+    """An environment as RLlib's default networks want it: one array of floats in, actions in [-1, 1] out.
+
+    A single Box is shown as it is, which leaves images to RLlib's convolutions; everything else is flattened, with
+    discrete values one-hot.
+
+    Raises:
+        ConfigError: an action that RLlib has no distribution for.
+    """
+
+    def __init__(self, observation_space: gymnasium.Space[Any], action_space: gymnasium.Space[Any]) -> None:
+        leaves = flatten_space(observation_space, "observation")
+        actions = flatten_space(action_space, "action")
+        _check(actions)
+        self._key, single = next(iter(leaves.items()))
+        as_it_is = len(leaves) == 1 and isinstance(single, spaces.Box) and (is_image(single) or len(single.shape) == 1)
+        self._flat = None if as_it_is else FlatInput(leaves)
+        self._scales = {key: BoxScale(space) for key, space in actions.items() if isinstance(space, spaces.Box)}
+        self._action_key = next(iter(actions)) if len(actions) == 1 else None
+        if self._flat is None:
+            self.observation_space: gymnasium.Space[Any] = single
+        else:
+            self.observation_space = spaces.Box(-np.inf, np.inf, (self._flat.out_features,), np.float32)
+        shown = {key: self._canonical(key, space) for key, space in actions.items()}
+        self.action_space = spaces.Dict(shown) if self._action_key is None else shown[self._action_key]
+
+    def observations(self, tree: TensorTree) -> Tensor:
+        """Leaves [B, …] → what the network sees, [B, …]."""
+        return tree[self._key] if self._flat is None else self._flat(tree)
+
+    def seen(self, tree: Tree) -> np.ndarray:
+        """As `observations`, for arrays."""
+        seen: np.ndarray = self.observations({key: torch.from_numpy(leaf) for key, leaf in tree.items()}).numpy()
+        return seen
+
+    def actions(self, chosen: Any) -> TensorTree:
+        """What the network chose, [B, …], as a tree in the environment's units."""
+        tree = chosen if self._action_key is None else {self._action_key: chosen}
+        return {key: self._scales[key].to_env(leaf) if key in self._scales else leaf for key, leaf in tree.items()}
+
+    def taken(self, chosen: Any) -> Tree:
+        """As `actions`, for arrays."""
+        tree = chosen if self._action_key is None else {self._action_key: chosen}
+        tensors = {key: torch.as_tensor(np.asarray(leaf)) for key, leaf in tree.items()}
+        whole = tensors if self._action_key is None else tensors[self._action_key]
+        return {key: leaf.numpy() for key, leaf in self.actions(whole).items()}
+
+    def _canonical(self, key: str, space: gymnasium.Space[Any]) -> gymnasium.Space[Any]:
+        if isinstance(space, spaces.Discrete):
+            return spaces.Discrete(int(space.n))
+        if isinstance(space, spaces.MultiDiscrete):
+            return spaces.MultiDiscrete(space.nvec)
+        scale = self._scales[key]
+        bound = 1.0 if scale.bounded else np.inf
+        return spaces.Box(-bound, bound, (scale.size,), np.float32)
+
+
+class RLlibPolicy(nn.Module):
+    """A module of RLlib with the face of a policy of Maze: enough to evaluate it."""
+
+    normalizer = None
+    has_critic = False
+
+    def __init__(self, module: Any, view: PlainView, observation_space: Any, action_space: Any) -> None:
+        super().__init__()
+        self.module, self._view = module, view
+        self.observation_space, self.action_space = observation_space, action_space
+
+    def distribution(self, obs: TensorTree) -> _Chosen:
+        """What the network makes of observations, leaves [B, …]."""
+        with torch.no_grad():
+            return _Chosen(
+                self.module, self.module.forward_inference({"obs": self._view.observations(obs)}), self._view
+            )
+
+    def draw_noise(self, shape: tuple[int, ...], generator: torch.Generator) -> TensorTree:
+        """None: RLlib's distributions draw from torch's own generator."""
+        return {}
+
+    def load(self, state: dict[str, Tensor]) -> None:
+        """Take up the learner's weights, which are more than it takes to act."""
+        own = self.module.state_dict()
+        self.module.load_state_dict({name: leaf for name, leaf in state.items() if name in own})
+
+
+class _Chosen:
+    """The answer of a module of RLlib as a distribution."""
+
+    def __init__(self, module: Any, answer: dict[str, Any], view: PlainView) -> None:
+        self._module, self._answer, self._view = module, answer, view
+
+    def mode(self) -> Any:
+        return self._choose(deterministic=True)
+
+    def sample(self, noise: TensorTree) -> Any:
+        return self._choose(deterministic=False)
+
+    def env_action(self, samples: Any) -> TensorTree:
+        return self._view.actions(samples)
+
+    def _choose(self, *, deterministic: bool) -> Any:
+        if "actions" in self._answer:  # DQN's network chooses by itself
+            return self._answer["actions"]
+        distribution = self._module.get_inference_action_dist_cls().from_logits(self._answer["action_dist_inputs"])
+        return (distribution.to_deterministic() if deterministic else distribution).sample()
+
+
+def _check(actions: dict[str, gymnasium.Space[Any]]) -> None:
+    for key, space in actions.items():
+        if not isinstance(space, spaces.Box | spaces.Discrete | spaces.MultiDiscrete):
+            raise ConfigError(
+                f"RLlib's default network has no distribution for the action {key!r}, {space}",
+                "algorithm.rllib_model",
+                "Next: --no-rllib-model, for Maze's models have one.",
+            )
