@@ -173,3 +173,16 @@ def test_normalised_rewards_and_observations_learn(tmp_path):
         overrides={"algorithm.lr": 1e-3, "callbacks.tensorboard": None},
     ) as context:
         assert context.train().final_evaluation["eval/return_mean"] > 150
+
+
+def test_es_refuses_what_outlasts_an_episode(tmp_path):
+    def train(*wrappers):
+        overrides = {"algorithm.n_rollouts_per_update": 4, "algorithm.n_epochs": 1, "algorithm.epoch_length": 1}
+        parts = {"silent": True, "preset": "none", "seed": 1, "overrides": overrides}
+        with RunContext(SeededWalk, "es", wrappers=wrappers, run_dir=tmp_path / str(len(wrappers)), **parts) as context:
+            context.train()
+            return context.policy.normalizer.count.item()
+
+    assert train("clip_reward", NORMALIZE) == 64
+    with pytest.raises(ConfigError, match=r"^wrappers: NormalizedReward remembers more than an episode"):
+        train("normalize_reward")

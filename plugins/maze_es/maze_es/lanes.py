@@ -8,9 +8,10 @@ import numpy as np
 
 from maze_core.envs.checks import all_finite, check_finite, first_bad_row, non_finite
 from maze_core.envs.codecs import ActionCodec, ObservationCodec
+from maze_core.envs.layers import lasting_layers
 from maze_core.envs.native import NativeVectorEnv
 from maze_core.envs.spaces import allocate, space_specs
-from maze_core.errors import RunError
+from maze_core.errors import ConfigError, RunError
 
 if TYPE_CHECKING:
     import gymnasium
@@ -66,6 +67,13 @@ class SingleLanes:
         for lane in range(len(self._envs), 2 * pairs):
             # Both of a pair have the same index: choices made at construction are the same as well.
             self._envs.append(self._builder(lane // 2))
+            lasting = lasting_layers(self._envs[-1])
+            if lasting:
+                raise ConfigError(
+                    f"{type(lasting[0]).__name__} remembers more than an episode, and es compares single episodes",
+                    "wrappers",
+                    "Leave this wrapper out; es looks at the ranks of returns only, whatever their scale.",
+                )
 
     def start(self, seeds: EpisodeSeeds, pairs: int) -> None:
         """Begin an episode in both lanes of the first `pairs` pairs, building what environments are missing."""
