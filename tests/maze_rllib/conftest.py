@@ -1,20 +1,20 @@
-"""What the tests of the bridge share: one Ray for all of them, and small runs."""
+"""What the tests of the bridge share: one Ray for a module, and small runs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack
+from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-pytest.importorskip("ray")
-
-from maze_rllib.session import RaySession, check_installed
-
 from maze_core.context import RunContext
+
+if not (find_spec("ray") and find_spec("maze_rllib")):
+    collect_ignore_glob = ["test_*.py"]
 
 SMALL: dict[str, dict[str, Any]] = {
     "rllib-ppo": {"train_batch_size_per_learner": 128, "minibatch_size": 64, "num_epochs": 2},
@@ -40,8 +40,11 @@ SMALL: dict[str, dict[str, Any]] = {
 """Parameters with which an epoch of each algorithm takes less than a second."""
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def ray_session() -> Iterator[None]:
+    """Ends with the module, for other tests of the same process start a Ray of their own."""
+    from maze_rllib.session import RaySession, check_installed
+
     check_installed()
     session = RaySession(num_cpus=4)
     yield
