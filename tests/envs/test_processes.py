@@ -133,7 +133,9 @@ def test_a_worker_that_raises_gives_its_traceback_and_index(start):
         drive(env, out, range(5))
     text = str(caught.value)
     assert "environment 1 (episode 0, step 2) raised ZeroDivisionError" in text
-    assert 'raise ZeroDivisionError("the wheel came off")' in caught.value.__notes__[0]  # the line of the original traceback
+    assert (
+        'raise ZeroDivisionError("the wheel came off")' in caught.value.__notes__[0]
+    )  # the line of the original traceback
     with pytest.raises(RunError, match="closed"):
         env.step(actions_at(env, 0), out)
     assert_ended(env)

@@ -110,6 +110,7 @@ def test_an_environment_that_fails_in_an_actor_gives_its_traceback(small):
     context = small(FailsLater, overrides=LOCAL)
     with pytest.raises(RunError, match=r"environment \d") as caught:
         context.train()
+    assert "Traceback" in caught.value.__notes__[0]
 
 
 def test_ready_objects_that_cannot_be_sent_propose_the_other_runner(small):

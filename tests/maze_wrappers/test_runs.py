@@ -7,6 +7,7 @@ import torch
 
 from maze_core import RunContext
 from maze_core.config.load import assemble
+from maze_core.data.trajectories_loader import load_trajectories
 from maze_core.errors import ConfigError
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.hookspecs import hookimpl
@@ -186,3 +187,28 @@ def test_es_refuses_what_outlasts_an_episode(tmp_path):
     assert train("clip_reward", NORMALIZE) == 64
     with pytest.raises(ConfigError, match=r"^wrappers: NormalizedReward remembers more than an episode"):
         train("normalize_reward")
+
+
+@pytest.mark.parametrize("runner", ["dev", "local"])
+def test_episodes_are_recorded_as_they_pass(quick, tmp_path, runner):
+    """Each environment has a recording of its own, which playing the recorded actions again confirms."""
+    wrappers = [
+        {"name": "scale_reward", "factor": 2.0},
+        {"name": "record", "folder": str(tmp_path / "seen"), "every": 2},
+    ]
+    context = quick(SeededWalk, wrappers=wrappers, runner=runner, overrides={"algorithm.n_rollout_steps": 64})
+    context.train()
+    context.close()
+    folders = sorted((tmp_path / "seen").iterdir())
+    assert [folder.name for folder in folders] == [f"{number:04}" for number in range(len(folders))]
+    assert len(folders) >= 3 + 2  # of training and of evaluation
+    for folder in folders:
+        for episode in load_trajectories(folder):
+            env = SeededWalk()
+            observation, _ = env.reset(seed=episode.seed)
+            for step, action in enumerate(episode.actions["action"]):
+                np.testing.assert_array_equal(episode.obs["observation"][step], observation.astype(np.float32))
+                observation, reward, terminated, truncated, _ = env.step(action)
+                assert episode.rewards[step] == pytest.approx(2 * reward)
+            assert (episode.terminated, episode.truncated) == (terminated, truncated and not terminated)
+            assert episode.terminated or episode.truncated
