@@ -221,6 +221,10 @@ class RunContext:
         roll_out(task, episodes, workers=workers, runner=player, record=folder, watch=played.append, load=self._load)
         return played
 
+    def make_env(self) -> gymnasium.Env[Any, Any]:
+        """An environment of this run, wrapped as in training; its observations are what `compute_action` takes."""
+        return self.run.env_builder("acting")(0)
+
     def compute_action(self, observation: Any, deterministic: bool = True) -> Any:
         """The action for one observation, both as the environment's own spaces have them."""
         return compute_action(self.policy, observation, deterministic=deterministic)

@@ -172,6 +172,20 @@ def test_wrappers_by_function_class_and_plugin(quick):
     assert turned[0] == pytest.approx(2 * plain[0] + length)
 
 
+def test_make_env_gives_what_compute_action_takes(quick):
+    def stacked(env):
+        return gymnasium.wrappers.FrameStackObservation(env, 3)
+
+    context = quick(SeededWalk, wrappers=[stacked, Doubled])
+    env = context.make_env()
+    observation, _ = env.reset(seed=1)
+    assert observation.shape == (3, 2)
+    action = context.compute_action(observation)
+    inner = SeededWalk()
+    inner.reset(seed=1)
+    assert env.step(action)[1] == 2 * inner.step(action)[1]
+
+
 def test_two_functions_of_one_name_are_two_wrappers(quick):
     context = quick(SeededWalk, wrappers=[lambda env: Doubled(env), lambda env: Doubled(Doubled(env))])
     assert [wrapper.name for wrapper in context.config.wrappers] == ["lambda", "lambda_2"]
