@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import json
-import resource
 import sys
-import tempfile
-from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
-from maze_core import RunContext
+from ours import measure
 
 SAME_NAME = ("n_rollout_steps", "lr", "gamma", "gae_lambda", "entropy_coef", "value_loss_coef", "max_grad_norm")
 PPO_ONLY = ("batch_size", "n_optimization_epochs", "clip_range")
@@ -26,37 +22,15 @@ def overrides(settings: dict[str, Any]) -> dict[str, Any]:
         **{f"algorithm.{name}": settings[name] for name in names},
         "algorithm.epoch_length": settings["warmup_updates"],
         "algorithm.n_epochs": 1 + epochs,
-        "algorithm.patience": 0,
-        "evaluation.n_episodes": 1,
         "model.hidden": settings["hidden"],
         "model.activation": "tanh",
         "runner.concurrency": settings["num_envs"],
-        "threads": 1,
     }
 
 
 def main() -> None:
     settings = json.loads(sys.argv[1])
-    with tempfile.TemporaryDirectory() as folder:
-        context = RunContext(
-            algorithm=settings["algorithm"],
-            env=settings["env"],
-            preset="none",
-            overrides=overrides(settings),
-            run_dir=Path(folder) / "run",
-            seed=settings["seed"],
-            silent=True,
-        )
-        context.train()
-        lines = (Path(folder) / "run" / "metrics.jsonl").read_text().splitlines()
-    # Between two epochs the run evaluates and saves: each epoch's rate counts its training alone.
-    epochs = [json.loads(line) for line in lines]
-    steps = [after["env_steps"] - before["env_steps"] for before, after in pairwise(epochs)]
-    rates = [epoch["time/env_steps_per_second"] for epoch in epochs[1:]]
-    seconds = sum(count / rate for count, rate in zip(steps, rates, strict=True))
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    result = {"env_steps_per_second": sum(steps) / seconds, "env_steps": sum(steps), "seconds": seconds}
-    print(json.dumps({**result, "peak_rss_kib": peak}))
+    print(json.dumps(measure(settings, overrides(settings))))
 
 
 if __name__ == "__main__":
