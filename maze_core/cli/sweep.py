@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from maze_core.cli import output
+from maze_core.cli.places import placed
 
 if TYPE_CHECKING:
     from maze_core.sweep.sweep import Sweep
@@ -18,6 +19,9 @@ def sweep(
         str | None, typer.Argument(metavar="ALGORITHM", help="The algorithm; not needed to go on.", show_default=False)
     ] = None,
     env: Annotated[str | None, typer.Option(metavar="ID", help="Environment id.")] = None,
+    env_source: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Env source plugin: gymnasium unless given.")
+    ] = None,
     over: Annotated[
         list[str] | None,
         typer.Option(
@@ -50,8 +54,18 @@ def sweep(
         list[Path] | None, typer.Option("--config", "-c", metavar="FILE", help="YAML file for all runs.")
     ] = None,
     preset: Annotated[str | None, typer.Option(metavar="NAME", help="auto, none or a name.")] = None,
+    wrappers: Annotated[
+        str | None, typer.Option(metavar="A,B", help="Environment wrappers, the first innermost.")
+    ] = None,
+    model: Annotated[str | None, typer.Option(metavar="NAME", help="Model plugin: mlp unless given.")] = None,
+    concurrency: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Environments that each run steps side by side.")
+    ] = None,
     steps: Annotated[int | None, typer.Option(metavar="N", min=1, help="Environment steps of each run.")] = None,
     epochs: Annotated[int | None, typer.Option(metavar="N", min=1, help="Epochs of each run.")] = None,
+    init_from: Annotated[
+        Path | None, typer.Option("--init-from", metavar="RUN", help="Start every run from another run's weights.")
+    ] = None,
     folder: Annotated[
         Path | None, typer.Option("--dir", metavar="DIR", help="The sweep's folder; one below runs/ unless given.")
     ] = None,
@@ -74,15 +88,21 @@ def sweep(
     Examples:
       maze sweep ppo --env CartPole-v1 --over algorithm.lr=1e-4,3e-4,1e-3 --seeds 3 --steps 50000 --dir lr
       maze sweep ppo --env CartPole-v1 --over algorithm.lr=1e-5..1e-2:log --searcher random --trials 20
+      maze sweep ppo --init-from runs/first --over algorithm.lr=1e-5,1e-4 --model mlp
       maze sweep --dir lr --seeds 5
     """
     from maze_core.sweep.plan import make_plan, read_plan
 
     output.allow_local_modules()
+    common = {
+        "env_source": env_source, "wrappers": wrappers, "model": model, "concurrency": concurrency,
+        "steps": steps, "epochs": epochs,
+    }  # fmt: skip
     typed = {
         "algorithm": algorithm, "env": env, "preset": preset, "trials": trials, "metric": metric, "take": take,
         "minimize": minimize, "seeds": _seeds(seeds), "searcher": _part(searcher, "--searcher"),
-        "over": _over(over), "overrides": _overrides(set_, steps, epochs), "config": _config(config),
+        "over": _over(over), "overrides": _overrides(set_, common), "config": _config(config),
+        "init_from": None if init_from is None else str(init_from),
     }  # fmt: skip
     given = _plan_file(plan) | {key: value for key, value in typed.items() if value is not None}
     begun = {} if folder is None else read_plan(folder)
@@ -166,13 +186,11 @@ def _over(texts: list[str] | None) -> dict[str, Any] | None:
     return found
 
 
-def _overrides(texts: list[str] | None, steps: int | None, epochs: int | None) -> dict[str, Any] | None:
+def _overrides(texts: list[str] | None, common: dict[str, Any]) -> dict[str, Any] | None:
     from maze_core.config.sources import parse_assignment
 
     found = {".".join(path): value for path, value in map(parse_assignment, texts or ())}
-    found |= {} if steps is None else {"steps": steps}
-    found |= {} if epochs is None else {"algorithm.n_epochs": epochs}
-    return found or None
+    return found | placed(common) or None
 
 
 def _config(files: list[Path] | None) -> dict[str, Any] | None:

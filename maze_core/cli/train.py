@@ -12,20 +12,10 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from maze_core.cli import output
+from maze_core.cli.places import placed
 
 if TYPE_CHECKING:
     from maze_core.config.flags import Flag
-
-_PLACES = {
-    "env_source": "env.name",
-    "model": "model.name",
-    "runner": "runner.name",
-    "concurrency": "runner.concurrency",
-    "seed": "seed",
-    "steps": "steps",
-    "epochs": "algorithm.n_epochs",
-}
-"""Where the value of a common option stands in the configuration."""
 
 _EXAMPLES = """
 \b
@@ -143,24 +133,16 @@ def _train_algorithm(
     config: list[Path] | None,
     preset: str | None,
     set_: list[str] | None,
-    wrappers: str | None,
     run_dir: Path | None,
     init_from: Path | None,
     quiet: bool | None,
     **common: Any,
 ) -> None:
     from maze_core.config.load import assemble_with_preset
-    from maze_core.config.sources import parse_value
     from maze_core.training.run_dir import CONFIG, find_run
 
     output.allow_local_modules()
-    typed = {
-        _PLACES[key]: value if _PLACES[key].endswith(".name") else parse_value(value, f"--{key}")
-        for key, value in common.items()
-        if value is not None
-    }
-    if wrappers is not None:
-        typed["wrappers"] = [{"name": each.strip()} for each in wrappers.split(",") if each.strip()]
+    typed = placed(common)
     if quiet:
         typed["callbacks.console"] = None
     run_config, chosen = assemble_with_preset(

@@ -47,5 +47,9 @@ STARTERS: Mapping[str, Starter] = {
         "Policy", "Balance CartPole by pushing towards the side to which the pole falls",
         "maze rollout --policy $name --env CartPole-v1 --episodes 8",
     ),
+    "searcher": Starter(
+        "Searcher", "Change one value of the best point so far",
+        "maze sweep ppo --env CartPole-v1 --over algorithm.lr=1e-5..1e-2:log --searcher $name",
+    ),
 }  # fmt: skip
 """The kinds that `maze plugins new` knows."""

@@ -45,7 +45,8 @@ def _train(job: SweepJob) -> RunSummary:
     if run_dir.exists():  # killed before its first checkpoint: nothing to go on with
         with lock(run_dir):
             shutil.rmtree(run_dir)
-    return api.train(load_run_config(job.config), run_dir, preset=job.preset)
+    source = None if job.init_from is None else Path(job.init_from)
+    return api.train(load_run_config(job.config), run_dir, source, preset=job.preset)
 
 
 def _print_to(log: Path) -> None:

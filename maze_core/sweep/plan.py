@@ -18,6 +18,7 @@ from maze_core.errors import ConfigError
 from maze_core.files import write_bytes
 from maze_core.plugins import discovery
 from maze_core.searchers.space import Point, Space, parse_space
+from maze_core.training.run_dir import CONFIG, find_run
 
 PLAN = "sweep.yaml"
 _MAY_GROW = ("seeds", "trials")
@@ -36,6 +37,8 @@ class SweepPlan(ConfigModel):
     """What the configuration files of all runs hold."""
     overrides: dict[str, JsonValue] = Field(default_factory=dict)
     """Values by path, the same for all runs."""
+    init_from: str | None = None
+    """A run directory whose model and wrappers all runs take over, and whose weights they start from."""
     over: Annotated[dict[str, list[JsonValue] | str], Field(min_length=1)]
     """What differs: for each path a list of values, or a text such as `1e-4,1e-3` or `1e-5..1e-2:log`."""
     seeds: Annotated[tuple[NonNegativeInt, ...], Field(min_length=1)] = (0,)
@@ -64,7 +67,10 @@ class SweepPlan(ConfigModel):
         """
         named = {"algorithm.name": self.algorithm} | ({} if self.env is None else {"env.id": self.env})
         flags = {**named, **self.overrides, **point}
-        return assemble_with_preset(preset=self.preset, files=[dict(self.config)], flags=flags, load=load)
+        parent = None if self.init_from is None else Path(self.init_from) / CONFIG
+        return assemble_with_preset(
+            preset=self.preset, files=[dict(self.config)], flags=flags, load=load, parent=parent
+        )
 
 
 def make_plan(raw: Mapping[str, Any], load: discovery.Loader = discovery.load) -> SweepPlan:
@@ -80,6 +86,7 @@ def make_plan(raw: Mapping[str, Any], load: discovery.Loader = discovery.load) -
     if not isinstance(data["searcher"], PluginConfig):
         data["searcher"] = _searcher(data["searcher"], load, errors)
     data["seeds"] = _seeds(data.get("seeds", 1))
+    data["init_from"] = _source(data.get("init_from"), errors)
     plan = None
     try:
         plan = SweepPlan.model_validate(data)
@@ -133,6 +140,17 @@ def _searcher(raw: Any, load: discovery.Loader, errors: list[ConfigError]) -> Pl
     except ValidationError as error:
         errors += explain(error, model, "searcher", raw)
     return None
+
+
+def _source(given: Any, errors: list[ConfigError]) -> Any:
+    """The run to start from, as an absolute path: a sweep may be gone on with from another folder."""
+    if not isinstance(given, str | Path):
+        return given
+    try:
+        return str(find_run(Path(given)))
+    except ConfigError as error:
+        errors.append(ConfigError(error.message, "init_from", "Next: --init-from with the folder of a run"))
+        return None
 
 
 def _seeds(given: Any) -> Any:

@@ -31,6 +31,8 @@ class SweepJob:
     """The whole configuration with its seed, as `load_run_config` takes it."""
     preset: str | None = None
     """Name of the preset that is part of `config`, for the record."""
+    init_from: str | None = None
+    """Absolute path of the run that a new run's weights come from."""
     search_path: tuple[str, ...] = ()
     """Folders that modules are imported from: `sys.path` of the sweep's own process."""
 

@@ -95,8 +95,8 @@ class Sweep:
         plan = self.plan
         try:
             if self._folder is None:
-                env = plan.env or plan.overrides.get("env.id") or "env"
-                self._folder = new_folder(str(env), plan.algorithm, "sweep")
+                first, _ = plan.run_config(next(probes(plan.space)), self._load)
+                self._folder = new_folder(first.env_title, plan.algorithm, "sweep")
             self._folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             where = error.filename or self._folder
@@ -192,6 +192,7 @@ class Sweep:
                 log=str(run.log),
                 config=_with_seed(trial.config, run.seed),
                 preset=trial.preset or None,
+                init_from=self.plan.init_from,
                 search_path=tuple(str(Path(folder).absolute()) for folder in sys.path),
             )
         )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
+from contextlib import closing
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from maze_core.config.explain import combined
@@ -12,6 +14,7 @@ from maze_core.plugins.discovery import Loader
 from maze_core.searchers.space import Choices, Dimension, Point, Space
 
 if TYPE_CHECKING:
+    from maze_core.config.base import PluginConfig
     from maze_core.config.run import RunConfig
     from maze_core.sweep.plan import SweepPlan
 
@@ -28,16 +31,22 @@ def probes(space: Space) -> Iterator[Point]:
 def check_runs(plan: SweepPlan, points: Iterable[Point], load: Loader) -> None:
     """Assemble the configuration of every point, ask its algorithm, and build every environment once.
 
+    Where runs start from another's weights, every network is built once too, and given them.
+
     Raises:
         ConfigError: the problems, each once.
+        CheckpointError: the run to start from has no whole checkpoint.
     """
     problems: dict[str, ConfigError] = {}
     built: set[str] = set()
+    filled: set[str] = set()
     for point in points:
         try:
             config, _ = plan.run_config(point, load)
             load("algorithm", config.algorithm.name)(config.algorithm).check(config)
             _check_environment(config, load, built)
+            if plan.init_from is not None:
+                _check_weights(config, Path(plan.init_from), load, filled)
         except ConfigError as error:
             problems.setdefault(str(error), error)
     if problems:
@@ -53,8 +62,25 @@ def _check_environment(config: RunConfig, load: Loader, built: set[str]) -> None
     from maze_core.envs.builder import EnvBuilder
     from maze_core.envs.in_process import vector_env
 
-    parts = [config.env, *config.wrappers]
-    key = json.dumps([part.model_dump(mode="json") for part in parts], sort_keys=True)
+    key = _key(config.env, *config.wrappers)
     if key not in built:
         built.add(key)
         vector_env(EnvBuilder(config.env, config.wrappers, 0, "evaluation", load), 1).close()
+
+
+def _check_weights(config: RunConfig, source: Path, load: Loader, filled: set[str]) -> None:
+    """Give a policy the weights of another run, as the runs will, unless one like it was given them."""
+    key = _key(config.env, *config.wrappers, config.model) + config.algorithm.name
+    if key in filled:
+        return
+    filled.add(key)
+    from maze_core.training.api import load_parameters  # imports torch
+    from maze_core.training.run import Run
+
+    with closing(Run(config.model_copy(update={"seed": 0}), load=load)) as run:
+        run.build_policy()
+        load_parameters(run, source)
+
+
+def _key(*parts: PluginConfig) -> str:
+    return json.dumps([part.model_dump(mode="json") for part in parts], sort_keys=True)

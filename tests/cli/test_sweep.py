@@ -60,6 +60,16 @@ def test_a_sweep_and_its_table(pools):
     assert (config["steps"], config["algorithm"]["n_epochs"], config["algorithm"]["gamma"]) == (500, 4, 0.5)
 
 
+def test_what_all_runs_share_is_said_as_for_a_single_one(pools):
+    shared = ["--model", "template", "--wrappers", "time_limit", "--concurrency", "3", "--env-source", "gymnasium"]
+    maze(*SMALL, *shared)
+    config = yaml.safe_load(Path("s/runs/t000-s1/config.yaml").read_text())
+    assert (config["model"]["name"], config["runner"]["concurrency"]) == ("template", 3)
+    assert [each["name"] for each in config["wrappers"]] == ["time_limit"]
+    assert config["env"]["name"] == "gymnasium"
+    assert "model.name: unknown model 'mpl'" in maze(*SMALL[:-1], "other", "--model", "mpl", code=2).stderr
+
+
 def test_going_on_needs_no_more_than_the_folder(pools):
     made, _ = pools
     maze(*SMALL, "--quiet")
@@ -134,6 +144,8 @@ def test_searchers_with_parameters(pools):
         ([*SMALL, "--searcher", "random"], "--trials 20"),
         ([*SMALL, "--searcher", "{name: grid, n: 3}"], "searcher.n: unknown key"),
         ([*SMALL, "--seeds", "none"], "seeds"),
+        ([*SMALL, "--model", "mlp", "--over", "model.name=mlp,cnn"], "over.model.name: is both fixed and searched"),
+        ([*SMALL, "--init-from", "nowhere"], "init_from: nowhere is no run directory"),
         ([*SMALL, "--take", "first"], "take: must be 'best' or 'last'"),
         ([*SMALL, "-c", "none.yaml"], "none.yaml: there is no such file"),
         ([*SMALL, "--plan", "none.yaml"], "none.yaml: there is no such file"),

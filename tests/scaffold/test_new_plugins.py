@@ -7,7 +7,9 @@ import pytest
 from maze_core.scaffold.kinds import STARTERS
 from tests.scaffold.clean import CleanEnvironment, build_wheel
 
-SHORT = ("--preset", "none", "--epochs", "1", "--epoch-length", "1", "--set", "evaluation.n_episodes=1")
+SHORT = (
+    "--preset", "none", "--epochs", "1", "--set", "algorithm.epoch_length=1", "--set", "evaluation.n_episodes=1",
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -47,6 +49,11 @@ def test_what_the_command_says_to_type_next_works(kind, author, workshop, tmp_pa
         statistics = json.loads(author.maze(*command[1:], "--json", folder=tmp_path))
         assert statistics["return_mean"] > 200
         return
+    if command[1] == "sweep":
+        found = author.maze(*command[1:], *SHORT, "--trials", "2", "--dir", "sweep", "--json", folder=tmp_path)
+        assert json.loads(found[found.index("{") :])["runs"] == {"total": 2, "finished": 2, "failed": 0}
+        assert f"name: first_{kind}" in (tmp_path / "sweep" / "sweep.yaml").read_text()
+        return
     author.maze(*command[1:], *SHORT, "--run-dir", "run", folder=tmp_path)
     assert f"first_{kind}" in (tmp_path / "run" / "config.yaml").read_text()
     if kind == "callback":
@@ -67,7 +74,7 @@ def test_the_tests_of_the_others_pass(author, workshop):
     options = ("-q", "-p", "no:cacheprovider", "--import-mode=importlib")
     printed = author.run(author.python, "-m", "pytest", *options, *others, folder=workshop)
     assert "failed" not in printed
-    assert int(printed.rpartition(" passed")[0].split()[-1]) > 6 * 10
+    assert int(printed.rpartition(" passed")[0].split()[-1]) > 7 * 10
 
 
 def test_their_types_are_right(author, workshop):

@@ -1,0 +1,32 @@
+"""Options that `maze train` and `maze sweep` share, and where their values stand in the configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+_PLACES = {
+    "env_source": "env.name",
+    "wrappers": "wrappers",
+    "model": "model.name",
+    "runner": "runner.name",
+    "concurrency": "runner.concurrency",
+    "seed": "seed",
+    "steps": "steps",
+    "epochs": "algorithm.n_epochs",
+}
+
+
+def placed(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of the options that were given, by path."""
+    return {_PLACES[key]: _value(key, given) for key, given in options.items() if given is not None}
+
+
+def _value(option: str, given: Any) -> Any:
+    from maze_core.config.sources import parse_value
+
+    if option == "wrappers":
+        return [{"name": each.strip()} for each in given.split(",") if each.strip()]
+    if not isinstance(given, str) or _PLACES[option].endswith(".name"):
+        return given
+    return parse_value(given, f"--{option}")
