@@ -109,6 +109,9 @@ def _unknown(name: str, kind: str | None) -> None:
     from maze_core.errors import ConfigError
     from maze_core.plugins import discovery
 
+    for each in discovery.KINDS if kind is None else (kind,):
+        if advice := discovery.missing(each, name):
+            raise ConfigError(f"no plugin is called {name!r}", hint=advice)
     known = [found.name for found in discovery.declarations() if kind in (None, found.kind)]
     raise ConfigError(f"no plugin is called {name!r}; {nearest(name, sorted(set(known)))}")
 

@@ -17,6 +17,7 @@ from typing import Any
 from stevedore.driver import DriverManager
 
 from maze_core.errors import ConfigError, PluginError
+from maze_core.plugins.published import publisher
 
 KINDS: Mapping[str, str] = {
     "algorithm": "maze.algorithms",
@@ -91,6 +92,14 @@ def load(kind: str, name: str) -> type[Any]:
 def origin(kind: str, name: str) -> str:
     """The distribution and version that provide a name, or an empty string; imports nothing."""
     return next((found.origin for found in declarations() if (found.kind, found.name) == (kind, name)), "")
+
+
+def missing(kind: str, name: str) -> str:
+    """What to install for a plugin that is published with the core; empty where there is no such, or it is here."""
+    brings = publisher(kind, name.lower())
+    if brings is None or any(found.distribution == brings for found in _declared()):
+        return ""
+    return f"It comes with {brings}, which is not installed. Next: pip install {brings}"
 
 
 def overlay(classes: Mapping[tuple[str, str], type[Any]], base: Loader = load) -> Loader:
@@ -179,7 +188,7 @@ def _unknown(kind: str, name: str) -> ConfigError:
     near = [other for other in known if other.lower() in near]
     if any(name == found.name for found in _declared() if found.kind == kind):
         hint = f"It is installed, but {DISABLE} turns it off"
-    elif advice := _hint(name):
+    elif advice := _hint(name) or missing(kind, name):
         hint = advice
     elif near:
         hint = f"Did you mean {' or '.join(near)}?"

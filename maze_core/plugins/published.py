@@ -1,0 +1,35 @@
+"""Which distribution brings which plugin, of those that are published with the core.
+
+Data only: whoever asks for one that is not installed is told what to install. Other distributions need no entry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+_PUBLISHED: Mapping[str, Mapping[str, str]] = {
+    "maze-a2c": {"algorithm": "a2c"},
+    "maze-bc": {"algorithm": "bc"},
+    "maze-es": {"algorithm": "es"},
+    "maze-heuristics": {"policy": "lunar_lander_heuristics"},
+    "maze-impala": {"algorithm": "impala"},
+    "maze-optuna": {"searcher": "optuna"},
+    "maze-ppo": {"algorithm": "ppo"},
+    "maze-ray": {"runner": "ray"},
+    "maze-rllib": {
+        "algorithm": "rllib-ppo rllib-appo rllib-impala rllib-dqn rllib-sac rllib-bc rllib-marwil",
+    },
+    "maze-sac": {"algorithm": "sac sacfd"},
+    "maze-wrappers": {
+        "wrapper": "normalize_observations flatten one_hot transpose unsqueeze rescale_observations gray resize stack "
+        "scale_reward clip_reward normalize_reward time_limit step_skip random_reset rescale_actions "
+        "discretize_actions split_actions monitor record",
+    },
+}
+"""By distribution and kind: names, with spaces between them."""
+
+
+def publisher(kind: str, name: str) -> str | None:
+    """The distribution that brings a plugin of this kind and name, installed or not; None where it is not known."""
+    brings = (each for each, kinds in _PUBLISHED.items() if name in kinds.get(kind, "").split())
+    return next(brings, None)
