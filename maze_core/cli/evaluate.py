@@ -36,7 +36,7 @@ def evaluate(
       maze eval runs/first
       maze eval runs/first --episodes 100 --seed 7 --json
     """
-    from maze_core.training.api import evaluate_saved
+    from maze_core.training.saved_evaluation import evaluate_saved
 
     output.allow_local_modules()
     deterministic = None if stochastic is None else not stochastic

@@ -1,10 +1,10 @@
-"""What a user does with runs: start one, go on with one, evaluate one. `RunContext` and the CLI stand on this."""
+"""What a user does with runs: start one, go on with one, open one. `RunContext` and the CLI stand on this."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,7 +20,7 @@ from maze_core.training.checkpoint import Checkpoint, read_checkpoint
 from maze_core.training.loop import train as train_loop
 from maze_core.training.process_state import borrowed_rng, graceful_interrupts, torch_threads
 from maze_core.training.report import RunSummary
-from maze_core.training.run import FINAL_EVALUATION, Run
+from maze_core.training.run import Run
 from maze_core.training.run_dir import (
     CHECKPOINTS,
     CONFIG,
@@ -339,76 +339,6 @@ def open_policy(
         run.close()
         raise
     return run
-
-
-def evaluate(
-    run_dir: Path,
-    episodes: int | None = None,
-    seed: int | None = None,
-    deterministic: bool | None = None,
-    checkpoint: str | None = None,
-    video: Path | None = None,
-    *,
-    load: Loader = discovery.load,
-) -> dict[str, float]:
-    """Evaluate a saved run's policy. Returns `eval/…` metrics of raw returns; arguments as for `evaluate_saved`."""
-    return evaluate_saved(run_dir, episodes, seed, deterministic, checkpoint, video, load=load).metrics
-
-
-@dataclass(frozen=True, slots=True)
-class Evaluation:
-    """What an evaluation of a saved run found, and of what."""
-
-    metrics: dict[str, float]
-    """`eval/…` metrics of raw returns."""
-    checkpoint: str
-    """Name of the checkpoint."""
-    epoch: int
-    """Epochs that were done when it was written."""
-    seed: int
-    videos: tuple[Path, ...] = ()
-
-
-def evaluate_saved(
-    run_dir: Path,
-    episodes: int | None = None,
-    seed: int | None = None,
-    deterministic: bool | None = None,
-    checkpoint: str | None = None,
-    video: Path | None = None,
-    *,
-    runner: str | None = None,
-    load: Loader = discovery.load,
-) -> Evaluation:
-    """Evaluate a saved run's policy.
-
-    Args:
-        run_dir: the run directory.
-        episodes: how many; None: as configured.
-        seed: decides the episodes; None: a fresh one.
-        deterministic: most likely actions instead of samples; None: as configured.
-        checkpoint: best, last or previous; None: the best, or the last where there is none.
-        video: a folder to record the first episodes in.
-        runner: steps the environments, by name; None: the one that the run was trained with.
-        load: how plugin classes are found.
-    """
-    seed = draw_seed() if seed is None else seed
-    changes: dict[str, object] = {"seed": seed} if runner is None else {"seed": seed, "runner": runner}
-    if episodes is not None:
-        changes["evaluation.n_episodes"] = episodes
-    overrides = [f"{path}={value}" for path, value in changes.items()]
-    with closing(open_policy(run_dir, checkpoint, overrides, load=load)) as run, torch_threads(run.config.threads):
-        if not run.config.evaluation_episodes:
-            raise ConfigError("this run is configured to evaluate no episodes", "--episodes", "Next: --episodes 20")
-        metrics = run.evaluate(FINAL_EVALUATION, deterministic=deterministic)
-        videos: list[Path] = []
-        if video is not None:
-            from maze_core.training.video import record_video
-
-            videos = record_video(run, video, deterministic=deterministic)
-    metrics.pop("time/evaluation_seconds")
-    name = checkpoint_folder(find_run(run_dir), checkpoint).name
-    return Evaluation(metrics, name, run.epoch, seed, tuple(videos))
 
 
 def checkpoints(run_dir: Path) -> list[str]:

@@ -22,7 +22,7 @@ EVALUATION = SimpleNamespace(
 
 @pytest.fixture
 def api(monkeypatch):
-    """Stands in for `maze_core.training.api` and records what it was asked."""
+    """Stands in for what trains and evaluates, and records what it was asked."""
     calls = SimpleNamespace(train=[], resume=[], evaluate_saved=[], outcome="finished", error=None)
 
     def answer(kind):
@@ -35,7 +35,8 @@ def api(monkeypatch):
         return call
 
     fake = SimpleNamespace(**{kind: answer(kind) for kind in ("train", "resume", "evaluate_saved")})
-    monkeypatch.setitem(sys.modules, "maze_core.training.api", fake)
+    for module in ("api", "saved_evaluation"):
+        monkeypatch.setitem(sys.modules, f"maze_core.training.{module}", fake)
     return calls
 
 

@@ -26,6 +26,7 @@ from maze_core.testing.envs import SeededWalk
 from maze_core.training import api
 from maze_core.training.checkpoint import read_checkpoint
 from maze_core.training.rollouts import roll_out, task_of_plugin
+from maze_core.training.saved_evaluation import evaluate_saved
 
 CART = "CartPole-v1"
 
@@ -133,8 +134,8 @@ def test_without_evaluation_the_validation_loss_decides(bc, walk_demos, capsys):
     assert "new best" in out
     assert "best    score" in out
     with pytest.raises(ConfigError, match="--episodes"):
-        api.evaluate(context.run_dir, load=context._load)
-    assert api.evaluate(context.run_dir, episodes=3, load=context._load)["eval/episodes"] == 3
+        evaluate_saved(context.run_dir, load=context._load)
+    assert evaluate_saved(context.run_dir, episodes=3, load=context._load).metrics["eval/episodes"] == 3
 
 
 @pytest.mark.parametrize(
@@ -292,7 +293,7 @@ def test_a_clone_is_as_good_as_its_expert(cart_demos, tmp_path):
     """The gate of the specification: 95 % of the expert, which is at 500."""
     folder = tmp_path / "clone"
     clone(cart_demos, folder, **{"algorithm.n_epochs": 8})
-    assert api.evaluate(folder, episodes=20, seed=99)["eval/return_mean"] >= 475
+    assert evaluate_saved(folder, episodes=20, seed=99).metrics["eval/return_mean"] >= 475
 
 
 def test_ppo_takes_the_clone_up_and_trains_its_critic_first(cart_demos, tmp_path):

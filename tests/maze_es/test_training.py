@@ -24,6 +24,7 @@ from maze_core.errors import ConfigError, RunError
 from maze_core.testing.envs import SeededWalk, SpacesEnv
 from maze_core.testing.probes import Bandit, Doors, Workshop
 from maze_core.training import api
+from maze_core.training.saved_evaluation import evaluate_saved
 
 JOBS = {"algorithm.n_rollouts_per_update": 11, "algorithm.pairs_per_job": 2, "model.normalize_observations": True}
 
@@ -339,8 +340,8 @@ def test_evaluation_episodes(es):
 def test_evaluating_a_saved_run_with_another_number_of_episodes(es):
     context = es("CartPole-v1", {"evaluation.n_episodes": None, "algorithm.n_epochs": 1})
     context.train()
-    assert api.evaluate(context.run_dir)["eval/episodes"] == 10
-    assert api.evaluate(context.run_dir, episodes=4)["eval/episodes"] == 4
+    assert evaluate_saved(context.run_dir).metrics["eval/episodes"] == 10
+    assert evaluate_saved(context.run_dir, episodes=4).metrics["eval/episodes"] == 4
 
 
 def test_defaults_are_those_of_the_documents():

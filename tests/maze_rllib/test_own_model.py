@@ -11,7 +11,7 @@ from gymnasium import spaces
 
 from maze_core.errors import CheckpointError, ConfigError
 from maze_core.testing.envs import SeededWalk, SpacesEnv
-from maze_core.training import api
+from maze_core.training.saved_evaluation import evaluate_saved
 
 MIXED = spaces.Dict({"place": spaces.Box(-1, 1, (2,), np.float32), "mode": spaces.Discrete(3, start=1)})
 ACTIONS = spaces.Dict({"choice": spaces.Discrete(3, start=1), "force": spaces.Box(-2, 6, (2,), np.float32)})
@@ -54,7 +54,7 @@ def test_maze_eval_says_that_it_cannot_open_it(small):
     context = small("rllib-ppo", "CartPole-v1", {"algorithm.rllib_model": True})
     context.train()
     with pytest.raises(CheckpointError, match="does not fit the configured model"):
-        api.evaluate(context.run_dir, episodes=1)
+        evaluate_saved(context.run_dir, episodes=1)
 
 
 @pytest.mark.filterwarnings("ignore:this run learns with RLlib")

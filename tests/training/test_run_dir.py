@@ -16,6 +16,7 @@ from maze_core.testing.envs import SeededWalk
 from maze_core.testing.probes import Workshop
 from maze_core.training import api, run_dir
 from maze_core.training.run_dir import create_run_dir, find_run, lock
+from maze_core.training.saved_evaluation import evaluate_saved
 
 
 def at_once(count, function):
@@ -154,7 +155,7 @@ def test_no_run_is_said_so(tmp_path):
         with pytest.raises(ConfigError, match="is no run directory"):
             api.resume(path)
         with pytest.raises(ConfigError, match="is no run directory"):
-            api.evaluate(path)
+            evaluate_saved(path)
 
 
 def test_a_checkpoint_that_is_not_there(quick):

@@ -1,0 +1,75 @@
+"""Evaluating the policy of a saved run: `maze eval`."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from maze_core.errors import ConfigError
+from maze_core.plugins import discovery
+from maze_core.training.api import open_policy
+from maze_core.training.process_state import torch_threads
+from maze_core.training.run import FINAL_EVALUATION
+from maze_core.training.run_dir import checkpoint_folder, find_run
+from maze_core.training.seeding import draw_seed
+
+if TYPE_CHECKING:
+    from maze_core.plugins.discovery import Loader
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """What an evaluation of a saved run found, and of what."""
+
+    metrics: dict[str, float]
+    """`eval/…` metrics of raw returns."""
+    checkpoint: str
+    """Name of the checkpoint."""
+    epoch: int
+    """Epochs that were done when it was written."""
+    seed: int
+    videos: tuple[Path, ...] = ()
+
+
+def evaluate_saved(
+    run_dir: Path,
+    episodes: int | None = None,
+    seed: int | None = None,
+    deterministic: bool | None = None,
+    checkpoint: str | None = None,
+    video: Path | None = None,
+    *,
+    runner: str | None = None,
+    load: Loader = discovery.load,
+) -> Evaluation:
+    """Evaluate a saved run's policy.
+
+    Args:
+        run_dir: the run directory.
+        episodes: how many; None: as configured.
+        seed: decides the episodes; None: a fresh one.
+        deterministic: most likely actions instead of samples; None: as configured.
+        checkpoint: best, last or previous; None: the best, or the last where there is none.
+        video: a folder to record the first episodes in.
+        runner: steps the environments, by name; None: the one that the run was trained with.
+        load: how plugin classes are found.
+    """
+    seed = draw_seed() if seed is None else seed
+    changes: dict[str, object] = {"seed": seed} if runner is None else {"seed": seed, "runner": runner}
+    if episodes is not None:
+        changes["evaluation.n_episodes"] = episodes
+    overrides = [f"{path}={value}" for path, value in changes.items()]
+    with closing(open_policy(run_dir, checkpoint, overrides, load=load)) as run, torch_threads(run.config.threads):
+        if not run.config.evaluation_episodes:
+            raise ConfigError("this run is configured to evaluate no episodes", "--episodes", "Next: --episodes 20")
+        metrics = run.evaluate(FINAL_EVALUATION, deterministic=deterministic)
+        videos: list[Path] = []
+        if video is not None:
+            from maze_core.training.video import record_video
+
+            videos = record_video(run, video, deterministic=deterministic)
+    metrics.pop("time/evaluation_seconds")
+    name = checkpoint_folder(find_run(run_dir), checkpoint).name
+    return Evaluation(metrics, name, run.epoch, seed, tuple(videos))
