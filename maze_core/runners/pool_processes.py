@@ -12,15 +12,14 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
-from maze_core.errors import ConfigError, RunError
+from maze_core.errors import ConfigError
 from maze_core.processes import StartMethod, end_processes, how_it_ended, one_thread_each, worker_context
 from maze_core.runners import pool_worker
 from maze_core.runners.parameters import SharedParameters
 from maze_core.runners.parcels import Unpacker
+from maze_core.runners.pool_queued import AHEAD, Job, QueuedPool
 from maze_core.runners.workers import Arrays, JobResult, Task
 
-_AHEAD = 2
-"""Jobs a worker is given at a time, so that it need not wait for the driver between them."""
 _AHEAD_BYTES = 16_384
 """A larger job is sent to an idle worker only: one that is about to send a result itself would not take it."""
 _PATIENCE = 2.0
@@ -29,13 +28,6 @@ _STARTING = (
     "It was being set up. A script that starts worker processes must do so below `if __name__ == '__main__':`; "
     "otherwise each worker runs the whole script again."
 )
-
-
-@dataclass(frozen=True, slots=True)
-class _Job:
-    number: int
-    worker: int | None
-    content: bytes
 
 
 @dataclass(slots=True)
@@ -48,7 +40,7 @@ class _Member:
     deadline: float
     """Until when it must have given its next answer."""
     ready: bool = False
-    jobs: deque[_Job] = field(default_factory=deque)
+    jobs: deque[Job] = field(default_factory=deque)
     unpacker: Unpacker = field(default_factory=Unpacker)
 
     @property
@@ -57,7 +49,7 @@ class _Member:
         return f"worker {self.number} (process {self.process.pid})"
 
 
-class ProcessPool:
+class ProcessPool(QueuedPool):
     """Answers jobs in worker processes, each by the worker that is free first unless the job says otherwise.
 
     Args:
@@ -81,17 +73,11 @@ class ProcessPool:
         max_restarts: int = 10,
         start_method: StartMethod = "forkserver",
     ) -> None:
-        self.num_workers = count
-        self.restarts = 0
+        super().__init__(count)
         self._task = _pack(task)
         self._context = worker_context(start_method)
         self._job_timeout, self._max_restarts = job_timeout, max_restarts
         self._parameters: SharedParameters | None = None
-        self._queues: dict[int | None, deque[_Job]] = {worker: deque() for worker in (None, *range(count))}
-        """Jobs not given yet: for each worker, and under None for whichever is free first."""
-        self._results: deque[JobResult] = deque()
-        self._submitted = 0
-        self._closed = False
         self._complete = False
         self._members: list[_Member] = []
         try:
@@ -128,45 +114,6 @@ class ProcessPool:
                     self._introduce(member)
         return self._parameters.publish(arrays)
 
-    def submit(self, job: Any, worker: int | None = None) -> int:
-        """Queue a job, for one worker or for whichever is free first. Returns its number."""
-        self._check_open()
-        number = self._submitted
-        self._submitted += 1
-        self._queue(number, worker, job)
-        self._hand_out()
-        return number
-
-    def collect(self, timeout: float | None = None) -> JobResult | None:
-        """The next result, in any order; None where `timeout` seconds pass without one, or no job is pending.
-
-        Raises:
-            RunError: a task failed, a worker did not answer in time, or workers died once too often. All workers are
-                ended then.
-        """
-        self._check_open()
-        deadline = None if timeout is None else time.monotonic() + timeout
-        while not self._results:
-            self._hand_out()
-            if not any(self._queues.values()) and not any(member.jobs for member in self._members):
-                return None
-            heard = self._receive(deadline)
-            if not heard and deadline is not None and time.monotonic() >= deadline:
-                return None
-        result = self._results.popleft()
-        self._hand_out()
-        return result
-
-    def state(self) -> dict[str, Any]:
-        """Nothing: what processes are doing right now cannot be repeated exactly."""
-        return {}
-
-    def load_state(self, state: dict[str, Any]) -> None:
-        """Take up the pending jobs of a state that another kind of pool gave; the tasks begin afresh."""
-        for number, worker, job in state.get("jobs", []):
-            self._queue(number, worker if worker in self._queues else None, job)
-        self._submitted = state.get("submitted", self._submitted)
-
     def close(self) -> None:
         """End the workers, those at work at once; safe to call twice."""
         if self._closed:
@@ -185,9 +132,6 @@ class ProcessPool:
 
     # Giving
 
-    def _queue(self, number: int, worker: int | None, job: Any) -> None:
-        self._queues[worker].append(_Job(number, worker, pickle.dumps(job, protocol=5)))
-
     def _start(self, number: int) -> _Member:
         with one_thread_each():
             ours, theirs = self._context.Pipe()
@@ -203,21 +147,22 @@ class ProcessPool:
             self._send(member, ("parameters", self._parameters.specs, self._parameters.name))
 
     def _hand_out(self) -> None:
-        """Give jobs to the workers that have little to do, one each in turn."""
-        for load in range(_AHEAD):
+        for load in range(AHEAD):
             for member in self._members:
                 if member.ready and len(member.jobs) == load:
                     self._give(member)
 
     def _give(self, member: _Member) -> None:
-        queue = self._queues[member.number] or self._queues[None]
-        if not queue or (member.jobs and len(queue[0].content) > _AHEAD_BYTES):
+        job = self._take(member.number, largest=_AHEAD_BYTES if member.jobs else None)
+        if job is None:
             return
         if not member.jobs:
             member.deadline = time.monotonic() + self._job_timeout
-        job = queue.popleft()
         member.jobs.append(job)
         self._send(member, ("job", job.number, job.content, member.unpacker.emptied()))
+
+    def _at_work(self) -> bool:
+        return any(member.jobs for member in self._members)
 
     def _send(self, member: _Member, message: tuple[Any, ...]) -> None:
         with suppress(OSError):  # where it died, `_receive` will notice, and its jobs are given again
@@ -263,13 +208,7 @@ class ProcessPool:
             member.jobs.popleft()
             self._results.append(JobResult(number, member.number, member.unpacker.unpack(parcel)))
         else:
-            error, message, text = content
-            self.close()
-            if error is not None and not issubclass(error, RunError):
-                raise error(message)  # the user's own mistakes need no traceback
-            failure = RunError(f"worker {member.number} failed: {message}")
-            failure.add_note(f"In the worker process:\n{text}".rstrip())
-            raise failure
+            raise self._task_failure(member.number, *content)
 
     def _replace(self, member: _Member) -> None:
         """Start another process in the place of one that died; its unfinished jobs are given again, first."""
@@ -284,8 +223,7 @@ class ProcessPool:
             RuntimeWarning,
             stacklevel=4,
         )
-        for job in reversed(member.jobs):
-            self._queues[job.worker].appendleft(job)
+        self._give_back(member.jobs)
         member.pipe.close()
         member.unpacker.close()
         try:
@@ -293,13 +231,8 @@ class ProcessPool:
         except OSError as exc:
             raise self._failure(f"{cause}; it cannot be started again: {exc}") from exc
 
-    def _failure(self, message: str) -> RunError:
+    def _end_at_once(self) -> None:
         self.close()
-        return RunError(message)
-
-    def _check_open(self) -> None:
-        if self._closed:
-            raise RunError("the workers are closed")
 
 
 def _pack(task: Task) -> bytes:

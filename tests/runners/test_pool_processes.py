@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -18,130 +19,39 @@ from maze_core.errors import ConfigError, RunError
 from maze_core.runners.local import LocalConfig, LocalRunner
 from maze_core.runners.parcels import LARGE, Packer, Unpacker
 from maze_core.runners.pool_processes import ProcessPool
-from maze_core.runners.pool_serial import SerialPool
+from tests.runners.pool_contract import Answers, PoolContract, collect_all
 
 
-class Answers:
-    """Answers jobs of the form (what, value)."""
+@contextmanager
+def starting():
+    """`start(count, task, **options)`: a pool; afterwards none of its processes is left."""
+    before = set(multiprocessing.active_children())
+    with ExitStack() as stack:
 
-    def __init__(self, fails_in_setup=None):
-        self.fails_in_setup = fails_in_setup
+        def start(count=2, task=None, **options):
+            pool = ProcessPool(task or Answers(), count, **options)
+            stack.callback(pool.close)
+            return pool
 
-    def setup(self, worker):
-        self.worker, self.calls = worker, 0
-        if self.fails_in_setup is not None:
-            raise self.fails_in_setup
-
-    def run(self, job, shared):
-        what, value = job
-        self.calls += 1
-        if what == "square":
-            return value**2
-        if what == "who":
-            time.sleep(value)
-            return self.worker, os.getpid(), self.calls
-        if what == "array":
-            return {"big": np.full(value, self.calls, np.float32), "small": np.arange(3), "pid": os.getpid()}
-        if what == "shared":
-            time.sleep(value)
-            return shared.version, {
-                name: (array.tolist(), array.flags.writeable) for name, array in shared.arrays.items()
-            }
-        if what == "constant":
-            return shared.version, [sorted(set(array.ravel().tolist())) for array in shared.arrays.values()]
-        if what == "threads":
-            import torch
-
-            return torch.get_num_threads(), os.environ["OMP_NUM_THREADS"]
-        if what == "fail":
-            raise value
-        if what == "exit":
-            os._exit(value)
-        if what == "die once":
-            path = Path(value)
-            if not path.exists():
-                path.touch()
-                os.kill(os.getpid(), signal.SIGKILL)
-            return "survived"
-        raise AssertionError(what)
-
-    def close(self):
-        pass
+        yield start
+    assert set(multiprocessing.active_children()) <= before
 
 
 @pytest.fixture
 def start():
-    pools: list[ProcessPool] = []
-
-    def start(count=2, task=None, **options):
-        pools.append(ProcessPool(task or Answers(), count, **options))
-        return pools[-1]
-
-    yield start
-    for pool in pools:
-        pool.close()
-    assert not multiprocessing.active_children()
+    with starting() as start:
+        yield start
 
 
-def collect_all(pool):
-    results = []
-    while (result := pool.collect()) is not None:
-        results.append(result)
-    return results
+@pytest.fixture(scope="module")
+def pool():
+    """For tests that do no harm to it."""
+    with starting() as start:
+        yield start(2)
 
 
-def test_every_job_is_answered_once(start):
-    pool = start(3)
-    numbers = [pool.submit(("square", x)) for x in range(50)]
-    results = collect_all(pool)
-    assert {result.job: result.value for result in results} == {number: number**2 for number in numbers}
-    assert {result.worker for result in results} == {0, 1, 2}
-
-
-def test_a_job_for_one_worker_goes_there(start):
-    pool = start(2)
-    bound = [pool.submit(("who", 0.0), worker=1) for _ in range(5)]
-    results = {result.job: result for result in collect_all(pool)}
-    assert [results[job].value[0] for job in bound] == [1] * 5
-    assert [results[job].value[2] for job in bound] == [1, 2, 3, 4, 5]  # in the order of submission
-
-
-def test_jobs_pending_in_this_process_are_done_in_others(start):
-    serial = SerialPool(Answers(), 2)
-    for x in range(6):
-        serial.submit(("square", x))
-    serial.collect()
-    serial._tasks[0].state = serial._tasks[1].state = dict
-    pool = start(2)
-    pool.load_state(serial.state())
-    assert pool.submit(("square", 6)) == 6
-    assert {result.job: result.value for result in collect_all(pool)} == {x: x**2 for x in range(1, 7)}
-    assert pool.state() == {}
-
-
-def test_nothing_pending_or_nothing_in_time_is_none(start):
-    pool = start(1)
-    assert pool.collect() is None
-    pool.submit(("who", 1.0))
-    began = time.monotonic()
-    assert pool.collect(timeout=0.05) is None
-    assert time.monotonic() - began < 0.5
-    assert pool.collect() is not None
-
-
-def test_large_arrays_arrive_whole_and_own_their_memory(start):
-    pool = start(2)
-    sizes = [10, LARGE, 300_000, 1_000_000, 300_000, 5]
-    jobs = {pool.submit(("array", size)): size for size in sizes * 3}
-    results = collect_all(pool)  # kept while the blocks are used again
-    assert len(results) == len(jobs)
-    for result in results:
-        big = result.value["big"]
-        assert big.shape == (jobs[result.job],)
-        assert big.dtype == np.float32
-        assert len(np.unique(big)) == 1
-        assert result.value["small"].tolist() == [0, 1, 2]
-        big += 1  # writable
+class TestProcessPool(PoolContract):
+    """Workers in processes of this machine."""
 
 
 def test_blocks_are_used_again_once_emptied():
@@ -168,20 +78,11 @@ def test_without_room_in_shared_memory_results_take_the_pipe(monkeypatch):
     assert np.all(Unpacker().unpack(parcel) == 1)
 
 
-def test_parameters_arrive_by_version(start):
-    pool = start(2)
-    pool.submit(("shared", 0.0))
-    assert pool.collect().value == (0, {})
-    arrays = {"weight": np.ones((2, 2), np.float32), "count": np.array(3)}
-    assert pool.share(arrays) == 1
-    pool.submit(("shared", 0.0))
-    assert pool.collect().value == (1, {"weight": ([[1, 1], [1, 1]], False), "count": (3, False)})
-    arrays["count"] += 1
-    assert [pool.share(arrays), pool.share(arrays)] == [2, 3]
-    pool.submit(("shared", 0.0))
-    assert pool.collect().value[0] == 3
+def test_parameters_keep_their_shapes(start):
+    pool = start(1)
+    pool.share({"weight": np.ones((2, 2), np.float32)})
     with pytest.raises(ValueError, match="differ"):
-        pool.share({"weight": np.ones(3, np.float32), "count": np.array(3)})
+        pool.share({"weight": np.ones(3, np.float32)})
 
 
 def test_parameters_are_never_torn(start):
@@ -197,7 +98,7 @@ def test_parameters_are_never_torn(start):
         assert values == [[float(version)]] * 2
 
 
-def test_one_thread_in_each_worker_and_a_pool_after_torch_ran(start):
+def test_a_pool_after_torch_ran(start):
     import torch
 
     threads = torch.get_num_threads()
@@ -221,45 +122,11 @@ def test_workers_are_forked_from_a_process_with_a_single_thread(start):
     assert "\nThreads:\t1\n" in Path(f"/proc/{server}/status").read_text()
 
 
-def test_an_exception_arrives_with_its_traceback(start):
-    pool = start(2)
-    pool.submit(("fail", ValueError("broken job")))
-    with pytest.raises(RunError, match=r"worker . failed: broken job") as caught:
-        collect_all(pool)
-    assert "raise value\nValueError: broken job" in caught.value.__notes__[0]
-    with pytest.raises(RunError, match="closed"):
-        pool.collect()
-
-
-def test_errors_of_set_up(start):
-    with pytest.raises(ConfigError, match="no such environment"):
-        start(2, Answers(fails_in_setup=ConfigError("no such environment")))
-    with pytest.raises(RunError, match="ZeroDivisionError"):
-        start(2, Answers(fails_in_setup=ZeroDivisionError()))
-
-
 def test_a_task_that_cannot_be_sent_says_so(start):
     task = Answers()
     task.ready_object = lambda: None
     with pytest.raises(ConfigError, match="--runner dev"):
         start(1, task)
-
-
-@pytest.mark.filterwarnings("ignore:worker")
-def test_a_killed_worker_is_replaced_and_its_jobs_are_done(start):
-    pool = start(2)
-    pool.share({"weight": np.array(7.0)})
-    for _ in range(20):
-        pool.submit(("who", 0.1))
-    victim = pool.pids[0]
-    assert pool.collect() is not None
-    os.kill(victim, signal.SIGKILL)
-    results = collect_all(pool)
-    assert len(results) == 19
-    assert pool.restarts == 1
-    assert victim not in pool.pids
-    pool.submit(("shared", 0.0), worker=0)
-    assert pool.collect().value == (1, {"weight": (7.0, False)})  # the new one has the parameters too
 
 
 @pytest.mark.filterwarnings("ignore:worker")
@@ -292,16 +159,6 @@ def test_without_restarts_a_death_is_an_error_within_two_seconds(start):
     with pytest.raises(RunError, match=r"worker 1 .*SIGKILL"):
         pool.collect()
     assert time.monotonic() - began < 2
-
-
-def test_a_hanging_worker_is_an_error_after_the_timeout(start):
-    pool = start(2, job_timeout=5.0)
-    pool._job_timeout = 0.5
-    pool.submit(("who", 60.0))
-    began = time.monotonic()
-    with pytest.raises(RunError, match=r"worker 0 .* did not answer within 0.5 seconds"):
-        pool.collect()
-    assert time.monotonic() - began < 4
 
 
 def test_a_driver_that_looks_late_does_not_take_finished_work_for_a_hang(start):
@@ -337,7 +194,7 @@ def test_closing_ends_workers_at_work(start):
 
 SCRIPT = """
 import os, sys, time
-from tests.runners.test_pool_processes import Answers
+from tests.runners.pool_contract import Answers
 from maze_core.runners.pool_processes import ProcessPool
 import numpy as np
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pickle
 import time
 import warnings
-from collections import deque
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from maze_core.errors import ConfigError, RunError
+from maze_core.runners.pool_queued import AHEAD, Job, QueuedPool
 from maze_core.runners.workers import Arrays, JobResult, Task
 from maze_core.wording import counted
 from maze_ray.session import Session, import_ray
@@ -21,17 +21,8 @@ if TYPE_CHECKING:
 
     from maze_ray.config import RayConfig
 
-_AHEAD = 2
-"""Jobs a worker is given at a time, so that it need not wait for the driver between them."""
 _PATIENCE = 2.0
 """Seconds idle workers get to close their tasks."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Job:
-    number: int
-    worker: int | None
-    content: bytes
 
 
 @dataclass(slots=True)
@@ -42,7 +33,7 @@ class _Member:
     actor: Any
     deadline: float
     """Until when it must have given its next answer."""
-    calls: dict[Any, _Job | None] = field(default_factory=dict)
+    calls: dict[Any, Job | None] = field(default_factory=dict)
     """By Ray's reference to the answer, in the order in which they were asked; None: to set its task up."""
     ready: bool = False
     late: bool = False
@@ -55,7 +46,7 @@ class _Member:
         return f"worker {self.number}" + (f" (process {self.process})" if self.process else "")
 
 
-class RayPool:
+class RayPool(QueuedPool):
     """Answers jobs in Ray actors, each by the worker that is free first unless the job says otherwise.
 
     It begins as soon as one worker is ready; the others join when they have found room. A lost worker is started again
@@ -74,20 +65,14 @@ class RayPool:
     """
 
     def __init__(self, task: Task, count: int, config: RayConfig, cpus: float) -> None:
-        self.num_workers = count
-        self.restarts = 0
+        super().__init__(count)
         self._config = config
-        self._queues: dict[int | None, deque[_Job]] = {worker: deque() for worker in (None, *range(count))}
-        """Jobs not given yet: for each worker, and under None for whichever is free first."""
-        self._results: deque[JobResult] = deque()
-        self._submitted = 0
         self._complete = False
         self._members: dict[int, _Member] = {}
         self._asked: dict[Any, _Member] = {}
         """Who owes an answer, by Ray's reference to it."""
         self._ray = import_ray()
         self._session = Session(config)
-        self._closed = False
         try:
             self._actor = self._ray.remote(Worker).options(
                 num_cpus=0 if self._session.is_local else cpus, max_restarts=0, scheduling_strategy="SPREAD"
@@ -100,7 +85,7 @@ class RayPool:
                 self._receive(None)
             self._complete = True
         except BaseException:
-            self.close(patience=0.0)
+            self._end_at_once()
             raise
 
     @property
@@ -119,44 +104,6 @@ class RayPool:
         self._check_cluster(self._session.check_store)
         self._shared = (self._shared[0] + 1, self._ray.put(arrays))
         return self._shared[0]
-
-    def submit(self, job: Any, worker: int | None = None) -> int:
-        """Queue a job, for one worker or for whichever is free first. Returns its number."""
-        self._check_open()
-        number = self._submitted
-        self._submitted += 1
-        self._queue(number, worker, job)
-        self._hand_out()
-        return number
-
-    def collect(self, timeout: float | None = None) -> JobResult | None:
-        """The next result, in any order; None where `timeout` seconds pass without one, or no job is pending.
-
-        Raises:
-            RunError: a task failed, a worker did not answer in time, no worker is left, or the cluster is gone. All
-                workers are ended then.
-        """
-        self._check_open()
-        deadline = None if timeout is None else time.monotonic() + timeout
-        while not self._results:
-            self._hand_out()
-            if not any(self._queues.values()) and not any(m.calls for m in self._members.values() if m.ready):
-                return None
-            if not self._receive(deadline) and deadline is not None and time.monotonic() >= deadline:
-                return None
-        result = self._results.popleft()
-        self._hand_out()
-        return result
-
-    def state(self) -> dict[str, Any]:
-        """Nothing: what processes are doing right now cannot be repeated exactly."""
-        return {}
-
-    def load_state(self, state: dict[str, Any]) -> None:
-        """Take up the pending jobs of a state that another kind of pool gave; the tasks begin afresh."""
-        for number, worker, job in state.get("jobs", []):
-            self._queue(number, worker if worker in self._queues else None, job)
-        self._submitted = state.get("submitted", self._submitted)
 
     def close(self, patience: float = _PATIENCE) -> None:
         """End the workers, idle ones after closing their tasks, and with the last pool a Ray of our own."""
@@ -181,27 +128,21 @@ class RayPool:
         member = self._members[number] = _Member(number, actor, deadline)
         self._expect(member, actor.setup.remote(number, self._task, versions()), None)
 
-    def _expect(self, member: _Member, answer: Any, job: _Job | None) -> None:
+    def _expect(self, member: _Member, answer: Any, job: Job | None) -> None:
         member.calls[answer] = job
         self._asked[answer] = member
 
-    def _queue(self, number: int, worker: int | None, job: Any) -> None:
-        self._requeue(_Job(number, worker, pickle.dumps(job, protocol=5)))
-
-    def _requeue(self, job: _Job, first: bool = False) -> None:
-        member = None if job.worker is None else self._members.get(job.worker)
-        queue = self._queues[None if member is None or member.late else job.worker]
-        (queue.appendleft if first else queue.append)(job)
-
     def _hand_out(self) -> None:
-        for load in range(_AHEAD):
+        for load in range(AHEAD):
             for member in self._members.values():
-                queue = self._queues[member.number] or self._queues[None]
-                if queue and member.ready and len(member.calls) == load:
-                    if not member.calls:
-                        member.deadline = time.monotonic() + self._config.job_timeout
-                    job = queue.popleft()
-                    self._expect(member, member.actor.run.remote(job.content, *self._shared), job)
+                if not member.ready or len(member.calls) != load or (job := self._take(member.number)) is None:
+                    continue
+                if not member.calls:
+                    member.deadline = time.monotonic() + self._config.job_timeout
+                self._expect(member, member.actor.run.remote(job.content, *self._shared), job)
+
+    def _at_work(self) -> bool:
+        return any(member.calls for member in self._members.values() if member.ready)
 
     # Receiving
 
@@ -236,22 +177,17 @@ class RayPool:
         del self._asked[answer]
         member.deadline = time.monotonic() + self._config.job_timeout
         if kind == "error":
-            self._raise(member, *content)
-        elif job is None:
+            raise self._task_failure(member.number, *content)
+        if job is None:
             self._welcome(member, *content)
         else:
             self._results.append(JobResult(job.number, member.number, unpack(*content)))
 
     def _welcome(self, member: _Member, process: int, differences: str) -> None:
         member.ready, member.late, member.process = True, False, process
+        self._absent.discard(member.number)
         if differences:
             _warn(f"{differences}: results may differ")
-
-    def _raise(self, member: _Member, kind: type[Exception] | None, message: str, text: str) -> None:
-        self.close(patience=0.0)
-        if kind is not None and not issubclass(kind, RunError):
-            raise kind(message)  # the user's own mistakes need no traceback
-        raise self._failure(f"worker {member.number} failed: {message}", f"In the worker process:\n{text}")
 
     def _check_deadlines(self) -> None:
         now = time.monotonic()
@@ -289,15 +225,14 @@ class RayPool:
         self._kill(member)
         for answer in member.calls:
             del self._asked[answer]
-        for job in reversed([job for job in member.calls.values() if job is not None]):
-            self._requeue(job, first=True)
+        self._give_back(job for job in member.calls.values() if job is not None)
 
     def _drop(self, member: _Member, cause: str) -> None:
         del self._members[member.number]
         if not self._members:
             raise self._failure(f"{cause}; no worker is left")
         _warn(f"{cause}; the run goes on with {counted(len(self._members), 'worker')}")
-        self._pass_on(member)
+        self._pass_on(member.number)
 
     def _go_on_without(self, member: _Member) -> None:
         member.late = True
@@ -308,35 +243,21 @@ class RayPool:
                 "lower runner.cpus_per_worker, or start fewer workers."
             )
         _warn(f"{waited}; the run goes on without it")
-        self._pass_on(member)
-
-    def _pass_on(self, member: _Member) -> None:
-        """Let the others have the jobs that were for this worker."""
-        queue = self._queues[member.number]
-        self._queues[None].extendleft(reversed(queue))
-        queue.clear()
+        self._pass_on(member.number)
 
     def _check_cluster(self, check: Callable[[], None]) -> None:
         try:
             check()
         except RunError:
-            self.close(patience=0.0)
+            self._end_at_once()
             raise
 
     def _kill(self, member: _Member) -> None:
         with suppress(Exception):  # it may be gone, and Ray with it
             self._ray.kill(member.actor)
 
-    def _failure(self, message: str, note: str = "") -> RunError:
+    def _end_at_once(self) -> None:
         self.close(patience=0.0)
-        failure = RunError(message)
-        if note:
-            failure.add_note(note.rstrip())
-        return failure
-
-    def _check_open(self) -> None:
-        if self._closed:
-            raise RunError("the workers are closed")
 
     def _pack(self, task: Task) -> bytes:
         """By value what lies in the user's own script, which no node can import; the rest by name."""
