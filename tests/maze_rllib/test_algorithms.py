@@ -13,7 +13,7 @@ from gymnasium import Env, spaces
 from maze_core.context import RunContext
 from maze_core.errors import ConfigError
 from maze_core.testing.envs import SeededWalk
-from maze_core.training import api
+from maze_core.training.saved_evaluation import evaluate_saved
 
 ONLINE = ["rllib-ppo", "rllib-appo", "rllib-impala", "rllib-dqn", "rllib-sac"]
 OFFLINE = ["rllib-bc", "rllib-marwil"]
@@ -214,7 +214,7 @@ def test_the_saved_model_gives_the_same_actions_in_plain_maze(small):
         assert ours == theirs.tolist()
         stored = opened.policy.state_dict()
     assert all(torch.equal(leaf, stored[name]) for name, leaf in context.policy.state_dict().items())
-    metrics = api.evaluate(context.run_dir, episodes=3, seed=1)
+    metrics = evaluate_saved(context.run_dir, episodes=3, seed=1).metrics
     assert metrics["eval/episodes"] == 3
 
 
