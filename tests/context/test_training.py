@@ -1,0 +1,57 @@
+"""The Python API: when a run is built, and training it in parts."""
+
+import pytest
+from torch import nn
+
+from maze_core.errors import RunError
+from maze_core.testing.envs import SeededWalk
+from maze_core.testing.probes import Workshop
+
+
+def test_nothing_is_built_before_it_is_needed(quick, tmp_path):
+    calls = []
+
+    def env():
+        calls.append(1)
+        return SeededWalk()
+
+    context = quick(env, run_dir=tmp_path / "later")
+    assert context.config.algorithm.name == "ppo"
+    assert not calls
+    assert not (tmp_path / "later").exists()
+    assert isinstance(context.policy, nn.Module)
+    assert (tmp_path / "later").is_dir()
+    context.close()
+    context.close()
+
+
+def test_a_closed_run_says_that_it_is(quick):
+    context = quick()
+    context.train(1)
+    context.close()
+    for use in (context.evaluate, context.train):
+        with pytest.raises(RunError, match="this run is closed"):
+            use()
+
+
+def test_training_in_parts_is_training(quick, whole_state, assert_same):
+    """train(n) twice = train(2n), also under a schedule."""
+    overrides = {"algorithm.n_epochs": 4, "algorithm.lr_schedule": "linear"}
+    parts, whole = quick(overrides=overrides), quick(overrides=overrides)
+    for _ in range(2):
+        summary = parts.train(2)
+    whole.train()
+    assert (summary.epochs, summary.outcome) == (4, "finished")
+    assert_same(whole_state(parts.run_dir), whole_state(whole.run_dir))
+
+
+def test_without_an_end_train_takes_the_number_of_epochs(quick):
+    context = quick(overrides={"algorithm.n_epochs": 0})
+    assert [context.train(n).epochs for n in (1, 2)] == [1, 3]
+
+
+def test_a_seed_repeats_a_run_and_without_one_runs_differ(quick, whole_state, assert_same):
+    first, second = quick(Workshop, model="template"), quick(Workshop, model="template")
+    first.train(), second.train()
+    assert_same(whole_state(first.run_dir), whole_state(second.run_dir))
+    assert quick(seed=None).run.seed != quick(seed=None).run.seed
