@@ -12,6 +12,7 @@ from maze_core.errors import ConfigError
 from maze_core.models.custom import CustomModel
 from maze_core.models.custom_critic import CustomCritic
 from maze_core.plugins import discovery
+from maze_core.plugins.given import origin
 
 if TYPE_CHECKING:
     from maze_core.plugins.discovery import Loader
@@ -58,7 +59,7 @@ class Parts:
         if not callable(env):
             raise _wrong("env", env, "an id, a mapping, a config or a callable")
         self._keep("env", "factory", FactorySource.of(env))
-        return {"name": "factory", "factory": FactorySource.origin(env)}
+        return {"name": "factory", "factory": origin(env)}
 
     def wrapper(self, wrapper: Any) -> Plain:
         """A wrapper: a part, or a callable that takes an environment and gives the wrapped one."""
@@ -76,7 +77,7 @@ class Parts:
         if not callable(model):
             raise _wrong("model", model, "a name, a mapping, a config or a class")
         self._keep("model", "custom", CustomModel.of(model))
-        return {"name": "custom", "source": FactorySource.origin(model)}
+        return {"name": "custom", "source": origin(model)}
 
     def critic(self, critic: Any) -> Plain:
         """The state critic, as values by path: a form the model knows, or an encoder of its own."""
@@ -85,7 +86,7 @@ class Parts:
         if not callable(critic):
             raise _wrong("critic", critic, "separate, shared, none or a class")
         name = self._keep("callback", "custom_critic", CustomCritic.of(critic))
-        return {f"callbacks.{name}": {"name": name, "source": FactorySource.origin(critic)}}
+        return {f"callbacks.{name}": {"name": name, "source": origin(critic)}}
 
     def callback(self, name: str, callback: Any) -> Plain | None:
         """A callback of that name: a part or None, which removes a default one."""

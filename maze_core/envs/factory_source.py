@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import gymnasium
 
 from maze_core.config.base import PluginConfig
-from maze_core.errors import ConfigError
 from maze_core.plugins.base import Plugin
+from maze_core.plugins.given import given, not_given
 from maze_core.plugins.hookspecs import hookimpl
 
 if TYPE_CHECKING:
@@ -42,27 +41,14 @@ class FactorySource(Plugin):
     def __init__(self, config: FactoryConfig, factory: EnvFactory | None = None) -> None:
         super().__init__(config)
         if factory is None:
-            raise ConfigError(
-                f"this run's environment was the function {config.factory!r}, which a file cannot hold",
-                where="env",
-                hint="Open the run from Python and give the function again, or register the environment with "
-                "gymnasium and name it `module:Id`.",
-            )
+            way_out = ", or register it with gymnasium and name it `module:Id`"
+            raise not_given("environment", config.factory, "env", way_out)
         self._factory = factory
 
     @staticmethod
     def of(factory: EnvFactory) -> Any:
-        """What stands in for this class in one run: `overlay({("env", "factory"): FactorySource.of(make)})`.
-
-        It has a `Config` and builds the plugin, and can be pickled if the function can.
-        """
-        return _Ready(factory)
-
-    @staticmethod
-    def origin(factory: EnvFactory) -> str:
-        """Where a function was defined, as `module:name`."""
-        module = getattr(factory, "__module__", type(factory).__module__)
-        return f"{module}:{getattr(factory, '__qualname__', type(factory).__qualname__)}"
+        """What stands in for this class in one run: `overlay({("env", "factory"): FactorySource.of(make)})`."""
+        return given(FactorySource, factory)
 
     @classmethod
     def conformance(cls, case: Case) -> Trial:
@@ -75,12 +61,3 @@ class FactorySource(Plugin):
     def make_env(self, config: FactoryConfig, seed: int, index: int) -> gymnasium.Env[Any, Any]:
         """Call the function."""
         return self._factory()
-
-
-@dataclass(frozen=True)
-class _Ready:
-    factory: EnvFactory
-    Config: ClassVar[type[PluginConfig]] = FactoryConfig
-
-    def __call__(self, config: FactoryConfig) -> FactorySource:
-        return FactorySource(config, self.factory)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import gymnasium
 
 from maze_core.config.base import PluginConfig
 from maze_core.plugins.base import Plugin
+from maze_core.plugins.given import given
 from maze_core.plugins.hookspecs import hookimpl
 
 Env = gymnasium.Env[Any, Any]
@@ -26,20 +26,11 @@ class FunctionWrapper(Plugin):
 
     @staticmethod
     def of(wrap: EnvWrapper) -> Any:
-        """What stands in for a wrapper class in one run; it can be pickled if the function can."""
-        return _Ready(wrap)
+        """What stands in for a wrapper class in one run."""
+        return given(FunctionWrapper, wrap)
 
     @hookimpl(wrapper=True)
     def make_env(self, config: PluginConfig, seed: int, index: int) -> Generator[None, Env, Env]:
         """Call the function."""
         env = yield
         return self._wrap(env)
-
-
-@dataclass(frozen=True)
-class _Ready:
-    wrap: EnvWrapper
-    Config: ClassVar[type[PluginConfig]] = PluginConfig
-
-    def __call__(self, config: PluginConfig) -> FunctionWrapper:
-        return FunctionWrapper(config, self.wrap)

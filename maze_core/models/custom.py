@@ -17,6 +17,7 @@ from maze_core.models.assembly import ModelConfig, assemble_policy
 from maze_core.models.masks import mask_keys
 from maze_core.models.policy import feature_count
 from maze_core.plugins.base import Plugin
+from maze_core.plugins.given import given, not_given
 from maze_core.plugins.hookspecs import hookimpl
 
 if TYPE_CHECKING:
@@ -46,28 +47,24 @@ class CustomConfig(ModelConfig):
 class CustomModel(Plugin):
     """A user's own module, given from Python: a whole policy, or an encoder.
 
-    The class around a module is made by `CustomModel.of`.
+    What stands in for this class around a module is made by `CustomModel.of`.
 
     Raises:
         ConfigError: there is no module, as when a recorded configuration is opened without it.
     """
 
     Config: ClassVar[type[PluginConfig]] = CustomConfig
-    source: ClassVar[Any] = None
 
-    def __init__(self, config: CustomConfig) -> None:
+    def __init__(self, config: CustomConfig, source: Any = None) -> None:
         super().__init__(config)
-        if self.source is None:
-            raise ConfigError(
-                f"this run's model was {config.source!r}, which a file cannot hold",
-                where="model",
-                hint="Open the run from Python and give the model again, or publish it as a plugin (maze.models).",
-            )
+        if source is None:
+            raise not_given("model", config.source, "model", ", or publish it as a plugin (maze.models)")
+        self._source = source
 
-    @classmethod
-    def of(cls, source: Any) -> type[CustomModel]:
-        """The plugin class of one module, module class or function."""
-        return type("CustomModel", (cls,), {"source": staticmethod(source), "__doc__": cls.__doc__})
+    @staticmethod
+    def of(source: Any) -> Any:
+        """What stands in for this class with one module, module class or function."""
+        return given(CustomModel, source)
 
     @classmethod
     def conformance(cls, case: Case) -> Trial:
@@ -80,7 +77,7 @@ class CustomModel(Plugin):
     @hookimpl
     def build_policy(self, observation_space: Space[Any], action_space: Space[Any], config: ModelConfig) -> nn.Module:
         """Build the policy."""
-        return wrap_module(self.source, observation_space, action_space, config)
+        return wrap_module(self._source, observation_space, action_space, config)
 
 
 def wrap_module(source: Any, observation_space: Space[Any], action_space: Space[Any], config: ModelConfig) -> nn.Module:

@@ -10,6 +10,7 @@ from maze_core.errors import ConfigError
 from maze_core.models.custom import build_encoder
 from maze_core.models.policy import Policy
 from maze_core.plugins.base import Plugin
+from maze_core.plugins.given import given, not_given
 from maze_core.plugins.hookspecs import hookimpl
 
 if TYPE_CHECKING:
@@ -29,29 +30,25 @@ class CustomCriticConfig(PluginConfig):
 class CustomCritic(Plugin):
     """A user's own network in the place of the model's state critic, given from Python.
 
-    It is an encoder as `maze_core.models.custom` describes it; a layer that gives one value is attached. The class
-    around it is made by `CustomCritic.of`.
+    It is an encoder as `maze_core.models.custom` describes it; a layer that gives one value is attached. What stands in
+    for this class around it is made by `CustomCritic.of`.
 
     Raises:
         ConfigError: there is no network, as when a recorded configuration is opened without it.
     """
 
     Config: ClassVar[type[PluginConfig]] = CustomCriticConfig
-    source: ClassVar[Any] = None
 
-    def __init__(self, config: CustomCriticConfig) -> None:
+    def __init__(self, config: CustomCriticConfig, source: Any = None) -> None:
         super().__init__(config)
-        if self.source is None:
-            raise ConfigError(
-                f"this run's critic was {config.source!r}, which a file cannot hold",
-                where="callbacks.custom_critic",
-                hint="Open the run from Python and give the critic again.",
-            )
+        if source is None:
+            raise not_given("critic", config.source, "callbacks.custom_critic")
+        self._source = source
 
-    @classmethod
-    def of(cls, source: Any) -> type[CustomCritic]:
-        """The plugin class of one module, module class or function."""
-        return type("CustomCritic", (cls,), {"source": staticmethod(source), "__doc__": cls.__doc__})
+    @staticmethod
+    def of(source: Any) -> Any:
+        """What stands in for this class with one module, module class or function."""
+        return given(CustomCritic, source)
 
     @classmethod
     def conformance(cls, case: Case) -> Trial:
@@ -73,5 +70,5 @@ class CustomCritic(Plugin):
                 where="critic",
                 hint='Leave `critic` out, or set the override "model.critic" to "separate".',
             )
-        policy.replace_critic(build_encoder(self.source, observation_space, action_space))
+        policy.replace_critic(build_encoder(self._source, observation_space, action_space))
         return policy

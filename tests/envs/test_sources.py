@@ -14,6 +14,7 @@ from maze_core.envs.gymnasium_source import GymnasiumConfig, GymnasiumSource
 from maze_core.errors import ConfigError
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.discovery import overlay
+from maze_core.plugins.given import origin
 from maze_core.plugins.hookspecs import hookimpl
 from maze_core.testing.envs import CountingEnv
 
@@ -107,7 +108,7 @@ def test_a_ready_function():
     builder = EnvBuilder(FactoryConfig(), (), 3, "training", load)
     assert builder(0)._length == 5
     assert pickle.loads(pickle.dumps(builder))(0)._length == 5
-    assert FactorySource.origin(CountingEnv) == "maze_core.testing.envs:CountingEnv"
+    assert origin(CountingEnv) == "maze_core.testing.envs:CountingEnv"
 
 
 def test_a_recorded_function_cannot_be_opened_without_it():
