@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from maze_core.models.encoders import MlpEncoder
-from maze_core.models.heads import CategoricalHead, GaussianHead
+from maze_core.models.heads import LOG_STD_RANGE, CategoricalHead, GaussianHead
 from maze_core.models.inputs import Flatten
 from maze_core.models.policy import Policy
 
@@ -29,7 +29,7 @@ _ACTIVATIONS: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
 
 
 class Actor(Protocol):
-    """Acts on B observations at a time; made anew for each rollout."""
+    """Acts on B observations at a time, with the parameters of the moment."""
 
     def by_step(self, noise: TensorTree) -> Sequence[dict[str, Any]]:
         """What `Policy.draw_noise` gave for (steps, B), step by step, as `act` takes it."""
@@ -128,15 +128,23 @@ class _Choice:
 
 
 class _Normal:
-    """Mean plus std times noise, as `DiagonalGaussian.sample`."""
+    """Mean plus std times noise, as `DiagonalGaussian.sample` and `SquashedGaussian.sample`."""
 
     def __init__(self, head: GaussianHead, rows: int) -> None:
-        self._layer, self._scale = _Layer(head.linear, rows), head.scale
-        self._std = head.log_std.detach().exp().numpy()
+        self._layer, self._head = _Layer(head.linear, rows), head
+        self._log_std = None if head.state_dependent else head.log_std.detach().numpy()
 
     def __call__(self, features: np.ndarray, noise: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        sample = self._layer(features) + self._std * noise
-        return sample, self._scale.to_env(torch.from_numpy(sample)).numpy()
+        head, mean = self._head, self._layer(features)
+        log_std = self._log_std
+        if log_std is None:
+            mean, spread = mean[:, : head.scale.size], mean[:, head.scale.size :]
+            log_std = (spread + np.float32(head.log_std_init)).clip(*LOG_STD_RANGE)
+        elif head.squashed:
+            log_std = log_std.clip(*LOG_STD_RANGE)
+        sample = mean + np.exp(log_std) * noise
+        canonical = np.tanh(sample) if head.squashed else sample
+        return sample, head.scale.to_env(torch.from_numpy(canonical)).numpy()
 
 
 _HEADS: dict[type, Callable[..., _Choice | _Normal]] = {CategoricalHead: _Choice, GaussianHead: _Normal}
@@ -151,13 +159,8 @@ def _is_simple(policy: Policy, rows: int) -> bool:
     return (
         encoder.trunk.activation in _ACTIVATIONS
         and all(type(part) is Flatten and part.is_plain for part in encoder.input.parts)
-        and all(mask is None and _is_plain(head) for _, mask, head in policy.action_heads)
+        and all(mask is None and type(head) in _HEADS for _, mask, head in policy.action_heads)
         and all(rows * layer.weight.numel() <= _FEW for layer in layers)
         and all(p.device.type == "cpu" and p.dtype == torch.float32 for p in policy.parameters())
         and not any(module._forward_hooks or module._forward_pre_hooks for module in policy.modules())
     )
-
-
-def _is_plain(head: Any) -> bool:
-    gaussian = isinstance(head, GaussianHead) and not head.squashed and not head.state_dependent
-    return gaussian or type(head) is CategoricalHead

@@ -28,7 +28,8 @@ from maze_core.models.masks import mask_size
 if TYPE_CHECKING:
     from gymnasium import Space
 
-_LOG_STD_RANGE = (-20.0, 2.0)
+LOG_STD_RANGE = (-20.0, 2.0)
+"""Bounds of the log of a standard deviation that depends on the observation or is followed by a tanh."""
 
 
 class HeadOptions(ConfigModel):
@@ -121,9 +122,9 @@ class GaussianHead(nn.Module):
         mean = self.linear.forward(features)
         if self.state_dependent:
             mean, log_std = mean.chunk(2, -1)
-            log_std = (log_std + self.log_std_init).clamp(*_LOG_STD_RANGE)
+            log_std = (log_std + self.log_std_init).clamp(*LOG_STD_RANGE)
         else:
-            log_std = self.log_std.clamp(*_LOG_STD_RANGE) if self.squashed else self.log_std
+            log_std = self.log_std.clamp(*LOG_STD_RANGE) if self.squashed else self.log_std
         family = SquashedGaussian if self.squashed else DiagonalGaussian
         return family(mean, log_std, self.scale)
 

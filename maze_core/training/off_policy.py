@@ -13,6 +13,7 @@ from maze_core.data.replay import ReplayBuffer
 from maze_core.data.replay_log import ReplayLog
 from maze_core.envs.spaces import allocate, flatten_space, space_specs
 from maze_core.errors import ConfigError
+from maze_core.models.actors import make_actor
 from maze_core.models.masks import check_masks, mask_keys
 from maze_core.policies.base import build_policy_plugin
 from maze_core.training.checkpoint import STATE
@@ -118,6 +119,7 @@ class ReplayCollector:
         self._run, self._n_steps = run, n_steps
         self._policy: Policy = run.policy
         self._env = env = run.training_env(num_envs)
+        self._actor = make_actor(run.policy, num_envs)
         self.replay = ReplayBuffer(
             env.observation_space, env.action_space, capacity, where="algorithm.replay_buffer_size"
         )
@@ -177,14 +179,13 @@ class ReplayCollector:
         """Step every environment `n_steps` times with the current policy."""
         self._begin()
         noise = self._policy.draw_noise((self._n_steps, self._env.num_envs), self._noise)
-        for leaves in zip(*(leaf.unbind() for leaf in noise.values()), strict=True):
-            self._step(self._act(dict(zip(noise, leaves, strict=True))))
+        for step in self._actor.by_step(noise):
+            self._step(self._act(step))
 
     @torch.inference_mode()
-    def _act(self, noise: TensorTree) -> Tree:
-        distribution = self._policy.distribution(self._to_device(self._tensors))
-        actions = distribution.env_action(distribution.sample(self._to_device(noise)))
-        return {key: action.numpy(force=True) for key, action in actions.items()}
+    def _act(self, noise: dict[str, Any]) -> Tree:
+        _, actions = self._actor.act(self._obs, noise)
+        return actions
 
     def _begin(self) -> None:
         if not self._started:

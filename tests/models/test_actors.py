@@ -22,14 +22,15 @@ SIMPLE = {
     "relu": (VECTOR, spaces.Discrete(3), {"activation": "relu"}),
     "two leaves": (TWO_LEAVES, spaces.Discrete(3), {}),
     "box": (VECTOR, BOX, {"log_std_init": 0.5}),
+    "squashed": (VECTOR, BOX, {"distribution": "squashed_gaussian", "log_std_init": -0.5}),
+    "dependent std": (VECTOR, BOX, {"state_dependent_std": True, "log_std_init": 0.5}),
+    "squashed, dependent std": (VECTOR, BOX, {"distribution": "squashed_gaussian", "state_dependent_std": True}),
     "matrix of actions": (VECTOR, MATRIX, {"critic": "shared"}),
     "actions of two kinds": (TWO_LEAVES, MANY, {}),
 }
 OTHERS = {
     "normaliser": (VECTOR, BOX, {"normalize_observations": True}),
-    "squashed": (VECTOR, BOX, {"distribution": "squashed_gaussian"}),
     "beta": (VECTOR, BOX, {"distribution": "beta"}),
-    "dependent std": (VECTOR, BOX, {"state_dependent_std": True}),
     "mask": (spaces.Dict({"x": VECTOR, "action_mask": spaces.MultiBinary(3)}), spaces.Discrete(3), {}),
     "bits": (VECTOR, spaces.MultiBinary(3), {}),
     "several choices": (VECTOR, spaces.MultiDiscrete([3, 2]), {}),
@@ -104,6 +105,22 @@ def test_what_was_decided_stays_and_is_followed_by_the_parameters():
     np.testing.assert_array_equal(sample, copy)
     with torch.no_grad():
         policy.action_heads[0][2].linear.bias += 1
+        policy.action_heads[0][2].log_std += 1
     with torch.inference_mode():
         moved = actor.act(obs, first)[0]["action"]
-    np.testing.assert_allclose(moved, copy + 1, rtol=1e-5)
+        expected = TorchActor(policy).act(obs, {key: torch.from_numpy(leaf) for key, leaf in first.items()})[0][
+            "action"
+        ]
+    np.testing.assert_allclose(moved, expected, rtol=1e-5, atol=1e-5)
+    assert not np.allclose(moved, copy + 1)
+
+
+@pytest.mark.parametrize("distribution", ["squashed_gaussian", "gaussian"])
+@pytest.mark.parametrize("dependent", [True, False])
+def test_log_standard_deviations_are_bounded_alike(distribution, dependent):
+    policy = policy_of(VECTOR, BOX, {"distribution": distribution, "state_dependent_std": dependent})
+    head = policy.action_heads[0][2]
+    with torch.no_grad():
+        (head.linear.weight if dependent else head.log_std).add_(3)
+    ours, expected = decisions(make_actor(policy, ROWS), policy)[0], decisions(TorchActor(policy), policy)[0]
+    np.testing.assert_allclose(ours["action"], expected["action"], rtol=1e-4, atol=1e-4)
