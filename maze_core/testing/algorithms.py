@@ -7,36 +7,24 @@ from collections.abc import Generator, Mapping
 from typing import Any
 
 import torch
-from gymnasium import spaces
 
 from maze_core.data.batch import Batch, Loss
 from maze_core.errors import ConfigError
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.hookspecs import hookimpl
-from maze_core.testing import runs
+from maze_core.testing import elsewhere, runs
 from maze_core.testing.findings import Check, Failed, NotApplicable
 from maze_core.testing.learning import learns
-from maze_core.testing.probes import Ending, Walk
+from maze_core.testing.probes import Ending
 from maze_core.testing.process import left_alone
 from maze_core.testing.spaces import ACTIONS, OBSERVATIONS, environment
-from maze_core.testing.subject import MakeEnv, Subject, refusal
+from maze_core.testing.subject import Subject, refusal
 from maze_core.testing.synchronisation import Watch
 from maze_core.training import api
 
 
-def continuous(subject: Subject) -> bool:
-    """Whether the algorithm is only for continuous actions."""
-    return spaces.Discrete not in subject.plugin.action_spaces
-
-
-def walk(subject: Subject) -> MakeEnv:
-    """The environment that the algorithm is tried in where nothing depends on it."""
-    trial: MakeEnv | None = subject.walk.env
-    return trial or functools.partial(Walk, continuous(subject))
-
-
 def _trains(subject: Subject) -> None:
-    with runs.started(subject, walk(subject), subject.folder / "run") as run:
+    with runs.started(subject, runs.walk(subject), subject.folder / "run") as run:
         summary = api.carry_out(run)
         wrong = [name for name, tensor in runs.learned(run).items() if not tensor.isfinite().all()]
         if wrong:
@@ -46,22 +34,22 @@ def _trains(subject: Subject) -> None:
 
 
 def _deterministic(subject: Subject) -> None:
-    first, second = (runs.train(subject, walk(subject), subject.folder / name) for name in ("first", "second"))
+    first, second = (runs.train(subject, runs.walk(subject), subject.folder / name) for name in ("first", "second"))
     if names := runs.differing(first, second):
         raise Failed(f"two runs with the same seed differ in {len(names)} of {len(first)} tensors, such as {names[0]}")
 
 
 def _resumes(subject: Subject) -> None:
-    env, split = walk(subject), subject.folder / "split"
+    env, split = runs.walk(subject), subject.folder / "split"
     whole = runs.train(subject, env, subject.folder / "whole", {"algorithm.n_epochs": 6})
     runs.train(subject, env, split, {"algorithm.n_epochs": 3})
-    names = runs.differing(whole, runs.resume(subject, env, split, 6))
+    names = runs.differing(whole, elsewhere.resume(subject, split, 6))
     if names:
         again = runs.train(subject, env, subject.folder / "again", {"algorithm.n_epochs": 6})
         _insist_on_determinism(whole, again)
         raise Failed(
-            f"6 epochs at once and 3 epochs, reopened, and 3 more differ in {len(names)} of {len(whole)} tensors, "
-            f"such as {names[0]}"
+            f"6 epochs at once and 3 epochs, reopened in a new process, and 3 more differ in {len(names)} of "
+            f"{len(whole)} tensors, such as {names[0]}"
         )
 
 
@@ -95,7 +83,7 @@ class _Gradients(Plugin):
 def _gradients(subject: Subject) -> None:
     more = {("callback", "gradients"): _Gradients}
     values = {"callbacks.gradients.name": "gradients"}
-    with runs.started(subject, walk(subject), subject.folder / "run", values, more) as run:
+    with runs.started(subject, runs.walk(subject), subject.folder / "run", values, more) as run:
         probe = run.hooks.plugin("callback")
         networks = {"policy": run.policy, **run.algorithm.modules()}
         names = {id(p): f"{n}.{key}" for n, network in networks.items() for key, p in network.named_parameters()}
@@ -141,7 +129,7 @@ def _spaces(subject: Subject) -> None:
 
 def _truncation(subject: Subject) -> None:
     def after(truncate: bool, last: float, folder: str) -> Mapping[str, torch.Tensor]:
-        env = functools.partial(Ending, truncate, last, continuous(subject))
+        env = functools.partial(Ending, truncate, last, runs.continuous(subject))
         return runs.train(subject, env, subject.folder / folder, {"algorithm.n_epochs": 1})
 
     ended = after(False, 1.0, "ended")
@@ -157,7 +145,7 @@ def _truncation(subject: Subject) -> None:
 
 
 def _estimates_values(subject: Subject) -> bool:
-    with runs.started(subject, walk(subject), subject.folder / "values") as run:
+    with runs.started(subject, runs.walk(subject), subject.folder / "values") as run:
         return bool(run.algorithm.modules()) or bool(getattr(run.policy, "has_critic", False))
 
 
@@ -167,6 +155,7 @@ class _Synchronisations(Plugin):
     def __init__(self, config: Any) -> None:
         super().__init__(config)
         self.found: list[str] = []
+        self.batches = 0
 
     @hookimpl(wrapper=True)
     def compute_loss(self, batch: Batch) -> Generator[None, Loss, Loss]:
@@ -174,24 +163,29 @@ class _Synchronisations(Plugin):
         with Watch() as watch:
             loss = yield
         self.found += watch.found
+        self.batches += 1
         return loss
 
 
 def _synchronisation(subject: Subject) -> None:
     more = {("callback", "watch"): _Synchronisations}
-    with runs.started(subject, walk(subject), subject.folder / "run", {"callbacks.watch.name": "watch"}, more) as run:
+    with runs.started(
+        subject, runs.walk(subject), subject.folder / "run", {"callbacks.watch.name": "watch"}, more
+    ) as run:
         try:
             api.carry_out(run)
         except Exception as error:
             raise NotApplicable(runs.BROKEN_RUN) from error
-        found = run.hooks.plugin("callback").found
-    if found:
-        raise Failed(f"compute_loss calls {', '.join(sorted(set(found)))}")
+        watch = run.hooks.plugin("callback")
+    if not watch.batches:
+        raise NotApplicable("it learns without batches")
+    if watch.found:
+        raise Failed(f"compute_loss calls {', '.join(sorted(set(watch.found)))}")
 
 
 def _global_state(subject: Subject) -> None:
     with left_alone("a run"):
-        runs.train(subject, walk(subject), subject.folder / "run")
+        runs.train(subject, runs.walk(subject), subject.folder / "run")
 
 
 CHECKS = (
@@ -213,10 +207,10 @@ CHECKS = (
     ),
     Check(
         "resumes",
-        "Six epochs end where three epochs, a reopened run and three more end, bit by bit.",
+        "Six epochs end where three epochs, and three more of the run reopened in a new process end, bit by bit.",
         "Runs are killed; who goes on must not get another result.",
         "Put into `state` what decides the next batch: collectors, generators, buffers, counters; name further "
-        "networks in `modules`. Take all of it up in `load_state`.",
+        "networks in `modules`. Take all of it up in `load_state`, and keep nothing in variables of the module.",
         _resumes,
     ),
     Check(
@@ -265,6 +259,7 @@ CHECKS = (
         "Two runs in one process, or a notebook around one, would disturb each other.",
         "Use generators of your own; put back what you must change.",
         _global_state,
+        alone=True,
     ),
 )
 """The checks of algorithms."""

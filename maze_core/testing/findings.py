@@ -38,6 +38,8 @@ class Check:
         Failed: it does not; any other exception counts as one, too.
         NotApplicable: there is nothing to check.
     """
+    alone: bool = False
+    """Whether nothing of what the plugin shares among checks (`Trial.shared`) may be there when it begins."""
 
 
 @dataclass(frozen=True)

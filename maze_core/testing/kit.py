@@ -7,13 +7,14 @@ import time
 import traceback
 import warnings
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 from maze_core.errors import ConfigError
 from maze_core.plugins import discovery
 from maze_core.testing.findings import Check, Failed, Finding, NotApplicable, Report
 from maze_core.testing.process import restored
-from maze_core.testing.subject import Subject
+from maze_core.testing.subject import Share, Subject, Trial
 
 
 def checks(kind: str) -> tuple[Check, ...]:
@@ -64,21 +65,50 @@ def check_plugin(kind: str, name: str, watch: Callable[[Finding], object] = lamb
     """
     wanted, claim = checks(kind), find(kind, name)
     findings = []
-    for check in wanted:
-        with tempfile.TemporaryDirectory(prefix="maze-check-") as folder:
-            findings.append(examine(check, Subject(claim, Path(folder))))
-        watch(findings[-1])
+    with closing(Shared()) as shared:
+        for check in wanted:
+            with tempfile.TemporaryDirectory(prefix="maze-check-") as folder:
+                findings.append(examine(check, Subject(claim, Path(folder)), shared))
+            watch(findings[-1])
     return Report(kind, name, claim.origin, tuple(findings))
 
 
-def examine(check: Check, subject: Subject) -> Finding:
+class Shared:
+    """What a plugin shares among its checks: started by the first that has use for it. Close it after the last."""
+
+    def __init__(self) -> None:
+        self._start: Share | None = None
+        self._started = ExitStack()
+
+    def prepare(self, check: Check, trial: Trial) -> None:
+        """Start what the plugin shares, where the check has use for it and it is not there yet."""
+        from maze_core.testing import general
+
+        if check.alone:
+            self.close()
+        elif check not in general.CHECKS and trial.shared != self._start:
+            self.close()
+            if trial.shared is not None:
+                self._started.enter_context(restored())
+                self._started.enter_context(trial.shared())
+            self._start = trial.shared
+
+    def close(self) -> None:
+        """End it; safe to call twice."""
+        self._start = None
+        self._started.close()
+
+
+def examine(check: Check, subject: Subject, shared: Shared | None = None) -> Finding:
     """What one check finds. An exception that nobody foresaw is a failure that names where it came from."""
-    started = time.perf_counter()
+    started, trial = time.perf_counter(), _trial(subject)
     try:
+        if reason := trial.waived.get(check.name):
+            raise NotApplicable(f"waived by the plugin: {reason}")
+        if shared is not None:
+            shared.prepare(check, trial)
         with restored(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            if reason := _waived(check, subject):
-                raise NotApplicable(f"waived by the plugin: {reason}")
             check.run(subject)
     except NotApplicable as reason:
         return Finding(check.name, "not applicable", str(reason), seconds=time.perf_counter() - started)
@@ -92,11 +122,12 @@ def examine(check: Check, subject: Subject) -> Finding:
     return Finding(check.name, "failed", what, check.why, check.mend, time.perf_counter() - started)
 
 
-def _waived(check: Check, subject: Subject) -> str:
+def _trial(subject: Subject) -> Trial:
     try:
-        return subject.walk.waived.get(check.name, "")
+        with restored():
+            return subject.walk
     except Exception:  # noqa: BLE001 — the check `builds` reports it
-        return ""
+        return Trial()
 
 
 def test_function(kind: str, name: str) -> Callable[..., None]:
@@ -104,11 +135,13 @@ def test_function(kind: str, name: str) -> Callable[..., None]:
     import pytest
 
     by_name = {check.name: check for check in checks(kind)}
+    shared = Shared()
 
     @pytest.mark.parametrize("check", list(by_name))
-    def test_conformance(check: str, tmp_path: Path) -> None:
+    def test_conformance(check: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
         """The plugin passes a check of the conformance kit."""
-        finding = examine(by_name[check], Subject(find(kind, name), tmp_path))
+        request.node.parent.addfinalizer(shared.close)
+        finding = examine(by_name[check], Subject(find(kind, name), tmp_path), shared)
         if finding.state == "not applicable":
             pytest.skip(finding.what)
         if finding.state == "failed":

@@ -7,8 +7,6 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from gymnasium import spaces
-
 from maze_core.errors import MazeError
 from maze_core.testing import runs
 from maze_core.testing.findings import Failed, NotApplicable
@@ -32,8 +30,7 @@ REACHED = 0.9
 
 def learns(subject: Subject) -> None:
     """The check."""
-    continuous = spaces.Discrete not in subject.plugin.action_spaces
-    env = functools.partial(Signal, continuous)
+    env = functools.partial(Signal, runs.continuous(subject))
     fields, asked = subject.plugin.Config.model_fields, subject.trial(env).parameters
     own = {name: value for name, value in LEARNING.items() if name in fields and name not in asked}
     values = {

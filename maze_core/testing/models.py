@@ -174,6 +174,7 @@ CHECKS = (
         "Two runs in one process would disturb each other.",
         "Put back what you must change.",
         _global_state,
+        alone=True,
     ),
 )
 """The checks of models."""

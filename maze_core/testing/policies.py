@@ -155,6 +155,7 @@ CHECKS = (
         "It acts in the process that learns, where algorithms begin with a rule.",
         "Use the generators in `rngs`; put back what you must change.",
         _global_state,
+        alone=True,
     ),
 )
 """The checks of policies."""

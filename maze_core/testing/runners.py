@@ -192,6 +192,7 @@ CHECKS = (
         "Two runs in one process would disturb each other.",
         "End what you start in `close`.",
         _global_state,
+        alone=True,
     ),
 )
 """The checks of runners."""

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
+from gymnasium import spaces
 
 from maze_core.config.load import DEFAULTS, assemble
 from maze_core.errors import ConfigError, MazeError
 from maze_core.plugins.discovery import describe
 from maze_core.testing.findings import NotApplicable
+from maze_core.testing.probes import Walk
 from maze_core.testing.subject import MakeEnv, Subject
 from maze_core.training import api
 
@@ -44,6 +47,17 @@ SMALL: Mapping[str, Any] = {
 }
 """Small values for the parameters that algorithms share (`maze_core.config.params`); set where there is one."""
 BROKEN_RUN = "a small run fails, see the check `trains`"
+
+
+def continuous(subject: Subject) -> bool:
+    """Whether the algorithm is only for continuous actions."""
+    return spaces.Discrete not in subject.plugin.action_spaces
+
+
+def walk(subject: Subject) -> MakeEnv:
+    """The environment that the algorithm is tried in where nothing depends on it."""
+    trial: MakeEnv | None = subject.walk.env
+    return trial or functools.partial(Walk, continuous(subject))
 
 
 def configured(subject: Subject, env: MakeEnv, load: Loader, values: Mapping[str, Any]) -> RunConfig:

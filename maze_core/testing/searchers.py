@@ -128,6 +128,7 @@ CHECKS = (
         "Trials may run in the same process.",
         "Use generators of your own.",
         _global_state,
+        alone=True,
     ),
 )
 """The checks of searchers."""

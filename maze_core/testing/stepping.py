@@ -143,6 +143,7 @@ def checks(build: Build) -> tuple[Check, ...]:
             "Environments live in the process that learns, and beside each other.",
             "Use `self.np_random`; put back what you must change.",
             state,
+            alone=True,
         ),
     )
 

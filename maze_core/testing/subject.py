@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import tempfile
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from maze_core.config.base import PluginConfig
 
 MakeEnv = Callable[[], "gymnasium.Env[Any, Any]"]
+Share = Callable[[], AbstractContextManager[Any]]
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,9 @@ class Trial:
     """What stands for the class, for a plugin that is built around a ready object."""
     waived: Mapping[str, str] = field(default_factory=dict)
     """Checks that the plugin does not claim to pass, each with the reason; reports show it."""
+    shared: Share | None = None
+    """Starts what takes seconds to start, such as a server: once for all checks, ended after the last. Only the check
+    `global_state` begins without it."""
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,10 @@
 
 import pytest
 
-from tests.testing.sources import SOUND
+from maze_core.plugins import manager
+from maze_core.plugins.manager import Hooks
+from maze_core.testing import elsewhere, runs
+from tests.testing.sources import ALGORITHM, SOUND
 
 ENVIRON = 'import os; os.environ["MAZE_TEST_LEFT_BEHIND"] = "1"'
 
@@ -21,6 +24,10 @@ ENDS_TAKEN_FOR_LIMITS = """
             return rollout
 
         self.collector.collect = changed
+"""
+COUNTING = """counted, run = globals().setdefault("COUNTED", {}), self.run.run_dir
+        counted[run] = 1 + counted.get(run, 0)
+        policy_loss = policy_loss / counted[run]
 """
 
 # kind, the check that is to catch it, what is replaced, by what
@@ -73,6 +80,7 @@ BROKEN = [
     ("algorithm", "trains", "return Loss(policy_loss", "policy_loss = policy_loss * (value - value).log().sum()\n        return Loss(policy_loss"),
     ("algorithm", "deterministic", "return Loss(policy_loss", "import secrets\n        return Loss((1 + secrets.randbelow(9)) * policy_loss"),
     ("algorithm", "resumes", 'return {"collector": self.collector.state()}', "return {}"),
+    ("algorithm", "resumes", "return Loss(policy_loss", COUNTING + "        return Loss(policy_loss"),
     ("algorithm", "gradients", "policy_loss + 0.5 * value_loss", "policy_loss"),
     ("algorithm", "gradients", "    def state(self):",
      "    def build_optimizer(self, policy):\n        import torch\n"
@@ -101,6 +109,10 @@ BROKEN = [
     ("callback", "observes", "score = epoch.metrics.get(", "score = epoch.matrix.get("),
     ("callback", "never_stops_a_run", "score = ", 'if "eval/return_mean" not in epoch.metrics: raise RunError("no")\n        score = '),
     ("callback", "never_stops_a_run", "score = ", 'if not epoch.metrics["eval/return_mean"] > -1e9: raise SystemExit("no")\n        score = '),
+    ("callback", "never_stops_a_run", "        with (run", "        try: run.run_dir.resolve(strict=True)\n        except OSError: raise RunError('no')\n        with (run"),
+    ("callback", "never_stops_a_run", "    @hookimpl\n",
+     "    @hookimpl\n    def on_run_start(self, run): self.begun = True\n"
+     "    @hookimpl\n    def on_run_end(self): hasattr(self, 'begun') or exit('no')\n    @hookimpl\n"),
     ("callback", "writes_in_the_run_directory", "run.run_dir / ", "Path() / "),
     ("callback", "global_state", "score = ", "import numpy; numpy.random.seed(1)\n        score = "),
     ("policy", "acts", '{"action": action}', '{"action": action + 2}'),
@@ -118,6 +130,16 @@ def failed(found):
     return {name: finding for name, finding in found.items() if finding.state == "failed"}
 
 
+@pytest.fixture
+def resumed_here(monkeypatch):
+    """Runs that are reopened in this process: a new one takes seconds."""
+
+    def resume(subject, folder, epochs):
+        return runs.resume(subject, runs.walk(subject), folder, epochs)
+
+    return lambda: monkeypatch.setattr(elsewhere, "resume", resume)
+
+
 @pytest.mark.parametrize("kind", SOUND)
 def test_a_sound_plugin_passes_every_check(kind, publish, findings):
     found = findings(*publish(kind, SOUND[kind]))
@@ -128,16 +150,27 @@ def test_a_sound_plugin_passes_every_check(kind, publish, findings):
 @pytest.mark.parametrize(
     ("kind", "check", "old", "new"), BROKEN, ids=[f"{k}-{c}-{i}" for i, (k, c, *_) in enumerate(BROKEN)]
 )
-def test_a_broken_plugin_is_caught_by_the_check_for_it_alone(kind, check, old, new, publish, findings):
+def test_a_broken_plugin_is_caught_by_the_check_for_it_alone(kind, check, old, new, publish, findings, resumed_here):
     assert old in SOUND[kind]
     # An import in a process of its own takes a second, and is proved for the sound plugin.
     without = () if check == "import" else ("import",)
-    found = findings(*publish(kind, SOUND[kind].replace(old, new)), without)
+    plugin = publish(kind, SOUND[kind].replace(old, new))
+    if check != "resumes":
+        resumed_here()
+    found = findings(*plugin, without)
     assert list(failed(found)) == [check], "\n".join(map(str, failed(found).values())) or "nothing failed"
     finding = found[check]
     assert finding.what
     assert finding.why
     assert finding.mend
+
+
+def test_only_a_new_process_shows_what_a_module_remembers(publish, findings, resumed_here):
+    plugin = publish(
+        "algorithm", ALGORITHM.replace("return Loss(policy_loss", f"{COUNTING}        return Loss(policy_loss")
+    )
+    resumed_here()
+    assert not failed(findings(*plugin, ("import",)))
 
 
 def test_a_name_that_nobody_can_type(publish, findings):
@@ -148,3 +181,22 @@ def test_a_name_that_nobody_can_type(publish, findings):
 def test_a_dependency_on_any_core_or_another_one(requires, publish, findings):
     plugin = publish("wrapper", SOUND["wrapper"], requires=requires)
     assert list(failed(findings(*plugin, ("import",)))) == ["core_version"]
+
+
+def test_a_core_that_lets_errors_of_callbacks_through_is_caught(publish, findings, monkeypatch):
+    def notify(self, hook, **arguments):
+        getattr(self._manager.hook, hook)(**arguments)
+
+    plugin = publish("callback", SOUND["callback"])
+    monkeypatch.setattr(Hooks, "_notify", notify)
+    found = findings(*plugin, ("import",))
+    assert list(failed(found)) == ["never_stops_a_run"]
+    assert "end the run by NotADirectoryError" in found["never_stops_a_run"].what
+
+
+def test_a_core_that_leaves_a_callback_out_without_a_word_is_caught(publish, findings, monkeypatch):
+    plugin = publish("callback", SOUND["callback"])
+    monkeypatch.setattr(manager, "_to_stderr", lambda message: None)
+    found = findings(*plugin, ("import",))
+    assert list(failed(found)) == ["never_stops_a_run"]
+    assert "shows no warnings" in found["never_stops_a_run"].what
