@@ -21,6 +21,10 @@ from maze_core.scaffold.package import core_range, package_files, write_package
 LONGEST = "abcdefghij_klmnopqrst_uvwxyz23"
 
 
+def test_every_kind_of_plugin_has_a_beginning():
+    assert list(STARTERS) == list(discovery.KINDS)
+
+
 @pytest.mark.parametrize("kind", STARTERS)
 def test_the_package_is_complete(kind):
     files = package_files(Names(kind, "my_x"), author="Ada")
