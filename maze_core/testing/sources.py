@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from maze_core.envs.builder import EnvBuilder
-from maze_core.testing import stepping
+from maze_core.testing import stepping, vectorised
 from maze_core.testing.findings import Check, Failed
 from maze_core.testing.stepping import Env, action_of, not_built
 from maze_core.testing.subject import Subject
@@ -55,6 +55,10 @@ def _time_limit(subject: Subject) -> None:
         raise Failed(f"{_EPISODES} episodes of random actions all end with terminated after exactly {lengths[0]} steps")
 
 
+def _vectorised(subject: Subject) -> None:
+    vectorised.conforms(_builder(subject))
+
+
 def _play(env: Any, seed: int) -> tuple[int, bool]:
     rng = np.random.default_rng(seed)
     env.reset(seed=seed)
@@ -81,6 +85,15 @@ CHECKS = (
         "Set `truncated`, or wrap the environment in gymnasium.wrappers.TimeLimit. Where the task does end then, waive "
         "this check in `conformance`.",
         _time_limit,
+    ),
+    Check(
+        "vector_env",
+        "Where it offers vectorised environments, they are those of `make_env`: the same spaces, transitions, ends and "
+        "last observations; with one seed for all, repeatable and different from each other.",
+        "A policy would be trained in another environment than it is evaluated and used in.",
+        "Correct `make_vector_env`: leave `terminated` and `truncated` apart, and with the autoreset mode SAME_STEP "
+        "give an episode's last observation in `info['final_obs']`.",
+        _vectorised,
     ),
 )
 """The checks of env sources."""

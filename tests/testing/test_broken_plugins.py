@@ -144,7 +144,7 @@ def resumed_here(monkeypatch):
 def test_a_sound_plugin_passes_every_check(kind, publish, findings):
     found = findings(*publish(kind, SOUND[kind]))
     assert not failed(found), "\n".join(map(str, found.values()))
-    assert all(finding.state == "passed" for name, finding in found.items() if name != "hooks")
+    assert all(finding.state == "passed" for name, finding in found.items() if name not in ("hooks", "vector_env"))
 
 
 @pytest.mark.parametrize(
