@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from gymnasium import spaces
 
 from maze_core.data.trajectories_loader import load_trajectories
-from maze_core.envs.spaces import flatten_space
 from maze_core.errors import ConfigError
 from maze_core.progress import progress_bar
 from maze_core.training.seeding import Purpose, integer_seed
@@ -72,6 +71,7 @@ class RLlibDQN(RLlib):
     Config: ClassVar[type[AlgorithmConfig]] = DQNConfig
     config: DQNConfig
     title = "DQN"
+    action_spaces = (spaces.Discrete,)
 
     def check_model(self, config: RunConfig) -> None:
         """Refuse what needs heads that Maze's models do not have."""
@@ -91,7 +91,6 @@ class RLlibDQN(RLlib):
 
         from maze_rllib.value_modules import QModule
 
-        check_action(policy, "rllib-dqn", spaces.Discrete)
         options = {"policy": policy, "dueling": self.config.dueling, "double_q": self.config.double_q}
         return RLModuleSpec(module_class=QModule, model_config={**options, "epsilon": self._rllib.epsilon})
 
@@ -102,6 +101,7 @@ class RLlibSAC(RLlib):
     Config: ClassVar[type[AlgorithmConfig]] = SACConfig
     config: SACConfig
     title = "SAC"
+    action_spaces = (spaces.Box, spaces.Discrete)
     defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "model": {
             "critic": "none",
@@ -129,7 +129,6 @@ class RLlibSAC(RLlib):
 
         from maze_rllib.value_modules import NoCatalog, SACModule
 
-        check_action(policy, "rllib-sac", spaces.Box, spaces.Discrete)
         options = {"policy": policy, "twin_q": self.config.twin_q, "critic_hidden": list(self.config.critic_hidden)}
         return RLModuleSpec(module_class=SACModule, catalog_class=NoCatalog, model_config=options)
 
@@ -174,15 +173,3 @@ class RLlibMARWIL(RLlibBC):
 
     Config: ClassVar[type[AlgorithmConfig]] = MARWILConfig
     title = "MARWIL"
-
-
-def check_action(policy: Policy, algorithm: str, *kinds: type[spaces.Space[Any]]) -> None:
-    """Raise ConfigError for an action space that is more than one leaf of these kinds."""
-    leaves = flatten_space(policy.action_space, "action")
-    if len(leaves) != 1 or not isinstance(next(iter(leaves.values())), kinds):
-        names = " or ".join(kind.__name__ for kind in kinds)
-        raise ConfigError(
-            f"{algorithm} needs one {names} action, and the environment has {policy.action_space}",
-            "env",
-            "Next: maze train rllib-ppo, which takes every action space, or maze train sac.",
-        )

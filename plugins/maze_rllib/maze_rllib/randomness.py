@@ -1,43 +1,81 @@
-"""The random numbers of Python and numpy that RLlib draws from the process's own generators."""
+"""What RLlib sets in the process that it runs in: random generators of Python and numpy, and how torch computes."""
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import torch
+from torch.backends import cudnn
+
+_CUBLAS = "CUBLAS_WORKSPACE_CONFIG"
 
 
 class BorrowedRandomness:
-    """Lets the global generators of Python and numpy stand where training left them inside, and be as before outside.
+    """Lets what decides about chance stand where training left it inside, and be as before outside.
 
-    RLlib seeds them where it runs, which would change the program around it.
+    RLlib seeds the global generators and makes torch deterministic where it runs, which would change the program around
+    it.
     """
 
     def __init__(self, seed: int) -> None:
-        self._states: tuple[Any, Any] = (
-            random.Random(seed).getstate(),
-            np.random.RandomState(seed % 2**32).get_state(),
+        self._inside = replace(
+            _State.taken(),
+            python=random.Random(seed).getstate(),
+            numpy=np.random.RandomState(seed % 2**32).get_state(),
         )
 
     @contextmanager
     def __call__(self) -> Iterator[None]:
         """Inside: the trainer's generators."""
-        outside = _taken()
-        _put(self._states)
+        outside = _State.taken()
+        self._inside.put()
         try:
             yield
         finally:
-            self._states = _taken()
-            _put(outside)
+            self._inside = _State.taken()
+            outside.put()
 
 
-def _taken() -> tuple[Any, Any]:
-    return random.getstate(), np.random.get_state()
+@contextmanager
+def kept() -> Iterator[None]:
+    """Put back afterwards what is changed inside."""
+    before = _State.taken()
+    try:
+        yield
+    finally:
+        before.put()
 
 
-def _put(states: tuple[Any, Any]) -> None:
-    random.setstate(states[0])
-    np.random.set_state(states[1])
+@dataclass(frozen=True)
+class _State:
+    python: Any
+    numpy: Any
+    deterministic: bool
+    cudnn: tuple[bool, bool]
+    cublas: str | None
+
+    @classmethod
+    def taken(cls) -> _State:
+        return cls(
+            random.getstate(),
+            np.random.get_state(),
+            torch.are_deterministic_algorithms_enabled(),
+            (cudnn.deterministic, cudnn.benchmark),
+            os.environ.get(_CUBLAS),
+        )
+
+    def put(self) -> None:
+        random.setstate(self.python)
+        np.random.set_state(self.numpy)
+        torch.use_deterministic_algorithms(self.deterministic)
+        cudnn.deterministic, cudnn.benchmark = self.cudnn
+        if self.cublas is None:
+            os.environ.pop(_CUBLAS, None)
+        else:
+            os.environ[_CUBLAS] = self.cublas

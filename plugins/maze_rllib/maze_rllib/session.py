@@ -6,11 +6,12 @@ import logging
 import os
 import signal
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from maze_core.errors import ConfigError, RunError
+from maze_rllib.randomness import kept
 
 _ENVIRONMENT = {
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -22,12 +23,15 @@ _ENVIRONMENT = {
 
 def check_installed() -> None:
     """Import RLlib, which takes seconds. Raise ConfigError where something that it needs is not installed."""
-    _prepare()
-    try:
-        import ray.rllib.algorithms  # noqa: F401
-    except ImportError as error:
-        hint = "Next: make setup-ray, or pip install maze-rllib"
-        raise ConfigError(f"RLlib runs on Ray, which cannot be imported: {error}", "algorithm.name", hint) from error
+    with kept(), ExitStack() as stack:
+        before = _prepare()
+        stack.callback(lambda: _put_back(before, _differing(before)))
+        try:
+            import ray.rllib.algorithms  # noqa: F401
+        except ImportError as error:
+            hint = "Next: make setup-ray, or pip install maze-rllib"
+            text = f"RLlib runs on Ray, which cannot be imported: {error}"
+            raise ConfigError(text, "algorithm.name", hint) from error
     _hush()
 
 
@@ -42,13 +46,19 @@ class RaySession:
     """
 
     def __init__(self, num_cpus: int) -> None:
-        _prepare()
+        check_installed()
         import ray
 
-        self._ours = not ray.is_initialized()
+        self._ours, self._before = not ray.is_initialized(), dict[str, str | None]()
         if self._ours:
-            with _signal_handlers_kept():
-                _start(ray, num_cpus)
+            before = _prepare()
+            try:
+                with kept(), _signal_handlers_kept():
+                    _start(ray, num_cpus)
+            except BaseException:
+                _put_back(before, _differing(before))
+                raise
+            self._before = {name: before.get(name) for name in _differing(before)}
         _hush()
 
     def close(self) -> None:
@@ -57,13 +67,31 @@ class RaySession:
             import ray
 
             self._ours = False
-            with _signal_handlers_kept():
+            with kept(), _signal_handlers_kept():
                 ray.shutdown()
+            _put_back(self._before, self._before)
 
 
-def _prepare() -> None:
+def _prepare() -> dict[str, str]:
+    """Set variables that Ray reads; the environment as it was."""
+    before = dict(os.environ)
     for name, value in _ENVIRONMENT.items():
         os.environ.setdefault(name, value)
+    return before
+
+
+def _differing(before: Mapping[str, str | None]) -> list[str]:
+    """The variables that are not as they were."""
+    return [name for name in {*before, *os.environ} if before.get(name) != os.environ.get(name)]
+
+
+def _put_back(before: Mapping[str, str | None], names: Iterable[str]) -> None:
+    for name in names:
+        value = before.get(name)
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
 
 
 def _hush() -> None:
