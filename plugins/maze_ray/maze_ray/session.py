@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import shutil
 import signal
 import socket
@@ -29,6 +30,7 @@ _START = "Next: start one there (ray start --head), see docs/guide/cluster.md; o
 
 def import_ray() -> Any:
     """The module `ray`. Raises PluginError where it is not installed."""
+    before = dict(os.environ)
     try:
         import ray
     except ImportError as exc:
@@ -36,6 +38,8 @@ def import_ray() -> Any:
             "the runner ray needs Ray, which is not installed here\n"
             'Next: make setup-ray, or: python -m pip install "ray>=2.50"'
         ) from exc
+    finally:
+        _set(_differing(before))
     return ray
 
 
@@ -118,11 +122,10 @@ class _Connection:
         """Where a Ray of our own keeps its files."""
         self.lost = False
         self._ray, self._owned = ray, not ray.is_initialized()
-        self._environment = {"RAY_AUTH_MODE": os.environ.get("RAY_AUTH_MODE")}  # Ray sets it for a Ray of its own
-        if self._owned and wanted == LOCAL:
-            self._start()
-        elif self._owned:
-            self._connect(wanted, code)
+        self._environment: dict[str, str | None] = {}
+        """Variables that Ray set, as they were."""
+        if self._owned:
+            self._begin(wanted, code)
         elif code:
             raise ConfigError(
                 "this process is connected to Ray already", "runner.code", "Give it to your ray.init as py_modules."
@@ -136,16 +139,28 @@ class _Connection:
     def close(self) -> None:
         """End what was begun here."""
         if self._owned:
-            with _own_handlers():
+            with _kept():
                 self._ray.shutdown()
         if self.folder is not None:
             shutil.rmtree(self.folder, ignore_errors=True)
-            _set(self._environment)
+        _set(self._environment)
+
+    def _begin(self, wanted: str, code: Sequence[str]) -> None:
+        before = dict(os.environ)
+        try:
+            if wanted == LOCAL:
+                self._start()
+            else:
+                self._connect(wanted, code)
+        except BaseException:
+            _set(_differing(before))
+            raise
+        self._environment = _differing(before)
 
     def _start(self) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="ray-", dir=_SHORT if _SHORT.is_dir() else None))
         try:
-            with _loopback(), _own_handlers():
+            with _loopback(), _kept():
                 self._ray.init(
                     address=LOCAL,
                     include_dashboard=False,
@@ -162,7 +177,7 @@ class _Connection:
         address = _checked(self._ray, wanted)
         environment = {"py_modules": [str(Path(folder).resolve()) for folder in code]} if code else None
         try:
-            with _own_handlers():
+            with _kept():
                 self._ray.init(address=address, runtime_env=environment, log_to_driver=False, logging_level="error")
         except Exception as exc:
             self._ray.shutdown()
@@ -210,6 +225,17 @@ def _found() -> str:
 
 
 @contextmanager
+def _kept() -> Iterator[None]:
+    """Keep this process's random state and signal handlers, which Ray changes as it begins and ends."""
+    state = random.getstate()
+    try:
+        with _own_handlers():
+            yield
+    finally:
+        random.setstate(state)
+
+
+@contextmanager
 def _own_handlers() -> Iterator[None]:
     """Keep this process's signal handlers: Ray puts its own in their place."""
     if threading.current_thread() is not threading.main_thread():
@@ -241,6 +267,12 @@ def _loopback() -> Iterator[None]:
     finally:
         ray_constants.ENABLE_RAY_CLUSTER = clusters
         _set(before)
+
+
+def _differing(before: dict[str, str]) -> dict[str, str | None]:
+    """The variables that are not as they were, with the values that they had."""
+    names = {*before, *os.environ}
+    return {name: before.get(name) for name in names if before.get(name) != os.environ.get(name)}
 
 
 def _set(variables: dict[str, str | None]) -> None:
