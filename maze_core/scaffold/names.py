@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import maze_core
 from maze_core.errors import ConfigError
 from maze_core.plugins import discovery
+from maze_core.plugins.published import publisher
 from maze_core.scaffold.kinds import STARTERS
 
 _NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
@@ -98,7 +99,7 @@ def _check_reserved(names: Names) -> None:
 
 
 def _check_free(names: Names) -> None:
-    """Refuse a name that would not work beside what is installed here."""
+    """Refuse a name that would not work beside what is installed here, or beside what comes from this repository."""
     for found in discovery.declarations():
         if (found.kind, found.name) == (names.kind, names.name):
             raise ConfigError(
@@ -112,5 +113,11 @@ def _check_free(names: Names) -> None:
                 "NAME",
                 "Choose another name: the new package would replace it.",
             )
+    if brings := publisher(names.kind, names.name):
+        raise ConfigError(
+            f"{brings}, which is not installed here, has {names.kind} {names.name!r}, and two would clash",
+            "NAME",
+            "Choose another name.",
+        )
     if importlib.util.find_spec(names.package):
         raise ConfigError(f"Python finds a package {names.package} already", "NAME", "Choose another name.")

@@ -3,6 +3,7 @@
 import pytest
 
 from maze_core.errors import ConfigError
+from maze_core.plugins import discovery
 from maze_core.scaffold.kinds import STARTERS
 from maze_core.scaffold.names import new_names
 
@@ -58,6 +59,12 @@ def test_names_that_are_taken_are_refused():
     with pytest.raises(ConfigError, match="would become maze-maze-x"):
         new_names("callback", "maze_x")
     assert new_names("callback", "mlp").name == "mlp"  # another kind of another distribution does not clash
+
+
+def test_names_of_plugins_published_here_are_refused_also_where_they_are_not_installed(monkeypatch):
+    monkeypatch.setattr(discovery, "declarations", list)
+    with pytest.raises(ConfigError, match=r"maze-a2c, which is not installed here, has algorithm 'a2c'"):
+        new_names("algorithm", "a2c")
 
 
 def test_unknown_kinds_are_refused_with_those_there_are():
