@@ -71,7 +71,7 @@ def test_tests_of_a_plugin_share_as_well(publish, tmp_path):
     import pytest
 
     publish("searcher", SHARING)
-    file = tmp_path / "test_one.py"
+    file = tmp_path / "test_sharing.py"  # a name of its own: pytest runs in this process
     file.write_text('from maze_core.testing import conformance\ntest_conformance = conformance("searcher", "tested")\n')
     chosen = "not global_state"  # which would end it
     assert not pytest.main(
