@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -20,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 import results
+from command import MAZE, maze, one_thread
 
-MAZE = Path(sys.executable).with_name("maze")
 PAGE, EPISODES = "an_hour", 20
 ROBOTS = {"HalfCheetah-v5": 9635, "Hopper-v5": 2310}
 """Each with CleanRL's score after a million steps, on version 4 of it."""
@@ -74,9 +73,8 @@ def train(env: str, seed: int, minutes: float, run_dir: Path) -> None:
 
 def reached(run_dir: Path) -> dict[str, Any]:
     """The score of the last parameters, and the evaluations before."""
-    command = [str(MAZE), "eval", str(run_dir), "--episodes", str(EPISODES), "--seed", "1000", "--checkpoint", "last"]
-    done = subprocess.run([*command, "--json"], stdout=subprocess.PIPE, text=True, env=one_thread(), check=True)
-    tested = json.loads(done.stdout)
+    options = ["--episodes", str(EPISODES), "--seed", "1000", "--checkpoint", "last", "--json"]
+    tested = json.loads(maze("eval", str(run_dir), *options))
     summary = json.loads((run_dir / "run.json").read_text())["summary"]
     metrics = run_dir / "metrics.jsonl"
     epochs = [json.loads(line) for line in metrics.read_text().splitlines()] if metrics.exists() else []
@@ -88,10 +86,6 @@ def reached(run_dir: Path) -> dict[str, Any]:
         "std": tested["eval/return_std"],
         "curve": curve,
     }
-
-
-def one_thread() -> dict[str, str]:
-    return {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
 
 def line_of(env: str, result: dict[str, Any]) -> list[str]:

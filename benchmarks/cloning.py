@@ -11,9 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import statistics
-import subprocess
 import sys
 import time
 from dataclasses import dataclass
@@ -21,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 import results
+from command import maze
 from statistics_of_runs import with_interval
 
-MAZE = Path(sys.executable).with_name("maze")
 PAGE, GATE, EPISODES, TEST_SEED = "cloning", 0.95, 100, 1000
 HEADERS = ["row", "recorded", "expert", "clones, mean (95 % CI)", "of the expert", "gate", "scores by seed", "seconds"]
 INTRODUCTION = f"""
@@ -101,15 +99,6 @@ def test(*what: str) -> float:
 def rollout(*arguments: str) -> dict[str, Any]:
     statistics_of_episodes: dict[str, Any] = json.loads(maze("rollout", *arguments, "--json"))
     return statistics_of_episodes
-
-
-def maze(*arguments: str) -> str:
-    """Run a command; its output. One that fails ends the program and says why."""
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-    done = subprocess.run([str(MAZE), *arguments], capture_output=True, text=True, env=environment, check=False)
-    if done.returncode:
-        sys.exit(f"maze {' '.join(arguments)} failed:\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}")
-    return done.stdout
 
 
 def share(result: dict[str, Any]) -> float:

@@ -11,9 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import statistics
-import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -21,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 import results
+from command import maze
 from statistics_of_runs import with_interval
 
-MAZE = Path(sys.executable).with_name("maze")
 PAGE, ENV, EXPERT = "demonstrations", "LunarLanderContinuous-v3", "lunar_lander_heuristics"
 STEPS = {"sac": 60_000, "sacfd": 30_000}
 RECORDED = 100
@@ -77,15 +75,6 @@ def train(algorithm: str, seed: int, folder: Path) -> dict[str, Any]:
     seconds = json.loads((run_dir / "run.json").read_text())["summary"]["seconds"]
     print(f"{algorithm}  seed {seed}  {score:.1f}  in {seconds:.0f} s", flush=True)
     return {"algorithm": algorithm, "seed": seed, "score": score, "seconds": seconds}
-
-
-def maze(*arguments: str) -> str:
-    """Run a command; its output. One that fails ends the program and says why."""
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-    done = subprocess.run([str(MAZE), *arguments], capture_output=True, text=True, env=environment, check=False)
-    if done.returncode:
-        raise SystemExit(f"maze {' '.join(arguments)} failed:\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}")
-    return done.stdout
 
 
 def mean(result: dict[str, Any]) -> float:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import os
 import statistics
 import subprocess
 import sys
@@ -23,9 +22,9 @@ from pathlib import Path
 from typing import Any
 
 import results
+from command import MAZE, one_thread
 from statistics_of_runs import with_interval
 
-MAZE = Path(sys.executable).with_name("maze")
 PAGE = "learning"
 
 
@@ -118,8 +117,7 @@ def train(row: Row, seed: int, run_dir: Path) -> dict[str, Any]:
     """Train one seed in a process of its own; a run that fails has the score None and says why on the screen."""
     command = [str(MAZE), "train", row.algorithm, "--env", row.env, "--steps", str(row.steps), "--seed", str(seed)]
     command += ["--run-dir", str(run_dir), *(["--preset", row.preset] if row.preset else [])]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-    finished = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    finished = subprocess.run(command, capture_output=True, text=True, env=one_thread(), check=False)
     if finished.returncode:
         print(f"{' '.join(command)} failed:\n{finished.stdout[-2000:]}\n{finished.stderr[-2000:]}", flush=True)
         return {"seed": seed, "score": None, "exit_code": finished.returncode}

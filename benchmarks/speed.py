@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import statistics
 import subprocess
 import sys
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import results
+from command import one_thread
 from statistics_of_runs import spread
 
 HERE = Path(__file__).parent
@@ -177,9 +177,8 @@ def measure(row: Row, pairs: int, peer_python: Path) -> dict[str, Any]:
 
 def run_once(python: Path, script: str, settings: dict[str, Any]) -> dict[str, float]:
     """One process, one measurement."""
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
     command = [str(python), str(HERE / script), json.dumps(settings)]
-    finished = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    finished = subprocess.run(command, capture_output=True, text=True, env=one_thread(), check=False)
     if finished.returncode:
         sys.exit(f"{script} failed:\n{finished.stdout}\n{finished.stderr}")
     result: dict[str, float] = json.loads(finished.stdout.splitlines()[-1])

@@ -1,0 +1,23 @@
+"""The `maze` command of the Python that runs a benchmark, one thread for each process."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+MAZE = Path(sys.executable).with_name("maze")
+
+
+def one_thread() -> dict[str, str]:
+    """This process's environment variables, with one thread for numerical libraries."""
+    return {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+
+
+def maze(*arguments: str) -> str:
+    """Run a command; its output. One that fails ends the program and says why."""
+    done = subprocess.run([str(MAZE), *arguments], capture_output=True, text=True, env=one_thread(), check=False)
+    if done.returncode:
+        sys.exit(f"maze {' '.join(arguments)} failed:\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}")
+    return done.stdout
