@@ -184,3 +184,27 @@ def test_code_is_sent_to_the_nodes(cluster, tmp_path):
     assert "No module named 'wooden_env'" in answers["no"].stderr
     assert "runner.code" in answers["no"].stderr
     assert ConfigError.__name__ in answers["no"].stderr
+
+
+def test_workers_given_to_a_node_that_has_just_died(cluster):
+    """The cluster notices the loss of a node late. Its worker is started where there is room."""
+    from maze_ray.config import RayConfig
+    from maze_ray.pool import RayPool
+
+    from tests.runners.pool_contract import Answers
+
+    config = RayConfig(name="ray", address=cluster.address, start_timeout=60.0)
+    spare = cluster.add_node(num_cpus=2)
+    occupant = RayPool(Answers(), 1, config, 2.0)
+    gone = cluster.add_node(num_cpus=2)
+    cluster.remove_node(gone, allow_graceful=False)
+    leaving = threading.Timer(1.0, occupant.close)
+    leaving.start()
+    pool = RayPool(Answers(), 1, config, 2.0)
+    try:
+        pool.submit(("who", 0.0))
+        assert pool.collect().worker == 0
+    finally:
+        leaving.join()
+        pool.close()
+        cluster.remove_node(spare, allow_graceful=False)

@@ -123,9 +123,9 @@ class RayPool(QueuedPool):
 
     # Handing out
 
-    def _start(self, number: int, deadline: float) -> None:
+    def _start(self, number: int, deadline: float, late: bool = False) -> None:
         actor = self._actor.remote()
-        member = self._members[number] = _Member(number, actor, deadline)
+        member = self._members[number] = _Member(number, actor, deadline, late=late)
         self._expect(member, actor.setup.remote(number, self._task, versions()), None)
 
     def _expect(self, member: _Member, answer: Any, job: Job | None) -> None:
@@ -205,8 +205,6 @@ class RayPool(QueuedPool):
         self._forget(member)
         self._check_cluster(self._session.check)
         cause = f"{member.title} was lost: {reason_of(error)}"
-        if not self._complete:
-            raise self._failure(f"{cause}\nIt was being set up.")
         deadline = member.deadline
         if member.ready:
             if self.restarts >= self._config.max_restarts:
@@ -215,10 +213,13 @@ class RayPool(QueuedPool):
             self.restarts += 1
             _warn(f"{cause}; it is started again ({self.restarts} of at most {self._config.max_restarts} restarts)")
             deadline = time.monotonic() + self._config.start_timeout
-        elif time.monotonic() > deadline:
-            self._drop(member, f"{cause}; it could not be started again")
-            return
-        self._start(member.number, deadline)
+        elif not node_has_died(error):
+            if not self._complete:
+                raise self._failure(f"{cause}\nIt was being set up.")
+            if time.monotonic() > deadline:
+                self._drop(member, f"{cause}; it could not be started again")
+                return
+        self._start(member.number, deadline, member.late)
 
     def _forget(self, member: _Member) -> None:
         """End what may be left of a worker and queue its jobs again."""
@@ -275,6 +276,11 @@ class RayPool(QueuedPool):
 
 def _warn(text: str) -> None:
     warnings.warn(text, RuntimeWarning, stacklevel=2)
+
+
+def node_has_died(error: Exception) -> bool:
+    """Whether a worker was lost with its node. For some seconds, Ray also starts actors on a node that is gone."""
+    return "node has died" in str(error)
 
 
 def reason_of(error: Exception) -> str:
