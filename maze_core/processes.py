@@ -8,10 +8,14 @@ import signal
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from multiprocessing.connection import wait
+from contextlib import AbstractContextManager, contextmanager, suppress
+from multiprocessing.connection import Connection, wait
 from typing import Any, Literal
+
+from maze_core.errors import MazeError
+from maze_core.variables import variables_set
 
 StartMethod = Literal["forkserver", "spawn"]
 """How worker processes are started. `fork` is not offered: it deadlocks once threads or CUDA are in use."""
@@ -41,19 +45,9 @@ def worker_context(start_method: StartMethod) -> Any:
     return context
 
 
-@contextmanager
-def one_thread_each() -> Iterator[None]:
+def one_thread_each() -> AbstractContextManager[None]:
     """Let processes that are started inside begin with one thread for every numeric library."""
-    before = {name: os.environ.get(name) for name in THREAD_VARIABLES}
-    os.environ.update(dict.fromkeys(THREAD_VARIABLES, "1"))
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
+    return variables_set(dict.fromkeys(THREAD_VARIABLES, "1"))
 
 
 def begin_worker() -> None:
@@ -63,6 +57,20 @@ def begin_worker() -> None:
     driver = multiprocessing.parent_process()
     if driver is not None:
         threading.Thread(target=_end_with, args=(driver.sentinel,), daemon=True).start()
+
+
+@contextmanager
+def errors_told(pipe: Connection) -> Iterator[None]:
+    """Send the driver what is raised inside: its type if it is one of Maze's, its message and its traceback."""
+    gone = (EOFError, BrokenPipeError, ConnectionResetError)
+    try:
+        yield
+    except gone:
+        pass  # the driver is
+    except Exception as exc:  # noqa: BLE001 — whatever it is, the driver reports it
+        text = "".join(traceback.format_exception(exc))
+        with suppress(*gone):
+            pipe.send(("error", type(exc) if isinstance(exc, MazeError) else None, str(exc), text))
 
 
 def _limit_threads() -> None:

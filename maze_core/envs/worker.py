@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import pickle
-import traceback
 import warnings
-from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any
@@ -16,8 +14,8 @@ from maze_core.envs.serial import SerialVectorEnv
 from maze_core.envs.shared import SharedTree, scalars, with_prefix
 from maze_core.envs.spaces import Specs, space_specs
 from maze_core.envs.vector import Tree
-from maze_core.errors import ConfigError, MazeError
-from maze_core.processes import begin_worker
+from maze_core.errors import ConfigError
+from maze_core.processes import begin_worker, errors_told
 
 STEP = b"step"
 """The one command that is sent once per step, as plain bytes; answered by NOTHING unless an episode ended."""
@@ -52,19 +50,8 @@ def part(arrays: Tree, prefix: str, rows: slice) -> Tree:
 def main(pipe: Connection, builder: bytes, share: Share) -> None:
     """Run a worker until it is told to close, its driver is gone, or an environment fails."""
     begin_worker()
-    try:
+    with errors_told(pipe):
         _Worker(pipe, _unpack(builder), share).serve()
-    except (EOFError, BrokenPipeError, ConnectionResetError):
-        pass  # the driver is gone
-    except Exception as exc:  # noqa: BLE001 — whatever it is, the driver reports it
-        report(pipe, exc)
-
-
-def report(pipe: Connection, exc: Exception) -> None:
-    """Send an error to the driver: its type if it is one of ours, its message and its traceback."""
-    text = "".join(traceback.format_exception(exc))
-    with suppress(BrokenPipeError, ConnectionResetError):
-        pipe.send(("error", type(exc) if isinstance(exc, MazeError) else None, str(exc), text))
 
 
 def not_portable(exc: Exception) -> ConfigError:

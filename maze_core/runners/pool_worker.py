@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import pickle
-import traceback
-from contextlib import suppress
 from multiprocessing.connection import Connection
 from typing import Any
 
-from maze_core.errors import ConfigError, MazeError
-from maze_core.processes import begin_worker
+from maze_core.errors import ConfigError
+from maze_core.processes import begin_worker, errors_told
 from maze_core.runners.parameters import ParameterReader
 from maze_core.runners.parcels import Packer
 from maze_core.runners.workers import Shared, Task
@@ -18,14 +16,8 @@ from maze_core.runners.workers import Shared, Task
 def main(pipe: Connection, task: bytes, number: int) -> None:
     """Work until told to close, until the driver is gone, or until the task fails."""
     begin_worker()
-    try:
+    with errors_told(pipe):
         _Worker(pipe, _unpack(task)).serve(number)
-    except (EOFError, BrokenPipeError, ConnectionResetError):
-        pass  # the driver is gone
-    except Exception as exc:  # noqa: BLE001 — whatever it is, the driver reports it
-        text = "".join(traceback.format_exception(exc))
-        with suppress(BrokenPipeError, ConnectionResetError):
-            pipe.send(("error", type(exc) if isinstance(exc, MazeError) else None, str(exc), text))
 
 
 def not_portable(exc: Exception) -> ConfigError:

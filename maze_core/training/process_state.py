@@ -14,6 +14,8 @@ import torch
 if TYPE_CHECKING:
     from maze_core.training.run import Run
 
+_INTERRUPTS = (signal.SIGINT, signal.SIGTERM)
+
 
 @contextmanager
 def torch_threads(count: int) -> Iterator[None]:
@@ -63,7 +65,19 @@ def graceful_interrupts(ask_to_stop: Callable[[str], None]) -> Iterator[None]:
             raise KeyboardInterrupt
         ask_to_stop("Ctrl-C" if number == signal.SIGINT else signal.Signals(number).name)
 
-    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    with signal_handlers_kept():
+        for number in _INTERRUPTS:
+            signal.signal(number, handle)
+        yield
+
+
+@contextmanager
+def signal_handlers_kept() -> Iterator[None]:
+    """Put back the handlers of Ctrl-C and SIGTERM that are changed inside; in the main thread, where they live."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.getsignal(number) for number in _INTERRUPTS}
     try:
         yield
     finally:

@@ -1,6 +1,5 @@
 """What IMPALA learns from and by: batches, loss, burn-in; on the runner `dev`."""
 
-import itertools
 from contextlib import closing
 
 import numpy as np
@@ -8,18 +7,17 @@ import pytest
 import torch
 from maze_impala.config import IMPALAConfig
 from maze_impala.rewards import clipped_rewards
-from torch import nn
 
 from maze_core.config.base import PluginConfig
 from maze_core.config.load import assemble
 from maze_core.errors import ConfigError
-from maze_core.models.policy import Policy
 from maze_core.plugins import discovery
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.hookspecs import hookimpl
 from maze_core.testing.envs import CountingEnv, SeededWalk
 from maze_core.testing.probes import Steady, Workshop
 from maze_core.training import api
+from tests.training.counted import Table, counting
 
 GAMMA = 0.9
 SMALL = {
@@ -68,35 +66,7 @@ def test_reward_clipping(clipping, expected):
     np.testing.assert_allclose(clipped, expected, rtol=1e-5)
 
 
-class Blind(nn.Module):
-    """An encoder that sees nothing."""
-
-    out_features = 1
-
-    def forward(self, obs):
-        return torch.zeros(len(next(iter(obs.values()))), 1)
-
-
-class Table(Policy):
-    """V = 100 tag + 10 episode + step, read off the observation of a CountingEnv."""
-
-    def __init__(self, observation_space, action_space):
-        super().__init__(observation_space, action_space, Blind())
-
-    def value(self, obs):
-        return obs["observation"] @ torch.tensor([100.0, 10.0, 1.0])
-
-    def forward(self, obs):
-        return self.distribution(obs), self.value(obs)
-
-
 STEPS = 9
-
-
-def counting(truncate, tags=4):
-    """A factory of environments with lengths 3, 4, 5, 6 and tags 0, 1, 2, 3, the evaluation's first."""
-    numbers = itertools.count()
-    return lambda: next(CountingEnv(3 + n % tags, n % tags, truncate=n % tags in truncate) for n in numbers)
 
 
 def expected_steps(tag, truncate, first, last):
@@ -119,7 +89,7 @@ def expected_steps(tag, truncate, first, last):
 def test_batches_hold_whole_trajectories_and_final_values(small, truncate):
     """Traps 2 and 3: V(s) = index tells the final, the reset and the current observation apart, over two updates."""
     overrides = {"algorithm.gamma": GAMMA, "evaluation.n_episodes": 4, "evaluation.concurrency": 4}
-    run = small(counting(truncate), overrides=overrides, model=Table).run
+    run = small(counting(truncate, 4), overrides=overrides, model=Table).run
     for number in range(2):
         batches = run.algorithm.batches()
         batch = next(batches)

@@ -12,7 +12,6 @@ from torch import nn
 from maze_core.config.base import PluginConfig
 from maze_core.config.load import assemble
 from maze_core.errors import ConfigError, RunError
-from maze_core.models.policy import Policy
 from maze_core.plugins import discovery
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.hookspecs import hookimpl
@@ -20,36 +19,9 @@ from maze_core.testing.envs import CountingEnv, SeededWalk, SpacesEnv
 from maze_core.testing.probes import Doors, Steady, Workshop
 from maze_core.training import api
 from maze_core.training.on_policy import normalized
+from tests.training.counted import Table, counting
 
 GAMMA, LAMBDA, STEPS = 0.9, 0.8, 7
-
-
-class Blind(nn.Module):
-    """An encoder that sees nothing."""
-
-    out_features = 1
-
-    def forward(self, obs):
-        return torch.zeros(len(next(iter(obs.values()))), 1)
-
-
-class Table(Policy):
-    """V = 100 tag + 10 episode + step, read off the observation of a CountingEnv."""
-
-    def __init__(self, observation_space, action_space):
-        super().__init__(observation_space, action_space, Blind())
-
-    def value(self, obs):
-        return obs["observation"] @ torch.tensor([100.0, 10.0, 1.0])
-
-    def forward(self, obs):
-        return self.distribution(obs), self.value(obs)
-
-
-def counting(truncate):
-    """A factory whose every third environments are alike: lengths 3, 4, 5, tags 0, 1, 2."""
-    tags = itertools.cycle(range(3))
-    return lambda: next(CountingEnv(3 + tag, tag, truncate=tag in truncate) for tag in tags)
 
 
 def expected_rows(truncate, first, last):
@@ -94,7 +66,7 @@ def table_overrides(**more):
 @pytest.mark.parametrize("truncate", [(), (0, 1, 2), (1,)])
 def test_bootstrap_from_the_final_observation(quick, truncate):
     """Traps 3 and 4: V(s) = index tells final, reset and current observation apart, over two rollouts."""
-    run = quick(counting(truncate), "a2c", table_overrides(), model=Table).run
+    run = quick(counting(truncate, 3), "a2c", table_overrides(), model=Table).run
     for number in range(2):
         (batch,) = run.algorithm.batches()
         expected = expected_rows(truncate, number * STEPS, (number + 1) * STEPS)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 import torch
@@ -20,11 +20,10 @@ _INSIDE = 1.0 - 1e-6
 # Largest |tanh(u)| that from_env_action answers: u = 7.25, safe in float32.
 
 
-class DiagonalGaussian:
-    """Independent normals. Sample: the canonical action z = mean + std * noise, [B, d], not clipped.
+class _Normals:
+    """Independent normals; what the value drawn from them means as an action is the subclass's business.
 
-    `mean` [B, d] and `log_std` [B, d] or [d], in canonical units (a bounded Box spans [-1, 1]). The action
-    may exceed the bounds; it is clipped where it enters the environment, after its density was taken.
+    `mean` [B, d] and `log_std` [B, d] or [d] are of that value; `scale` takes canonical actions to the space's units.
     """
 
     def __init__(self, mean: Tensor, log_std: Tensor, scale: BoxScale) -> None:
@@ -32,7 +31,7 @@ class DiagonalGaussian:
 
     @cached_property
     def std(self) -> Tensor:
-        """Standard deviation in canonical units."""
+        """Standard deviation of the value."""
         return self.log_std.exp()
 
     @staticmethod
@@ -41,24 +40,42 @@ class DiagonalGaussian:
         return torch.randn(shape, generator=generator, device=generator.device)
 
     def sample(self, noise: Tensor) -> Tensor:
-        """Mean plus std times noise; differentiable in both."""
+        """Mean plus std times noise, [B, d]; differentiable in both."""
         return torch.addcmul(self.mean, self.std, noise)
 
     def mode(self) -> Tensor:
-        """The mean."""
+        """The mean, [B, d]."""
         return self.mean
+
+    def kl(self, other: Self) -> Tensor:
+        """KL(self ‖ other), [B]: that of the normals, as a bijection leaves it unchanged."""
+        ratio = (self.std / other.std).square()
+        shift = ((self.mean - other.mean) / other.std).square()
+        return sum_last(0.5 * (ratio + shift - 1.0) + other.log_std - self.log_std)
+
+    def _log_prob_of_value(self, value: Tensor) -> Tensor:
+        standard = (value - self.mean) / self.std
+        return sum_last(-0.5 * standard.square() - self.log_std) - HALF_LOG_2PI * value.shape[-1]
+
+    def _entropy_of_value(self) -> Tensor:
+        entropy = sum_last(self.log_std) + (0.5 + HALF_LOG_2PI) * self.mean.shape[-1]
+        return entropy.expand(self.mean.shape[:-1])
+
+
+class DiagonalGaussian(_Normals):
+    """Independent normals. Sample: the canonical action z = mean + std * noise, [B, d], not clipped.
+
+    `mean` [B, d] and `log_std` [B, d] or [d], in canonical units (a bounded Box spans [-1, 1]). The action
+    may exceed the bounds; it is clipped where it enters the environment, after its density was taken.
+    """
 
     def log_prob(self, sample: Tensor) -> Tensor:
         """Log-density of the action in environment units, [B]."""
-        return _normal_log_prob(self, sample) - self.scale.log_volume
+        return self._log_prob_of_value(sample) - self.scale.log_volume
 
     def entropy(self) -> Tensor:
         """Differential entropy in environment units, [B]."""
-        return _normal_entropy(self) + self.scale.log_volume
-
-    def kl(self, other: DiagonalGaussian) -> Tensor:
-        """KL(self ‖ other), [B]."""
-        return _normal_kl(self, other)
+        return self._entropy_of_value() + self.scale.log_volume
 
     def env_action(self, sample: Tensor) -> Tensor:
         """The action in the units of the space, [B, *shape], not clipped."""
@@ -69,37 +86,17 @@ class DiagonalGaussian:
         return self.scale.to_canonical(action)
 
 
-class SquashedGaussian:
+class SquashedGaussian(_Normals):
     """The tanh of independent normals over a bounded Box. Sample: the value u BEFORE the tanh, [B, d].
 
-    `mean` [B, d] and `log_std` [B, d] or [d] of u. Haarnoja et al. 2018 (arXiv 1801.01290), appendix C.
+    `mean` [B, d] and `log_std` [B, d] or [d] of u. Its mode is the action's median, which is what deterministic
+    policies use. Haarnoja et al. 2018 (arXiv 1801.01290), appendix C.
     """
-
-    def __init__(self, mean: Tensor, log_std: Tensor, scale: BoxScale) -> None:
-        self.mean, self.log_std, self.scale = mean, log_std, scale
-
-    @cached_property
-    def std(self) -> Tensor:
-        """Standard deviation before the tanh."""
-        return self.log_std.exp()
-
-    @staticmethod
-    def draw_noise(shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
-        """Standard normal noise of the mean's shape."""
-        return torch.randn(shape, generator=generator, device=generator.device)
-
-    def sample(self, noise: Tensor) -> Tensor:
-        """Mean plus std times noise, before the tanh; differentiable in both."""
-        return torch.addcmul(self.mean, self.std, noise)
-
-    def mode(self) -> Tensor:
-        """The mean before the tanh: the action's median, which is what deterministic policies use."""
-        return self.mean
 
     def log_prob(self, sample: Tensor) -> Tensor:
         """Log-density of the action in environment units, with the Jacobian of tanh and units, [B]."""
         jacobian = sum_last(log_tanh_slope(sample)) + self.scale.log_volume
-        return _normal_log_prob(self, sample) - jacobian
+        return self._log_prob_of_value(sample) - jacobian
 
     def entropy(self) -> Tensor:
         """Differential entropy in environment units, [B]: the normal's plus the expected log-Jacobian.
@@ -110,11 +107,7 @@ class SquashedGaussian:
         nodes, weights = normal_nodes(self.mean.dtype, self.mean.device)
         values = self.mean.unsqueeze(-1) + self.std.unsqueeze(-1) * nodes
         expected = sum_last(log_tanh_slope(values) @ weights)
-        return _normal_entropy(self) + expected + self.scale.log_volume
-
-    def kl(self, other: SquashedGaussian) -> Tensor:
-        """KL(self ‖ other), [B]: that of the normals, as a bijection leaves it unchanged."""
-        return _normal_kl(self, other)
+        return self._entropy_of_value() + expected + self.scale.log_volume
 
     def env_action(self, sample: Tensor) -> Tensor:
         """The action in the units of the space, [B, *shape], inside its bounds."""
@@ -140,19 +133,3 @@ def normal_nodes(dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tens
     weights = np.exp(-0.5 * nodes**2)
     weights /= weights.sum()
     return torch.as_tensor(nodes, dtype=dtype, device=device), torch.as_tensor(weights, dtype=dtype, device=device)
-
-
-def _normal_log_prob(normal: DiagonalGaussian | SquashedGaussian, sample: Tensor) -> Tensor:
-    standard = (sample - normal.mean) / normal.std
-    return sum_last(-0.5 * standard.square() - normal.log_std) - HALF_LOG_2PI * sample.shape[-1]
-
-
-def _normal_entropy(normal: DiagonalGaussian | SquashedGaussian) -> Tensor:
-    entropy = sum_last(normal.log_std) + (0.5 + HALF_LOG_2PI) * normal.mean.shape[-1]
-    return entropy.expand(normal.mean.shape[:-1])
-
-
-def _normal_kl(normal: DiagonalGaussian | SquashedGaussian, other: DiagonalGaussian | SquashedGaussian) -> Tensor:
-    ratio = (normal.std / other.std).square()
-    shift = ((normal.mean - other.mean) / other.std).square()
-    return sum_last(0.5 * (ratio + shift - 1.0) + other.log_std - normal.log_std)

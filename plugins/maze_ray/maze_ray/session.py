@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import random
 import shutil
-import signal
 import socket
 import tempfile
 import threading
@@ -16,6 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from maze_core.errors import ConfigError, PluginError, RunError
+from maze_core.training.process_state import signal_handlers_kept
+from maze_core.variables import Variables, changed_since, put_back, variables_set
 from maze_ray.probe import answers
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def import_ray() -> Any:
             'Next: make setup-ray, or: python -m pip install "ray>=2.50"'
         ) from exc
     finally:
-        _set(_differing(before))
+        put_back(changed_since(before))
     return ray
 
 
@@ -122,8 +123,8 @@ class _Connection:
         """Where a Ray of our own keeps its files."""
         self.lost = False
         self._ray, self._owned = ray, not ray.is_initialized()
-        self._environment: dict[str, str | None] = {}
-        """Variables that Ray set, as they were."""
+        self._variables: Variables = {}
+        """Environment variables that Ray set, as they were."""
         if self._owned:
             self._begin(wanted, code)
         elif code:
@@ -143,7 +144,7 @@ class _Connection:
                 self._ray.shutdown()
         if self.folder is not None:
             shutil.rmtree(self.folder, ignore_errors=True)
-        _set(self._environment)
+        put_back(self._variables)
 
     def _begin(self, wanted: str, code: Sequence[str]) -> None:
         before = dict(os.environ)
@@ -153,9 +154,9 @@ class _Connection:
             else:
                 self._connect(wanted, code)
         except BaseException:
-            _set(_differing(before))
+            put_back(changed_since(before))
             raise
-        self._environment = _differing(before)
+        self._variables = changed_since(before)
 
     def _start(self) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="ray-", dir=_SHORT if _SHORT.is_dir() else None))
@@ -229,24 +230,10 @@ def _kept() -> Iterator[None]:
     """Keep this process's random state and signal handlers, which Ray changes as it begins and ends."""
     state = random.getstate()
     try:
-        with _own_handlers():
+        with signal_handlers_kept():
             yield
     finally:
         random.setstate(state)
-
-
-@contextmanager
-def _own_handlers() -> Iterator[None]:
-    """Keep this process's signal handlers: Ray puts its own in their place."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler or signal.SIG_DFL)
 
 
 @contextmanager
@@ -257,27 +244,10 @@ def _loopback() -> Iterator[None]:
     """
     from ray._private import ray_constants
 
-    names = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "RAY_USAGE_STATS_ENABLED": "0"}
-    before: dict[str, str | None] = {name: os.environ.get(name) for name in names}
     clusters = ray_constants.ENABLE_RAY_CLUSTER
-    os.environ.update(names)
     ray_constants.ENABLE_RAY_CLUSTER = False
     try:
-        yield
+        with variables_set({"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "RAY_USAGE_STATS_ENABLED": "0"}):
+            yield
     finally:
         ray_constants.ENABLE_RAY_CLUSTER = clusters
-        _set(before)
-
-
-def _differing(before: dict[str, str]) -> dict[str, str | None]:
-    """The variables that are not as they were, with the values that they had."""
-    names = {*before, *os.environ}
-    return {name: before.get(name) for name in names if before.get(name) != os.environ.get(name)}
-
-
-def _set(variables: dict[str, str | None]) -> None:
-    for name, value in variables.items():
-        if value is None:
-            os.environ.pop(name, None)
-        else:
-            os.environ[name] = value

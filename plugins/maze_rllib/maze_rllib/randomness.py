@@ -13,6 +13,8 @@ import numpy as np
 import torch
 from torch.backends import cudnn
 
+from maze_core.variables import put_back
+
 _CUBLAS = "CUBLAS_WORKSPACE_CONFIG"
 
 
@@ -75,7 +77,4 @@ class _State:
         np.random.set_state(self.numpy)
         torch.use_deterministic_algorithms(self.deterministic)
         cudnn.deterministic, cudnn.benchmark = self.cudnn
-        if self.cublas is None:
-            os.environ.pop(_CUBLAS, None)
-        else:
-            os.environ[_CUBLAS] = self.cublas
+        put_back({_CUBLAS: self.cublas})

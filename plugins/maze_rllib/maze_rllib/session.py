@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import logging
 import os
-import signal
-import threading
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from maze_core.errors import ConfigError, RunError
+from maze_core.training.process_state import signal_handlers_kept
+from maze_core.variables import Variables, changed_since, put_back
 from maze_rllib.randomness import kept
 
 _ENVIRONMENT = {
@@ -23,15 +21,16 @@ _ENVIRONMENT = {
 
 def check_installed() -> None:
     """Import RLlib, which takes seconds. Raise ConfigError where something that it needs is not installed."""
-    with kept(), ExitStack() as stack:
-        before = _prepare()
-        stack.callback(lambda: _put_back(before, _differing(before)))
-        try:
+    before = _prepare()
+    try:
+        with kept():
             import ray.rllib.algorithms  # noqa: F401
-        except ImportError as error:
-            hint = "Next: make setup-ray, or pip install maze-rllib"
-            text = f"RLlib runs on Ray, which cannot be imported: {error}"
-            raise ConfigError(text, "algorithm.name", hint) from error
+    except ImportError as error:
+        hint = "Next: make setup-ray, or pip install maze-rllib"
+        text = f"RLlib runs on Ray, which cannot be imported: {error}"
+        raise ConfigError(text, "algorithm.name", hint) from error
+    finally:
+        put_back(changed_since(before))
     _hush()
 
 
@@ -49,16 +48,17 @@ class RaySession:
         check_installed()
         import ray
 
-        self._ours, self._before = not ray.is_initialized(), dict[str, str | None]()
+        self._ours = not ray.is_initialized()
+        self._variables: Variables = {}
         if self._ours:
             before = _prepare()
             try:
-                with kept(), _signal_handlers_kept():
+                with kept(), signal_handlers_kept():
                     _start(ray, num_cpus)
             except BaseException:
-                _put_back(before, _differing(before))
+                put_back(changed_since(before))
                 raise
-            self._before = {name: before.get(name) for name in _differing(before)}
+            self._variables = changed_since(before)
         _hush()
 
     def close(self) -> None:
@@ -67,9 +67,9 @@ class RaySession:
             import ray
 
             self._ours = False
-            with kept(), _signal_handlers_kept():
+            with kept(), signal_handlers_kept():
                 ray.shutdown()
-            _put_back(self._before, self._before)
+            put_back(self._variables)
 
 
 def _prepare() -> dict[str, str]:
@@ -78,20 +78,6 @@ def _prepare() -> dict[str, str]:
     for name, value in _ENVIRONMENT.items():
         os.environ.setdefault(name, value)
     return before
-
-
-def _differing(before: Mapping[str, str | None]) -> list[str]:
-    """The variables that are not as they were."""
-    return [name for name in {*before, *os.environ} if before.get(name) != os.environ.get(name)]
-
-
-def _put_back(before: Mapping[str, str | None], names: Iterable[str]) -> None:
-    for name in names:
-        value = before.get(name)
-        if value is None:
-            os.environ.pop(name, None)
-        else:
-            os.environ[name] = value
 
 
 def _hush() -> None:
@@ -118,17 +104,3 @@ def _start(ray: Any, num_cpus: int) -> None:
         raise RunError(f"Ray does not start: {error}") from error
     finally:
         ray_constants.ENABLE_RAY_CLUSTER = clustered
-
-
-@contextmanager
-def _signal_handlers_kept() -> Iterator[None]:
-    """Ray puts a handler of its own in the place of the run's, which writes the last checkpoint."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler or signal.SIG_DFL)
