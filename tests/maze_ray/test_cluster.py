@@ -14,6 +14,8 @@ import pytest
 
 from maze_core.context import RunContext
 from maze_core.errors import ConfigError, RunError
+from maze_core.plugins.base import Plugin
+from maze_core.plugins.hookspecs import hookimpl
 from maze_core.testing.envs import SeededWalk
 from maze_core.training.checkpoint import read_checkpoint
 
@@ -55,8 +57,8 @@ def cluster(clusters, monkeypatch):
     assert not ray.is_initialized()
 
 
-def context_of(cluster, tmp_path, runner=None, **overrides):
-    parts = {"run_dir": tmp_path / "run", "seed": 1, "silent": True, "preset": "none"}
+def context_of(cluster, tmp_path, runner=None, callbacks=None, **overrides):
+    parts = {"run_dir": tmp_path / "run", "seed": 1, "silent": True, "preset": "none", "callbacks": callbacks or {}}
     runner = {"name": "ray", "address": cluster.address, **(runner or {})}
     return RunContext(SeededWalk, "impala", runner=runner, overrides=SMALL | overrides, **parts)
 
@@ -102,21 +104,20 @@ def test_a_run_goes_on_when_a_node_is_lost(cluster, tmp_path):
 
 
 def test_a_lost_cluster_ends_the_run_with_its_checkpoint_whole(cluster, tmp_path, monkeypatch):
+    """It is lost between two calls of Ray; in the middle of one, Ray would end this process on the spot."""
     monkeypatch.setattr("maze_ray.session._LOST_AFTER", 2.0)
-    with context_of(cluster, tmp_path, **{"algorithm.n_epochs": 100_000}) as context:
-        assert context.run.run_dir
+    lost = []
 
-        lost = []
+    class Disaster(Plugin):
+        @hookimpl
+        def on_epoch_end(self, run):
+            if run.saved_epoch and not lost:
+                for node in cluster.list_all_nodes():
+                    node.kill_all_processes(check_alive=False, allow_graceful=False)
+                lost.append(time.monotonic())
 
-        def lose_it():
-            while not (context.run.saved_epoch or 0) and time.monotonic() < began + 60:
-                time.sleep(0.05)
-            lost.append(time.monotonic())
-            for node in cluster.list_all_nodes():
-                node.kill_all_processes(check_alive=False, allow_graceful=False)
-
-        began = time.monotonic()
-        threading.Thread(target=lose_it).start()
+    callbacks = {"disaster": Disaster}
+    with context_of(cluster, tmp_path, callbacks=callbacks, **{"algorithm.n_epochs": 100_000}) as context:
         with pytest.raises(RunError, match=r"the Ray cluster at \S+ is gone") as caught:
             context.train()
         assert "maze resume" in "\n".join(caught.value.__notes__)
