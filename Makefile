@@ -39,7 +39,7 @@ train: setup ## train PPO on CartPole-v1
 	$(BIN)/maze train ppo --env CartPole-v1
 
 test: setup ## run the tests
-	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal
+	$(BIN)/python -m pytest --numprocesses 2
 
 # What is not installed is read where it lies.
 lint: setup ## check style and the boundaries between core and plugins
