@@ -8,10 +8,13 @@ from __future__ import annotations
 import difflib
 import os
 import re
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from importlib import metadata
+from pathlib import Path
 from typing import Any
 
 from stevedore.driver import DriverManager
@@ -205,7 +208,26 @@ def _hint(name: str) -> str:
     return ""
 
 
-def _declared() -> Iterator[Declaration]:
+def _declared() -> tuple[Declaration, ...]:
+    """The claims of all distributions, read again whenever something was installed or removed."""
+    return _scan(tuple((folder, _modified(folder)) for folder in sys.path))
+
+
+def _modified(folder: str) -> int:
+    try:
+        return Path(folder).stat().st_mtime_ns
+    except OSError:
+        return 0
+
+
+@lru_cache(maxsize=1)
+def _scan(folders: tuple[tuple[str, int], ...]) -> tuple[Declaration, ...]:
+    """Keyed by what it depends on, the import path's folders and when they changed: a scan takes milliseconds, and one
+    command asks dozens of times."""
+    return tuple(_found())
+
+
+def _found() -> Iterator[Declaration]:
     kinds = {group: kind for kind, group in KINDS.items()}
     seen: set[str] = set()
     for distribution in metadata.distributions():

@@ -1,3 +1,4 @@
+import shutil
 import subprocess
 import sys
 
@@ -42,3 +43,13 @@ def test_an_overlay_answers_first():
     load = discovery.overlay({("callback", "mine"): Mine})
     assert load("callback", "mine") is Mine
     assert load("callback", "console").__name__ == "Console"
+
+
+def test_what_is_installed_and_removed_meanwhile_counts(installation, monkeypatch):
+    """As in a notebook, where `pip install` runs beside the kernel."""
+    monkeypatch.syspath_prepend(str(installation.site))
+    assert "good" not in discovery.names("wrapper")
+    installation.add("maze-good")
+    assert discovery.load("wrapper", "good").__doc__ == "Does nothing, well."
+    shutil.rmtree(installation.site / "maze_good-1.0.dist-info")
+    assert "good" not in discovery.names("wrapper")

@@ -1,7 +1,6 @@
 """Whoever asks for a plugin that is published with the core, and is not installed, is told what to install."""
 
 import tomllib
-from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -30,8 +29,8 @@ def test_the_table_holds_what_the_distributions_say():
 
 @pytest.fixture
 def nothing_but_the_core(monkeypatch):
-    core = [metadata.distribution(discovery.CORE)]
-    monkeypatch.setattr(metadata, "distributions", lambda: core)
+    core = tuple(each for each in discovery._declared() if each.distribution == discovery.CORE)
+    monkeypatch.setattr(discovery, "_declared", lambda: core)
 
 
 @pytest.mark.parametrize(
