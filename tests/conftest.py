@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from contextlib import ExitStack
 from itertools import count
 from pathlib import Path
@@ -24,6 +25,12 @@ QUICK = {
     "runner.concurrency": 3,
     "callbacks.tensorboard": None,
 }
+
+
+def pytest_configure() -> None:
+    """Hear Ctrl-C, which a shell lets processes in the background ignore, and with them all that they start."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
