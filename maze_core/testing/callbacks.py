@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import inspect
 import io
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -23,6 +22,7 @@ from maze_core.testing.runs import QUICK
 from maze_core.testing.subject import Subject
 from maze_core.training import api
 from maze_core.training.report import EpochReport, RunSummary
+from maze_core.variables import variables_set
 
 if TYPE_CHECKING:
     from maze_core.training.learner import Learner
@@ -186,14 +186,9 @@ def _writes(subject: Subject) -> None:
     here, home = subject.folder / "here", subject.folder / "home"
     for folder in (here, home):
         folder.mkdir(parents=True)
-    before = dict(os.environ)
-    os.environ.update(HOME=str(home), XDG_CACHE_HOME=str(home / "cache"), XDG_CONFIG_HOME=str(home / "config"))
-    try:
-        with contextlib.chdir(here):
-            _trained(subject, subject.folder / "run")
-    finally:
-        os.environ.clear()
-        os.environ.update(before)
+    homes = {"HOME": str(home), "XDG_CACHE_HOME": str(home / "cache"), "XDG_CONFIG_HOME": str(home / "config")}
+    with variables_set(homes), contextlib.chdir(here):
+        _trained(subject, subject.folder / "run")
     found = [path.relative_to(subject.folder) for root in (here, home) for path in root.rglob("*")]
     if found:
         raise Failed(f"it writes outside of the run directory: {', '.join(map(str, found[:3]))}")

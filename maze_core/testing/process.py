@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from maze_core.testing.findings import Failed
+from maze_core.variables import changed_since, put_back
 
 
 def snapshot() -> dict[str, Any]:
@@ -73,9 +74,7 @@ def left_alone(what: str) -> Iterator[None]:
 
 
 def _put_back(before: dict[str, Any], torch: Any) -> None:
-    if dict(os.environ) != before["the environment variables"]:
-        os.environ.clear()
-        os.environ.update(before["the environment variables"])
+    put_back(changed_since(before["the environment variables"]))
     os.chdir(before["the working directory"])
     if threading.current_thread() is threading.main_thread():
         for number, handler in zip((signal.SIGINT, signal.SIGTERM), before["the signal handlers"], strict=True):
