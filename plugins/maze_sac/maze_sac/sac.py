@@ -158,7 +158,7 @@ class SAC(Algorithm):
         critic_loss = 0.5 * (values - target).square().mean(-1).sum()
 
         decision = self._decide(policy, batch.obs)
-        value = decision.expected(torch.minimum(*critics.values(features.detach(), decision.box, frozen=True)))
+        value = decision.least(critics.values(features.detach(), decision.box, frozen=True))
         policy_loss = (coefficient * decision.negative_entropy - value).mean()
 
         total = critic_loss + policy_loss
@@ -181,7 +181,7 @@ class SAC(Algorithm):
         decision = self._decide(policy, batch.next_obs)
         targets = self._targets.critics
         values = targets.values(targets.features(self._seen(policy, batch.next_obs)), decision.box)
-        soft = decision.expected(torch.minimum(*values)) - coefficient * decision.negative_entropy
+        soft = decision.least(values) - coefficient * decision.negative_entropy
         return torch.addcmul(batch.extra["reward"], batch.extra["discount"], soft)
 
     def _decide(self, policy: Policy, obs: TensorTree) -> Decision:
