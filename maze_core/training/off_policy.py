@@ -37,8 +37,11 @@ _GUIDE = 1
 # Distinguishes the guide's random numbers from the policy's noise.
 
 
-def check_off_policy(config: RunConfig) -> None:
-    """Raise ConfigError for a model with a state critic, sizes that do not fit, a schedule without an end."""
+def check_off_policy(config: RunConfig, first_steps: int) -> None:
+    """Raise ConfigError for a model with a state critic, sizes that do not fit, or a schedule without an end.
+
+    `first_steps`: environment steps that are taken before learning begins.
+    """
     check_schedule(config)
     algorithm: Any = config.algorithm
     name = algorithm.name
@@ -48,12 +51,17 @@ def check_off_policy(config: RunConfig) -> None:
             "model.critic",
             "Next: --set model.critic=none",
         )
-    if algorithm.initial_buffer_size > algorithm.replay_buffer_size:
+    if first_steps > algorithm.replay_buffer_size:
         raise ConfigError(
-            f"the first {algorithm.initial_buffer_size:,} steps do not fit into a buffer of "
-            f"{algorithm.replay_buffer_size:,}",
+            f"the first {first_steps:,} steps do not fit into a buffer of {algorithm.replay_buffer_size:,}",
             "algorithm.initial_buffer_size",
             "Lower it, or raise algorithm.replay_buffer_size.",
+        )
+    if config.steps is not None and config.steps <= first_steps:
+        raise ConfigError(
+            f"the first {first_steps:,} steps are taken before learning begins, and the run has {config.steps:,}",
+            "algorithm.initial_buffer_size",
+            "Lower it, or raise steps.",
         )
     fewest = 8 * algorithm.num_actors
     if algorithm.replay_buffer_size < fewest:

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import torch
+from gymnasium.spaces import Box
 from torch import Tensor, nn
 
 from maze_core.data.batch import Batch, Loss, TensorTree
 from maze_core.data.trajectories_loader import load_trajectories
-from maze_core.envs.spaces import allocate, space_specs
+from maze_core.envs.spaces import allocate, flatten_space, space_specs
 from maze_core.errors import ConfigError
+from maze_core.models.distributions import BoxScale
 from maze_core.plugins.hookspecs import hookimpl
 from maze_core.training.adam import Adam
 from maze_core.training.algorithm import Algorithm
@@ -27,6 +29,8 @@ from maze_sac.critics import Targets, Temperature, build_critics
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
+
+    from gymnasium import Space
 
     from maze_core.config.run import AlgorithmConfig, RunConfig
     from maze_core.models.policy import Policy
@@ -63,15 +67,20 @@ class SAC(Algorithm):
         return Trial(parameters={"critic_hidden": [32, 32]})
 
     def check(self, config: RunConfig) -> None:
-        """Refuse models with a state critic, and sizes that do not fit."""
-        check_off_policy(config)
-        first = 0 if self.config.initial_demonstrations else self.config.initial_buffer_size
-        if config.steps is not None and config.steps <= first:
-            raise ConfigError(
-                f"the first {first:,} steps are taken before learning begins, and the run has {config.steps:,}",
-                "algorithm.initial_buffer_size",
-                "Lower it, or raise steps.",
-            )
+        """Refuse models with a state critic and sizes that do not fit."""
+        # Demonstrations take the place of the first steps.
+        check_off_policy(config, 0 if self.config.initial_demonstrations else self.config.initial_buffer_size)
+
+    def check_action_space(self, space: Space[Any]) -> None:
+        """Refuse Box actions without finite bounds as well."""
+        super().check_action_space(space)
+        for key, leaf in flatten_space(space, "action").items():
+            if isinstance(leaf, Box) and not BoxScale(leaf).bounded:
+                raise ConfigError(
+                    f"{self.config.name} needs finite bounds, and the Box action {key!r} is {leaf}",
+                    "env",
+                    "Give the action space bounds with a wrapper, or take an algorithm that needs none: ppo, a2c.",
+                )
 
     def setup(self, run: Run) -> None:
         """Build collector, replay buffer, critics and temperature."""
