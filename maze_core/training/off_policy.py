@@ -37,11 +37,8 @@ _GUIDE = 1
 # Distinguishes the guide's random numbers from the policy's noise.
 
 
-def check_off_policy(config: RunConfig, first_steps: int) -> None:
-    """Raise ConfigError for a model with a state critic, sizes that do not fit, or a schedule without an end.
-
-    `first_steps`: environment steps that are taken before learning begins.
-    """
+def check_off_policy(config: RunConfig) -> None:
+    """Raise ConfigError for a model with a state critic, sizes that do not fit, or a schedule without an end."""
     check_schedule(config)
     algorithm: Any = config.algorithm
     name = algorithm.name
@@ -51,6 +48,8 @@ def check_off_policy(config: RunConfig, first_steps: int) -> None:
             "model.critic",
             "Next: --set model.critic=none",
         )
+    # Demonstrations take the place of the first steps.
+    first_steps = 0 if getattr(algorithm, "initial_demonstrations", None) else algorithm.initial_buffer_size
     if first_steps > algorithm.replay_buffer_size:
         raise ConfigError(
             f"the first {first_steps:,} steps do not fit into a buffer of {algorithm.replay_buffer_size:,}",

@@ -35,18 +35,18 @@ def check_on_policy(config: RunConfig) -> None:
 
 def actor_critic_loss(
     config: Any,
-    burn_in: bool,
+    epoch: int,
     policy: Tensor,
     critic: Tensor,
     entropy: Tensor,
     weight: Tensor | None = None,
     **metrics: Tensor,
 ) -> Loss:
-    """The weighted sum of an actor-critic's losses, or the critic's alone.
+    """The weighted sum of an actor-critic's losses; in the first `critic_burn_in_epochs` the critic's alone.
 
     Args:
-        config: with `policy_loss_coef`, `value_loss_coef` and `entropy_coef`.
-        burn_in: whether the critic alone learns, with the weight 1.
+        config: with `policy_loss_coef`, `value_loss_coef`, `entropy_coef` and `critic_burn_in_epochs`.
+        epoch: epochs that lie behind.
         policy: [B], loss of the policy, row by row.
         critic: [B], error of the critic.
         entropy: [B], of the policy; more of it makes the loss smaller.
@@ -56,7 +56,7 @@ def actor_critic_loss(
     # For small batches an operation costs its call: one mean of three stacked rows is cheaper than three means.
     rows = torch.stack((policy, critic, entropy))
     parts = rows.mean(-1) if weight is None else rows @ weight
-    if burn_in:
+    if epoch < config.critic_burn_in_epochs:  # the policy must have no gradient, not one of 0
         total = critic.mean() if weight is None else critic @ weight
     else:
         total = parts @ _coefficients(

@@ -56,7 +56,7 @@ class A2C(Algorithm):
         advantage = normalized(data["advantage"]) if config.normalize_advantages else data["advantage"]
         policy_loss = distribution.log_prob(batch.actions) * -advantage
         critic_loss = (value - data["target"]).square()
-        return actor_critic_loss(config, self._burn_in.active, policy_loss, critic_loss, distribution.entropy())
+        return actor_critic_loss(config, self._run.epoch, policy_loss, critic_loss, distribution.entropy())
 
     def state(self) -> dict[str, Any]:
         """Where the environments and the noise stand."""

@@ -102,7 +102,7 @@ class IMPALA(Algorithm):
         critic_loss = (value - target).square()
         rho = log_rho.exp() @ weight
         return actor_critic_loss(
-            config, self._burn_in.active, policy_loss, critic_loss, distribution.entropy(), weight, rho=rho
+            config, self._run.epoch, policy_loss, critic_loss, distribution.entropy(), weight, rho=rho
         )
 
     def state(self) -> dict[str, Any]:

@@ -91,7 +91,7 @@ class PPO(Algorithm):
         policy_loss = clipped_surrogate(log_ratio.exp(), advantage, config.clip_range)
         critic_loss = value_loss(value, data["value"], data["target"], config.value_clip_range)
         self._log_ratios.append(log_ratio.detach())
-        return actor_critic_loss(config, self._burn_in.active, policy_loss, critic_loss, distribution.entropy())
+        return actor_critic_loss(config, self._run.epoch, policy_loss, critic_loss, distribution.entropy())
 
     def state(self) -> dict[str, Any]:
         """Collector and minibatch order."""

@@ -68,8 +68,7 @@ class SAC(Algorithm):
 
     def check(self, config: RunConfig) -> None:
         """Refuse models with a state critic and sizes that do not fit."""
-        # Demonstrations take the place of the first steps.
-        check_off_policy(config, 0 if self.config.initial_demonstrations else self.config.initial_buffer_size)
+        check_off_policy(config)
 
     def check_action_space(self, space: Space[Any]) -> None:
         """Refuse Box actions without finite bounds as well."""
