@@ -38,7 +38,7 @@ _GUIDE = 1
 
 
 def check_off_policy(config: RunConfig) -> None:
-    """Raise ConfigError for a model with a state critic, sizes that do not fit, a schedule without an end."""
+    """Raise ConfigError for a model with a state critic, sizes that do not fit, or a schedule without an end."""
     check_schedule(config)
     algorithm: Any = config.algorithm
     name = algorithm.name
@@ -48,12 +48,19 @@ def check_off_policy(config: RunConfig) -> None:
             "model.critic",
             "Next: --set model.critic=none",
         )
-    if algorithm.initial_buffer_size > algorithm.replay_buffer_size:
+    # Demonstrations take the place of the first steps.
+    first_steps = 0 if getattr(algorithm, "initial_demonstrations", None) else algorithm.initial_buffer_size
+    if first_steps > algorithm.replay_buffer_size:
         raise ConfigError(
-            f"the first {algorithm.initial_buffer_size:,} steps do not fit into a buffer of "
-            f"{algorithm.replay_buffer_size:,}",
+            f"the first {first_steps:,} steps do not fit into a buffer of {algorithm.replay_buffer_size:,}",
             "algorithm.initial_buffer_size",
             "Lower it, or raise algorithm.replay_buffer_size.",
+        )
+    if config.steps is not None and config.steps <= first_steps:
+        raise ConfigError(
+            f"the first {first_steps:,} steps are taken before learning begins, and the run has {config.steps:,}",
+            "algorithm.initial_buffer_size",
+            "Lower it, or raise steps.",
         )
     fewest = 8 * algorithm.num_actors
     if algorithm.replay_buffer_size < fewest:
