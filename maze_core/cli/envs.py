@@ -62,6 +62,23 @@ def _report(config: Any) -> dict[str, Any]:
         "environment": str(env),
         "observation space": str(env.observation_space),
         "action space": str(env.action_space),
-        "warnings": sorted({" ".join(str(each.message).split()) for each in caught}),
+        "warnings": sorted({" ".join(str(each.message).split()) for each in caught} | _layout_warnings(env)),
         "problems": problems,
+    }
+
+
+def _layout_warnings(env: Any) -> set[str]:
+    """What to say of pictures whose channels come first."""
+    from maze_core.envs.spaces import flatten_space, looks_channels_first
+    from maze_core.errors import ConfigError
+
+    try:
+        leaves = flatten_space(env.observation_space, "observation")
+    except ConfigError:  # training says which spaces Maze does not support
+        return set()
+    return {
+        f"observation {key!r} of shape {space.shape} looks like a picture whose channels come first, and models expect "
+        "them last: --set model.layout=chw, or the wrapper transpose with axes [1, 2, 0]"
+        for key, space in leaves.items()
+        if looks_channels_first(space.shape or ())
     }

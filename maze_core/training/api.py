@@ -18,7 +18,7 @@ from maze_core.plugins import discovery
 from maze_core.plugins.discovery import describe
 from maze_core.training.checkpoint import Checkpoint, read_checkpoint
 from maze_core.training.loop import train as train_loop
-from maze_core.training.process_state import borrowed_rng, graceful_interrupts, torch_threads
+from maze_core.training.process_state import borrowed_rng, graceful_interrupts, process_turn, torch_threads
 from maze_core.training.report import RunSummary
 from maze_core.training.run import Run
 from maze_core.training.run_dir import (
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 _LOGS_BYTES = 2_000_000
 
 
+@process_turn()
 def start(
     config: RunConfig,
     run_dir: Path | None = None,
@@ -162,6 +163,7 @@ def load_parameters(run: Run, source: Path) -> None:
     run.policy.load_state_dict(theirs)
 
 
+@process_turn()
 def reopen(
     run_dir: Path,
     overrides: Sequence[str] = (),
@@ -250,6 +252,7 @@ def _check_spaces(run: Run) -> None:
 def training_session(run: Run) -> Iterator[None]:
     """What a run needs of the process while it trains: its lock, threads, random states, signal handlers."""
     with ExitStack() as stack:
+        stack.enter_context(process_turn(training=str(run.run_dir or run.config.env_title)))
         if run.run_dir is not None:
             stack.enter_context(lock(run.run_dir))
         stack.enter_context(torch_threads(run.config.threads))
@@ -311,6 +314,7 @@ def resume(
         return carry_out(run)
 
 
+@process_turn()
 def open_policy(
     run_dir: Path,
     checkpoint: str | None = None,
