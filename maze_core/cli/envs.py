@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from maze_core.cli import output
+from maze_core.plugins.local_modules import allow_local_modules
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Look at environments.")
 
@@ -30,14 +31,14 @@ def check(
     """
     from maze_core.config.load import part_config
 
-    output.allow_local_modules()
+    allow_local_modules()
     config = part_config("env", {"name": env_source, "id": env_id}, set_ or ())
     report = _report(config)
     if as_json:
         output.print_json(report)
     else:
         for key, value in report.items():
-            typer.echo(f"{key + ':':20}" + (value if isinstance(value, str) else "; ".join(value) or "none"))
+            output.say(f"{key + ':':20}" + (value if isinstance(value, str) else "; ".join(value) or "none"))
     if report["problems"]:
         raise typer.Exit(1)
 

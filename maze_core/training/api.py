@@ -36,7 +36,7 @@ from maze_core.training.run_dir import (
     write_record,
 )
 from maze_core.training.seeding import draw_seed
-from maze_core.wording import counted
+from maze_core.wording import argument, counted
 
 if TYPE_CHECKING:
     from maze_core.plugins.discovery import Loader
@@ -158,7 +158,7 @@ def load_parameters(run: Run, source: Path) -> None:
         raise ConfigError(
             "\n".join([f"the networks differ from those of {source}:", *sorted(problems)]),
             "--init-from",
-            f"Next: train with the model of that run (maze config show {source}).",
+            f"Next: train with the model of that run (maze config show {argument(source)}).",
         )
     run.policy.load_state_dict(theirs)
 
@@ -218,7 +218,7 @@ def _check_algorithm(config: RunConfig, before: RunConfig, run_dir: Path) -> Non
         raise ConfigError(
             f"{run_dir} was trained by {before.algorithm.name}; another algorithm cannot go on with it",
             "algorithm.name",
-            f"Next: maze train {config.algorithm.name} --init-from {run_dir}",
+            f"Next: maze train {config.algorithm.name} --init-from {argument(run_dir)}",
         )
 
 
@@ -231,13 +231,13 @@ def _check_end(run: Run) -> None:
         raise ConfigError(
             f"{run.run_dir} has stopped: {run.stop_pending}",
             hint="To train on, change what made it stop, for example: "
-            f"maze resume {run.run_dir} --set algorithm.patience=0",
+            f"maze resume {argument(run.run_dir)} --set algorithm.patience=0",
         )
     if run.finished:
         further = f"steps={2 * run.env_steps}" if run.steps_done else f"algorithm.n_epochs={2 * run.epoch}"
         raise ConfigError(
             f"{run.run_dir} is finished ({counted(run.epoch, 'epoch')}, {counted(run.env_steps, 'step')})",
-            hint=f"To train on, raise its end, for example: maze resume {run.run_dir} --set {further}",
+            hint=f"To train on, raise its end, for example: maze resume {argument(run.run_dir)} --set {further}",
         )
 
 
