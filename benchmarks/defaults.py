@@ -224,12 +224,12 @@ def record(trial: Trial, result: dict[str, Any]) -> None:
 @contextmanager
 def locked() -> Iterator[None]:
     """One process at a time."""
-    results.FOLDER.mkdir(parents=True, exist_ok=True)
-    lock = HERE.parent / "runs" / f".{PAGE}.lock"
-    lock.parent.mkdir(exist_ok=True)
-    with lock.open("w") as handle:
-        fcntl.flock(handle, fcntl.LOCK_EX)
+    folder = os.open(results.FOLDER, os.O_RDONLY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
         yield
+    finally:
+        os.close(folder)
 
 
 def scores(result: dict[str, Any], contender: str) -> list[float]:

@@ -11,7 +11,8 @@ from ours import measure
 
 def overrides(impala: dict[str, Any], hidden: list[int]) -> dict[str, Any]:
     """The first epoch is the warm-up, as many epochs of the same length are measured."""
-    return {**{f"algorithm.{name}": value for name, value in impala.items()}, "model.hidden": hidden}
+    chosen = {f"algorithm.{name}": value for name, value in impala.items()}
+    return {**chosen, "model.hidden": hidden, "model.normalize_observations": False}
 
 
 def main() -> None:

@@ -24,6 +24,7 @@ def overrides(settings: dict[str, Any]) -> dict[str, Any]:
         "algorithm.n_epochs": 1 + epochs,
         "model.hidden": settings["hidden"],
         "model.activation": "tanh",
+        "model.normalize_observations": False,
         "runner.concurrency": settings["num_envs"],
     }
 

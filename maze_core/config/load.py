@@ -73,7 +73,7 @@ def assemble_with_preset(
     asked = assign(_stack(DEFAULTS, *layers), assignments)
     name, chosen = _preset_layer(preset, asked, load)
     raw = assign(_stack(DEFAULTS, chosen, *layers), assignments)
-    return resolve(_with_preferences(raw, load), load), name
+    return resolve(_with_preferences(raw, chosen, load), load), name
 
 
 def load_run_config(
@@ -164,14 +164,21 @@ def _preset_layer(preset: str, asked: Raw, load: discovery.Loader) -> tuple[str,
     return choose(preset, env_id if isinstance(env_id, str) else None, plugin, name)
 
 
-def _with_preferences(raw: Raw, load: discovery.Loader) -> Raw:
-    """`raw` with what its algorithm prefers for the other parts, where they have such a field and nothing is said."""
+def _with_preferences(raw: Raw, preset: Raw, load: discovery.Loader) -> Raw:
+    """`raw` with what its algorithm prefers for the other parts, where they have such a field and nothing is said.
+
+    Where the preset speaks of a preferred field, its value takes the preference's place. It would otherwise be lost
+    with the rest of the preset's part where the user names another plugin for that part.
+    """
     result = dict(raw)
     try:
         preferences = getattr(load("algorithm", raw["algorithm"]["name"]), "defaults", {})
         for kind, values in preferences.items():
             known = load(kind, raw[kind]["name"]).Config.model_fields
-            result[kind] = {**{key: value for key, value in values.items() if key in known}, **raw[kind]}
+            part = preset.get(kind)
+            said = part if isinstance(part, dict) else {}
+            wanted = {key: said.get(key, value) for key, value in values.items() if key in known}
+            result[kind] = {**wanted, **raw[kind]}
     except (ConfigError, KeyError, TypeError):
         return raw  # resolve reports what is wrong with a part
     return result

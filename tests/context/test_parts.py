@@ -61,7 +61,7 @@ def test_an_environment_by_name_mapping_config_or_callable(quick, env):
 def test_an_algorithm_by_name_mapping_or_config(quick, algorithm):
     context = quick(SeededWalk, ALGORITHMS[algorithm])
     assert context.config.algorithm.name == "a2c"
-    assert context.config.algorithm.lr == (5e-4 if algorithm == "name" else 0.5)
+    assert context.config.algorithm.lr == (A2CConfig().lr if algorithm == "name" else 0.5)
     assert context.config.algorithm.n_rollout_steps == 8  # of the overrides: configs hold what was set, no more
     assert context.train().epochs == 2
 

@@ -28,8 +28,8 @@ SMALL = {
 }
 
 
-def test_every_default_is_that_of_the_specification():
-    defaults = IMPALAConfig(name="impala").model_dump()
+def test_classic_is_the_original_maze():
+    found = assemble("impala", "Acrobot-v1", preset="classic").algorithm.model_dump()
     expected = {
         "n_epochs": 0,
         "epoch_length": 25,
@@ -50,7 +50,7 @@ def test_every_default_is_that_of_the_specification():
         "reward_clipping": "none",
         "device": "cpu",
     }
-    assert {name: defaults[name] for name in expected} == expected
+    assert {name: found[name] for name in expected} == expected
 
 
 @pytest.mark.parametrize(

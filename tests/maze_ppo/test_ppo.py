@@ -5,6 +5,7 @@ import torch
 from maze_ppo.config import PPOConfig
 from pydantic import ValidationError
 
+from maze_core.config.load import assemble
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.hookspecs import hookimpl
 from maze_core.testing.envs import SeededWalk
@@ -131,7 +132,7 @@ def test_target_kl_ends_the_passes(watched):
     _, watch, _ = watched(batch_size=8, target_kl=1e-5, lr=0.01)
     assert [len(batch) for batch in watch.batches] == [8, 8] * 4
     _, watch, _ = watched(batch_size=8, target_kl=1e9, lr=0.01)
-    assert len(watch.batches) == 4 * 3 * 4
+    assert len(watch.batches) == 4 * 3 * 10
 
 
 def test_metrics(watched):
@@ -189,8 +190,8 @@ def test_parameters_out_of_range_are_refused(wrong):
         PPOConfig(name="ppo", **wrong)
 
 
-def test_the_missions_defaults():
-    config = PPOConfig()
+def test_classic_is_the_original_maze():
+    config = assemble("ppo", "Acrobot-v1", preset="classic").algorithm
     assert (config.n_epochs, config.epoch_length, config.patience, config.critic_burn_in_epochs) == (0, 25, 15, 0)
     assert (config.n_rollout_steps, config.lr, config.gamma, config.gae_lambda) == (100, 2.5e-4, 0.98, 1.0)
     assert (config.policy_loss_coef, config.value_loss_coef, config.entropy_coef) == (1.0, 0.5, 0.00025)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from maze_a2c.config import A2CConfig
 from maze_core.data.batch import Batch, Loss
@@ -25,6 +25,9 @@ class A2C(Algorithm):
 
     Config = A2CConfig
     config: A2CConfig
+    defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "model": {"normalize_observations": True, "log_std_init": -0.5}
+    }
 
     def check(self, config: RunConfig) -> None:
         """Refuse models without a critic and schedules without an end."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pydantic import PositiveInt
+
 from maze_core.config import params
 from maze_core.config.run import AlgorithmConfig
 
@@ -10,13 +12,15 @@ class A2CConfig(AlgorithmConfig):
     """Advantage actor-critic."""
 
     critic_burn_in_epochs: params.CriticBurnInEpochs = 0
-    n_rollout_steps: params.RolloutSteps = 100
-    lr: params.LearningRate = 5e-4
+    epoch_length: PositiveInt = 500
+    """Updates in one epoch."""
+    n_rollout_steps: params.RolloutSteps = 5
+    lr: params.LearningRate = 2e-3
     lr_schedule: params.LearningRateSchedule = "constant"
-    gamma: params.Gamma = 0.98
-    gae_lambda: params.GaeLambda = 1.0
+    gamma: params.Gamma = 0.99
+    gae_lambda: params.GaeLambda = 0.95
     policy_loss_coef: params.PolicyLossCoef = 1.0
     value_loss_coef: params.ValueLossCoef = 0.5
-    entropy_coef: params.EntropyCoef = 0.00025
-    max_grad_norm: params.MaxGradNorm = 0.0
+    entropy_coef: params.EntropyCoef = 0.0
+    max_grad_norm: params.MaxGradNorm = 0.5
     normalize_advantages: params.NormalizeAdvantages = False

@@ -14,14 +14,16 @@ class IMPALAConfig(AlgorithmConfig):
     """Importance weighted actor-learner architecture."""
 
     critic_burn_in_epochs: params.CriticBurnInEpochs = 0
-    n_rollout_steps: params.RolloutSteps = 100
-    lr: params.LearningRate = 5e-4
+    epoch_length: PositiveInt = 125
+    """Updates in one epoch."""
+    n_rollout_steps: params.RolloutSteps = 20
+    lr: params.LearningRate = 1e-3
     lr_schedule: params.LearningRateSchedule = "constant"
-    gamma: params.Gamma = 0.98
+    gamma: params.Gamma = 0.99
     policy_loss_coef: params.PolicyLossCoef = 1.0
     value_loss_coef: params.ValueLossCoef = 0.5
     entropy_coef: params.EntropyCoef = 0.01
-    max_grad_norm: params.MaxGradNorm = 0.0
+    max_grad_norm: params.MaxGradNorm = 0.5
     num_actors: Annotated[int, Field(gt=0, le=1000)] = 8
     """Actors: worker processes on the runner `local`, taking turns in one process on `dev`."""
     envs_per_actor: PositiveInt = 1

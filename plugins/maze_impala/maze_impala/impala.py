@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import copy
 from collections import deque
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import torch
@@ -40,6 +40,9 @@ class IMPALA(Algorithm):
 
     Config = IMPALAConfig
     config: IMPALAConfig
+    defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "model": {"normalize_observations": True, "log_std_init": -0.5}
+    }
 
     @classmethod
     def conformance(cls, case: Case) -> Trial:

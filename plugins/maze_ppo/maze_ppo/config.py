@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, PositiveInt, model_validator
 
 from maze_core.config import params
 from maze_core.config.run import AlgorithmConfig
@@ -14,17 +14,19 @@ class PPOConfig(AlgorithmConfig):
     """Proximal policy optimisation."""
 
     critic_burn_in_epochs: params.CriticBurnInEpochs = 0
-    n_rollout_steps: params.RolloutSteps = 100
-    lr: params.LearningRate = 2.5e-4
+    epoch_length: PositiveInt = 10
+    """Updates in one epoch."""
+    n_rollout_steps: params.RolloutSteps = 256
+    lr: params.LearningRate = 3e-4
     lr_schedule: params.LearningRateSchedule = "constant"
-    gamma: params.Gamma = 0.98
-    gae_lambda: params.GaeLambda = 1.0
+    gamma: params.Gamma = 0.99
+    gae_lambda: params.GaeLambda = 0.95
     policy_loss_coef: params.PolicyLossCoef = 1.0
     value_loss_coef: params.ValueLossCoef = 0.5
-    entropy_coef: params.EntropyCoef = 0.00025
-    max_grad_norm: params.MaxGradNorm = 0.0
-    batch_size: params.BatchSize = 100
-    n_optimization_epochs: Annotated[int, Field(gt=0)] = 4
+    entropy_coef: params.EntropyCoef = 0.0
+    max_grad_norm: params.MaxGradNorm = 0.5
+    batch_size: params.BatchSize = 64
+    n_optimization_epochs: Annotated[int, Field(gt=0)] = 10
     """Passes over each rollout."""
     clip_range: Annotated[float, Field(gt=0)] = 0.2
     """How far the probability ratio of new to old policy may move from 1 before its gradient is cut."""
@@ -32,7 +34,7 @@ class PPOConfig(AlgorithmConfig):
     """How far the critic may move from its old prediction before its gradient is cut; none: no clipping."""
     target_kl: Annotated[float, Field(gt=0)] | None = None
     """KL divergence from the old policy at which the passes over a rollout end; none: never."""
-    normalize_advantages: params.NormalizeAdvantages = False
+    normalize_advantages: params.NormalizeAdvantages = True
 
     @model_validator(mode="after")
     def _check_normalisation(self) -> Self:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import torch
@@ -36,6 +36,9 @@ class PPO(Algorithm):
 
     Config = PPOConfig
     config: PPOConfig
+    defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "model": {"normalize_observations": True, "log_std_init": -0.5}
+    }
 
     def check(self, config: RunConfig) -> None:
         """Refuse models without a critic and schedules without an end."""

@@ -1,0 +1,47 @@
+"""The presets of the actor-critics: `classic` for any run, and the others untouched by a change of defaults."""
+
+import pytest
+
+from maze_core.config.load import assemble
+from maze_core.config.presets import presets
+from maze_core.plugins import discovery
+
+ALGORITHMS = ("ppo", "a2c", "impala")
+
+
+def shipped(algorithm):
+    return presets(discovery.load("algorithm", algorithm), algorithm)
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_every_preset_says_what_classic_says(algorithm):
+    """A value that a preset leaves to the defaults would change its published scores when a default changes."""
+    found = shipped(algorithm)
+    for name, preset in found.items():
+        for part, values in found["classic"].items():
+            assert not values.keys() - preset[part].keys(), (name, part)
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("env", ["CartPole-v1", "Pendulum-v1", "my_package:MyEnv-v0"])
+def test_classic_fits_any_environment(algorithm, env):
+    config = assemble(algorithm, env, preset="classic")
+    assert (config.env.id, config.steps, config.algorithm.epoch_length) == (env, None, 25)
+    assert (config.model.normalize_observations, config.model.log_std_init) == (False, 0.0)
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("model", ["mlp", "cnn", "template", "custom"])
+def test_a_presets_model_values_hold_for_the_model_that_was_named(algorithm, model):
+    """Naming a model drops the rest of the preset's part, but must not bring the algorithm's preference back."""
+
+    def normalized(preset, *overrides):
+        config = assemble(algorithm, "X-v0", preset, flags={"model.name": model}, overrides=overrides).model
+        return getattr(config, "normalize_observations", None)
+
+    known = "normalize_observations" in discovery.load("model", model).Config.model_fields
+    assert normalized("none") is (True if known else None)
+    assert normalized("classic") is (False if known else None)
+    if known:
+        assert normalized("classic", "model.normalize_observations=true") is True
+        assert normalized("none", "model.normalize_observations=false") is False
