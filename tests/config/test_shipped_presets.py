@@ -33,15 +33,18 @@ def test_classic_fits_any_environment(algorithm, env):
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 @pytest.mark.parametrize("model", ["mlp", "cnn", "template", "custom"])
 def test_a_presets_model_values_hold_for_the_model_that_was_named(algorithm, model):
-    """Naming a model drops the rest of the preset's part, but must not bring the algorithm's preference back."""
+    """Naming a model drops the rest of the preset's part, but must not bring the algorithm's preferences back."""
 
-    def normalized(preset, *overrides):
+    def first_std(preset, *overrides):
         config = assemble(algorithm, "X-v0", preset, flags={"model.name": model}, overrides=overrides).model
-        return getattr(config, "normalize_observations", None)
+        return getattr(config, "log_std_init", None)
 
-    known = "normalize_observations" in discovery.load("model", model).Config.model_fields
-    assert normalized("none") is (True if known else None)
-    assert normalized("classic") is (False if known else None)
-    if known:
-        assert normalized("classic", "model.normalize_observations=true") is True
-        assert normalized("none", "model.normalize_observations=false") is False
+    assert first_std("none") == -0.5
+    assert first_std("classic") == 0.0
+    assert first_std("classic", "model.log_std_init=-1") == -1
+    assert first_std("none", "model.log_std_init=0") == 0.0
+
+
+@pytest.mark.parametrize(("algorithm", "wanted"), [("ppo", False), ("a2c", True), ("impala", True)])
+def test_normalised_observations_are_preferred_where_they_were_measured_to_help(algorithm, wanted):
+    assert assemble(algorithm, "X-v0", "none").model.normalize_observations is wanted

@@ -36,9 +36,7 @@ class PPO(Algorithm):
 
     Config = PPOConfig
     config: PPOConfig
-    defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {
-        "model": {"normalize_observations": True, "log_std_init": -0.5}
-    }
+    defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {"model": {"log_std_init": -0.5}}
 
     def check(self, config: RunConfig) -> None:
         """Refuse models without a critic and schedules without an end."""
