@@ -26,6 +26,7 @@ from maze_core.data.trajectories_files import (
     write_description,
     write_header,
 )
+from maze_core.envs.spaces import LeafSpec
 from maze_core.errors import RunError
 
 
@@ -88,15 +89,7 @@ class TrajectoryWriter:
             TrajectoryError: the trajectory does not fit the recording's spaces.
             RunError: the disk is full or the files cannot be written; the episodes before this one are kept.
         """
-        columns = self._checked(trajectory)
-        record = EpisodeRecord(
-            length=len(trajectory),
-            terminated=bool(trajectory.terminated),
-            truncated=bool(trajectory.truncated),
-            episode_return=float(trajectory.episode_return),
-            seed=trajectory.seed,
-            crc32={name: checksum(rows) for name, rows in columns.items()},
-        )
+        columns, record = encode_episode(self._description, trajectory, self.folder)
         try:
             for name, rows in columns.items():
                 self._append(name, rows)
@@ -107,36 +100,6 @@ class TrajectoryWriter:
             raise RunError(f"could not record to {self.folder}: {error.strerror or error}. {kept}") from None
         self.episodes += 1
         self.steps += len(trajectory)
-
-    def _checked(self, trajectory: Trajectory) -> dict[str, np.ndarray]:
-        """The trajectory's arrays by column, in the dtypes of the file.
-
-        A wrong one is refused here, before anything is written.
-        """
-        given = trajectory.columns()
-        if given.keys() != self._specs.keys():
-            names = ", ".join(sorted(given.keys() ^ self._specs.keys()))
-            raise TrajectoryError(f"the trajectory does not fit {self.folder / DESCRIPTION}: {names}")
-        length = len(trajectory)
-        if not length or (trajectory.terminated and trajectory.truncated):
-            problem = "both terminated and truncated" if length else "without a step"
-            raise TrajectoryError(f"cannot record to {self.folder}: an episode is {problem}")
-        return {name: self._column(name, np.asarray(given[name]), length) for name in self._specs}
-
-    def _column(self, name: str, rows: np.ndarray, length: int) -> np.ndarray:
-        spec = self._specs[name]
-        expected = (length + name.startswith(FOLDERS["observation"]), *spec.shape)
-        problem: str | None = None
-        if rows.shape != expected:
-            problem = f"has shape {rows.shape} instead of {expected}"
-        elif not np.can_cast(rows.dtype, spec.dtype, "same_kind"):
-            problem = f"has dtype {rows.dtype} instead of {spec.dtype}"
-        else:
-            rows = np.ascontiguousarray(rows, stored(spec.dtype))
-            problem = column_problem(self._description, name, rows)
-        if problem:
-            raise TrajectoryError(f"cannot record to {self.folder}: {name} of an episode {problem}")
-        return rows
 
     def _append(self, name: str, rows: np.ndarray) -> None:
         file, spec = self._files[name], self._specs[name]
@@ -176,3 +139,49 @@ def check_free(folder: Path) -> None:
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         problem = "the folder is not empty" if folder.is_dir() else "it is a file"
         raise TrajectoryError(f"cannot record to {folder}: {problem}")
+
+
+def encode_episode(
+    description: Description, trajectory: Trajectory, folder: Path
+) -> tuple[dict[str, np.ndarray], EpisodeRecord]:
+    """Return an episode's arrays by column, in the dtypes of the files, and its line of the index.
+
+    Raises:
+        TrajectoryError: the trajectory does not fit the spaces of the recording in `folder`.
+    """
+    given, specs, length = trajectory.columns(), description.columns(), len(trajectory)
+    if given.keys() != specs.keys():
+        names = ", ".join(sorted(given.keys() ^ specs.keys()))
+        raise TrajectoryError(f"the trajectory does not fit {folder / DESCRIPTION}: {names}")
+    if not length:
+        raise TrajectoryError(f"cannot record to {folder}: an episode is without a step")
+    if trajectory.terminated and trajectory.truncated:
+        raise TrajectoryError(f"cannot record to {folder}: an episode is both terminated and truncated")
+    columns = {}
+    for name, spec in specs.items():
+        rows = np.asarray(given[name])
+        problem = _misfit(rows, spec, length + name.startswith(FOLDERS["observation"]))
+        if problem is None:
+            rows = np.ascontiguousarray(rows, stored(spec.dtype))
+            problem = column_problem(description, name, rows)
+        if problem:
+            raise TrajectoryError(f"cannot record to {folder}: {name} of an episode {problem}")
+        columns[name] = rows
+    record = EpisodeRecord(
+        length=length,
+        terminated=bool(trajectory.terminated),
+        truncated=bool(trajectory.truncated),
+        episode_return=float(trajectory.episode_return),
+        seed=trajectory.seed,
+        crc32={name: checksum(rows) for name, rows in columns.items()},
+    )
+    return columns, record
+
+
+def _misfit(rows: np.ndarray, spec: LeafSpec, length: int) -> str | None:
+    expected = (length, *spec.shape)
+    if rows.shape != expected:
+        return f"has shape {rows.shape} instead of {expected}"
+    return (
+        None if np.can_cast(rows.dtype, spec.dtype, "same_kind") else f"has dtype {rows.dtype} instead of {spec.dtype}"
+    )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import copy
+from collections.abc import Iterator, Mapping, Sequence
 from numbers import Real
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
@@ -18,19 +19,22 @@ METRICS = "episode_metrics"
 """Key of the `info` of an episode's last step: numbers by name, whose means over episodes are reported."""
 
 
+Memory = list[dict[str, Any]]
+"""What the wrappers around one environment remember beyond episodes, from the outside in."""
+
+
 class Lasting(Protocol):
     """A wrapper that remembers something beyond the end of an episode, such as running statistics.
 
-    A checkpoint holds its state. Where a run goes on, unfinished episodes are replayed through the wrapper, then the
-    state is put back; so what the wrapper shows within an episode must follow from seed and actions, except for
-    rewards.
+    A checkpoint holds its state as it was when the unfinished episode began. A resumed run restores it and replays
+    that episode, so what the wrapper does must follow from this state, the episode's seed and the actions.
     """
 
     def state(self) -> dict[str, Any]:
-        """What it remembers: nested dicts of str/int/float/list/np.ndarray only."""
+        """Return what it remembers: nested dicts of str/int/float/list/np.ndarray only."""
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Take up what `state` gave."""
+        """Restore the result of `state()`."""
 
 
 def layers(env: gymnasium.Env[Any, Any]) -> Iterator[gymnasium.Env[Any, Any]]:
@@ -49,6 +53,21 @@ def lasting_layers(env: gymnasium.Env[Any, Any]) -> list[Lasting]:
         for layer in wrappers
         if all(callable(getattr(layer, name, None)) for name in ("state", "load_state"))
     ]
+
+
+def remembered(lasting: Sequence[Lasting]) -> Memory:
+    """Return copies of the wrappers' states."""
+    return [copy.deepcopy(layer.state()) for layer in lasting]
+
+
+def recall(lasting: Sequence[Lasting], memory: Memory) -> None:
+    """Restore the result of `remembered()`.
+
+    Raises:
+        ValueError: the wrappers are others.
+    """
+    for layer, state in zip(lasting, memory, strict=True):
+        layer.load_state(copy.deepcopy(state))
 
 
 class RewardMeter(gymnasium.Wrapper[Any, Any, Any, Any]):

@@ -18,6 +18,7 @@ from maze_core.errors import ConfigError, RunError
 if TYPE_CHECKING:
     import gymnasium
 
+    from maze_core.envs.layers import Memory
     from maze_core.training.seeding import EpisodeSeeds
 
 
@@ -100,6 +101,13 @@ class NativeVectorEnv:
         self._seeds = seeds
         self._begin(recorded + 1 if len(recorded) == self.num_envs else np.full(self.num_envs, following))
         self._reset_all(out)
+
+    def memory(self) -> list[Memory]:
+        """Return nothing: wrappers of natively vectorised environments have no memory that Maze knows of."""
+        return []
+
+    def load_memory(self, memory: list[Memory]) -> None:
+        """Do nothing, as there is no memory."""
 
     def close(self) -> None:
         """Close the environment; safe to call twice."""

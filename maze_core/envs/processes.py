@@ -13,13 +13,14 @@ import numpy as np
 
 from maze_core.envs import worker
 from maze_core.envs.pool import Pool
-from maze_core.envs.serial import check_state
+from maze_core.envs.serial import check_state, share_of_state
 from maze_core.envs.vector import StepResult, Tree
 from maze_core.envs.worker import STEP, Share, part
 from maze_core.errors import ConfigError
 from maze_core.processes import StartMethod
 
 if TYPE_CHECKING:
+    from maze_core.envs.layers import Memory
     from maze_core.envs.serial import MakeEnv
     from maze_core.training.seeding import EpisodeSeeds
 
@@ -104,12 +105,14 @@ class ProcessVectorEnv:
 
         for state in states:
             state["actions"] = {key: _lengthened(array, longest) for key, array in state["actions"].items()}
+            state["rewards"] = _lengthened(state["rewards"], longest)
         return {
             "episode": np.concatenate([state["episode"] for state in states]),
             "length": np.concatenate([state["length"] for state in states]),
             "actions": joined("actions", 1),
+            "rewards": np.concatenate([state["rewards"] for state in states], 1),
             "observation": joined("observation", 0),
-            "lasting": [each for state in states for each in state["lasting"]],
+            "memory": [each for state in states for each in state["memory"]],
         }
 
     def restore(self, seeds: EpisodeSeeds, state: dict[str, Any], out: Tree) -> None:
@@ -118,20 +121,26 @@ class ProcessVectorEnv:
         Warns and raises like `SerialVectorEnv.restore`.
         """
         check_state(state, self.num_envs)
-        commands = []
-        for member in self._pool.members:
-            rows = slice(member.share.first, member.share.first + member.share.count)
-            kept = [name for name in ("episode", "length", "lasting") if name in state]
-            share: dict[str, Any] = {name: state[name][rows] for name in kept}
-            share["actions"] = {key: array[:, rows] for key, array in state["actions"].items()}
-            share["observation"] = {key: array[rows] for key, array in state["observation"].items()}
-            commands.append(("restore", seeds, share))
-        self._ask_each(commands)
+        self._ask_each([("restore", seeds, share_of_state(state, rows)) for rows in self._rows()])
         self._read("obs:", out)
+
+    def memory(self) -> list[Memory]:
+        """Return what the wrappers of each environment remember beyond episodes."""
+        replies = self._ask_each([("memory",)] * len(self._pool.members))
+        return [each for _, share in replies for each in share]
+
+    def load_memory(self, memory: list[Memory]) -> None:
+        """Restore the result of `memory()`; environments that it does not cover keep what they have."""
+        self._ask_each([("load_memory", memory[rows]) for rows in self._rows()])
 
     def close(self) -> None:
         """Close the environments and end the workers; safe to call twice."""
         self._finalizer()
+
+    def _rows(self) -> list[slice]:
+        """The environments of each worker."""
+        shares = [member.share for member in self._pool.members]
+        return [slice(share.first, share.first + share.count) for share in shares]
 
     def _ask_each(self, commands: list[tuple[Any, ...]]) -> list[Any]:
         """The workers' replies to their commands. What several of them warn of is warned of once."""

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from maze_core.envs.action_log import ActionLog
 from maze_core.envs.checks import all_finite, check_finite, first_bad_row, non_finite
 from maze_core.envs.codecs import ActionCodec, ObservationCodec
-from maze_core.envs.layers import episode_metrics, lasting_layers, reward_meter
+from maze_core.envs.layers import Memory, episode_metrics, lasting_layers, recall, remembered, reward_meter
 from maze_core.envs.spaces import allocate
+from maze_core.envs.step_log import StepLog
 from maze_core.envs.vector import Episode, StepResult, Tree
 from maze_core.errors import ConfigError, MazeError, RunError
 
@@ -33,6 +33,8 @@ class _End:
     """The end of an episode in a step of all environments."""
 
     index: int
+    episode: int
+    length: int
     terminated: bool
     raw_return: float | None
     """The sum of the rewards below all wrappers; None where there are none."""
@@ -60,7 +62,9 @@ class SerialVectorEnv:
         self._steps = [env.step for env in self.envs]
         self._meters = [reward_meter(env) for env in self.envs]
         self._lasting = [lasting_layers(env) for env in self.envs]
-        self._log = ActionLog(self._actions.specs, num_envs)
+        self.episode_memory: list[Memory] = [remembered(each) for each in self._lasting]
+        """What the wrappers of each environment remembered when its current episode began."""
+        self._log = StepLog(self._actions.specs, num_envs)
         self._current = allocate(self._observations.specs, (num_envs,))
         self._last = allocate(self._observations.specs, (num_envs,))
         self._rewards = np.zeros(num_envs)
@@ -92,7 +96,6 @@ class SerialVectorEnv:
                 if terminated or truncated:
                     self._observations.write(self._last, len(ended), observation)
                     ended.append(self._end(i, bool(terminated), info))
-                    self._episode[i] += 1
                     observation = self._first_observation(i)
                 if target is not None:
                     target[i] = observation
@@ -105,39 +108,35 @@ class SerialVectorEnv:
         except Exception as exc:
             raise self._failure(i, rewards, exc) from exc
         self._clock += 1
-        self._log.append(actions)
         reward32 = self._rewards.astype(np.float32)  # what float32 cannot hold is not finite either
         if not all_finite(reward32):
             bad = first_bad_row(reward32)
-            raise non_finite("reward", self._place(bad), rewards[bad])
+            raise non_finite("reward", self._place(bad, ended), rewards[bad])
+        self._log.append(actions, reward32)
         self._after_write(out)
         self._returns += self._rewards
         return self._result(reward32, ended)
 
     def state(self) -> dict[str, Any]:
-        """The unfinished episodes: their numbers, lengths, actions `[T, N, …]` and current observations.
+        """Return the unfinished episodes: number, length, actions `[T, N, …]`, rewards `[T, N]`, current observation.
 
-        `lasting` is what wrappers remember beyond episodes, a list for each environment.
-        T is the longest length; the actions of a shorter episode come last, with zeros before them.
+        `memory` is what the wrappers of each environment remembered when its episode began. T is the longest length;
+        the steps of a shorter episode come last, after zeros.
         """
-        actions = self._log.tree()
         lengths = [self._clock - start for start in self._started]
-        for array in actions.values():
-            for i, length in enumerate(lengths):
-                array[: len(array) - length, i] = 0
         return {
             "episode": np.array(self._episode, np.int64),
             "length": np.array(lengths, np.int64),
-            "actions": actions,
+            **self._log.recorded(lengths),
             "observation": {key: value.copy() for key, value in self._current.items()},
-            "lasting": [[layer.state() for layer in each] for each in self._lasting],
+            "memory": list(self.episode_memory),
         }
 
     def restore(self, seeds: EpisodeSeeds, state: dict[str, Any], out: Tree) -> None:
         """Replay the unfinished episodes of `state`; write the current observations into `out`.
 
-        Warns where that does not give the recorded observations: the environment is not decided by its seed and
-        actions alone, so what follows is not exactly what would have followed.
+        Warns where that does not repeat the recorded rewards and observations: the environment is not decided by its
+        seed, its actions and the memory of its wrappers, so what follows is not exactly what would have followed.
 
         Raises:
             ConfigError: the state is that of another number of environments.
@@ -145,22 +144,34 @@ class SerialVectorEnv:
         lengths = check_state(state, self.num_envs)
         self._seeds = seeds
         self._begin([int(k) for k in state["episode"]])
-        self._log.load(state["actions"])
+        self._log.load(state)
         self._clock = len(next(iter(state["actions"].values())))
-        exact = [self._replay(i, int(lengths[i]), state["actions"], out) for i in range(self.num_envs)]
-        # Afterwards: the replay went through the wrappers and changed what they remember.
-        for mine, recorded in zip(self._lasting, state.get("lasting") or [[]] * self.num_envs, strict=True):
-            for layer, remembered in zip(mine, recorded, strict=True):
-                layer.load_state(remembered)
+        known = "memory" in state  # an older version did not write it
+        if known:
+            self.load_memory(state["memory"])
+        exact = [self._replay(i, int(lengths[i]), state, out) for i in range(self.num_envs)]
         self._after_write(out)
         same = all(np.array_equal(out[key], value) for key, value in state["observation"].items())
-        if not (same and all(exact)):
+        if not (same and all(exact) and (known or not any(self._lasting))):
             warnings.warn(
                 "an unfinished episode did not repeat itself from its seed and actions: the environment is not "
                 "reproducible, so this run does not go on exactly where it stopped",
                 RuntimeWarning,
                 stacklevel=2,
             )
+
+    def memory(self) -> list[Memory]:
+        """Return what the wrappers of each environment remember beyond episodes."""
+        return [remembered(each) for each in self._lasting]
+
+    def load_memory(self, memory: list[Memory]) -> None:
+        """Restore the result of `memory()`; an environment that it does not cover keeps what it has.
+
+        Raises:
+            ValueError: the wrappers are others.
+        """
+        for layers, each in zip(self._lasting, memory, strict=False):
+            recall(layers, each)
 
     def close(self) -> None:
         """Close the environments; safe to call twice."""
@@ -181,6 +192,7 @@ class SerialVectorEnv:
             raise RunError("reset the environments before the first step")
         index = self.first_index + i
         try:
+            self.episode_memory[i] = remembered(self._lasting[i])
             observation, _ = self.envs[i].reset(seed=self._seeds(index, self._episode[i]))
         except Exception as exc:
             place = f"environment {index} at the reset of episode {self._episode[i]}"
@@ -191,10 +203,15 @@ class SerialVectorEnv:
         return observation
 
     def _end(self, i: int, terminated: bool, info: dict[str, Any]) -> _End:
-        """What is to be noted of an episode before the next one begins."""
+        """Note what is known of an episode at its end, and count the next one."""
         meter = self._meters[i]
         metrics = episode_metrics(info, self._place(i)) if info else {}
-        return _End(i, terminated, None if meter is None else meter.total, metrics)
+        now = self._clock + 1
+        raw_return = None if meter is None else meter.total
+        end = _End(i, self._episode[i], now - self._started[i], terminated, raw_return, metrics)
+        self._episode[i] += 1
+        self._started[i] = now
+        return end
 
     def _after_write(self, out: Tree) -> None:
         """Check the observations just written and remember them for `state`."""
@@ -212,29 +229,30 @@ class SerialVectorEnv:
         final_obs = {key: array[: len(ended)].copy() for key, array in self._last.items()}
         bad = check_finite(final_obs, self._observations.float_keys)
         if bad:
-            place = self._place(indices[bad[1]])
+            place = self._place(indices[bad[1]], ended)
             raise non_finite(f"value of the last observation '{bad[0]}'", place, final_obs[bad[0]][bad[1]])
         episodes = []
         for end in ended:
             i = end.index
             (terminated if end.terminated else truncated)[i] = True
-            length = self._clock - self._started[i]
-            number = self._episode[i] - 1
             total = float(self._returns[i]) if end.raw_return is None else end.raw_return
-            episodes.append(Episode(self.first_index + i, number, total, length, end.metrics))
-            self._returns[i], self._started[i] = 0.0, self._clock
+            episodes.append(Episode(self.first_index + i, end.episode, total, end.length, end.metrics))
+            self._returns[i] = 0.0
         self._log.keep(self._clock - min(self._started))
         return StepResult(reward, terminated, truncated, self._valid, np.array(indices, np.int64), final_obs, episodes)
 
-    def _replay(self, i: int, length: int, actions: Tree, out: Tree) -> bool:
-        """Repeat the last `length` actions of environment i; False where its episode ended on the way."""
+    def _replay(self, i: int, length: int, state: dict[str, Any], out: Tree) -> bool:
+        """Repeat the last `length` steps of environment i; False where rewards differ or the episode ends."""
         observation = self._first_observation(i)
         self._started[i] = self._clock - length
+        actions: Tree = state["actions"]
         rows = self._actions.rows({key: array[len(array) - length :, i] for key, array in actions.items()})
+        rewards: list[float] = []
         ended = False
         for action in rows:
             observation, reward, terminated, truncated, _ = self._steps[i](action)
-            self._returns[i] += float(reward)
+            rewards.append(float(reward))
+            self._returns[i] += rewards[-1]
             ended = bool(terminated or truncated)
             if ended:
                 break
@@ -243,7 +261,13 @@ class SerialVectorEnv:
             self._started[i], self._returns[i] = self._clock, 0.0
             observation = self._first_observation(i)
         self._observations.write(out, i, observation)
-        return not ended
+        return not ended and self._same_rewards(i, rewards, state)
+
+    def _same_rewards(self, i: int, rewards: list[float], state: dict[str, Any]) -> bool:
+        if "rewards" not in state:  # an older version did not write them
+            return True
+        recorded = state["rewards"][len(state["rewards"]) - len(rewards) :, i]
+        return bool(np.all(np.isnan(recorded) | (recorded == np.asarray(rewards, np.float32))))
 
     def _failure(self, i: int, rewards: list[Any], exc: Exception) -> RunError:
         """Say what went wrong in a step: the environment raised, or gave what cannot be stored."""
@@ -254,9 +278,13 @@ class SerialVectorEnv:
             return RunError(f"{self._place(i)} gave an observation unlike its first one: {exc}")
         return RunError(f"{self._place(i)} raised {type(exc).__name__}: {exc}")
 
-    def _place(self, i: int) -> str:
-        step = self._clock - self._started[i]
-        return f"environment {self.first_index + i} (episode {self._episode[i]}, step {step})"
+    def _place(self, i: int, ended: Sequence[_End] = ()) -> str:
+        """Name environment i and its step; `ended` are the episodes that the step has ended."""
+        episode, step = self._episode[i], max(0, self._clock - self._started[i])
+        for end in ended:
+            if end.index == i:
+                episode, step = end.episode, end.length
+        return f"environment {self.first_index + i} (episode {episode}, step {step})"
 
 
 def _is_number(value: object) -> bool:
@@ -273,6 +301,16 @@ def check_state(state: dict[str, Any], num_envs: int) -> np.ndarray:
             hint=f"Set runner.concurrency to {len(lengths)}.",
         )
     return lengths
+
+
+def share_of_state(state: dict[str, Any], rows: slice) -> dict[str, Any]:
+    """Return the part of a recorded state that belongs to some of its environments."""
+    share: dict[str, Any] = {name: state[name][rows] for name in ("episode", "length", "memory") if name in state}
+    share["actions"] = {key: array[:, rows] for key, array in state["actions"].items()}
+    if "rewards" in state:
+        share["rewards"] = state["rewards"][:, rows]
+    share["observation"] = {key: array[rows] for key, array in state["observation"].items()}
+    return share
 
 
 def _build(make: MakeEnv, indices: range) -> list[gymnasium.Env[Any, Any]]:

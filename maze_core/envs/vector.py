@@ -10,6 +10,7 @@ import numpy as np
 if TYPE_CHECKING:
     import gymnasium
 
+    from maze_core.envs.layers import Memory
     from maze_core.training.seeding import EpisodeSeeds
 
 Tree = dict[str, np.ndarray]
@@ -66,10 +67,16 @@ class VectorEnv(Protocol):
         """Step every environment; write the next observations into `out`. `actions`: leaves `[N, …]`, env units."""
 
     def state(self) -> dict[str, Any]:
-        """What `restore` needs to go on bit-exactly: nested dicts of str/int/float/list/np.ndarray only."""
+        """Return what `restore` needs to go on bit-exactly: nested dicts of str/int/float/list/np.ndarray only."""
 
     def restore(self, seeds: EpisodeSeeds, state: dict[str, Any], out: Tree) -> None:
         """Return to a recorded state by replaying the unfinished episodes; write the current observations."""
+
+    def memory(self) -> list[Memory]:
+        """Return what the wrappers of each environment remember beyond episodes; plain values, as in `state`."""
+
+    def load_memory(self, memory: list[Memory]) -> None:
+        """Restore the result of `memory()`, before a `reset`; an environment it does not cover keeps what it has."""
 
     def close(self) -> None:
         """Release the environments; safe to call twice."""

@@ -103,8 +103,12 @@ class _Worker:
         name, *arguments = pickle.loads(command)  # noqa: S301 — sent by the driver
         if name == "close":
             return False
-        if name == "state":
-            self._pipe.send(("state", self._env.state()))
+        if name in ("state", "memory"):
+            self._pipe.send((name, self._env.state() if name == "state" else self._env.memory()))
+            return True
+        if name == "load_memory":
+            self._env.load_memory(*arguments)
+            self._pipe.send(("done", []))
             return True
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from typing import Any
@@ -11,10 +12,16 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.utils.env_checker import check_env
 
+from maze_core.envs.codecs import ActionCodec
 from maze_core.envs.layers import lasting_layers
+from maze_core.envs.serial import SerialVectorEnv
+from maze_core.envs.spaces import allocate, space_specs
+from maze_core.envs.vector import Tree
+from maze_core.errors import MazeError
 from maze_core.testing.findings import Check, Failed, NotApplicable
 from maze_core.testing.process import left_alone
 from maze_core.testing.subject import Subject
+from maze_core.training.seeding import EpisodeSeeds, Purpose
 
 Env = gymnasium.Env[Any, Any]
 Build = Callable[[Subject, int], Env]
@@ -100,6 +107,25 @@ def checks(build: Build) -> tuple[Check, ...]:
                 if not all(isinstance(flag, bool | np.bool_) for flag in flags):
                     raise Failed(f"step {number} says terminated={flags[0]!r}, truncated={flags[1]!r}, not booleans")
 
+    def _alone(subject: Subject) -> closing[SerialVectorEnv]:
+        return closing(SerialVectorEnv(lambda _: build(subject, 0), 1))
+
+    def replay(subject: Subject) -> None:
+        try:
+            seeds(subject)
+            with _alone(subject) as env:
+                state = _in_the_middle_of_an_episode(env)
+            with _alone(subject) as env, warnings.catch_warnings(record=True) as said:
+                warnings.simplefilter("always")
+                env.restore(_SEEDS, state, _observations(env))
+        except (MazeError, Failed) as error:
+            raise NotApplicable(f"it cannot be stepped, see the other checks ({error})") from error
+        if any("not reproducible" in str(each.message) for each in said):
+            raise Failed(
+                f"episode {state['episode'][0]} gives other rewards or observations in a new copy, from the same seed, "
+                "the same actions and the `state` before it"
+            )
+
     def state(subject: Subject) -> None:
         with left_alone("building and stepping it"), built(subject) as env:
             for _ in _steps(env, 3):
@@ -137,6 +163,14 @@ def checks(build: Build) -> tuple[Check, ...]:
             honesty,
         ),
         Check(
+            "replay",
+            "A new copy repeats an episode from its seed, its actions and the `state` before it, rewards included.",
+            "A resumed run replays the episodes that were under way; what they depend on beside must not be lost.",
+            "Let everything follow from `reset(seed=…)`. A wrapper that remembers more has `state` and `load_state`; "
+            "an environment that remembers more is waived, and its runs are not resumed exactly.",
+            replay,
+        ),
+        Check(
             "global_state",
             "Building and stepping it leaves random states, threads, signal handlers, environment variables and the "
             "working directory alone.",
@@ -146,6 +180,26 @@ def checks(build: Build) -> tuple[Check, ...]:
             alone=True,
         ),
     )
+
+
+_SEEDS = EpisodeSeeds(5, Purpose.TRAIN_EPISODES)
+
+
+def _observations(env: SerialVectorEnv) -> Tree:
+    return allocate(space_specs(env.observation_space, "observation"), (env.num_envs,))
+
+
+def _in_the_middle_of_an_episode(env: SerialVectorEnv) -> dict[str, Any]:
+    """Step through some episodes; return the state in the middle of one that is not the first, where there is one."""
+    rng, codec, out = np.random.default_rng(3), ActionCodec(env.action_space), _observations(env)
+    env.reset(_SEEDS, out)
+    state: dict[str, Any] = {}
+    for _ in range(60):
+        env.step(codec.tree(action_of(env.envs[0], rng)), out)
+        now = env.state()
+        if not state or now["length"][0] > min(1, state["length"][0]):
+            state = now
+    return state
 
 
 def _check_observation(space: spaces.Space[Any], value: Any, number: int, place: str) -> None:

@@ -19,7 +19,7 @@ from maze_core.plugins import discovery
 from maze_core.plugins.manager import Hooks
 from maze_core.training.checkpoint import Checkpoint, write_checkpoint
 from maze_core.training.estimation import estimate_statistics
-from maze_core.training.evaluation import evaluate_policy
+from maze_core.training.evaluation import EvaluationInterrupted, evaluate_policy
 from maze_core.training.learner import Learner
 from maze_core.training.process_state import isolated_rng, torch_threads
 from maze_core.training.report import EpochReport
@@ -280,7 +280,7 @@ class Run:
         self.progress.phase = "evaluating"
         started, before = time.perf_counter(), self.interrupted
         noise = torch.Generator().manual_seed(integer_seed(self.seed, Purpose.EVAL_NOISE, number))
-        env = self._evaluation_env
+        env, memory = self._evaluation_env, self._evaluation_env.memory()
         # A network that draws random numbers itself gets some that training will not miss.
         own = integer_seed(self.seed, Purpose.EVAL_NOISE, number, 1)
         try:
@@ -294,6 +294,9 @@ class Run:
                     noise=noise,
                     stopped=lambda: self.interrupted and not before,
                 )
+        except EvaluationInterrupted:
+            env.load_memory(memory)  # a resumed run evaluates once more, from the start
+            raise
         finally:
             self.progress.phase = "training"
         return {**summarize(episodes, "eval"), "time/evaluation_seconds": time.perf_counter() - started}
@@ -340,6 +343,7 @@ class Run:
             "learner": self.learner.state(),
             "statistics": self.statistics.state(),
             "algorithm": self.algorithm.state(),
+            "evaluation_memory": self._evaluation_env.memory(),
             "modules": {name: dict(module.state_dict()) for name, module in self.algorithm.modules().items()},
             "torch_rng": torch.get_rng_state(),
             "stop_reason": None if self.interrupted else self.stop_reason,
@@ -358,6 +362,7 @@ class Run:
         self.learner.load_state(state["learner"])
         self.statistics.load_state(state["statistics"])
         self.algorithm.load_state(state["algorithm"])
+        self._evaluation_env.load_memory(state.get("evaluation_memory", []))
         self.torch_rng = state["torch_rng"]
         self.stop_pending = state.get("stop_reason")
         self.progress.env_steps, self.progress.updates = self.env_steps, self.updates

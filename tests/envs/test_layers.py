@@ -1,5 +1,7 @@
 """What the core knows of wrappers: raw returns, what outlasts an episode, what an episode reports."""
 
+import warnings
+
 import gymnasium
 import numpy as np
 import pytest
@@ -39,6 +41,37 @@ class Growing(gymnasium.Wrapper):
         self.steps = state["steps"]
 
 
+class Curriculum(gymnasium.Wrapper):
+    """Makes each episode a step longer than the one before, and shows how many there were."""
+
+    episodes = 0
+
+    def reset(self, **options):
+        self.episodes += 1
+        self.left = self.episodes + 2
+        return self.show(super().reset(**options)[0]), {}
+
+    def step(self, action):
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        self.left -= 1
+        return self.show(observation), reward, terminated, truncated or not self.left, info
+
+    def show(self, observation):
+        return np.float32([observation[0], self.episodes])
+
+    def state(self):
+        return {"episodes": self.episodes}
+
+    def load_state(self, state):
+        self.episodes = state["episodes"]
+
+
+class CurriculumWrapper(Plugin):
+    @hookimpl(wrapper=True)
+    def make_env(self, config, seed, index):
+        return Curriculum((yield))
+
+
 class GrowingWrapper(Plugin):
     @hookimpl(wrapper=True)
     def make_env(self, config, seed, index):
@@ -58,6 +91,23 @@ class VectorWrapper(Plugin):
         return env and gymnasium.wrappers.vector.TransformReward(env, lambda reward: 10 * reward)
 
 
+class Forgetful(gymnasium.Wrapper):
+    """Multiplies rewards by the number of steps since construction, which a resumed run has not taken."""
+
+    steps = 0
+
+    def step(self, action):
+        observation, reward, *rest = self.env.step(action)
+        self.steps += 1
+        return observation, reward * self.steps, *rest
+
+
+class ForgetfulWrapper(Plugin):
+    @hookimpl(wrapper=True)
+    def make_env(self, config, seed, index):
+        return Forgetful((yield))
+
+
 class SizedConfig(PluginConfig):
     size: int = 1
     """A number."""
@@ -73,8 +123,10 @@ class Fussy(Plugin):
 
 
 WRAPPERS = {
+    ("wrapper", "curriculum"): CurriculumWrapper,
     ("wrapper", "growing"): GrowingWrapper,
     ("wrapper", "tenfold"): VectorWrapper,
+    ("wrapper", "forgetful"): ForgetfulWrapper,
     ("wrapper", "fussy"): Fussy,
 }
 
@@ -131,24 +183,95 @@ def test_what_a_wrapper_does_in_its_reset_is_no_part_of_the_return():
     assert [(e.length, e.episode_return) for e in episodes] == [(3, pytest.approx(0.09))] * 3
 
 
+@pytest.mark.parametrize("wrappers", [("growing",), ("curriculum", "growing"), ("growing", "curriculum")])
 @pytest.mark.parametrize("processes", [0, 2])
-def test_what_outlasts_an_episode_is_restored(processes):
-    """State and replay: a fresh environment goes on as the old one, rewards that depend on all its past included."""
+def test_what_outlasts_an_episode_is_restored(processes, wrappers):
+    """State and replay: a fresh environment goes on as the old one, whatever its past changes in rewards."""
 
     def start():
-        builder = build(SeededWalk, "growing")
+        builder = build(SeededWalk, *wrappers)
         return ProcessVectorEnv(builder, 3, processes) if processes else SerialVectorEnv(builder, 3)
 
     env, again = start(), start()
     out = begin(env)
     drive(env, out, range(25))
     state = env.state()
-    assert [each[0]["steps"] for each in state["lasting"]] == [25] * 3
+    began = [next(layer["steps"] for layer in each if "steps" in layer) for each in state["memory"]]
+    assert np.array_equal(began + state["length"], [25] * 3)
     expected = drive(env, out, range(25, 60))
     copy = {key: leaf.copy() for key, leaf in out.items()}
-    again.restore(SEEDS, state, copy)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        again.restore(SEEDS, state, copy)
+    np.testing.assert_equal(again.state(), state)
     assert drive(again, copy, range(25, 60)) == expected
     np.testing.assert_equal(copy, out)
+    env.close()
+    again.close()
+
+
+@pytest.mark.parametrize("processes", [0, 2])
+def test_memory_is_put_back_before_the_next_reset(processes):
+    """An evaluation begins with a reset: what it goes on from is the memory alone."""
+
+    def start():
+        builder = build(SeededWalk, "curriculum", "growing")
+        return ProcessVectorEnv(builder, 3, processes) if processes else SerialVectorEnv(builder, 3)
+
+    env, again = start(), start()
+    drive(env, begin(env), range(17))
+    memory = env.memory()
+    expected = drive(env, begin(env), range(30))
+    again.load_memory(memory)
+    assert again.memory() == memory
+    assert drive(again, begin(again), range(30)) == expected
+    env.close()
+    again.close()
+
+
+def test_memory_is_a_copy():
+    class Listing(Growing):
+        def __init__(self, env):
+            super().__init__(env)
+            self.seen = []
+
+        def step(self, action):
+            self.seen.append(action)
+            return self.env.step(action)
+
+        def state(self):
+            return {"seen": self.seen}
+
+        def load_state(self, state):
+            self.seen = state["seen"]
+
+    env = SerialVectorEnv(lambda i: Listing(CountingEnv(100)), 1)
+    drive(env, begin(env), range(4))
+    memory = env.memory()
+    assert env.state()["memory"] == [[{"seen": []}]]
+    drive(env, begin(env), range(4))
+    assert len(memory[0][0]["seen"]) == 4
+    env.load_memory(memory)
+    drive(env, begin(env), range(4))
+    assert len(memory[0][0]["seen"]) == 4
+
+
+@pytest.mark.parametrize("processes", [0, 2])
+def test_rewards_that_do_not_repeat_themselves_are_warned_of(processes):
+    """The observations are the same, the rewards are not: a wrapper remembers something and does not say so."""
+
+    def start():
+        builder = build(SeededWalk, "forgetful")
+        return ProcessVectorEnv(builder, 2, processes) if processes else SerialVectorEnv(builder, 2)
+
+    env, again = start(), start()
+    out = begin(env)
+    drive(env, out, range(40))
+    state = env.state()
+    assert state["length"].all()
+    with pytest.warns(RuntimeWarning, match="not reproducible"):
+        again.restore(SEEDS, state, out)
+    np.testing.assert_equal(out, state["observation"])
     env.close()
     again.close()
 
@@ -158,7 +281,8 @@ def test_a_state_from_before_there_was_one_still_fits():
     out = begin(env)
     drive(env, out, range(7))
     state = env.state()
-    assert state.pop("lasting") == [[], []]
+    assert state.pop("memory") == [[], []]
+    assert state.pop("rewards").shape == (max(state["length"]), 2)
     again.restore(SEEDS, state, {key: leaf.copy() for key, leaf in out.items()})
 
 

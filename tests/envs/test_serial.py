@@ -189,14 +189,14 @@ def test_another_number_of_environments_is_refused():
         other.restore(SEEDS, state, out3)
 
 
-def test_the_action_record_stays_as_short_as_the_longest_unfinished_episode():
+def test_the_step_record_stays_as_short_as_the_longest_unfinished_episode():
     env, out = start(lambda i: CountingEnv(length=40 + 60 * i), 2)
     longest = 0
     for t in range(1000):
         env.step(actions_at(t, 2), out)
         longest = max(longest, len(env.state()["actions"]["action"]))
     assert longest <= 100
-    assert len(env._log._arrays["action"]) <= 256
+    assert len(env._log._actions["action"]) == len(env._log._rewards) <= 256
 
 
 @pytest.mark.parametrize(
@@ -229,6 +229,39 @@ def test_a_last_observation_that_is_not_finite_is_found(value):
     env, out = start(lambda i: Bad(), 2)
     with pytest.raises(RunError, match="last observation 'observation' that is not finite"):
         drive(env, out, range(3))
+
+
+@pytest.mark.parametrize(
+    ("spoilt", "place"),
+    [
+        (("observation", 1, 2), "value of observation"),
+        (("observation", 1, 3), "value of the last observation"),
+        (("observation", 2, 0), "value of observation"),
+        (("reward", 1, 2), "reward"),
+        (("reward", 1, 3), "reward"),
+    ],
+)
+def test_what_is_not_finite_is_placed_in_its_own_episode(spoilt, place):
+    """The first, middle and last step of an episode: number and step are those of the spoilt value."""
+    _, episode, step = spoilt
+
+    class Spoilt(CountingEnv):
+        def reset(self, **options):
+            observation, info = super().reset(**options)
+            return self.spoil(observation, "observation"), info
+
+        def step(self, action):
+            observation, reward, *rest = super().step(action)
+            return self.spoil(observation, "observation"), self.spoil(np.array([reward]), "reward")[0], *rest
+
+        def spoil(self, values, what):
+            if (what, self._episode, self._step) == spoilt:
+                values[0] = np.nan
+            return values
+
+    env, out = start(lambda i: Spoilt(3, one_buffer=False) if i == 1 else CountingEnv(length=5), 2)
+    with pytest.raises(RunError, match=rf"environment 1 \(episode {episode}, step {step}\) gave a {place}"):
+        drive(env, out, range(12))
 
 
 def test_huge_finite_numbers_pass():

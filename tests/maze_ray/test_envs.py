@@ -6,6 +6,7 @@ import os
 import signal
 from contextlib import closing
 
+import gymnasium
 import numpy as np
 import pytest
 
@@ -17,7 +18,7 @@ from maze_core.envs.serial import SerialVectorEnv
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.errors import ConfigError, RunError
 from maze_core.plugins import discovery
-from maze_core.testing.envs import FailingEnv
+from maze_core.testing.envs import FailingEnv, SeededWalk
 from maze_core.testing.probes import Workshop
 from maze_core.training.seeding import EpisodeSeeds, Purpose
 
@@ -91,6 +92,55 @@ def test_transitions_and_states_are_those_of_this_process():
         with pytest.warns(RuntimeWarning, match="was lost"):
             assert transitions(env, out, range(40, 60)) == further
         assert as_lists(env.state()) == as_lists(expected.state())
+
+
+class Aged(gymnasium.Wrapper):
+    """Adds the number of steps since construction to rewards, and cuts an episode where it divides by eleven."""
+
+    age = 0
+
+    def step(self, action):
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        self.age += 1
+        return observation, reward + self.age, terminated, truncated or self.age % 11 == 0, info
+
+    def state(self):
+        return {"age": self.age}
+
+    def load_state(self, state):
+        self.age = state["age"]
+
+
+def aged():
+    return Aged(SeededWalk())
+
+
+def test_what_wrappers_remember_survives_the_loss_of_workers():
+    """In the middle of episodes, before the next evaluation begins, and when memory is asked for."""
+    with closing(start(aged)) as env, closing(SerialVectorEnv(builder_of(aged), NUM_ENVS)) as expected:
+        out, reference = (
+            allocate(space_specs(each.observation_space, "observation"), (5,)) for each in (env, expected)
+        )
+
+        def lose(times):
+            for victim in env._pool.pids:
+                os.kill(victim, signal.SIGKILL)
+            with pytest.warns(RuntimeWarning, match="was lost"):
+                return times()
+
+        env.load_memory([[{"age": 30 + i}] for i in range(3)])
+        expected.load_memory([[{"age": 30 + i}] for i in range(3)])
+        env.reset(SEEDS, out)
+        expected.reset(SEEDS, reference)
+        first = transitions(expected, reference, range(20))
+        assert transitions(env, out, range(8)) == first[:8]
+        assert lose(lambda: transitions(env, out, range(8, 20))) == first[8:]
+        assert as_lists(env.state()) == as_lists(expected.state())
+        assert lose(env.memory) == expected.memory()
+        expected.reset(SEEDS, reference)
+        lose(lambda: env.reset(SEEDS, out))
+        second = transitions(expected, reference, range(20))
+        assert transitions(env, out, range(20)) == second
 
 
 class Breaks(FailingEnv):

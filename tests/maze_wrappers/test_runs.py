@@ -1,5 +1,8 @@
 """Wrappers in whole runs: resume, runners, evaluation, the normaliser, what plugins make of it together."""
 
+import json
+import shutil
+
 import gymnasium
 import numpy as np
 import pytest
@@ -37,6 +40,135 @@ def test_a_resumed_run_is_the_uninterrupted_one(quick, whole_state, assert_same,
     rest = quick(SeededWalk, algorithm, wrappers=MANY, overrides={"algorithm.n_epochs": 4})
     rest.resume(half.run_dir)
     assert_same(whole_state(half.run_dir), whole_state(whole.run_dir))
+
+
+class Curriculum(gymnasium.Wrapper):
+    """Makes each episode a step longer than the one before, up to seven: memory that shapes episodes."""
+
+    episodes = 0
+
+    def reset(self, **options):
+        self.episodes += 1
+        self.left = 2 + self.episodes % 6
+        return super().reset(**options)
+
+    def step(self, action):
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        self.left -= 1
+        return observation, reward + self.episodes, terminated, truncated or not self.left, info
+
+    def state(self):
+        return {"episodes": self.episodes}
+
+    def load_state(self, state):
+        self.episodes = state["episodes"]
+
+
+class CurriculumWrapper(Plugin):
+    @hookimpl(wrapper=True)
+    def make_env(self, config, seed, index):
+        return Curriculum((yield))
+
+
+SAC = {
+    "algorithm.initial_buffer_size": 20,
+    "algorithm.batch_size": 8,
+    "algorithm.critic_hidden": [8],
+    "algorithm.n_rollout_steps": 6,
+    "algorithm.replay_buffer_size": 400,
+}
+
+
+def untimed_lines(run_dir):
+    lines = [json.loads(line) for line in (run_dir / "metrics.jsonl").read_text().splitlines()]
+    return [{k: v for k, v in line.items() if "time" not in k and "seconds" not in k} for line in lines]
+
+
+def recorded(folder):
+    """The episodes in all recordings of a folder, by their lines in the index; each must be there once."""
+    lines = [line for path in folder.glob("*/episodes.jsonl") for line in path.read_text().splitlines()]
+    assert len(lines) == len(set(lines))
+    return set(lines)
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "runner", "settings"),
+    [("ppo", "dev", {}), ("ppo", "local", {}), ("impala", "dev", {}), ("sac", "dev", SAC)],
+)
+def test_memory_metrics_and_recordings_after_a_kill_are_the_uninterrupted_ones(
+    quick, whole_state, assert_same, tmp_path, algorithm, runner, settings
+):
+    """The killed run goes on for an epoch that no checkpoint holds; the resumed one plays these episodes once more."""
+
+    class Killed(BaseException):
+        pass
+
+    class Kill(Plugin):
+        """Keeps the run's folder as it is after two epochs, and ends the run an epoch later."""
+
+        @hookimpl
+        def on_checkpoint(self, run, path):
+            if run.epoch == 2 and path.name == "last" and not run.resumed:
+                shutil.copytree(run.run_dir, tmp_path / "saved")
+            if run.epoch == 3 and not run.resumed:
+                raise Killed
+
+    def begin(name, **parts):
+        record = {"name": "record", "folder": str(tmp_path / name / "seen")}
+        wrappers = [CurriculumWrapper, "normalize_reward", record, "monitor"]
+        parts |= {"run_dir": tmp_path / name / "run", "wrappers": wrappers, "runner": runner}
+        return quick(SeededWalk, algorithm, settings | {"algorithm.n_epochs": 5}, **parts)
+
+    whole = begin("whole")
+    whole.train()
+    whole.close()
+    killed = begin("killed", callbacks={"kill": Kill})
+    with pytest.raises(Killed):
+        killed.train()
+    killed.close()
+    shutil.rmtree(killed.run_dir)
+    shutil.move(tmp_path / "saved", killed.run_dir)
+    begin("killed", callbacks={"kill": Kill}).resume(killed.run_dir)
+
+    assert_same(
+        {k: v for k, v in whole_state(killed.run_dir).items() if k != "replay"},
+        {k: v for k, v in whole_state(whole.run_dir).items() if k != "replay"},
+    )
+    assert untimed_lines(killed.run_dir) == untimed_lines(whole.run_dir)
+    assert recorded(tmp_path / "whole" / "seen")
+    assert recorded(tmp_path / "killed" / "seen") == recorded(tmp_path / "whole" / "seen")
+
+
+def test_an_interrupted_evaluation_leaves_no_trace_in_wrappers(quick, whole_state, assert_same):
+    class Interrupts(gymnasium.Wrapper):
+        """Interrupts a run in the middle of its second evaluation."""
+
+        run = None
+
+        def step(self, action):
+            if self.run and self.run.progress.phase == "evaluating" and self.run.epoch == 1:
+                self.run.interrupt("a test")
+            return super().step(action)
+
+    class InterruptsWrapper(Plugin):
+        @hookimpl(wrapper=True)
+        def make_env(self, config, seed, index):
+            return Interrupts((yield))
+
+    def begin():
+        wrappers = [InterruptsWrapper, CurriculumWrapper, "normalize_reward", "monitor"]
+        return quick(SeededWalk, wrappers=wrappers, overrides={"algorithm.n_epochs": 3})
+
+    whole = begin()
+    whole.train()
+    interrupted = begin()
+    Interrupts.run = interrupted.run
+    assert interrupted.train().outcome == "interrupted"
+    interrupted.close()
+    Interrupts.run = None
+    begin().resume(interrupted.run_dir)
+    assert_same(whole_state(interrupted.run_dir), whole_state(whole.run_dir))
+    assert untimed_lines(interrupted.run_dir) == untimed_lines(whole.run_dir)
 
 
 def test_both_runners_give_the_same_run(quick, whole_state, assert_same):

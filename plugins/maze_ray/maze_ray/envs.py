@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from maze_core.envs.action_log import ActionLog
-from maze_core.envs.serial import SerialVectorEnv, check_state
+from maze_core.envs.serial import SerialVectorEnv, check_state, share_of_state
 from maze_core.envs.spaces import allocate, space_specs
+from maze_core.envs.step_log import StepLog
 from maze_core.envs.vector import StepResult, Tree
 from maze_core.errors import ConfigError, RunError
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from maze_core.envs.builder import EnvBuilder
+    from maze_core.envs.layers import Memory
     from maze_core.runners.workers import Shared, Task, WorkerPool
     from maze_core.training.seeding import EpisodeSeeds
 
@@ -30,7 +31,7 @@ class EnvJob:
 
     share: int
     command: str
-    """`spaces`, `reset`, `restore`, `step`, or `lasting`: what wrappers remember beyond episodes."""
+    """`spaces`, `begin` (anew), `reset` (after earlier episodes), `restore`, `step` or `memory`."""
     arguments: tuple[Any, ...] = ()
 
 
@@ -55,29 +56,33 @@ class EnvShares:
         env = self._env(job.share)
         if job.command == "spaces":
             return env.observation_space, env.action_space
-        if job.command in ("reset", "restore"):
+        if job.command in ("begin", "restore"):
             return self._begin(env, job)
         if job.share not in self._out:
             return None
-        if job.command == "lasting":
-            return env.state()["lasting"]
+        if job.command == "reset":
+            return self._begin(env, job)
+        if job.command == "memory":
+            return env.memory()
         (actions,) = job.arguments
         out = self._out[job.share]
-        return env.step(actions, out), out
+        result = env.step(actions, out)
+        return result, out, {int(row): env.episode_memory[row] for row in result.final_indices}
 
     def _begin(self, env: SerialVectorEnv, job: EnvJob) -> Any:
         out = allocate(space_specs(env.observation_space, "observation"), (env.num_envs,))
+        seeds, given = job.arguments
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            seeds, state = (*job.arguments, None)[:2]
-            if state is None:
-                env.reset(seeds, out)
+            if job.command == "restore":
+                env.restore(seeds, given, out)
             else:
-                env.restore(seeds, {"lasting": env.state()["lasting"], **state}, out)
+                env.load_memory(given)
+                env.reset(seeds, out)
         self._out[job.share] = out
         state = env.state()
         said = [(str(each.message), each.category) for each in caught]
-        return out, state["episode"], state["length"], said
+        return out, state["episode"], state["length"], env.episode_memory, said
 
     def state(self) -> dict[str, Any]:
         """Nothing: the driver records what there is to know."""
@@ -130,38 +135,49 @@ class PooledVectorEnv:
         if any(other != spaces[0] for other in spaces):
             self.close()
             raise ConfigError("the environments of a run must all have the same spaces", where="env")
-        self._log = ActionLog(space_specs(self.action_space, "action"), num_envs)
+        self._log = StepLog(space_specs(self.action_space, "action"), num_envs)
         self._current = allocate(space_specs(self.observation_space, "observation"), (num_envs,))
         self._episode, self._length = np.zeros(num_envs, np.int64), np.zeros(num_envs, np.int64)
-        self._lasting: list[Any] = []
-        """Of each environment, what its wrappers remembered when `state` was asked for last."""
+        self._memory: list[Memory] = []
+        """What the wrappers of each environment remembered when its current episode began."""
+        self._pending: list[Memory] = []
+        """What they are to remember at the next reset; empty: what they do."""
         self._seeds: EpisodeSeeds | None = None
 
     def reset(self, seeds: EpisodeSeeds, out: Tree) -> None:
         """Begin episode 0 everywhere; write the first observations into `out` (leaves `[N, …]`)."""
+        # Where a worker was lost, another one replays the earlier episodes first: wrappers remember them.
+        command = "begin" if self._seeds is None else "reset"
+        self._begin(seeds, [(command, seeds, self._pending[rows]) for rows in self._rows], out)
         self._log.clear()
-        self._lasting = []
-        self._begin(seeds, [("reset", seeds)] * len(self._rows), out)
+        self._pending = []
 
     def step(self, actions: Tree, out: Tree) -> StepResult:
         """Step every environment once; write the next observations into `out`."""
         replies = self._ask([("step", _part(actions, rows)) for rows in self._rows])
-        self._log.append(actions)
+        result = _joined([result for result, _, _ in replies])
+        self._log.append(actions, result.reward)
         self._length += 1
-        self._write([obs for _, obs in replies], out)
-        result = _joined([result for result, _ in replies])
+        self._write([obs for _, obs, _ in replies], out)
         ended = result.terminated | result.truncated
         if ended.any():
             self._episode[ended] += 1
             self._length[ended] = 0
             self._log.keep(int(self._length.max()))
+            for rows, (_, _, begun) in zip(self._rows, replies, strict=True):
+                for row, memory in begun.items():
+                    self._memory[rows.start + row] = memory
         return result
 
     def state(self) -> dict[str, Any]:
-        """The unfinished episodes, as `SerialVectorEnv.state` gives them for the same environments."""
-        shares = self._ask([("lasting",)] * len(self._rows))
-        self._lasting = [each for share in shares for each in share]
-        return {**self._recorded(), "lasting": self._lasting}
+        """Return the unfinished episodes, as `SerialVectorEnv.state` does for the same environments."""
+        return {
+            "episode": self._episode.copy(),
+            "length": self._length.copy(),
+            **self._log.recorded(self._length),
+            "observation": {key: value.copy() for key, value in self._current.items()},
+            "memory": list(self._memory),
+        }
 
     def restore(self, seeds: EpisodeSeeds, state: dict[str, Any], out: Tree) -> None:
         """Replay the unfinished episodes of `state`; write the current observations into `out`.
@@ -169,21 +185,32 @@ class PooledVectorEnv:
         Warns and raises like `SerialVectorEnv.restore`.
         """
         check_state(state, self.num_envs)
-        self._log.load(state["actions"])
-        self._lasting = state.get("lasting", [])
-        self._begin(seeds, [("restore", seeds, _share_of(state, rows)) for rows in self._rows], out)
+        self._begin(seeds, [("restore", seeds, share_of_state(state, rows)) for rows in self._rows], out)
+        self._log.load(state)
+        self._pending = []
+
+    def memory(self) -> list[Memory]:
+        """Return what the wrappers of each environment remember beyond episodes."""
+        if self._pending or self._seeds is None:
+            return self._pending
+        return [each for share in self._ask([("memory",)] * len(self._rows)) for each in share]
+
+    def load_memory(self, memory: list[Memory]) -> None:
+        """Restore the result of `memory()` at the next reset."""
+        self._pending = memory
 
     def close(self) -> None:
         """Close the environments and end the workers; safe to call twice."""
         self._finalizer()
 
     def _begin(self, seeds: EpisodeSeeds, commands: list[tuple[Any, ...]], out: Tree) -> None:
-        self._seeds = seeds
         replies = self._ask(commands)
+        self._seeds = seeds
         self._write([reply[0] for reply in replies], out)
-        for rows, (_, episode, length, _) in zip(self._rows, replies, strict=True):
-            self._episode[rows], self._length[rows] = episode, length
-        _repeat_warnings([reply[3] for reply in replies])
+        self._memory = [each for reply in replies for each in reply[3]]
+        for rows, reply in zip(self._rows, replies, strict=True):
+            self._episode[rows], self._length[rows] = reply[1:3]
+        _repeat_warnings([reply[4] for reply in replies])
 
     def _ask(self, commands: list[tuple[Any, ...]]) -> list[Any]:
         """The replies to each share's command. A share that has lost its worker is taken up again in between."""
@@ -196,7 +223,7 @@ class PooledVectorEnv:
                 raise RunError("the workers lost a job")
             if result.job in taken_up:
                 share = taken_up.pop(result.job)
-                _repeat_warnings([result.value[3]])
+                _repeat_warnings([result.value[4]])
                 jobs[self._submit(share, *commands[share])] = share
                 continue
             share = jobs.pop(result.job)
@@ -211,24 +238,7 @@ class PooledVectorEnv:
         if self._seeds is None:
             raise RunError("reset the environments before the first step")
         rows = self._rows[share]
-        if any(self._lasting[rows]):
-            message = "with the worker was lost what wrappers of its environments remembered since the last checkpoint"
-            warnings.warn(message, RuntimeWarning, stacklevel=4)
-        state = {**self._recorded(), "lasting": self._lasting} if self._lasting else self._recorded()
-        return self._submit(share, "restore", self._seeds, _share_of(state, rows))
-
-    def _recorded(self) -> dict[str, Any]:
-        """The unfinished episodes as they are known here."""
-        actions = self._log.tree()
-        for array in actions.values():
-            for i, length in enumerate(self._length):
-                array[: len(array) - length, i] = 0
-        return {
-            "episode": self._episode.copy(),
-            "length": self._length.copy(),
-            "actions": actions,
-            "observation": {key: value.copy() for key, value in self._current.items()},
-        }
+        return self._submit(share, "restore", self._seeds, share_of_state(self.state(), rows))
 
     def _submit(self, share: int, command: str, *arguments: Any) -> int:
         return self._pool.submit(EnvJob(share, command, arguments), share)
@@ -241,14 +251,6 @@ class PooledVectorEnv:
 
 def _part(tree: Tree, rows: slice) -> Tree:
     return {key: array[rows] for key, array in tree.items()}
-
-
-def _share_of(state: dict[str, Any], rows: slice) -> dict[str, Any]:
-    return {
-        **{name: state[name][rows] for name in ("episode", "length", "lasting") if name in state},
-        "actions": {key: array[:, rows] for key, array in state["actions"].items()},
-        "observation": _part(state["observation"], rows),
-    }
 
 
 def _joined(results: list[StepResult]) -> StepResult:

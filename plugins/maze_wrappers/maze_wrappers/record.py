@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Generator
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,14 @@ from pydantic import PositiveInt
 
 from maze_core.config.base import PluginConfig
 from maze_core.data.trajectories import Trajectory
-from maze_core.data.trajectories_writer import TrajectoryWriter
+from maze_core.data.trajectories_files import (
+    Description,
+    TrajectoryError,
+    encode_record,
+    read_description,
+    read_records,
+)
+from maze_core.data.trajectories_writer import TrajectoryWriter, encode_episode
 from maze_core.envs.codecs import ActionCodec, ObservationCodec
 from maze_core.envs.vector import Tree
 from maze_core.plugins.base import Plugin
@@ -30,14 +38,14 @@ class RecordConfig(PluginConfig):
     folder: Path = Path("recordings")
     """Folder that gets a recording for each environment, numbered."""
     every: PositiveInt = 1
-    """Record the first of so many episodes of an environment."""
+    """Record one in so many episodes, chosen by their seeds: 1 records all of them."""
 
 
 class Record(Plugin):
     """Record episodes as trajectories, one recording for each environment, training and evaluation alike.
 
-    What is recorded is what passes at the wrapper's place. An episode is written when it ends, so what an interruption
-    leaves unfinished is recorded by the resumed run, in a recording of its own.
+    What is recorded is what passes at the wrapper's place. An episode is written when it ends. A resumed run begins
+    recordings of its own; an episode that it plays once more, and that the folder has already, is not written again.
     """
 
     Config = RecordConfig
@@ -58,10 +66,10 @@ class Record(Plugin):
 class _Recorded(gymnasium.Wrapper[Any, Any, Any, Any]):
     def __init__(self, env: Env, config: RecordConfig, index: int) -> None:
         super().__init__(env)
-        self._config, self._index = config, index
         self._observations, self._actions = ObservationCodec(env.observation_space), ActionCodec(env.action_space)
-        self._writer: TrajectoryWriter | None = None
-        self._episodes = 0
+        source = {"wrapper": "record", "environment": index}
+        self._recordings = _Recordings(config.folder, Description(env.observation_space, env.action_space, source))
+        self._every, self._episodes = config.every, 0
         self._begin(None)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
@@ -76,14 +84,15 @@ class _Recorded(gymnasium.Wrapper[Any, Any, Any, Any]):
         self._rewards.append(float(reward))
         self._obs.append(_copied(self._observations.tree(observation)))
         if terminated or truncated:
-            if self._episodes % self._config.every == 0:
+            # By the seed, so that a resumed run chooses the same episodes.
+            number = self._episodes if self._seed is None else self._seed
+            if number % self._every == 0:
                 self._write(bool(terminated))
             self._episodes += 1
         return observation, reward, terminated, truncated, info
 
     def close(self) -> None:
-        if self._writer is not None:
-            self._writer.close()
+        self._recordings.close()
         super().close()
 
     def _begin(self, seed: int | None) -> None:
@@ -93,9 +102,7 @@ class _Recorded(gymnasium.Wrapper[Any, Any, Any, Any]):
         self._rewards: list[float] = []
 
     def _write(self, terminated: bool) -> None:
-        if self._writer is None:
-            self._writer = self._open()
-        self._writer.add(
+        self._recordings.add(
             Trajectory(
                 _stacked(self._obs),
                 _stacked(self._taken),
@@ -107,16 +114,52 @@ class _Recorded(gymnasium.Wrapper[Any, Any, Any, Any]):
             )
         )
 
+
+class _Recordings:
+    """The recordings of one environment in a folder: those of earlier processes, and the one being written."""
+
+    def __init__(self, folder: Path, description: Description) -> None:
+        self._folder, self._description = folder, description
+        self._earlier: set[bytes] | None = None
+        """The index lines of earlier recordings of this environment; None before they were read."""
+        self._writer: TrajectoryWriter | None = None
+
+    def add(self, trajectory: Trajectory) -> None:
+        """Write an episode, unless an earlier recording has it: the same seed, the same rows."""
+        if self._earlier is None:
+            self._earlier = self._read_earlier()
+        if self._earlier and trajectory.seed is not None:
+            _, record = encode_episode(self._description, trajectory, self._folder)
+            if encode_record(record) in self._earlier:
+                return
+        if self._writer is None:
+            self._writer = self._open()
+        self._writer.add(trajectory)
+
+    def close(self) -> None:
+        """Close the recording; safe to call twice."""
+        if self._writer is not None:
+            self._writer.close()
+
+    def _read_earlier(self) -> set[bytes]:
+        lines: set[bytes] = set()
+        for folder in self._folder.glob("[0-9]*"):
+            # One that another process has just begun, or that is damaged, is no obstacle to recording.
+            with suppress(TrajectoryError):
+                if read_description(folder).source == self._description.source:
+                    lines.update(map(encode_record, read_records(folder)))
+        return lines
+
     def _open(self) -> TrajectoryWriter:
         """A recording in the first free number; other environments, in other processes too, look for one as well."""
-        source = {"wrapper": "record", "environment": self._index}
         for number in itertools.count():
-            folder = self._config.folder / f"{number:04}"
+            folder = self._folder / f"{number:04}"
             try:
                 folder.mkdir(parents=True)
             except FileExistsError:
                 continue
-            return TrajectoryWriter(folder, self.env.observation_space, self.env.action_space, source)
+            spaces = self._description.observation_space, self._description.action_space
+            return TrajectoryWriter(folder, *spaces, self._description.source)
         raise AssertionError("counting ends nowhere")
 
 

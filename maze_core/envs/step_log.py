@@ -1,0 +1,78 @@
+"""The steps since the start of the oldest unfinished episode: what a resumed run replays, and compares."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from maze_core.envs.spaces import Specs, allocate
+from maze_core.envs.vector import Tree
+
+_CAPACITY = 64
+
+
+class StepLog:
+    """A growing record of the actions and rewards of N environments; O(1) amortised per step, a few bytes each.
+
+    An episode that never ends keeps all its steps: that is the price of resuming it exactly.
+    """
+
+    def __init__(self, specs: Specs, num_envs: int) -> None:
+        self._specs, self._num_envs = specs, num_envs
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._first, self._end = 0, 0
+        self._allocate(_CAPACITY)
+
+    def append(self, actions: Tree, rewards: np.ndarray) -> None:
+        """Copy the actions (leaves `[N, …]`) and the rewards `[N]` of one step."""
+        if self._end == self._capacity:
+            self._make_room()
+        for key, array in self._actions.items():
+            array[self._end] = actions[key]
+        self._rewards[self._end] = rewards
+        self._end += 1
+
+    def keep(self, steps: int) -> None:
+        """Forget all but the last `steps` steps."""
+        self._first = max(self._first, self._end - steps)
+
+    def recorded(self, lengths: Sequence[int] | np.ndarray) -> dict[str, Any]:
+        """Return copies of `actions` (leaves `[T, N, …]`) and `rewards` `[T, N]` float32.
+
+        `lengths` are those of the unfinished episodes. The steps of a shorter episode come last, after zeros.
+        """
+        steps = slice(self._first, self._end)
+        actions = {key: array[steps].copy() for key, array in self._actions.items()}
+        rewards = self._rewards[steps].copy()
+        for array in (*actions.values(), rewards):
+            for i, length in enumerate(lengths):
+                array[: len(array) - length, i] = 0
+        return {"actions": actions, "rewards": rewards}
+
+    def load(self, state: dict[str, Any]) -> None:
+        """Restore the result of `recorded()`. Rewards that an older version did not record become NaN."""
+        self.clear()
+        actions = state["actions"]
+        steps = len(next(iter(actions.values())))
+        rewards = state.get("rewards", np.full((steps, self._num_envs), np.nan, np.float32))
+        for t in range(steps):
+            self.append({key: array[t] for key, array in actions.items()}, rewards[t])
+
+    def _allocate(self, capacity: int) -> None:
+        self._capacity = capacity
+        self._actions = allocate(self._specs, (capacity, self._num_envs))
+        self._rewards = np.zeros((capacity, self._num_envs), np.float32)
+
+    def _make_room(self) -> None:
+        kept, past = slice(self._first, self._end), (self._actions, self._rewards)
+        count = self._end - self._first
+        self._allocate(max(_CAPACITY, 2 * count))
+        for key, array in past[0].items():
+            self._actions[key][:count] = array[kept]
+        self._rewards[:count] = past[1][kept]
+        self._first, self._end = 0, count
