@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from maze_core.wording import printable
+
 
 class MazeError(Exception):
     """An error with a plain message for the user: what happened, where, and what to do next.
@@ -27,7 +29,7 @@ class ConfigError(MazeError):
         self.args = (self._text(),)
 
     def _text(self) -> str:
-        first = f"{self.where}: {self.message}" if self.where else self.message
+        first = f"{printable(self.where, 200)}: {self.message}" if self.where else self.message
         return "\n".join([first, self.hint] if self.hint else [first])
 
 

@@ -15,6 +15,7 @@ from multiprocessing.connection import Connection, wait
 from typing import Any, Literal
 
 from maze_core.errors import MazeError
+from maze_core.plugins.local_modules import understand_local_modules
 from maze_core.variables import variables_set
 
 StartMethod = Literal["forkserver", "spawn"]
@@ -28,6 +29,7 @@ THREAD_VARIABLES = (
     "VECLIB_MAXIMUM_THREADS",
 )
 _PRELOADED = ("__main__", "torch", "maze_core.data.rollout", "maze_core.envs.worker", "maze_core.runners.pool_worker")
+_SAFE, _OURS = "PYTHONSAFEPATH", "maze"
 _TERMINATION = 2.0
 """Seconds between asking a process to end, terminating and killing it."""
 
@@ -45,14 +47,18 @@ def worker_context(start_method: StartMethod) -> Any:
     return context
 
 
-def one_thread_each() -> AbstractContextManager[None]:
-    """Let processes that are started inside begin with one thread for every numeric library."""
-    return variables_set(dict.fromkeys(THREAD_VARIABLES, "1"))
+def worker_variables() -> AbstractContextManager[None]:
+    """Let processes that are started inside begin with one thread for every numeric library, and without the current
+    folder at the head of their path: a `torch.py` in it would be taken for torch."""
+    return variables_set({**dict.fromkeys(THREAD_VARIABLES, "1"), **({} if _SAFE in os.environ else {_SAFE: _OURS})})
 
 
 def begin_worker() -> None:
     """What a worker process does first: leave Ctrl-C to its driver, keep to one thread, end with its driver."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if os.environ.get(_SAFE) == _OURS:
+        del os.environ[_SAFE]  # programs that an environment starts are none of our business
+    understand_local_modules()
     _limit_threads()
     driver = multiprocessing.parent_process()
     if driver is not None:

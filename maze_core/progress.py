@@ -6,6 +6,8 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from maze_core.wording import printable
+
 Report = Callable[[int, int], None]
 """Told how much of how much is done."""
 
@@ -17,9 +19,10 @@ def progress_bar(title: str, shown: bool = True) -> Iterator[Report]:
         yield lambda done, total: None
         return
     from rich.console import Console
+    from rich.markup import escape
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task(title, total=None)
+        task = progress.add_task(escape(printable(title)), total=None)
         yield lambda done, total: progress.update(task, completed=done, total=total)

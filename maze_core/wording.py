@@ -1,8 +1,56 @@
-"""Words that depend on numbers."""
+"""Words and texts as a terminal may show them: numbers with nouns, names of strangers, arguments for a shell."""
 
 from __future__ import annotations
+
+import os
+import shlex
 
 
 def counted(number: int, noun: str) -> str:
     """`1 epoch`, `1,200 epochs`."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def printable(text: object, limit: int = 2000) -> str:
+    """A text as one line of at most `limit` characters that a terminal shows and does not obey.
+
+    Control characters, line ends, marks that turn the writing direction and lone surrogates are written as `\\x1b`.
+    """
+    # Cut first: a foreign text may be of any length, and one character becomes ten at most.
+    start = str(text)[: limit + 1]
+    shown = start if start.isprintable() else "".join(c if c.isprintable() else _escaped(c) for c in start)
+    return shown if len(shown) <= limit else shown[: limit - 1] + "…"
+
+
+def printable_lines(text: object) -> str:
+    """A text of several lines, each as `printable` has it; such as an error with its hint, or a traceback."""
+    lines = str(text).replace("\t", "    ").split("\n")
+    return "\n".join(printable(line) for line in lines)
+
+
+def shown(value: object, limit: int = 80) -> str:
+    """A wrong value as an error repeats it: what Python writes for it, cut to `limit` characters."""
+    text = repr(value[: limit + 1] if isinstance(value, str | bytes) else value)
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def argument(value: object) -> str:
+    """A path or value as one argument of a shell's command, in characters that can be printed."""
+    text = str(value)
+    if text.isprintable():
+        return shlex.quote(text)
+    # As bash and zsh read it: $'a\x1bb' is exactly the file that is called so.
+    data = text.encode("utf-8", "surrogateescape" if _is_file_name(text) else "replace")
+    plain = (chr(byte) if 32 <= byte < 127 and byte not in b"'\\" else f"\\x{byte:02x}" for byte in data)
+    return f"$'{''.join(plain)}'"
+
+
+def _is_file_name(text: str) -> bool:
+    try:
+        return bool(os.fsencode(text))
+    except UnicodeEncodeError:
+        return False
+
+
+def _escaped(character: str) -> str:
+    return character.encode("unicode_escape", "surrogatepass").decode("ascii")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -12,7 +11,7 @@ from maze_core.callbacks.console_table import EpochTable, Line, duration, score
 from maze_core.config.base import PluginConfig
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.hookspecs import hookimpl
-from maze_core.wording import counted
+from maze_core.wording import argument, counted
 
 if TYPE_CHECKING:
     from maze_core.callbacks.console_status import Status
@@ -130,7 +129,7 @@ def next_commands(run: Run, summary: RunSummary) -> list[Line]:
     """What to type next: `maze resume` only where the run did not come to its own end."""
     if run.run_dir is None:
         return []
-    folder = shlex.quote(_short(run.run_dir))
+    folder = argument(_short(run.run_dir))
     commands = []
     if summary.outcome != "failed":
         commands.append(f"maze eval {folder}")

@@ -8,6 +8,7 @@ import sys
 from typing import TYPE_CHECKING, Protocol
 
 from maze_core.callbacks.console_table import Line
+from maze_core.wording import printable
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -42,7 +43,7 @@ class PlainOutput:
 
     def write(self, line: Line) -> None:
         """Write and flush one line."""
-        print("".join(text for text, _ in line).rstrip(), flush=True)
+        print(printable("".join(text for text, _ in line).rstrip()), flush=True)
 
     def start(self, status: RenderableType) -> None:
         """Nothing moves here."""
@@ -68,7 +69,7 @@ class LiveOutput:
         """Write a line above the status; the terminal wraps a long one, so it can be copied whole."""
         from rich.text import Text
 
-        self._console.print(Text.assemble(*line), soft_wrap=True)
+        self._console.print(Text.assemble(*((printable(text), style) for text, style in line)), soft_wrap=True)
 
     def start(self, status: RenderableType) -> None:
         """Show the status; what others print meanwhile appears above it."""

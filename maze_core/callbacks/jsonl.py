@@ -7,6 +7,7 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from maze_core.plain_json import parse_json
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.hookspecs import hookimpl
 
@@ -67,7 +68,7 @@ def _keeps(line: str, last_epoch: int) -> bool:
     if not line.endswith("\n"):
         return False
     try:
-        record = json.loads(line)
+        record = parse_json(line)
     except ValueError:
         return False
     epoch = record.get("epoch") if isinstance(record, dict) else None

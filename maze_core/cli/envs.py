@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from maze_core.cli import output
+from maze_core.plugins.local_modules import allow_local_modules
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Look at environments.")
 
@@ -30,14 +31,14 @@ def check(
     """
     from maze_core.config.load import part_config
 
-    output.allow_local_modules()
+    allow_local_modules()
     config = part_config("env", {"name": env_source, "id": env_id}, set_ or ())
     report = _report(config)
     if as_json:
         output.print_json(report)
     else:
         for key, value in report.items():
-            typer.echo(f"{key + ':':20}" + (value if isinstance(value, str) else "; ".join(value) or "none"))
+            output.say(f"{key + ':':20}" + (value if isinstance(value, str) else "; ".join(value) or "none"))
     if report["problems"]:
         raise typer.Exit(1)
 
@@ -62,6 +63,23 @@ def _report(config: Any) -> dict[str, Any]:
         "environment": str(env),
         "observation space": str(env.observation_space),
         "action space": str(env.action_space),
-        "warnings": sorted({" ".join(str(each.message).split()) for each in caught}),
+        "warnings": sorted({" ".join(str(each.message).split()) for each in caught} | _layout_warnings(env)),
         "problems": problems,
+    }
+
+
+def _layout_warnings(env: Any) -> set[str]:
+    """What to say of pictures whose channels come first."""
+    from maze_core.envs.spaces import flatten_space, looks_channels_first
+    from maze_core.errors import ConfigError
+
+    try:
+        leaves = flatten_space(env.observation_space, "observation")
+    except ConfigError:  # training says which spaces Maze does not support
+        return set()
+    return {
+        f"observation {key!r} of shape {space.shape} looks like a picture whose channels come first, and models expect "
+        "them last: --set model.layout=chw, or the wrapper transpose with axes [1, 2, 0]"
+        for key, space in leaves.items()
+        if looks_channels_first(space.shape or ())
     }

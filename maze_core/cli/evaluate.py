@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from maze_core.cli import output
+from maze_core.plugins.local_modules import allow_local_modules
 
 
 def evaluate(
@@ -38,7 +39,7 @@ def evaluate(
     """
     from maze_core.training.saved_evaluation import evaluate_saved
 
-    output.allow_local_modules()
+    allow_local_modules()
     deterministic = None if stochastic is None else not stochastic
     found = evaluate_saved(run, episodes, seed, deterministic, checkpoint, video, runner=runner)
     if as_json:
@@ -49,4 +50,4 @@ def evaluate(
     output.print_table(("statistic", "value"), rows)
     typer.echo(f"checkpoint {found.checkpoint}, after epoch {found.epoch}; seed {found.seed}")
     for path in found.videos:
-        typer.echo(f"filmed {path}")
+        output.say(f"filmed {path}")

@@ -15,6 +15,7 @@ from typer.core import TyperGroup
 
 from maze_core.cli import config, envs, evaluate, plugins, resume, rollout, runs, sweep, train, trajectories
 from maze_core.errors import MazeError, RunError
+from maze_core.wording import printable_lines
 
 
 class _Root(TyperGroup):
@@ -39,8 +40,8 @@ class _Root(TyperGroup):
 def _print_error(error: MazeError) -> None:
     """Print an error with its notes; where a run failed in a user's own code, first the traceback that leads there."""
     if isinstance(error, RunError) and error.__cause__ is not None:
-        print("".join(traceback.format_exception(error.__cause__)), file=sys.stderr)
-    print("\n".join([f"error: {error}", *getattr(error, "__notes__", ())]), file=sys.stderr)
+        print(printable_lines("".join(traceback.format_exception(error.__cause__))), file=sys.stderr)
+    print(printable_lines("\n".join([f"error: {error}", *getattr(error, "__notes__", ())])), file=sys.stderr)
 
 
 app = typer.Typer(
@@ -91,10 +92,12 @@ def main() -> None:
     try:
         app()
     except Exception:  # noqa: BLE001 — nothing above this would report it
-        traceback.print_exc()
+        print(printable_lines(traceback.format_exc()), file=sys.stderr)
         print("\nThis is a bug in Maze or in a plugin. Please report it with the lines above.", file=sys.stderr)
         sys.exit(1)
 
 
 if __name__ == "__main__":
+    if not sys.flags.safe_path:
+        del sys.path[0]  # where `python -m` puts the current folder: in front of everything that is installed
     main()

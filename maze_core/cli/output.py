@@ -1,17 +1,22 @@
-"""What several commands share: tables, JSON, exit codes, and the user's own modules."""
+"""What several commands share: tables, JSON and exit codes."""
 
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import typer
 
+from maze_core.wording import printable
+
 if TYPE_CHECKING:
     from maze_core.training.report import RunSummary
+
+
+_CELL = 500
+"""Characters that one cell of a table may have."""
 
 
 def print_json(data: Any) -> None:
@@ -21,12 +26,13 @@ def print_json(data: Any) -> None:
 
 def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Print rows: a drawn table on a terminal, aligned columns elsewhere."""
+    headers, *rows = [[printable(cell, _CELL) for cell in row] for row in [headers, *rows]]
     if sys.stdout.isatty():
         from rich.console import Console
-        from rich.table import Table
+        from rich.table import Column, Table
         from rich.text import Text
 
-        table = Table(*headers)
+        table = Table(*(Column(Text(each)) for each in headers))
         for row in rows:
             table.add_row(*map(Text, row))
         Console().print(table)
@@ -37,15 +43,13 @@ def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
 
 def warn(message: str) -> None:
-    """Say something beside what was asked for."""
-    print(message, file=sys.stderr)
+    """Say something beside what was asked for, on the error output."""
+    print(printable(message), file=sys.stderr)
 
 
-def allow_local_modules() -> None:
-    """Let `module:Id` find modules in the current directory, behind everything that is installed."""
-    here = os.getcwd()  # noqa: PTH109 — sys.path holds strings
-    if here not in sys.path:
-        sys.path.append(here)
+def say(message: str) -> None:
+    """Say a sentence, which may name things of strangers, on the standard output."""
+    typer.echo(printable(message))
 
 
 def finish(summary: RunSummary) -> None:

@@ -23,7 +23,7 @@ def placed(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _value(option: str, given: Any) -> Any:
-    from maze_core.config.sources import parse_value
+    from maze_core.config.plain_yaml import parse_value
 
     if option == "wrappers":
         return [{"name": each.strip()} for each in given.split(",") if each.strip()]

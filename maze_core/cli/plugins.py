@@ -40,7 +40,8 @@ def list_plugins(kind: _Kind = None, as_json: _Json = False) -> None:
     output.print_table(("kind", "name", "distribution", "state", "summary"), rows)
     for info in found:
         if info.state != "ok":
-            typer.echo(f"\n{info.kind} {info.name} ({info.distribution} {info.version}): {info.state}: {info.detail}")
+            typer.echo("")
+            output.say(f"{info.kind} {info.name} ({info.distribution} {info.version}): {info.state}: {info.detail}")
 
 
 @app.command("info")
@@ -97,7 +98,7 @@ def _print_page(page: dict[str, Any]) -> None:
     for fact in [*facts, "hooks", "presets"]:
         value = page.get(fact)
         if value:
-            typer.echo(f"{fact + ':':14}{', '.join(value) if isinstance(value, list) else value}")
+            output.say(f"{fact + ':':14}{', '.join(value) if isinstance(value, list) else value}")
     if page.get("parameters"):
         typer.echo("")
         headers = ("name", "type", "default", "range", "description")

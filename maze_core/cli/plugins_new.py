@@ -39,10 +39,17 @@ def new(
     """
     from maze_core.scaffold.names import new_names
     from maze_core.scaffold.package import usage, write_package
+    from maze_core.wording import argument
 
     names = new_names(kind, name)
     path = write_package(names, folder, license.value, author)
     typer.echo(f"wrote {path}: {names.kind} {names.name}, a plugin that works\n")
-    steps = [f"cd {path}", 'pip install -e ".[dev]"', f"maze plugins check {name}", usage(names), "pytest"]
+    steps = [
+        f"cd {argument(path)}",
+        'pip install -e ".[dev]"',
+        f"maze plugins check {argument(name)}",
+        usage(names),
+        "pytest",
+    ]
     typer.echo("\n".join(f"  {step}" for step in steps))
     typer.echo(f"\nThen make it yours: {names.package}/{names.name}.py")

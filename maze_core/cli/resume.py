@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from maze_core.cli import output
+from maze_core.plugins.local_modules import allow_local_modules
 
 
 def resume(
@@ -27,5 +28,5 @@ def resume(
     """
     from maze_core.training.api import resume as go_on
 
-    output.allow_local_modules()
+    allow_local_modules()
     output.finish(go_on(run, set_ or [], checkpoint))

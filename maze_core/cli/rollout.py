@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from maze_core.cli import output
+from maze_core.plugins.local_modules import allow_local_modules
+from maze_core.wording import argument
 
 if TYPE_CHECKING:
     from maze_core.config.base import PluginConfig
@@ -56,7 +58,7 @@ def rollout(
     from maze_core.training.rollouts import roll_out, statistics_of
     from maze_core.training.seeding import draw_seed
 
-    output.allow_local_modules()
+    allow_local_modules()
     seed = draw_seed() if seed is None else seed
     overrides, player = _runner(set_ or [], runner)
     with ExitStack() as stack:
@@ -76,9 +78,9 @@ def rollout(
     output.print_table(("statistic", "value"), [(name, f"{value:,.6g}") for name, value in statistics.items()])
     typer.echo(f"seed {seed}")
     if record is not None:
-        typer.echo(f"recorded in {record}. Next: maze trajectories info {record}")
+        output.say(f"recorded in {record}. Next: maze trajectories info {argument(record)}")
     if video is not None:
-        typer.echo(f"filmed in {video}")
+        output.say(f"filmed in {video}")
 
 
 def _runner(overrides: list[str], name: str | None) -> tuple[list[str], PluginConfig | None]:

@@ -13,7 +13,7 @@ from maze_core.cli import output
 
 if TYPE_CHECKING:
     from maze_core.comparison.groups import Group
-    from maze_core.comparison.records import RunRecord
+    from maze_core.comparison.records import DamagedRun, RunRecord
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="List, compare and plot runs.")
 
@@ -25,7 +25,9 @@ _Where = Annotated[
     list[str] | None,
     typer.Option("--where", metavar="PATH=VALUE", help="Only runs configured so, as algorithm.lr=1e-3; repeatable."),
 ]
-_State = Annotated[str | None, typer.Option(metavar="STATE", help="finished, failed, interrupted, running or killed.")]
+_State = Annotated[
+    str | None, typer.Option(metavar="STATE", help="finished, failed, interrupted, running, killed or damaged.")
+]
 _Sort = Annotated[
     str, typer.Option(metavar="COLUMN", help="when, env, algorithm, seed, state, steps, best, final or path.")
 ]
@@ -58,7 +60,7 @@ def list_runs(
     reverse: Annotated[bool, typer.Option("--reverse", help="The other way round.")] = False,
     as_json: _Json = False,
 ) -> None:
-    """List runs with their state and returns, the newest last.
+    """List runs with their state and returns, the newest last; damaged ones at the end, with the reason.
 
     \b
     Examples:
@@ -67,15 +69,17 @@ def list_runs(
       maze runs list --where algorithm.lr=1e-3 --json
     """
     _check("--sort", sort, list(_SORTS))
-    found = sorted(_records(folders or [Path("runs")], env, algorithm, where, state), key=_SORTS[sort], reverse=reverse)
+    whole, damaged = _runs(folders or [Path("runs")], env, algorithm, where, state)
+    whole.sort(key=_SORTS[sort], reverse=reverse)
     if as_json:
-        output.print_json([_facts(run) for run in found])
-        return
-    if not found:
+        output.print_json([*map(_facts, whole), *map(_damage, damaged)])
+    elif whole or damaged:
+        headers = ("env", "algorithm", "seed", "steps", "state", "best", "final", "when", "run")
+        output.print_table(headers, [*map(_row, whole), *map(_damaged_row, damaged)])
+    else:
         typer.echo("no run is like that")
-        return
-    headers = ("env", "algorithm", "seed", "steps", "state", "best", "final", "when", "run")
-    output.print_table(headers, [_row(run) for run in found])
+    for each in damaged:
+        output.warn(f"damaged: {each.path}: {each.reason}")
 
 
 @app.command()
@@ -144,35 +148,48 @@ def plot(
     lines = curves(group(found), metric, axis, smooth)
     draw(lines, metric, axis, out, title)
     drawn = sum(len(each.runs) for each in lines)
-    typer.echo(f"{out}: {counted(drawn, 'run')} in {counted(len(lines), 'curve')}")
+    output.say(f"{out}: {counted(drawn, 'run')} in {counted(len(lines), 'curve')}")
     if drawn < len(found):
         output.warn(f"left out {counted(len(found) - drawn, 'run')} without {metric}")
 
 
 def _records(
+    places: Sequence[Path], env: str | None, algorithm: str | None, where: Sequence[str] | None
+) -> list[RunRecord]:
+    whole, damaged = _runs(places, env, algorithm, where)
+    for each in damaged:
+        output.warn(f"skipped {each.path}: {each.reason}")
+    return whole
+
+
+def _runs(
     places: Sequence[Path],
     env: str | None,
     algorithm: str | None,
     where: Sequence[str] | None,
     state: str | None = None,
-) -> list[RunRecord]:
+) -> tuple[list[RunRecord], list[DamagedRun]]:
+    """The whole runs that are as wanted, and the damaged ones unless another state is wanted."""
     from typing import get_args
 
-    from maze_core.comparison.records import State, find_records
+    from maze_core.comparison.records import DamagedRun, RunRecord, State, find_runs
     from maze_core.config.sources import parse_assignment
 
     if state is not None:
-        _check("--state", state, get_args(State))
+        _check("--state", state, (*get_args(State), "damaged"))
     wanted = [parse_assignment(text) for text in where or ()]
-    found = find_records(places, output.warn)
-    return [
+    found = find_runs(places)
+    damaged = [each for each in found if isinstance(each, DamagedRun) and state in (None, "damaged")]
+    whole = [
         run
         for run in found
-        if env in (None, run.env)
+        if isinstance(run, RunRecord)
+        and env in (None, run.env)
         and algorithm in (None, run.algorithm)
         and state in (None, run.state)
         and all(_value_at(run.config, path) == value for path, value in wanted)
     ]
+    return whole, damaged
 
 
 def _some(records: list[RunRecord]) -> list[RunRecord]:
@@ -221,6 +238,16 @@ def _facts(run: RunRecord) -> dict[str, Any]:
         "final_return": run.value(take="last"),
         "started": run.started.isoformat(),
     }
+
+
+def _damage(run: DamagedRun) -> dict[str, Any]:
+    return {"run": str(run.path), "state": "damaged", "reason": run.reason}
+
+
+def _damaged_row(run: DamagedRun) -> list[str]:
+    from maze_core.comparison.groups import MISSING
+
+    return [MISSING] * 4 + ["damaged"] + [MISSING] * 2 + [_when(run.changed), str(run.path)]
 
 
 def _row(run: RunRecord) -> list[str]:
@@ -295,7 +322,7 @@ def _print_groups(groups: Sequence[Group], paths: Sequence[str], metric: str, mi
     else:
         names = ["", *(chr(ord("A") + index) if index < 26 else str(index) for index in range(len(groups)))]
         output.print_table(names, [list(row) for row in zip(headers, *columns, strict=True)])
-    typer.echo(f"best and final: {metric}, mean ± standard deviation over the runs")
+    output.say(f"best and final: {metric}, mean ± standard deviation over the runs")
     if any(len(set(each.seeds)) < len(each.runs) for each in groups):
         typer.echo("some runs repeat the seed of another: they tell nothing new")
     if not paths and len(groups) == 1:

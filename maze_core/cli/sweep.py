@@ -9,6 +9,7 @@ import typer
 
 from maze_core.cli import output
 from maze_core.cli.places import placed
+from maze_core.plugins.local_modules import allow_local_modules
 
 if TYPE_CHECKING:
     from maze_core.sweep.sweep import Sweep
@@ -93,7 +94,7 @@ def sweep(
     """
     from maze_core.sweep.plan import make_plan, read_plan
 
-    output.allow_local_modules()
+    allow_local_modules()
     common = {
         "env_source": env_source, "wrappers": wrappers, "model": model, "concurrency": concurrency,
         "steps": steps, "epochs": epochs,
@@ -130,7 +131,7 @@ def _report(done: Sweep, as_json: bool) -> None:
         output.print_table(*table(done, trials))
         for run in failed:
             log = f" (log: {run.log})" if run.log.exists() else ""
-            typer.echo(f"failed: {run.name}: {run.reason}{log}")
+            output.say(f"failed: {run.name}: {run.reason}{log}")
         _say_what_next(done, len(failed))
     if done.interrupted_by is not None:
         raise typer.Exit(130)
@@ -141,21 +142,21 @@ def _report(done: Sweep, as_json: bool) -> None:
 def _say_what_next(done: Sweep, failed: int) -> None:
     import os
 
-    from maze_core.wording import counted
+    from maze_core.wording import argument, counted
 
     folder = os.path.relpath(done.folder)
     folder = folder if len(folder) < len(str(done.folder)) else str(done.folder)
     if done.interrupted_by is not None:
-        typer.echo(f"interrupted by {done.interrupted_by}. To go on: maze sweep --dir {folder}")
+        typer.echo(f"interrupted by {done.interrupted_by}. To go on: maze sweep --dir {argument(folder)}")
         return
     if failed:
-        typer.echo(f"{counted(failed, 'run')} failed. To try again: maze sweep --dir {folder}")
+        typer.echo(f"{counted(failed, 'run')} failed. To try again: maze sweep --dir {argument(folder)}")
     if done.count("finished"):
-        typer.echo(f"Next: maze runs plot {folder} --out curves.png")
+        typer.echo(f"Next: maze runs plot {argument(folder)} --out curves.png")
 
 
 def _plan_file(path: Path | None) -> dict[str, Any]:
-    from maze_core.config.sources import read_yaml
+    from maze_core.config.plain_yaml import read_yaml
 
     return {} if path is None else read_yaml(path)
 
@@ -175,13 +176,14 @@ def _check_enough(raw: dict[str, Any], folder: Path | None) -> None:
 def _over(texts: list[str] | None) -> dict[str, Any] | None:
     from maze_core.errors import ConfigError
     from maze_core.searchers.space import parse_over
+    from maze_core.wording import argument
 
     if not texts:
         return None
     found: dict[str, Any] = {}
     for path, values in map(parse_over, texts):
         if path in found:
-            raise ConfigError("is given twice", f"over.{path}", f"Next: --over {path}=A,B")
+            raise ConfigError("is given twice", f"over.{path}", f"Next: --over {argument(path)}=A,B")
         found[path] = values
     return found
 
@@ -194,7 +196,8 @@ def _overrides(texts: list[str] | None, common: dict[str, Any]) -> dict[str, Any
 
 
 def _config(files: list[Path] | None) -> dict[str, Any] | None:
-    from maze_core.config.sources import merge, read_yaml
+    from maze_core.config.plain_yaml import read_yaml
+    from maze_core.config.sources import merge
 
     if not files:
         return None
@@ -205,7 +208,7 @@ def _config(files: list[Path] | None) -> dict[str, Any] | None:
 
 
 def _seeds(given: str | None) -> Any:
-    from maze_core.config.sources import parse_value
+    from maze_core.config.plain_yaml import parse_value
 
     if given is None:
         return None
@@ -214,6 +217,6 @@ def _seeds(given: str | None) -> Any:
 
 def _part(text: str | None, option: str) -> Any:
     """A plugin by name, or as a YAML mapping with its parameters."""
-    from maze_core.config.sources import parse_value
+    from maze_core.config.plain_yaml import parse_value
 
     return None if text is None else parse_value(text, option) if text.lstrip().startswith("{") else text

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,6 +12,8 @@ from typer.core import TyperCommand, TyperGroup
 
 from maze_core.cli import output
 from maze_core.cli.places import placed
+from maze_core.plugins.local_modules import allow_local_modules
+from maze_core.wording import argument
 
 if TYPE_CHECKING:
     from maze_core.config.flags import Flag
@@ -55,7 +56,7 @@ class _Algorithms(TyperGroup):
 
             named = next((each for each in args if each in self.list_commands(ctx)), None)
             rest = [each for each in args if each != named]
-            hint = f"Next: maze train {named or 'ppo'} {shlex.join(rest)}"
+            hint = f"Next: maze train {named or 'ppo'} {' '.join(map(argument, rest))}"
             raise ConfigError("name the algorithm first, then its options", hint=hint)
         return super().parse_args(ctx, args)
 
@@ -141,7 +142,7 @@ def _train_algorithm(
     from maze_core.config.load import assemble_with_preset
     from maze_core.training.run_dir import CONFIG, find_run
 
-    output.allow_local_modules()
+    allow_local_modules()
     typed = placed(common)
     if quiet:
         typed["callbacks.console"] = None

@@ -65,11 +65,11 @@ def import_(
     """
     from maze_core.data.minari import import_minari
     from maze_core.progress import progress_bar
-    from maze_core.wording import counted
+    from maze_core.wording import argument, counted
 
     with progress_bar(f"reading {source}") as report:
         episodes = import_minari(source, folder, report)
-    typer.echo(f"recorded {counted(episodes, 'episode')} in {folder}. Next: maze trajectories info {folder}")
+    output.say(f"recorded {counted(episodes, 'episode')} in {folder}. Next: maze trajectories info {argument(folder)}")
 
 
 @app.command("export")
@@ -88,7 +88,7 @@ def export(
     from maze_core.data.minari import export_minari
     from maze_core.data.trajectories_loader import load_trajectories
 
-    typer.echo(f"written to {export_minari(load_trajectories(folder), dataset_id)}")
+    output.say(f"written to {export_minari(load_trajectories(folder), dataset_id)}")
 
 
 def _facts(data: Trajectories, folders: list[Path]) -> dict[str, Any]:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import json
-import math
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from maze_core.callbacks.jsonl import METRICS_FILE
-from maze_core.config.sources import Raw, read_yaml
+from maze_core.config.plain_yaml import read_yaml
+from maze_core.config.sources import Raw
 from maze_core.errors import ConfigError
+from maze_core.plain_json import is_count, is_number, parse_object
 from maze_core.training.run_dir import CONFIG, RECORD, is_locked
 
 State = Literal["finished", "failed", "interrupted", "running", "killed"]
@@ -27,6 +27,20 @@ _STATES: dict[str, State] = {
     "failed": "failed",
     "interrupted": "interrupted",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class DamagedRun:
+    """A folder that looks like a run and cannot be read as one."""
+
+    path: Path
+    reason: str
+    """Why, in one line."""
+
+    @property
+    def changed(self) -> datetime:
+        """When its configuration was written, in UTC."""
+        return _written(self.path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,15 +71,16 @@ class RunRecord:
     def seed(self) -> int | None:
         """The seed, where it was kept."""
         seed = self.config.get("seed")
-        return seed if isinstance(seed, int) else None
+        return seed if is_count(seed) else None
 
     @property
     def started(self) -> datetime:
         """When the run began, in UTC; for runs that did not note it, when its configuration was written."""
         try:
-            return datetime.fromisoformat(self.facts["started"])
-        except (KeyError, TypeError, ValueError):
-            return datetime.fromtimestamp((self.path / CONFIG).stat().st_mtime, UTC)
+            moment = datetime.fromisoformat(self.facts["started"]).astimezone(UTC)
+        except (KeyError, TypeError, ValueError, OverflowError):
+            return _written(self.path)
+        return moment if 1971 <= moment.year < 9999 else _written(self.path)  # what every time zone can show
 
     @property
     def summary(self) -> Raw:
@@ -82,12 +97,12 @@ class RunRecord:
         found = self.summary.get("epochs" if name == "epoch" else name)
         if found is None and self.epochs:
             found = self.epochs[-1].get(name)
-        return 0 if found is None else found
+        return found if is_number(found) else 0
 
     def series(self, metric: str) -> list[float]:
         """The values of a metric, epoch by epoch, without those that are missing."""
         values = (epoch.get(metric) for epoch in self.epochs)
-        return [value for value in values if isinstance(value, int | float) and math.isfinite(value)]
+        return [value for value in values if is_number(value)]
 
     def value(self, metric: str = RETURN, take: Take = "best", *, minimize: bool = False) -> float | None:
         """The best value of a metric over the epochs, or the last one: that of the final evaluation where there is one.
@@ -95,10 +110,10 @@ class RunRecord:
         None where the run has no such value.
         """
         series = self.series(metric)
-        final = (self.summary.get("final_evaluation") or {}).get(metric)
+        final = self.summary.get("final_evaluation") or {}
         if take == "last":
-            found = final if isinstance(final, int | float) else None
-            return found if found is not None and math.isfinite(found) else series[-1] if series else None
+            found = final.get(metric) if isinstance(final, dict) else None
+            return found if is_number(found) else series[-1] if series else None
         return (min if minimize else max)(series) if series else None
 
 
@@ -115,9 +130,10 @@ def read_run(path: Path) -> RunRecord:
         raise ConfigError(f"{path / CONFIG} is not the configuration of a run")
     facts = _facts(path / RECORD)
     summary = facts.get("summary")
-    if summary is not None and not (isinstance(summary, dict) and summary.get("outcome") in _STATES):
+    outcome = summary.get("outcome") if isinstance(summary, dict) else None
+    ended = _STATES.get(outcome) if isinstance(outcome, str) else None
+    if summary is not None and ended is None:
         raise ConfigError(f"{path / RECORD} is damaged: it does not say how the run ended")
-    ended = None if summary is None else _STATES[summary["outcome"]]
     return RunRecord(path, config, facts, _epochs(path), ended or ("running" if is_locked(path) else "killed"))
 
 
@@ -127,7 +143,18 @@ def find_records(places: Iterable[Path], skipped: Callable[[str], None]) -> list
     Raises:
         ConfigError: a place does not exist or holds no run.
     """
-    found: dict[Path, RunRecord] = {}
+    found = []
+    for each in find_runs(places):
+        if isinstance(each, DamagedRun):
+            skipped(f"skipped {each.path}: {each.reason}")
+        else:
+            found.append(each)
+    return found
+
+
+def find_runs(places: Iterable[Path]) -> list[RunRecord | DamagedRun]:
+    """As `find_records`, with the damaged ones among the others."""
+    found: dict[Path, RunRecord | DamagedRun] = {}
     for place in places:
         if not place.exists():
             raise ConfigError(f"there is no {place}", hint="Runs are below `runs` unless --run-dir said otherwise.")
@@ -135,11 +162,20 @@ def find_records(places: Iterable[Path], skipped: Callable[[str], None]) -> list
         if not folders:
             raise ConfigError(f"{place} holds no run", hint="Next: maze train ppo --env CartPole-v1")
         for folder in folders:
-            try:
-                found.setdefault(folder.resolve(), read_run(folder))
-            except (ConfigError, OSError) as error:
-                skipped(f"skipped {folder}: {' '.join(str(error).split())}")
+            if folder.resolve() not in found:
+                found[folder.resolve()] = _read_or_damaged(folder)
     return list(found.values())
+
+
+def _read_or_damaged(folder: Path) -> RunRecord | DamagedRun:
+    try:
+        return read_run(folder)
+    except (ConfigError, OSError) as error:
+        return DamagedRun(folder, " ".join(str(error).split()))
+
+
+def _written(run_dir: Path) -> datetime:
+    return datetime.fromtimestamp((run_dir / CONFIG).stat().st_mtime, UTC)
 
 
 def _run_folders(place: Path) -> Iterable[Path]:
@@ -153,14 +189,11 @@ def _run_folders(place: Path) -> Iterable[Path]:
 
 def _facts(path: Path) -> Raw:
     try:
-        facts = json.loads(path.read_bytes())
+        return parse_object(path.read_bytes())
     except FileNotFoundError:
         raise ConfigError(f"there is no {path}: not a run, or one that was killed as it began") from None
-    except (OSError, ValueError, RecursionError) as error:
+    except (OSError, ValueError) as error:
         raise ConfigError(f"{path} is damaged: {error}") from error
-    if not isinstance(facts, dict):
-        raise ConfigError(f"{path} is damaged: it holds no mapping")
-    return facts
 
 
 def _epochs(path: Path) -> tuple[dict[str, float | None], ...]:
@@ -173,9 +206,8 @@ def _epochs(path: Path) -> tuple[dict[str, float | None], ...]:
     return tuple(each for each in parsed if each is not None)
 
 
-def _line(text: str) -> dict[str, Any] | None:
+def _line(text: str) -> dict[str, float | None] | None:
     try:
-        line = json.loads(text)
-    except (ValueError, RecursionError):
+        return {name: value for name, value in parse_object(text).items() if value is None or is_number(value)}
+    except ValueError:
         return None
-    return line if isinstance(line, dict) else None

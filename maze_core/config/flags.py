@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from maze_core.config.sources import parse_value
+from maze_core.config.plain_yaml import parse_value
 
 _RANGES = {"minimum": ">=", "exclusiveMinimum": ">", "maximum": "<=", "exclusiveMaximum": "<"}
 _TYPES = {"integer": "INT", "number": "FLOAT", "string": "TEXT", "boolean": "BOOL", "array": "LIST", "object": "YAML"}

@@ -10,9 +10,10 @@ from pydantic import ValidationError
 
 from maze_core.config.base import PluginConfig
 from maze_core.config.explain import combined, explain
+from maze_core.config.plain_yaml import read_yaml, to_yaml
 from maze_core.config.presets import choose
 from maze_core.config.run import RunConfig
-from maze_core.config.sources import PARTS, Raw, assign, merge, parse_assignment, read_yaml, to_yaml
+from maze_core.config.sources import PARTS, Raw, assign, merge, parse_assignment
 from maze_core.errors import ConfigError
 from maze_core.plugins import discovery
 

@@ -23,7 +23,11 @@ MaxGradNorm = Annotated[float, Field(ge=0, description="Global norm gradients ar
 BatchSize = Annotated[int, Field(gt=0, description="Rows of one minibatch.")]
 CriticBurnInEpochs = Annotated[
     int,
-    Field(ge=0, description="First epochs in which only the critic learns; for fine-tuning a cloned policy."),
+    Field(
+        ge=0,
+        description="First epochs in which only the critic learns, and nothing that the policy does changes; for "
+        "fine-tuning a cloned policy.",
+    ),
 ]
 NormalizeAdvantages = Annotated[
     bool, Field(description="Shift and scale advantages to mean 0 and standard deviation 1 before they are used.")

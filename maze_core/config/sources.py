@@ -1,17 +1,14 @@
-"""Raw configuration data: YAML files, `path=value` assignments, and how layers of them are merged.
+"""Raw configuration data: `path=value` assignments, and how layers of plain data are merged.
 
-Only plain data comes out of here: no YAML tag builds an object; names are looked up later, in the registry.
+Only plain data comes out of here; names are looked up later, in the registry.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Any
 
-import yaml
-
+from maze_core.config.plain_yaml import kind_of, parse_value
 from maze_core.errors import ConfigError
 
 Raw = dict[str, Any]
@@ -20,83 +17,14 @@ Raw = dict[str, Any]
 PARTS = ("env", "model", "algorithm", "runner")
 """The keys of a run's configuration that each hold one plugin's parameters."""
 
-_MAX_DEPTH = 40
-
-# YAML 1.2's scalars. PyYAML's own are those of 1.1, which reads 3e-4 as a string, no as False and 1:30 as 90.
-_SCALARS = (
-    ("tag:yaml.org,2002:null", r"^(?:~|null|Null|NULL|)$", "~nN\0"),
-    ("tag:yaml.org,2002:bool", r"^(?:true|True|TRUE|false|False|FALSE)$", "tTfF"),
-    ("tag:yaml.org,2002:int", r"^[-+]?(?:0|[1-9][0-9_]*)$", "-+0123456789"),
-    (
-        "tag:yaml.org,2002:float",
-        r"^[-+]?(?:(?:\.[0-9]+|[0-9]+\.[0-9]*)(?:[eE][-+]?[0-9]+)?|[0-9]+[eE][-+]?[0-9]+|\.(?:inf|nan))$",
-        "-+0123456789.",
-    ),
-)
-
-
-class _Loader(yaml.SafeLoader):
-    yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012 — PyYAML's class attribute, emptied
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        seen = set()
-        for key, _ in node.value:
-            if isinstance(key, yaml.ScalarNode) and key.value in seen:
-                raise yaml.MarkedYAMLError(problem=f"key {key.value!r} is given twice", problem_mark=key.start_mark)
-            seen.add(key.value if isinstance(key, yaml.ScalarNode) else id(key))
-        return super().construct_mapping(node, deep)
-
-
-class _Dumper(yaml.SafeDumper):
-    yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012
-
-    def ignore_aliases(self, data: Any) -> bool:
-        return True
-
-
-for _tag, _pattern, _first in _SCALARS:
-    for _class in (_Loader, _Dumper):
-        _class.add_implicit_resolver(_tag, re.compile(_pattern), ["" if c == "\0" else c for c in _first])
-
-
-def read_yaml(path: Path) -> Raw:
-    """The mapping in a YAML file. Raises ConfigError naming the file, and the line where there is one."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise ConfigError("there is no such file", str(path)) from None
-    except (OSError, UnicodeError) as error:
-        raise ConfigError(f"cannot be read: {error}", str(path)) from error
-    return parse_mapping(text, str(path))
-
-
-def parse_mapping(text: str, source: str) -> Raw:
-    """The mapping in a YAML text that came from `source`."""
-    data = _parse(text, source)
-    if data is None:
-        return {}
-    if not isinstance(data, dict):
-        raise ConfigError(f"must hold a mapping of configuration keys, not {_type(data)}", source)
-    return data
-
-
-def to_yaml(data: Raw) -> str:
-    """Plain data as YAML, keys in the given order."""
-    return str(yaml.dump(data, Dumper=_Dumper, sort_keys=False, width=100))
-
 
 def parse_assignment(text: str) -> tuple[tuple[str, ...], Any]:
     """The path and the value of `a.b.0.c=value`; the value is YAML."""
     path, equals, value = text.partition("=")
     keys = tuple(path.strip().split("."))
     if not equals or not all(keys):
-        raise ConfigError(f"{text!r} is not of the form path=value, such as algorithm.lr=0.001")
-    return keys, _parse(value, f"{path.strip()} in {text!r}")
-
-
-def parse_value(text: str, source: str) -> Any:
-    """The value of a YAML text that came from `source`."""
-    return _parse(text, source)
+        raise ConfigError(f"{text!r:.80} is not of the form path=value, such as algorithm.lr=0.001")
+    return keys, parse_value(value, f"{path.strip()} in {text!r:.80}")
 
 
 def merge(base: Raw, layer: Mapping[str, Any]) -> Raw:
@@ -160,44 +88,10 @@ def _set(tree: Any, path: tuple[str, ...], value: Any) -> None:
                 tree[key] = [] if path[position + 1] == "0" and key == "wrappers" else {}
             tree = tree[key]
         else:
-            raise ConfigError(f"{'.'.join(path[:position])} is {_type(tree)} and has no {key!r}", where)
-
-
-def _parse(text: str, source: str) -> Any:
-    try:
-        data = yaml.load(text, _Loader)  # noqa: S506 — a SafeLoader
-        _check_plain(data)
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark
-        line = f", line {mark.line + 1}" if mark else ""
-        raise ConfigError(f"not valid YAML{line}: {error.problem}", source) from error
-    except (yaml.YAMLError, ValueError, RecursionError, TypeError) as error:
-        text = " ".join(str(error).split()) or type(error).__name__
-        raise ConfigError(f"not valid YAML: {text}", source) from error
-    return data
-
-
-def _check_plain(data: Any, depth: int = 0) -> None:
-    if depth > _MAX_DEPTH:
-        raise ValueError(f"nested deeper than {_MAX_DEPTH} levels, or an alias to itself")
-    if isinstance(data, dict):
-        for key, value in data.items():
-            if not isinstance(key, str):
-                raise ValueError(f"keys must be strings; quote {key!r}")
-            _check_plain(value, depth + 1)
-    elif isinstance(data, list):
-        for value in data:
-            _check_plain(value, depth + 1)
-    elif data is not None and not isinstance(data, str | int | float):
-        raise ValueError(f"{_type(data)} is no configuration value")
+            raise ConfigError(f"{'.'.join(path[:position])} is {kind_of(tree)} and has no {key!r}", where)
 
 
 def _copy(data: Any) -> Any:
     if isinstance(data, Mapping):
         return {key: _copy(value) for key, value in data.items()}
     return [_copy(value) for value in data] if isinstance(data, list | tuple) else data
-
-
-def _type(data: object) -> str:
-    known = {dict: "a mapping", list: "a list", str: "a string", bool: "true or false", type(None): "null"}
-    return known.get(type(data), type(data).__name__)

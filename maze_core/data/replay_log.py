@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from maze_core.errors import CheckpointError, RunError
+from maze_core.wording import argument
 
 if TYPE_CHECKING:
     from maze_core.data.replay import ReplayBuffer
@@ -155,7 +156,7 @@ def _record(specs: Specs) -> np.dtype[Any]:
 
 
 def _way_out(path: Path) -> str:
-    run_dir = path.parent.parent
+    run_dir = argument(path.parent.parent)
     return (
         "the parameters are unharmed.\n"
         f"Next: maze resume {run_dir} --checkpoint previous, or a new run with --init-from {run_dir}"

@@ -28,6 +28,7 @@ from maze_core.data.trajectories_files import (
 )
 from maze_core.envs.spaces import LeafSpec
 from maze_core.progress import Report
+from maze_core.wording import argument
 
 _CHUNK = 16_384
 
@@ -79,7 +80,7 @@ def recordings(path: Path) -> list[Path]:
     found = sorted(file.parent for file in path.glob(f"*/{DESCRIPTION}")) if path.is_dir() else []
     if not found:
         problem = f"there is no {DESCRIPTION} in it" if path.is_dir() else "there is no such folder"
-        hint = f"Next: record some, maze rollout RUN --record {path}"
+        hint = f"Next: record some, maze rollout RUN --record {argument(path)}"
         raise TrajectoryError(f"{path} holds no recorded trajectories: {problem}\n{hint}")
     return found
 

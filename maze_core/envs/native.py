@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 class NativeVectorEnv:
     """Gives the transitions of a `gymnasium.vector.VectorEnv` as Maze wants them, whatever its autoreset mode.
 
-    - NEXT_STEP: the step after an episode's end is filler: its row has `valid` False.
+    - NEXT_STEP: the step after an episode's end is filler: its row has `valid` False. Before it, the environment's
+      very first observation is shown instead of the last one of the episode, whose mask may forbid every choice.
     - SAME_STEP: the last observation of an episode is taken from `info["final_obs"]`.
     - DISABLED: ended environments are reset here, with the seed of their next episode.
 
@@ -53,6 +54,8 @@ class NativeVectorEnv:
         self._returns = np.zeros(self.num_envs)
         self._lengths = np.zeros(self.num_envs, np.int64)
         self._filler = np.zeros(self.num_envs, np.bool_)
+        self._first: Tree = {}
+        """The first observations of all environments, leaves `[N, …]`."""
 
     def reset(self, seeds: EpisodeSeeds, out: Tree) -> None:
         """Begin episode 0 everywhere; write the first observations into `out` (leaves `[N, …]`)."""
@@ -124,6 +127,7 @@ class NativeVectorEnv:
         observation, _ = self._env.reset(seed=seeds if self._many_seeds else seeds[0])
         self._observations.check(observation, (self.num_envs,))
         self._write(observation, out)
+        self._first = {key: array.copy() for key, array in out.items()}
 
     def _end(self, ended: np.ndarray, info: dict[str, Any], out: Tree, result: StepResult) -> None:
         """Record the episodes that ended, their last observations, and begin the next ones where that is ours."""
@@ -138,6 +142,8 @@ class NativeVectorEnv:
         self._returns[ended], self._lengths[ended] = 0.0, 0
         if self._mode is AutoresetMode.NEXT_STEP:
             self._filler[ended] = True
+            for key, array in out.items():
+                array[ended] = self._first[key][ended]
         elif self._mode is AutoresetMode.DISABLED:
             mask = np.zeros(self.num_envs, np.bool_)
             mask[ended] = True

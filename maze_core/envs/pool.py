@@ -15,7 +15,7 @@ from maze_core.envs.spaces import Specs
 from maze_core.envs.vector import Tree
 from maze_core.envs.worker import NOTHING, Share
 from maze_core.errors import MazeError, RunError
-from maze_core.processes import StartMethod, end_processes, how_it_ended, one_thread_each, worker_context
+from maze_core.processes import StartMethod, end_processes, how_it_ended, worker_context, worker_variables
 
 _SLOW = 10
 """Building, resetting and replaying may take this many times as long as a step."""
@@ -52,7 +52,7 @@ class Pool:
         """Workers that have not replied to their command yet."""
         self._memory: SharedTree | None = None
         context = worker_context(start_method)
-        with one_thread_each():
+        with worker_variables():
             for share in shares:
                 ours, theirs = context.Pipe()
                 process = context.Process(target=worker.main, args=(theirs, builder, share), daemon=True)

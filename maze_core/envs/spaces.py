@@ -19,6 +19,8 @@ Role = Literal["observation", "action"]
 Specs = dict[str, "LeafSpec"]
 """How each leaf of a tree is stored."""
 
+_NO_BOUND = 1e30
+
 
 @dataclass(frozen=True, slots=True)
 class LeafSpec:
@@ -89,6 +91,23 @@ def allocate(specs: Specs, leading: tuple[int, ...]) -> Tree:
 def allocated_bytes(specs: Specs, leading: tuple[int, ...]) -> int:
     """The bytes that `allocate` would take: known before anything is allocated."""
     return math.prod(leading) * sum(spec.nbytes for spec in specs.values())
+
+
+def float_bounds(space: spaces.Box) -> tuple[np.ndarray, np.ndarray]:
+    """The bounds of a Box, float64; infinite from 1e30 on, and at the largest number of its own float type.
+
+    Environments write the largest number of float32 (3.4e38), also in a float64 Box, or of their own type (65504 in
+    float16) for "no bound". A range between such numbers is no unit for an action: a draw from it would be as large.
+    """
+    kind: np.dtype[Any] = np.dtype(space.dtype)
+    largest = min(_NO_BOUND, float(np.finfo(kind).max)) if kind.kind == "f" else _NO_BOUND
+    low, high = (np.asarray(bound, np.float64) for bound in (space.low, space.high))
+    return np.where(low > -largest, low, -np.inf), np.where(high < largest, high, np.inf)
+
+
+def looks_channels_first(shape: tuple[int, ...]) -> bool:
+    """Whether the first of three axes is so much shorter than the others that it holds a picture's channels."""
+    return len(shape) == 3 and 4 * shape[0] <= min(shape[1:])
 
 
 def start_of(space: Space[Any]) -> Any:

@@ -35,7 +35,8 @@ class StepResult:
 
     `final_obs` holds, for the K environments in `final_indices` whose episode ended at this step, the last
     observation of that episode (leaves `[K, …]`); `out` already holds the first one of the next episode.
-    A row with `valid` False is filler (gymnasium's NEXT_STEP autoreset): no transition, no statistics.
+    A row with `valid` False is filler (gymnasium's NEXT_STEP autoreset): no transition, no statistics. Its action is
+    ignored; the observation it is chosen from is an earlier first one of that environment, so it leaves a choice.
     """
 
     reward: np.ndarray
@@ -50,6 +51,12 @@ class StepResult:
     """[K] int64"""
     final_obs: Tree | None = None
     episodes: list[Episode] = field(default_factory=list)
+
+    @property
+    def begun(self) -> list[int]:
+        """The environments in which an episode begins with the next observation; filler counts as one of its own."""
+        begun: list[int] = np.flatnonzero(self.terminated | self.truncated | ~self.valid).tolist()
+        return begun
 
 
 class VectorEnv(Protocol):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from gymnasium import spaces
 from torch import Tensor, nn
 
+from maze_core.envs.spaces import looks_channels_first
 from maze_core.errors import ConfigError
 from maze_core.models.blocks import MLP, Activation, Dense
 from maze_core.models.inputs import FlatInput, pixel_scale
@@ -51,6 +53,7 @@ class ImageEncoder(nn.Module):
 
     def __init__(self, key: str, space: spaces.Box, layout: Layout, out_features: int) -> None:
         super().__init__()
+        _warn_of_layout(key, space, layout)
         self.key, self.layout, self.out_features = key, layout, out_features
         self.channels, height, width = image_size(space, layout)
         self._permute = len(space.shape) == 3 and layout == "hwc"
@@ -108,6 +111,24 @@ def image_size(space: spaces.Box, layout: Layout) -> tuple[int, int, int]:
     if len(space.shape) != 3:
         raise ConfigError(f"an image has two or three dimensions, not the shape {space.shape}", where="model.name")
     return space.shape if layout == "chw" else (space.shape[2], *space.shape[:2])
+
+
+def _warn_of_layout(key: str, space: spaces.Box, layout: Layout) -> None:
+    """Warn where a picture seems to have the other layout."""
+    shape = tuple(space.shape)
+    if layout == "hwc":
+        wrong, axes = looks_channels_first(shape), [1, 2, 0]
+    else:
+        wrong, axes = looks_channels_first(shape[::-1]), [2, 0, 1]
+    if wrong:
+        _, height, width = image_size(space, layout)
+        warnings.warn(
+            f"observation {key!r} of shape {shape} is read as a picture of {height} by {width} pixels. If its channels "
+            f"come {'first' if layout == 'hwc' else 'last'}: --set model.layout={'chw' if layout == 'hwc' else 'hwc'}, "
+            f"or the wrapper transpose with axes {axes}",
+            RuntimeWarning,
+            stacklevel=3,
+        )
 
 
 def _kernels(smaller_side: int) -> list[tuple[int, int, int]]:

@@ -9,7 +9,7 @@ import difflib
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
@@ -20,6 +20,7 @@ from typing import Any
 from stevedore.driver import DriverManager
 
 from maze_core.errors import ConfigError, PluginError
+from maze_core.plugins.local_modules import is_current_folder
 from maze_core.plugins.published import publisher
 
 KINDS: Mapping[str, str] = {
@@ -202,15 +203,26 @@ def _unknown(kind: str, name: str) -> ConfigError:
 
 def _hint(name: str) -> str:
     """What a distribution has to say to who asks for this name, which no plugin has; mostly nothing."""
-    for entry_point in metadata.entry_points(group=HINTS, name=name.lower()):
-        with suppress(Exception):  # a broken hint must not hide the error that it was meant for
-            return str(entry_point.load())
+    for distribution in _distributions():
+        for entry_point in _entry_points(distribution):
+            if (entry_point.group, entry_point.name) == (HINTS, name.lower()):
+                with suppress(Exception):  # a broken hint must not hide the error that it was meant for
+                    return str(entry_point.load())
     return ""
 
 
 def _declared() -> tuple[Declaration, ...]:
     """The claims of all distributions, read again whenever something was installed or removed."""
-    return _scan(tuple((folder, _modified(folder)) for folder in sys.path))
+    return _scan(tuple((folder, _modified(folder)) for folder in _search_path()))
+
+
+def _search_path() -> list[str]:
+    """Where distributions are looked for: not in the current folder, where any archive may have been unpacked."""
+    return [folder for folder in sys.path if not is_current_folder(folder)]
+
+
+def _distributions() -> Iterable[metadata.Distribution]:
+    return metadata.distributions(path=_search_path())
 
 
 def _modified(folder: str) -> int:
@@ -230,7 +242,7 @@ def _scan(folders: tuple[tuple[str, int], ...]) -> tuple[Declaration, ...]:
 def _found() -> Iterator[Declaration]:
     kinds = {group: kind for kind, group in KINDS.items()}
     seen: set[str] = set()
-    for distribution in metadata.distributions():
+    for distribution in _distributions():
         text = distribution.read_text("entry_points.txt") or ""
         if "[maze." not in text:
             continue

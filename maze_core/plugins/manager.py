@@ -15,6 +15,7 @@ import pluggy
 from maze_core.errors import ConfigError, PluginError, RunError
 from maze_core.plugins import discovery
 from maze_core.plugins.hookspecs import HookSpecs
+from maze_core.wording import printable
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -322,4 +323,4 @@ def _validation_message(error: pluggy.PluginValidationError) -> str:
 
 
 def _to_stderr(message: str) -> None:
-    print(f"warning: {message}", file=sys.stderr)
+    print(printable(f"warning: {message}"), file=sys.stderr)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from gymnasium import spaces
 
-from maze_core.envs.spaces import allocate, flatten_space, space_specs
+from maze_core.envs.spaces import allocate, flatten_space, float_bounds, space_specs
 from maze_core.errors import RunError
 from maze_core.policies.base import ActingPolicy
 
@@ -26,7 +26,7 @@ class RandomPolicy(ActingPolicy):
     """Act at random: uniformly within bounds, and only what action masks allow.
 
     An unbounded dimension is drawn from a standard normal distribution, a half-bounded one from an exponential one
-    above or below its bound.
+    above or below its bound. The largest number of a float type is no bound.
     """
 
     def setup(self, observation_space: Space[Any], action_space: Space[Any]) -> None:
@@ -64,6 +64,8 @@ def _sampler(key: str, space: Space[Any]) -> Sample:
     if isinstance(space, spaces.MultiBinary):
         shape = space.shape
         return lambda rng, mask: rng.integers(0, 2, shape) & (1 if mask is None else mask)
+    if not isinstance(space, spaces.Box):
+        raise TypeError(f"action {key!r} has the unsupported space {space}")
     return _box_sampler(space)
 
 
@@ -76,11 +78,12 @@ def _choice(rng: np.random.Generator, size: int, mask: np.ndarray | None, key: s
     return int(allowed[rng.integers(len(allowed))])
 
 
-def _box_sampler(space: Space[Any]) -> Sample:
-    low, high = np.asarray(space.low), np.asarray(space.high)  # type: ignore[attr-defined]
-    if low.dtype.kind != "f":
-        return lambda rng, mask: rng.integers(low, high, endpoint=True, dtype=low.dtype)
-    low, high = low.astype(np.float64), high.astype(np.float64)
+def _box_sampler(space: spaces.Box) -> Sample:
+    kind: Any = np.dtype(space.dtype)
+    if kind.kind != "f":
+        lowest, highest = (bound.astype(kind) for bound in (space.low, space.high))
+        return lambda rng, mask: rng.integers(lowest, highest, endpoint=True, dtype=kind)
+    low, high = float_bounds(space)
     below, above = np.isfinite(low), np.isfinite(high)
     base, width = np.where(below, low, np.where(above, high, 0.0)), np.where(below & above, high - low, 1.0)
 

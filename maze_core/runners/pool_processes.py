@@ -13,7 +13,7 @@ from multiprocessing.connection import Connection, wait
 from typing import Any
 
 from maze_core.errors import ConfigError
-from maze_core.processes import StartMethod, end_processes, how_it_ended, one_thread_each, worker_context
+from maze_core.processes import StartMethod, end_processes, how_it_ended, worker_context, worker_variables
 from maze_core.runners import pool_worker
 from maze_core.runners.parameters import SharedParameters
 from maze_core.runners.parcels import Unpacker
@@ -133,7 +133,7 @@ class ProcessPool(QueuedPool):
     # Giving
 
     def _start(self, number: int) -> _Member:
-        with one_thread_each():
+        with worker_variables():
             ours, theirs = self._context.Pipe()
             arguments = (theirs, self._task, number)
             process = self._context.Process(target=pool_worker.main, args=arguments, daemon=True)

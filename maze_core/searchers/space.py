@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from maze_core.config.sources import parse_value
+from maze_core.config.plain_yaml import parse_value
 from maze_core.errors import ConfigError
 
 Point = dict[str, Any]

@@ -12,10 +12,11 @@ from maze_core.sweep.pool import JobEnd
 from maze_core.sweep.ranking import FAILED, brief, ranked, table, title
 from maze_core.sweep.sweep import Sweep, Watch
 from maze_core.sweep.trials import SweepRun, Trial
-from maze_core.wording import counted
+from maze_core.wording import counted, printable
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
+    from rich.text import Text
 
 _SHOWN = 8
 """Trials that the live table shows."""
@@ -36,7 +37,7 @@ def display(quiet: bool = False) -> Iterator[Watch]:
 
             def show(sweep: Sweep, end: JobEnd | None) -> None:
                 if end is not None and end.outcome in FAILED:
-                    live.console.print(_line(sweep, end), markup=False, highlight=False)
+                    live.console.print(printable(_line(sweep, end)), markup=False, highlight=False)
                 live.update(_picture(sweep), refresh=True)
 
             yield show
@@ -51,9 +52,9 @@ class _Lines:
     def __call__(self, sweep: Sweep, end: JobEnd | None) -> None:
         if not self._begun:
             self._begun = True
-            print(heading(sweep), file=sys.stderr, flush=True)
+            print(printable(heading(sweep)), file=sys.stderr, flush=True)
         if end is not None:
-            print(_line(sweep, end), file=sys.stderr, flush=True)
+            print(printable(_line(sweep, end)), file=sys.stderr, flush=True)
         if sweep.interrupted_by is not None and not self._interrupted:
             self._interrupted = True
             print(_counts(sweep), file=sys.stderr, flush=True)
@@ -92,8 +93,7 @@ def _progress(run: SweepRun, sweep: Sweep) -> str:
 
 def _picture(sweep: Sweep) -> RenderableType:
     from rich.console import Group
-    from rich.table import Table
-    from rich.text import Text
+    from rich.table import Column, Table
 
     under_way = Table(title="running", title_justify="left", box=None)
     for name in ("run", "point", "so far"):
@@ -101,13 +101,19 @@ def _picture(sweep: Sweep) -> RenderableType:
     for trial in sweep.trials:
         for run in trial.runs:
             if run.state == "running":
-                under_way.add_row(run.name, Text(_point(trial)), _progress(run, sweep))
+                under_way.add_row(*map(_text, (run.name, _point(trial), _progress(run, sweep))))
     headers, rows = table(sweep, [trial for trial in ranked(sweep) if trial.ended][:_SHOWN])
-    best = Table(*headers, title="best so far", title_justify="left", box=None)
+    best = Table(*(Column(_text(each)) for each in headers), title="best so far", title_justify="left", box=None)
     for row in rows:
-        best.add_row(*map(Text, row))
-    parts: list[Any] = [Text(heading(sweep)), under_way, *([best] if rows else []), Text(_counts(sweep))]
+        best.add_row(*map(_text, row))
+    parts: list[Any] = [_text(heading(sweep)), under_way, *([best] if rows else []), _text(_counts(sweep))]
     return Group(*parts)
+
+
+def _text(text: str) -> Text:
+    from rich.text import Text
+
+    return Text(printable(text))
 
 
 def _counts(sweep: Sweep) -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from maze_core.errors import MazeError, RunError
+from maze_core.plugins.local_modules import understand_local_modules
 from maze_core.sweep.pool import JobEnd, SweepJob
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ def execute(job: SweepJob) -> JobEnd:
     The process is expected to do nothing else: output is redirected for good, and signals are those of a run.
     """
     _print_to(Path(job.log))
+    understand_local_modules()
     sys.path.extend(folder for folder in job.search_path if folder not in sys.path)
     try:
         summary = _train(job)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
-from maze_core.processes import StartMethod, begin_worker, end_processes, how_it_ended, one_thread_each, worker_context
+from maze_core.processes import StartMethod, begin_worker, end_processes, how_it_ended, worker_context, worker_variables
 from maze_core.sweep.pool import JobEnd, Outcome, SweepJob
 
 
@@ -31,7 +31,7 @@ class LocalSweepPool:
         """Begin a job in a new process."""
         ours, theirs = self._context.Pipe(duplex=False)
         process = self._context.Process(target=_work, args=(job, theirs), name=job.name)
-        with one_thread_each():
+        with worker_variables():
             process.start()
         theirs.close()
         self._running[job.name] = _Running(process, ours)

@@ -12,13 +12,15 @@ from maze_core.comparison.records import RETURN
 from maze_core.config.base import ConfigModel, PluginConfig
 from maze_core.config.explain import combined, explain
 from maze_core.config.load import assemble_with_preset
+from maze_core.config.plain_yaml import read_yaml, to_yaml
 from maze_core.config.run import RunConfig
-from maze_core.config.sources import Raw, read_yaml, to_yaml
+from maze_core.config.sources import Raw
 from maze_core.errors import ConfigError
 from maze_core.files import write_bytes
 from maze_core.plugins import discovery
 from maze_core.searchers.space import Point, Space, parse_space
 from maze_core.training.run_dir import CONFIG, find_run
+from maze_core.wording import argument
 
 PLAN = "sweep.yaml"
 _MAY_GROW = ("seeds", "trials")
@@ -119,7 +121,7 @@ def check_continues(plan: SweepPlan, before: SweepPlan, folder: Path) -> None:
         raise ConfigError(
             f"{folder} holds another sweep; what differs: {', '.join(changed)}",
             "--dir",
-            f"Name another folder, or go on with that sweep: maze sweep --dir {folder}",
+            f"Name another folder, or go on with that sweep: maze sweep --dir {argument(folder)}",
         )
     if dropped := sorted(set(before.seeds) - set(plan.seeds)):
         raise ConfigError(f"seeds may be added, not dropped: {', '.join(map(str, dropped))}", "--seeds")
@@ -167,6 +169,6 @@ def _check_paths(plan: SweepPlan) -> None:
         if path == "seed":
             raise ConfigError("seeds are not searched", "over.seed", "Next: --seeds 3")
         if path in plan.overrides:
-            raise ConfigError("is both fixed and searched", f"over.{path}", f"Next: leave out --set {path}=…")
+            raise ConfigError("is both fixed and searched", f"over.{path}", f"Next: leave out --set {argument(path)}=…")
     if "seed" in plan.overrides:
         raise ConfigError("a sweep names its seeds itself", "overrides.seed", "Next: --seeds 1,2,3")

@@ -18,7 +18,7 @@ from maze_core.plugins import discovery
 from maze_core.plugins.discovery import describe
 from maze_core.training.checkpoint import Checkpoint, read_checkpoint
 from maze_core.training.loop import train as train_loop
-from maze_core.training.process_state import borrowed_rng, graceful_interrupts, torch_threads
+from maze_core.training.process_state import borrowed_rng, graceful_interrupts, process_turn, torch_threads
 from maze_core.training.report import RunSummary
 from maze_core.training.run import Run
 from maze_core.training.run_dir import (
@@ -36,7 +36,7 @@ from maze_core.training.run_dir import (
     write_record,
 )
 from maze_core.training.seeding import draw_seed
-from maze_core.wording import counted
+from maze_core.wording import argument, counted
 
 if TYPE_CHECKING:
     from maze_core.plugins.discovery import Loader
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 _LOGS_BYTES = 2_000_000
 
 
+@process_turn()
 def start(
     config: RunConfig,
     run_dir: Path | None = None,
@@ -157,11 +158,12 @@ def load_parameters(run: Run, source: Path) -> None:
         raise ConfigError(
             "\n".join([f"the networks differ from those of {source}:", *sorted(problems)]),
             "--init-from",
-            f"Next: train with the model of that run (maze config show {source}).",
+            f"Next: train with the model of that run (maze config show {argument(source)}).",
         )
     run.policy.load_state_dict(theirs)
 
 
+@process_turn()
 def reopen(
     run_dir: Path,
     overrides: Sequence[str] = (),
@@ -216,7 +218,7 @@ def _check_algorithm(config: RunConfig, before: RunConfig, run_dir: Path) -> Non
         raise ConfigError(
             f"{run_dir} was trained by {before.algorithm.name}; another algorithm cannot go on with it",
             "algorithm.name",
-            f"Next: maze train {config.algorithm.name} --init-from {run_dir}",
+            f"Next: maze train {config.algorithm.name} --init-from {argument(run_dir)}",
         )
 
 
@@ -229,13 +231,13 @@ def _check_end(run: Run) -> None:
         raise ConfigError(
             f"{run.run_dir} has stopped: {run.stop_pending}",
             hint="To train on, change what made it stop, for example: "
-            f"maze resume {run.run_dir} --set algorithm.patience=0",
+            f"maze resume {argument(run.run_dir)} --set algorithm.patience=0",
         )
     if run.finished:
         further = f"steps={2 * run.env_steps}" if run.steps_done else f"algorithm.n_epochs={2 * run.epoch}"
         raise ConfigError(
             f"{run.run_dir} is finished ({counted(run.epoch, 'epoch')}, {counted(run.env_steps, 'step')})",
-            hint=f"To train on, raise its end, for example: maze resume {run.run_dir} --set {further}",
+            hint=f"To train on, raise its end, for example: maze resume {argument(run.run_dir)} --set {further}",
         )
 
 
@@ -250,6 +252,7 @@ def _check_spaces(run: Run) -> None:
 def training_session(run: Run) -> Iterator[None]:
     """What a run needs of the process while it trains: its lock, threads, random states, signal handlers."""
     with ExitStack() as stack:
+        stack.enter_context(process_turn(training=str(run.run_dir or run.config.env_title)))
         if run.run_dir is not None:
             stack.enter_context(lock(run.run_dir))
         stack.enter_context(torch_threads(run.config.threads))
@@ -311,6 +314,7 @@ def resume(
         return carry_out(run)
 
 
+@process_turn()
 def open_policy(
     run_dir: Path,
     checkpoint: str | None = None,

@@ -43,8 +43,8 @@ def play(
         record.before_step(actions)
         result = env.step(actions, record.obs)
         record.after_step(result)
-        for row in result.final_indices:
-            policy.begin(int(row))
+        for row in result.begun:
+            policy.begin(row)
         while following < count and following in record.ended:
             yield first + following, record.ended.pop(following)
             following += 1

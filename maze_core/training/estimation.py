@@ -57,8 +57,8 @@ def _watch(normalizer: ObservationNormalizer, env: VectorEnv, policy: ActingPoli
         result = env.step(policy.act(obs, rngs), obs)
         seen.append({key: leaf[result.valid] for key, leaf in before.items()})
         left -= int(result.valid.sum())
-        for row in result.final_indices:
-            policy.begin(int(row))
+        for row in result.begun:
+            policy.begin(row)
         if len(seen) * env.num_envs >= _ROWS or left <= 0:
             _observe(normalizer, seen)
             seen = []

@@ -10,6 +10,7 @@ from maze_core.training.evaluation import EvaluationInterrupted
 from maze_core.training.report import RunSummary
 from maze_core.training.run import FINAL_EVALUATION
 from maze_core.training.run_dir import CHECKPOINTS
+from maze_core.wording import argument
 
 if TYPE_CHECKING:
     from maze_core.training.run import Run
@@ -60,9 +61,8 @@ def _tell_failure(run: Run, error: BaseException) -> None:
         error.add_note(str(another))
     if isinstance(error, Exception) and run.run_dir is not None and run.saved_epoch is not None:
         last = run.run_dir / CHECKPOINTS / "last"
-        error.add_note(
-            f"The last whole checkpoint is {last}, of epoch {run.saved_epoch}. Next: maze resume {run.run_dir}"
-        )
+        following = f"Next: maze resume {argument(run.run_dir)}"
+        error.add_note(f"The last whole checkpoint is {last}, of epoch {run.saved_epoch}. {following}")
 
 
 def _epoch(run: Run) -> None:

@@ -14,6 +14,7 @@ from maze_core.data.replay_log import ReplayLog
 from maze_core.envs.spaces import allocate, flatten_space, space_specs
 from maze_core.errors import ConfigError
 from maze_core.models.actors import make_actor
+from maze_core.models.inputs import MASK_SUFFIX
 from maze_core.models.masks import check_masks, mask_keys
 from maze_core.policies.base import build_policy_plugin
 from maze_core.training.checkpoint import STATE
@@ -38,7 +39,7 @@ _GUIDE = 1
 
 
 def check_off_policy(config: RunConfig) -> None:
-    """Raise ConfigError for a model with a state critic, sizes that do not fit, a schedule without an end."""
+    """Raise ConfigError for a model with a state critic, sizes that do not fit, or a schedule without an end."""
     check_schedule(config)
     algorithm: Any = config.algorithm
     name = algorithm.name
@@ -48,12 +49,19 @@ def check_off_policy(config: RunConfig) -> None:
             "model.critic",
             "Next: --set model.critic=none",
         )
-    if algorithm.initial_buffer_size > algorithm.replay_buffer_size:
+    # Demonstrations take the place of the first steps.
+    first_steps = 0 if getattr(algorithm, "initial_demonstrations", None) else algorithm.initial_buffer_size
+    if first_steps > algorithm.replay_buffer_size:
         raise ConfigError(
-            f"the first {algorithm.initial_buffer_size:,} steps do not fit into a buffer of "
-            f"{algorithm.replay_buffer_size:,}",
+            f"the first {first_steps:,} steps do not fit into a buffer of {algorithm.replay_buffer_size:,}",
             "algorithm.initial_buffer_size",
             "Lower it, or raise algorithm.replay_buffer_size.",
+        )
+    if config.steps is not None and config.steps <= first_steps:
+        raise ConfigError(
+            f"the first {first_steps:,} steps are taken before learning begins, and the run has {config.steps:,}",
+            "algorithm.initial_buffer_size",
+            "Lower it, or raise steps.",
         )
     fewest = 8 * algorithm.num_actors
     if algorithm.replay_buffer_size < fewest:
@@ -80,7 +88,7 @@ class Guide:
         self._bounds = {key: (box.low, box.high) for key, box in leaves.items() if isinstance(box, Box)}
 
     def begin(self, rows: Sequence[int]) -> None:
-        """New episodes begin in these rows."""
+        """Tell the policy that new episodes begin in these rows."""
         for row in rows:
             self._policy.begin(row)
 
@@ -94,7 +102,7 @@ class Guide:
         return {"policy": self._policy.state(), "rngs": [rng.bit_generator.state for rng in self._rngs]}
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Take up a state that `state` gave."""
+        """Restore the result of `state()`."""
         self._policy.load_state(state["policy"])
         for rng, saved in zip(self._rngs, state["rngs"], strict=True):
             rng.bit_generator.state = saved
@@ -126,10 +134,13 @@ class ReplayCollector:
         self._log: ReplayLog | None = None
         self._noise = torch.Generator().manual_seed(integer_seed(run.seed, Purpose.POLICY_NOISE))
         self._seeds = EpisodeSeeds(run.seed, Purpose.TRAIN_EPISODES)
-        self._obs = allocate(space_specs(env.observation_space, "observation"), (num_envs,))
-        self._tensors = {key: torch.from_numpy(leaf) for key, leaf in self._obs.items()}
+        specs = space_specs(env.observation_space, "observation")
+        # Two in turn: the one that the last actions were chosen from, and the one that the next are chosen from.
+        self._obs, self._spare = allocate(specs, (num_envs,)), allocate(specs, (num_envs,))
         self._masked = bool(mask_keys(env.observation_space, env.action_space))
         self._started = False
+        self._begun: list[int] = []
+        """The environments whose first episode began since the run was built, of which no guide has been told."""
 
     @property
     def env(self) -> VectorEnv:
@@ -168,11 +179,13 @@ class ReplayCollector:
         It may end up to N - 1 steps later, as the environments step together.
         """
         self._begin()
+        guide.begin(self._begun)
+        self._begun = []
         while self.replay.steps < steps:
             if self._run.interrupted or self._run.steps_done:
                 return False
-            ended = self._step(guide.act(self._obs))
-            guide.begin(ended)
+            # At once: what the guide remembers is saved, not what it is still to be told.
+            guide.begin(self._step(guide.act(self._obs)))
         return True
 
     def collect(self) -> None:
@@ -190,6 +203,7 @@ class ReplayCollector:
     def _begin(self) -> None:
         if not self._started:
             self._env.reset(self._seeds, self._obs)
+            self._begun = list(range(self._env.num_envs))
             self._open()
 
     def _open(self) -> None:
@@ -199,25 +213,28 @@ class ReplayCollector:
         self.replay.begin(self._obs)
 
     def _step(self, actions: Tree) -> list[int]:
-        """Step once; the environments whose episode ended."""
-        if self._policy.normalizer is not None:
-            self._policy.normalizer.update(self._to_device(self._tensors))
+        """Step once. Returns the environments in which an episode begins."""
+        before, self._obs, self._spare = self._obs, self._spare, self._obs
         result = self._env.step(actions, self._obs)
+        if self._policy.normalizer is not None:
+            valid = None if result.valid.all() else torch.from_numpy(result.valid).to(self._run.device)
+            self._policy.normalizer.update(self._to_device(before), valid)
         self.replay.step(actions, result, self._obs)
         self._run.count_env_steps(int(result.valid.sum()))
         self._run.statistics.add(result.episodes)
         self._check_masks()
-        ended: list[int] = result.final_indices.tolist()
-        return ended
+        return result.begun
 
     def _check_masks(self) -> None:
         if self._masked:
-            check_masks(self._env.observation_space, self._env.action_space, self._tensors)
+            masks = {key: torch.from_numpy(leaf) for key, leaf in self._obs.items() if key.endswith(MASK_SUFFIX)}
+            check_masks(self._env.observation_space, self._env.action_space, masks)
 
-    def _to_device(self, tree: TensorTree) -> TensorTree:
+    def _to_device(self, obs: Tree) -> TensorTree:
+        tensors = {key: torch.from_numpy(leaf) for key, leaf in obs.items()}
         if self._run.device.type == "cpu":
-            return tree
-        return {key: leaf.to(self._run.device, non_blocking=True) for key, leaf in tree.items()}
+            return tensors
+        return {key: leaf.to(self._run.device, non_blocking=True) for key, leaf in tensors.items()}
 
     # Saving
 
@@ -239,6 +256,7 @@ class ReplayCollector:
         self._opened_log().load(state["replay"])
         if state["env"] is not None:
             self._env.restore(self._seeds, state["env"], self._obs)
+            self._begun = _begun_anew(state["env"], self._env.state())
             self._open()
 
     def prune(self) -> None:
@@ -255,3 +273,12 @@ class ReplayCollector:
         if self._run.run_dir is None:
             raise RuntimeError("this run has no run directory")
         return self._run.run_dir
+
+
+def _begun_anew(saved: dict[str, Any], restored: dict[str, Any]) -> list[int]:
+    """The environments that could not go on with their saved episode and have begun another one."""
+    before, after = (np.asarray(state.get("episode", state.get("native_episode"))) for state in (saved, restored))
+    if before.shape != after.shape:
+        return list(range(len(after)))
+    begun: list[int] = np.flatnonzero(before != after).tolist()
+    return begun

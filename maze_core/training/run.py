@@ -40,6 +40,9 @@ if TYPE_CHECKING:
 FINAL_EVALUATION = 0
 """Number of the evaluation at a run's end; those of epochs bear the epoch's number, from 1."""
 
+_SETUP = 1
+# Distinguishes random numbers of the algorithm's setup from those of training.
+
 
 @dataclass(slots=True)
 class Progress:
@@ -113,7 +116,9 @@ class Run:
         """Build policy, algorithm and optimizer. Afterwards the run can train or take up a checkpoint."""
         self.algorithm.check_action_space(self.action_space)
         self.build_policy()
-        self.algorithm.setup(self)
+        # Algorithms try the policy out, and a network may draw random numbers itself.
+        with isolated_rng(integer_seed(self.seed, Purpose.GLOBAL, _SETUP)):
+            self.algorithm.setup(self)
         self.learner = Learner(
             self.policy,
             self.algorithm.modules(),

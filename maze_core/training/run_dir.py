@@ -16,6 +16,7 @@ from typing import IO, Any
 
 from maze_core.errors import CheckpointError, ConfigError
 from maze_core.files import write_bytes
+from maze_core.wording import argument, printable
 
 CONFIG, RECORD, NETWORK, CHECKPOINTS, LOCK = "config.yaml", "run.json", "network.svg", "checkpoints", ".lock"
 
@@ -51,7 +52,7 @@ def _claim(folder: Path) -> Path:
         raise ConfigError(
             f"{folder} is not empty",
             "--run-dir",
-            f"Name a new folder, or go on with the run in it: maze resume {folder}",
+            f"Name a new folder, or go on with the run in it: maze resume {argument(folder)}",
         )
     return folder.resolve()
 
@@ -139,7 +140,7 @@ def find_run(path: Path) -> Path:
         ConfigError: there is no run.
     """
     if not (path / CONFIG).is_file():
-        raise ConfigError(f"{path} is no run directory (it has no {CONFIG})")
+        raise ConfigError(f"{printable(path)} is no run directory (it has no {CONFIG})")
     return path.resolve()
 
 
@@ -156,7 +157,7 @@ def checkpoint_folder(run_dir: Path, name: str | None) -> Path:
             return root / candidate
     there = sorted(p.name for p in root.glob("[!.]*")) if root.is_dir() else []
     raise CheckpointError(
-        f"{run_dir} has no checkpoint {' or '.join(names)}; "
+        f"{printable(run_dir)} has no checkpoint {' or '.join(names)}; "
         + (f"it has {', '.join(there)}." if there else "the run ended before its first one.")
     )
 

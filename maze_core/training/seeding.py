@@ -9,6 +9,9 @@ from enum import IntEnum
 import numpy as np
 
 _BLOCK = 256
+_SLOTS = 8
+# Blocks kept where environments share one row of numbers, so that one may be 2,000 episodes ahead of the others.
+_NONE = np.zeros(0, np.uint32)
 
 
 class Purpose(IntEnum):
@@ -60,17 +63,19 @@ class EpisodeSeeds:
     path: tuple[int, ...] = ()
     stride: int = 0
     first: int = 0
-    _blocks: dict[tuple[int, int], list[int]] = field(default_factory=dict, repr=False, compare=False)
+    _blocks: dict[int, tuple[int, np.ndarray]] = field(default_factory=dict, repr=False, compare=False)
+    """The block of seeds last asked for, with its number: one for each environment, or `_SLOTS` with a stride."""
 
     def __call__(self, env_index: int, episode_number: int) -> int:
         """The seed given to `env.reset` at the start of that episode, below 2**31 (old environments need that)."""
         if self.stride:
             env_index, episode_number = 0, self.first + episode_number * self.stride + env_index
-        block, offset = divmod(episode_number, _BLOCK)
-        values = self._blocks.get((env_index, block))
-        if values is None:
+        number, offset = divmod(episode_number, _BLOCK)
+        slot = number % _SLOTS if self.stride else env_index
+        kept, values = self._blocks.get(slot, (-1, _NONE))
+        if kept != number:
             # One SeedSequence for many episodes: hashing one for each would cost more than a CartPole reset.
-            words = sequence(self.seed, self.purpose, *self.path, env_index, block).generate_state(_BLOCK)
-            values = (words >> np.uint32(1)).tolist()
-            self._blocks[env_index, block] = values
-        return values[offset]
+            words = sequence(self.seed, self.purpose, *self.path, env_index, number).generate_state(_BLOCK)
+            values = words >> np.uint32(1)
+            self._blocks[slot] = number, values
+        return int(values[offset])

@@ -7,13 +7,18 @@ import sys
 from pathlib import Path
 from types import SimpleNamespace
 
+import gymnasium
+import numpy as np
 import pytest
+from gymnasium import spaces
+from gymnasium.envs.registration import EnvSpec
 from typer.testing import CliRunner
 
 from maze_core.cli.main import app, main
 from maze_core.config.load import assemble, load_run_config
 from maze_core.errors import RunError
 from maze_core.plugins.catalog import catalog
+from maze_core.testing.envs import SpacesEnv
 
 EVALUATION = SimpleNamespace(
     metrics={"eval/return_mean": 12.5}, checkpoint="best", epoch=4, seed=3, videos=(Path("films/episode-0.mp4"),)
@@ -234,6 +239,17 @@ def test_an_environment_can_be_checked(tmp_path, monkeypatch):
     report = json.loads(maze("envs", "check", "CartPole-v1", "--json").stdout)
     assert report["action space"] == "Discrete(2)"
     assert report["problems"] == []
+    assert not any("channels" in each for each in report["warnings"])
+
+
+def test_a_check_points_out_pictures_whose_channels_come_first(monkeypatch):
+    pictures = spaces.Dict({"camera": spaces.Box(0, 255, (3, 84, 84), np.uint8), "x": spaces.Box(-1, 1, (2,))})
+    spec = EnvSpec("Pictures-v0", lambda: SpacesEnv(pictures, spaces.Discrete(2)))
+    monkeypatch.setitem(gymnasium.registry, "Pictures-v0", spec)
+    report = json.loads(maze("envs", "check", "Pictures-v0", "--json").stdout)
+    (warning,) = (each for each in report["warnings"] if "channels" in each)
+    assert "'camera' of shape (3, 84, 84)" in warning
+    assert "transpose" in warning
 
 
 def test_an_environment_from_the_current_directory(tmp_path):

@@ -268,7 +268,7 @@ def test_numbers_that_are_not_finite_end_a_run_with_1(tmp_path):
     (tmp_path / "broken.py").write_text(
         BROKEN.replace("self.fall_apart()", "return [float('nan'), 0], 0.0, False, False, {}")
     )
-    from maze_core.cli.output import allow_local_modules
+    from maze_core.plugins.local_modules import allow_local_modules
 
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(tmp_path)

@@ -92,9 +92,16 @@ def test_compare_as_json():
 def test_a_damaged_run_costs_one_line():
     Path("runs/quick/run.json").write_text("{")
     result = maze("list", "--json")
-    assert [Path(each["run"]).name for each in json.loads(result.stdout)] == ["slow0", "slow1", "other"]
+    *whole, damaged = json.loads(result.stdout)
+    assert [Path(each["run"]).name for each in whole] == ["slow0", "slow1", "other"]
+    assert (damaged["run"], damaged["state"]) == ("runs/quick", "damaged")
     (line,) = result.stderr.splitlines()
-    assert "skipped runs/quick" in line
+    assert line == f"damaged: runs/quick: {damaged['reason']}"
+    row = maze("list").stdout.splitlines()[-1].split()
+    assert row[4] == "damaged"
+    assert row[-1] == "runs/quick"
+    assert "damaged" not in maze("list", "--state", "finished").stdout
+    assert "skipped runs/quick" in maze("compare", "runs").stderr
 
 
 def test_plot_writes_a_picture_and_says_what_is_in_it():

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 import torch
 
-from maze_core.errors import RunError
+from maze_core.context import RunContext
+from maze_core.errors import ConfigError, RunError
 from maze_core.testing.envs import SeededWalk
 from maze_core.testing.probes import Workshop
 from tests.context.parts import Encoder
@@ -36,23 +37,85 @@ def test_two_contexts_in_turn_do_not_disturb_each_other(quick, whole_state, asse
         assert_same(whole_state(context.run_dir), whole_state(alone.run_dir))
 
 
-def test_two_contexts_in_threads(quick, whole_state, assert_same):
-    """Signals are left to the main thread; runs in two threads end as if alone."""
-    contexts = [quick(SeededWalk, "ppo", {"threads": 0}, seed=seed) for seed in (1, 2)]
-    for context in contexts:
-        _ = context.run
-    threads = [threading.Thread(target=context.train) for context in contexts]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    for seed, context in zip((1, 2), contexts, strict=True):
-        alone = quick(SeededWalk, "ppo", {"threads": 0}, seed=seed)
-        alone.train()
-        # Torch's global generator is one for the process: only models that draw from it notice.
-        mine, theirs = whole_state(context.run_dir), whole_state(alone.run_dir)
-        mine.pop("torch_rng"), theirs.pop("torch_rng")
-        assert_same(mine, theirs)
+def in_thread(work):
+    """Start `work` in a thread; returns what waits for its result, or raises what it raised."""
+    results = []
+
+    def run():
+        try:
+            results.append((work(), None))
+        except Exception as error:  # noqa: BLE001 — raised again where it is waited for
+            results.append((None, error))
+
+    thread = threading.Thread(target=run)
+    thread.start()
+
+    def wait():
+        thread.join(60)
+        ((result, error),) = results
+        if error is not None:
+            raise error
+        return result
+
+    return wait
+
+
+def test_contexts_built_and_evaluated_in_threads_are_as_if_alone(quick, whole_state, assert_same):
+    """What one borrows from the process, others wait for."""
+
+    def build(seed):
+        context = quick(SeededWalk, "ppo", seed=seed)
+        return context, context.evaluate(deterministic=False)["eval/return_mean"]
+
+    waits = [in_thread(lambda seed=seed: build(seed)) for seed in range(6)]
+    for seed, (context, score) in enumerate(wait() for wait in waits):
+        alone, alone_score = build(seed)
+        assert score == alone_score
+        assert_same(whole_state(context.run_dir), whole_state(alone.run_dir))
+
+
+def test_one_thread_of_a_process_trains_at_a_time(quick, whole_state, assert_same):
+    """The second is refused by name, and can train afterwards; acting is free; a run may evaluate itself."""
+    begun, may_go_on = threading.Event(), threading.Event()
+
+    class Waiting(SeededWalk):
+        def step(self, action):
+            begun.set()
+            assert may_go_on.wait(60)
+            return super().step(action)
+
+    class Noisy(Encoder):
+        def forward(self, obs):
+            return super().forward(obs) + 0.1 * torch.rand(())  # draws from torch's global generator
+
+    other, saved = quick(SeededWalk), quick(SeededWalk)
+    saved.train()
+    _ = other.run
+    first = quick(Waiting, model=Noisy)
+    before = process_state()
+    wait = in_thread(first.train)
+    try:
+        assert begun.wait(60)
+        for refused in (
+            other.train,
+            other.evaluate,
+            other.rollout,
+            lambda: quick(SeededWalk).run,
+            lambda: RunContext.open(saved.run_dir),
+        ):
+            with pytest.raises(ConfigError, match=f"another run is training in this process: {first.run_dir}"):
+                refused()
+        assert other.compute_action(np.zeros(2)) in other.run.action_space
+    finally:
+        may_go_on.set()
+        wait()
+    other.train()
+    after = process_state()
+    assert [name for name in before if before[name] != after[name]] == []
+    alone = quick(Waiting, model=Noisy)
+    alone.train()
+    assert_same(whole_state(first.run_dir), whole_state(alone.run_dir))
+    assert_same(whole_state(other.run_dir), whole_state(saved.run_dir))
 
 
 def test_it_runs_inside_an_event_loop(quick):

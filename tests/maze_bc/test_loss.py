@@ -1,12 +1,16 @@
 """The loss is the exact negative log-likelihood of the recorded action, whatever the action space."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
+from maze_bc.dataset import as_samples
 from torch import distributions as oracle
 
 from maze_core.data.trajectories_files import TrajectoryError
+from maze_core.data.trajectories_loader import load_trajectories
 from maze_core.testing.envs import SpacesEnv
 
 SEEN = spaces.Box(-np.inf, np.inf, (3,), np.float32)
@@ -139,6 +143,77 @@ def test_a_recorded_action_that_its_mask_forbids_is_named(bc, record):
     folder = record(MASKED, spaces.Discrete(3), [4, 4], masked([1, 0, 1]))
     with pytest.raises(TrajectoryError, match=r"demos0: the action of episode 0, step 0 is forbidden"):
         bc(lambda: SpacesEnv(MASKED, spaces.Discrete(3)), folder).train()
+
+
+UNBOUNDED = spaces.Box(-np.inf, np.inf, (2,), np.float32)
+FAR = np.float32([3e6, -5e6])
+BOUND = np.float32([LOW[0], HIGH[1]])
+
+
+@pytest.mark.parametrize(
+    ("space", "action", "model"),
+    [
+        (UNBOUNDED, FAR, {}),
+        (UNBOUNDED, FAR, {"state_dependent_std": True}),
+        (spaces.Box(LOW, HIGH), BOUND, {"log_std_init": -12.0}),
+        (spaces.Box(LOW, HIGH), BOUND, {"distribution": "squashed_gaussian", "log_std_init": -12.0}),
+    ],
+)
+def test_an_unlikely_continuous_action_is_not_forbidden(bc, record, space, action, model):
+    """No mask, nothing to forbid: the density may be as low as it likes."""
+    loss, _ = losses(build(bc, record, space, {"action": action}, **model))
+    assert 1e8 < loss.total.item() < np.inf
+
+
+def test_a_narrow_beta_forbids_nothing(bc, record):
+    run = build(bc, record, spaces.Box(LOW, HIGH), {"action": BOUND}, distribution="beta")
+    with torch.no_grad():
+        run.policy.heads["action_head"].linear.bias.fill_(1e9)
+    data = load_trajectories(Path(run.config.algorithm.dataset))
+    samples = as_samples(run.policy, data, torch.device("cpu"), Path("demos"))
+    with torch.no_grad():
+        part = run.policy.distribution({"observation": torch.zeros(1, 3)}).parts["action"]
+        assert part.log_prob(samples["action"]).max() < -1e8
+
+
+EVERYTHING = spaces.Dict({
+    "one": spaces.Discrete(3, start=5), "many": spaces.MultiDiscrete([2, 3]), "bits": spaces.MultiBinary(3),
+    "push": UNBOUNDED, "free": spaces.Discrete(2),
+})  # fmt: skip
+ALLOWED = {"one": [0, 1, 0], "many": [1, 0, 0, 1, 1], "bits": [1, 0, 1]}
+
+
+@pytest.mark.parametrize(
+    ("taken", "named"),
+    [
+        ({}, None),
+        ({"one": np.int64(0)}, "one_mask"),
+        ({"many": np.int64([1, 2])}, "many_mask"),
+        ({"many": np.int64([0, 0])}, "many_mask"),
+        ({"bits": np.int8([0, 1, 0])}, "bits_mask"),
+        ({"bits": np.int8([0, 0, 0])}, None),
+    ],
+)
+def test_every_mask_is_asked_about_its_own_action(bc, record, taken, named):
+    """Beside a Box whose density is low, and choices that have no mask."""
+    seen = spaces.Dict({"x": SEEN} | {f"{key}_mask": spaces.MultiBinary(len(mask)) for key, mask in ALLOWED.items()})
+    usual = {"one": np.int64(1), "many": np.int64([0, 2]), "bits": np.int8([1, 0, 1]), "push": FAR, "free": np.int64(1)}
+
+    def act(obs):
+        for key, mask in ALLOWED.items():
+            obs[f"{key}_mask"][...] = mask
+        actions = same(usual)(obs)
+        for key, value in taken.items():
+            actions[key][-1] = value
+        return actions
+
+    folder = record(seen, EVERYTHING, [4, 4], act)
+    if named is None:
+        loss, _ = losses(bc(lambda: SpacesEnv(seen, EVERYTHING), folder).run)
+        assert 1e8 < loss.total.item() < np.inf
+        return
+    with pytest.raises(TrajectoryError, match=f"the action of episode 0, step 3 is forbidden by its mask '{named}'"):
+        bc(lambda: SpacesEnv(seen, EVERYTHING), folder).train()
 
 
 def test_a_known_squashed_policy_is_cloned(bc, record):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 
 import numpy as np
@@ -11,10 +10,11 @@ import torch
 from gymnasium import spaces
 from maze_sac.actions import JointActions
 
-from maze_core.envs.spaces import allocate, flatten_space, space_specs
+from maze_core.envs.spaces import allocate, space_specs
 from maze_core.models.assembly import ModelConfig, assemble_policy
 from maze_core.models.blocks import MLP
 from maze_core.models.inputs import FlatInput, input_spaces
+from tests.maze_sac.enumeration import every_action, expectation
 
 ROWS = 5
 PLAIN = spaces.Box(-1, 1, (3,), np.float32)
@@ -57,20 +57,6 @@ def observations(observation_space=PLAIN, seed=0):
     return {key: torch.from_numpy(leaf) for key, leaf in tree.items()}
 
 
-def every_action(action_space):
-    """All actions of a discrete space as trees of rows [1, …], 0-based."""
-    parts = {}
-    for key, space in flatten_space(action_space, "action").items():
-        if isinstance(space, spaces.Discrete):
-            parts[key] = [np.array([i], np.int64) for i in range(space.n)]
-        elif isinstance(space, spaces.MultiDiscrete):
-            parts[key] = [np.array([c], np.int64) for c in itertools.product(*(range(n) for n in space.nvec))]
-        else:
-            parts[key] = [np.array([c], np.int8) for c in itertools.product((0, 1), repeat=space.n)]
-    for combination in itertools.product(*parts.values()):
-        yield {key: torch.from_numpy(leaf) for key, leaf in zip(parts, combination, strict=True)}
-
-
 @pytest.mark.parametrize("name", DISCRETE)
 def test_discrete_expectation_and_entropy_equal_enumeration(name):
     """Trap 10, for SAC: the sums over heads are those of the joint distribution."""
@@ -79,10 +65,9 @@ def test_discrete_expectation_and_entropy_equal_enumeration(name):
     distribution = policy.distribution(observations())
     values = torch.randn(2, ROWS, actions.outputs)
     expected, entropy, total = torch.zeros(ROWS), torch.zeros(ROWS), torch.zeros(ROWS)
-    for action in every_action(space):
-        rows = {key: leaf.expand(ROWS, *leaf.shape[1:]) for key, leaf in action.items()}
-        log_prob = distribution.log_prob(rows)
-        expected += log_prob.exp() * actions.chosen(values, rows)[0]
+    for action in every_action(space, ROWS):
+        log_prob = distribution.log_prob(action)
+        expected += log_prob.exp() * actions.chosen(values, action)[0]
         entropy -= log_prob.exp() * log_prob
         total += log_prob.exp()
     decision = actions.decide(distribution, {})
@@ -91,7 +76,33 @@ def test_discrete_expectation_and_entropy_equal_enumeration(name):
     torch.testing.assert_close(-decision.negative_entropy, entropy)
     torch.testing.assert_close(-decision.negative_entropy, distribution.entropy())
     assert decision.box is None
-    assert actions.canonical(rows) is None
+    assert actions.canonical(action) is None
+
+
+@pytest.mark.parametrize("name", [*DISCRETE, "mixed"])
+def test_the_lesser_twin_is_chosen_by_the_expectation_over_joint_actions(name):
+    """However the twins split a value among the choices; a minimum choice by choice falls below both."""
+    space = MIXED if name == "mixed" else DISCRETE[name]
+    policy, actions = policy_for(space), JointActions(PLAIN, space)
+    distribution = policy.distribution(observations())
+    values = torch.randn(2, ROWS, actions.outputs)
+    lesser = expectation(distribution, space, values).min(0).values
+    decision = actions.decide(distribution, policy.draw_noise((ROWS,), torch.Generator().manual_seed(0)))
+    torch.testing.assert_close(decision.least(values), lesser)
+    torch.testing.assert_close(decision.least(values.flip(0)), lesser)
+
+
+@pytest.mark.parametrize("name", ["multi", "bits", "dict"])
+def test_how_the_twins_split_a_value_among_members_does_not_matter(name):
+    """Only the sum over an action's choices is ever learnt."""
+    space = DISCRETE[name]
+    policy, actions = policy_for(space), JointActions(PLAIN, space)
+    decision = actions.decide(policy.distribution(observations()), {})
+    values = torch.randn(2, ROWS, actions.outputs)
+    # Moved from one member to the other: all choices of the first are worth more, all of the last less.
+    members = torch.bucketize(torch.arange(actions.outputs), actions.starts, right=True)
+    shift = 5.0 * (members == members.min()) - 5.0 * (members == members.max())
+    torch.testing.assert_close(decision.least(values + torch.stack((shift, -shift))[:, None]), decision.least(values))
 
 
 def test_box_leaves_are_scaled_to_one_range_and_their_density_is_that_of_the_range():

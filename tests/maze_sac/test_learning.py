@@ -63,20 +63,64 @@ def test_a_bandit_is_learnt_with_the_target_entropy(sac):
     assert entropy.item() == pytest.approx(0.5 * 0.98 * np.log(3), abs=0.15)
 
 
-def test_a_time_limit_is_no_end(sac):
-    """Trap 2, for SAC: the value of a reward of 1 for ever is 1 / (1 - gamma), whatever cuts the episodes."""
+class SteadyWith(Steady):
+    """A reward of 1 for ever, whatever is done."""
+
+    def __init__(self, action_space):
+        super().__init__()
+        self.action_space = action_space
+
+
+EVERLASTING = {
+    "discrete": spaces.Discrete(2),
+    "multi": spaces.MultiDiscrete([3] * 8),
+    "bits": spaces.MultiBinary(8),
+    "dict": spaces.Dict({"a": spaces.Discrete(4), "b": spaces.Discrete(4)}),
+    "mixed": spaces.Dict({"a": spaces.MultiDiscrete([3] * 4), "b": spaces.Box(-1, 1), "c": spaces.MultiBinary(4)}),
+}
+
+
+@pytest.mark.parametrize("name", EVERLASTING)
+def test_a_reward_of_1_for_ever_is_worth_its_discounted_sum(sac, name):
+    """A time limit is no end, and the lesser twin lowers the value of no action space for its number of members."""
     values = {
-        "algorithm.gamma": 0.8,
+        "algorithm.gamma": 0.9,
         "algorithm.entropy_tuning": False,
         "algorithm.entropy_coef": 0.0,
-        "algorithm.tau": 0.05,
-        "algorithm.n_epochs": 2,
+        "algorithm.tau": 0.1,
+        "algorithm.epoch_length": 600,
     }
-    context = sac(Steady, FAST | values)
+    context = sac(lambda: SteadyWith(EVERLASTING[name]), FAST | values)
     context.train()
-    critics = context.run.algorithm._critics
-    value = critics.values(critics.features({"observation": torch.ones(1, 1)}), None)
-    assert value.mean().item() == pytest.approx(5.0, abs=0.3)
+    algorithm = context.run.algorithm
+    batch = algorithm._replay.sample(np.random.default_rng(0), 200, 0.9)
+    critics, actions = algorithm._critics, algorithm._actions
+    value = critics.values(critics.features(batch.obs), actions.canonical(batch.actions))
+    assert actions.chosen(value, batch.actions).mean(-1).tolist() == pytest.approx([10, 10], abs=0.5)
+
+
+class Switchboard(gymnasium.Env):
+    """16 switches, 0.1 for every step of 50; the first switch ends the episode."""
+
+    observation_space = spaces.Box(0, 1, (1,), np.float32)
+    action_space = spaces.MultiBinary(16)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self._steps = 0
+        return np.ones(1, np.float32), {}
+
+    def step(self, action):
+        self._steps += 1
+        over = bool(action[0])
+        return np.ones(1, np.float32), 0.1 * (not over), over, self._steps >= 50, {}
+
+
+def test_many_switches_do_not_make_the_end_look_better(sac):
+    """Who undervalues what goes on learns to end the episode at once, which is worth exactly 0."""
+    values = {"algorithm.tau": 0.1, "algorithm.target_entropy_multiplier": 0.1, "algorithm.epoch_length": 800}
+    context = sac(Switchboard, FAST | values)
+    assert context.train().final_evaluation["eval/return_mean"] == pytest.approx(5.0)
 
 
 @pytest.mark.learning

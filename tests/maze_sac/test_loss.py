@@ -9,14 +9,19 @@ import pytest
 import torch
 from gymnasium import spaces
 
+from maze_core.envs.spaces import flatten_space
 from maze_core.testing.envs import SpacesEnv
+from tests.maze_sac.enumeration import choices_of, expectation, summed
 
 BOX = spaces.Box(np.array([-2, 0], np.float32), np.array([2, 10], np.float32))
 OBSERVATION = spaces.Box(-1, 1, (3,), np.float32)
 SPACES = {
     "box": BOX,
     "discrete": spaces.Discrete(4, start=3),
+    "multi": spaces.MultiDiscrete([2, 3], start=[1, -1]),
+    "dict": spaces.Dict({"a": spaces.Discrete(3), "b": spaces.MultiBinary(2)}),
     "mixed": spaces.Dict({"a": spaces.Discrete(3), "b": BOX}),
+    "mixed more": spaces.Dict({"a": spaces.Discrete(3), "b": BOX, "c": spaces.MultiBinary(2)}),
 }
 
 
@@ -43,29 +48,25 @@ def values_of(critics, number, obs, box):
     return hidden
 
 
-def soft_value(policy, critics, obs, noise, alpha, names):
-    """E over discrete choices of min Q - alpha log pi, for one sample of the Box leaves; and log pi."""
-    box_key, choice_key = names
-    parts = policy.distribution({"observation": obs}).parts
+def twins(critics, obs, box):
+    return torch.stack([values_of(critics, number, obs, box) for number in (0, 1)])
+
+
+def soft_value(policy, critics, obs, noise):
+    """The lesser of the twins' expectations over joint choices, for one sample of the Box leaves; and log pi."""
+    distribution = policy.distribution({"observation": obs})
     box, log_pi = None, torch.zeros(len(obs))
-    if box_key:
-        part = parts[box_key]
-        u = part.mean + part.log_std.exp() * noise[box_key]
+    for key, part in distribution.parts.items():
+        if key not in noise:
+            log_pi = log_pi - part.entropy()
+            continue
+        u = part.mean + part.log_std.exp() * noise[key]
         box = torch.tanh(u)
         normal = torch.distributions.Normal(part.mean, part.log_std.exp()).log_prob(u)
-        log_pi = (normal - torch.log(1 - box**2 + 1e-12)).sum(-1)
-    q = torch.minimum(values_of(critics, 0, obs, box), values_of(critics, 1, obs, box))
-    if not choice_key:
-        return q.squeeze(-1), log_pi
-    log_p = torch.log_softmax(parts[choice_key].logits, -1)
-    return (log_p.exp() * q).sum(-1), log_pi + (log_p.exp() * log_p).sum(-1)
-
-
-def names_of(run):
-    space = run.action_space
-    if isinstance(space, spaces.Dict):
-        return "b", "a"
-    return ("action", None) if isinstance(space, spaces.Box) else (None, "action")
+        log_pi = log_pi + (normal - torch.log(1 - box**2 + 1e-12)).sum(-1)
+    q = twins(critics, obs, box)
+    expected = expectation(distribution, policy.action_space, q) if choices_of(policy.action_space) else q.squeeze(-1)
+    return torch.minimum(*expected), log_pi
 
 
 def test_loss_and_gradients_are_those_of_three_separate_losses(started):
@@ -82,8 +83,11 @@ def test_loss_and_gradients_are_those_of_three_separate_losses(started):
     assert loss.total.shape == ()
 
     algorithm._noise.set_state(state)
-    box_key, choice_key = names = names_of(run)
-    noises = [policy.draw_noise((32,), algorithm._noise) if box_key else {} for _ in range(2)]
+    space = run.action_space
+    (box_key,) = [k for k, leaf in flatten_space(space, "action").items() if isinstance(leaf, spaces.Box)] or [None]
+    noises = [{}, {}]
+    if box_key:
+        noises = [{box_key: policy.draw_noise((32,), algorithm._noise)[box_key]} for _ in range(2)]
     again = [copy.deepcopy(module) for module in modules]
     for module in again:
         module.zero_grad()
@@ -92,25 +96,23 @@ def test_loss_and_gradients_are_those_of_three_separate_losses(started):
     obs, following = batch.obs["observation"], batch.next_obs["observation"]
 
     with torch.no_grad():
-        value, log_pi = soft_value(policy2, targets2, following, noises[0], alpha, names)
+        value, log_pi = soft_value(policy2, targets2, following, noises[0])
         y = batch.extra["reward"] + batch.extra["discount"] * (value - alpha * log_pi)
     box = None
     if box_key:
         box = (batch.actions[box_key] - torch.tensor([0.0, 5.0])) / torch.tensor([2.0, 5.0])
-    critic_loss = torch.zeros(())
-    for number in (0, 1):
-        q = values_of(critics2, number, obs, box)
-        q = q.gather(-1, batch.actions[choice_key][:, None]).squeeze(-1) if choice_key else q.squeeze(-1)
-        critic_loss = critic_loss + 0.5 * ((q - y) ** 2).mean()
+    q = twins(critics2, obs, box)
+    q = summed(q, space, batch.actions) if choices_of(space) else q.squeeze(-1)
+    critic_loss = 0.5 * ((q - y) ** 2).mean(-1).sum()
     critic_loss.backward()
     expected_critics = {name: p.grad.clone() for name, p in critics2.named_parameters()}
 
-    value, log_pi = soft_value(policy2, critics2, obs, noises[1], alpha, names)
+    value, log_pi = soft_value(policy2, critics2, obs, noises[1])
     policy_loss = (alpha * log_pi - value).mean()
     policy_loss.backward()
-    target_entropy = {"box": -2.0, "discrete": 0.98 * np.log(4), "mixed": -2 + 0.98 * np.log(3)}
-    kind = "mixed" if box_key and choice_key else "box" if box_key else "discrete"
-    temperature_loss = -(temperature2.log_coef * (log_pi.detach() + target_entropy[kind])).mean()
+    sizes = [size for members in choices_of(space).values() for size in members]
+    target_entropy = (-2.0 if box_key else 0.0) + 0.98 * sum(map(np.log, sizes))
+    temperature_loss = -(temperature2.log_coef * (log_pi.detach() + target_entropy)).mean()
     temperature_loss.backward()
 
     close = {"rtol": 1e-4, "atol": 1e-5}

@@ -31,6 +31,15 @@ def test_demonstrations_take_the_place_of_the_first_steps(sac, record, algorithm
     assert (batch.extra["discount"][recorded] > 0).all()
 
 
+@pytest.mark.parametrize("algorithm", ["sac", "sacfd"])
+def test_demonstrations_need_no_room_for_first_steps(sac, record, algorithm):
+    """What a guide would have done before learning is not done, so its size says nothing."""
+    folder = record(CountingEnv(6), episodes=4)
+    overrides = {"algorithm.initial_demonstrations": str(folder), "algorithm.initial_buffer_size": 10_000}
+    overrides |= {"algorithm.replay_buffer_size": 100, "steps": 8, "algorithm.n_epochs": 0}
+    assert sac(CountingEnv, overrides, algorithm=algorithm).train().updates == 8
+
+
 def test_recorded_actions_are_in_the_units_of_live_ones(sac, record):
     env = SpacesEnv(spaces.Box(-1, 1, (3,), np.float32), BOX)
     folder = record(env, episodes=3)

@@ -180,9 +180,23 @@ def test_replay_data_that_do_not_fit_on_the_disk_are_refused(sac, monkeypatch, t
     sac(lambda: SpacesEnv(OBSERVATION, ASYMMETRIC)).train()
 
 
-def test_unbounded_actions_are_refused_with_a_way_out(sac):
-    with pytest.raises(ConfigError, match="needs finite bounds"):
-        sac(lambda: SpacesEnv(OBSERVATION, spaces.Box(-np.inf, np.inf, (1,), np.float32))).train()
+@pytest.mark.parametrize("distribution", ["squashed_gaussian", "gaussian", "beta"])
+@pytest.mark.parametrize(
+    "box",
+    [
+        spaces.Box(-np.inf, np.inf, (1,), np.float32),
+        spaces.Box(np.array([-1, 0], np.float32), np.array([1, np.inf], np.float32)),
+        spaces.Box(-np.finfo(np.float32).max, np.finfo(np.float32).max, (2,), np.float32),
+    ],
+)
+def test_unbounded_actions_are_refused_with_one_way_out(sac, tmp_path, box, distribution):
+    """Whatever the model's distribution: no other one would help."""
+    space = spaces.Dict({"push": box, "choice": spaces.Discrete(2)})
+    with pytest.raises(ConfigError, match="sac needs finite bounds, and the Box action 'push' is") as caught:
+        sac(lambda: SpacesEnv(OBSERVATION, space), {"model.distribution": distribution}).train()
+    assert "bounds with a wrapper" in str(caught.value)
+    assert "distribution" not in str(caught.value)
+    assert not list(tmp_path.iterdir())
 
 
 def test_the_coefficient_stays_where_it_is_not_tuned(sac):

@@ -10,6 +10,8 @@ from gymnasium import spaces
 from maze_core.config.base import PluginConfig
 from maze_core.envs.codecs import ActionCodec
 from maze_core.errors import ConfigError, PluginError, RunError
+from maze_core.models.distributions import BoxScale
+from maze_core.models.heads import HeadOptions, make_head
 from maze_core.plugins import discovery
 from maze_core.policies.base import ActingPolicy, build_policy_plugin
 from maze_core.policies.random import RandomPolicy
@@ -79,6 +81,53 @@ def test_a_mask_without_a_choice_is_an_error():
     tree["tool_mask"][1] = 0
     with pytest.raises(RunError, match="tool_mask"):
         policy().act(tree, rngs(1, 2))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "largest"),
+    [
+        (np.float16, np.finfo(np.float16).max),
+        (np.float32, np.finfo(np.float32).max),
+        (np.float32, 1e30),
+        (np.float64, np.finfo(np.float32).max),
+        (np.float64, np.finfo(np.float64).max),
+        (np.float64, np.inf),
+    ],
+)
+def test_the_largest_number_is_no_bound(dtype, largest):
+    """Nor is it to the distributions: those that need bounds refuse it, the Gaussian keeps its units."""
+    low = np.array([-largest, -largest, 2, -3], dtype)
+    high = np.array([largest, -5, largest, 3], dtype)
+    space = spaces.Box(low, high, dtype=dtype)
+    actions = policy(spaces.Box(-1, 1, (1,)), space).act({"observation": np.zeros((300, 1))}, rngs(*range(300)))[
+        "action"
+    ]
+    assert all(row in space for row in actions.astype(dtype))
+    assert np.isfinite(actions).all()
+    free, below, above, bounded = actions.astype(np.float64).T
+    assert abs(free.mean()) < 0.3
+    assert abs(free.std() - 1) < 0.2
+    for tail in (-5 - below, above - 2):
+        assert abs(tail.mean() - 1) < 0.3
+    assert bounded.min() < -2.5
+    assert bounded.max() > 2.5
+    scale = BoxScale(space)
+    assert not scale.bounded
+    assert scale.centre.tolist() == [0, 0, 0, 0]
+    assert scale.radius.tolist() == [1, 1, 1, 3]
+    for distribution in ("squashed_gaussian", "beta"):
+        with pytest.raises(ConfigError, match="needs finite bounds"):
+            make_head("action", space, 4, HeadOptions(distribution=distribution))
+
+
+@pytest.mark.parametrize("bound", [1e4, 1e29])
+def test_large_bounds_are_bounds(bound):
+    space = spaces.Box(-bound, bound, (2,), np.float32 if bound > 1e5 else np.float16)
+    actions = policy(spaces.Box(-1, 1, (1,)), space).act({"observation": np.zeros((300, 1))}, rngs(*range(300)))[
+        "action"
+    ]
+    assert np.abs(actions).mean() == pytest.approx(bound / 2, rel=0.1)
+    assert BoxScale(space).bounded
 
 
 def test_it_plays_a_single_discrete_space():

@@ -9,11 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from maze_core.envs.spaces import float_bounds
+
 if TYPE_CHECKING:
     from gymnasium.spaces import Box
-
-_UNBOUNDED = 1e30
-# Old environments write the largest float for "no bound".
 
 
 class BoxScale(nn.Module):
@@ -28,8 +27,8 @@ class BoxScale(nn.Module):
 
     def __init__(self, space: Box) -> None:
         super().__init__()
-        low, high = (np.asarray(bound, np.float64).reshape(-1) for bound in (space.low, space.high))
-        finite = (np.abs(low) < _UNBOUNDED) & (np.abs(high) < _UNBOUNDED)
+        low, high = (bound.reshape(-1) for bound in float_bounds(space))
+        finite = np.isfinite(low) & np.isfinite(high)
         self.bounded = bool(finite.all())
         low, high = np.where(finite, low, -1.0), np.where(finite, high, 1.0)
         radius = np.where(high > low, (high - low) / 2, 1.0)

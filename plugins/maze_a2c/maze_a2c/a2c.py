@@ -10,6 +10,7 @@ from maze_core.data.batch import Batch, Loss
 from maze_core.data.rollout import RolloutCollector
 from maze_core.plugins.hookspecs import hookimpl
 from maze_core.training.algorithm import Algorithm
+from maze_core.training.burn_in import CriticBurnIn
 from maze_core.training.on_policy import actor_critic_loss, advantage_rows, check_on_policy, normalized
 from maze_core.training.schedules import scheduled
 
@@ -33,6 +34,7 @@ class A2C(Algorithm):
         """Build the collector."""
         self._run = run
         self._collector = RolloutCollector(run, self.config.n_rollout_steps)
+        self._burn_in = CriticBurnIn(run, self.config.critic_burn_in_epochs)
 
     def batches(self) -> Iterator[Batch]:
         """Collect a rollout and yield all of its rows once."""
@@ -43,13 +45,14 @@ class A2C(Algorithm):
         run.record(metrics)
         if len(rows):  # a rollout may be nothing but filler
             yield rows
-        self._collector.update_normalizer()
+        if not self._burn_in.active:
+            self._collector.update_normalizer()
 
     @hookimpl
     def compute_loss(self, policy: Policy, batch: Batch) -> Loss:
         """Policy gradient, squared error of the critic, entropy bonus."""
         config, data = self.config, batch.extra
-        distribution, value = policy(batch.obs)
+        distribution, value = self._burn_in.forward(policy, batch.obs)
         advantage = normalized(data["advantage"]) if config.normalize_advantages else data["advantage"]
         policy_loss = distribution.log_prob(batch.actions) * -advantage
         critic_loss = (value - data["target"]).square()

@@ -11,6 +11,7 @@ import torch
 
 from maze_core.data.batch import Batch
 from maze_core.data.trajectories_files import TrajectoryError
+from maze_core.models.masks import mask_keys
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 CHUNK = 1024
 """Rows of one forward where nothing is learned."""
 _IMPOSSIBLE = -1e8
-"""Log-probability below which an action cannot happen: what a mask forbids."""
+"""Log-probability below which a mask forbids a choice. A density may be as low where nothing is forbidden."""
 
 
 class Rows:
@@ -71,23 +72,29 @@ def as_samples(policy: Policy, data: Trajectories, device: torch.device, where: 
     """The recorded actions as what the policy's distribution samples, leaves [sum of L, …], on the CPU.
 
     Raises:
-        TrajectoryError: the policy cannot take a recorded action, because its mask forbids it.
+        TrajectoryError: a recorded action is one that its mask forbids.
     """
     parts = []
+    masks = mask_keys(policy.observation_space, policy.action_space)
     for start in range(0, data.steps, CHUNK):
         rows = np.arange(start, min(start + CHUNK, data.steps))
         obs_rows = data.observation_rows(rows)
         with torch.no_grad():
             distribution = policy.distribution(_tensors(data.obs, obs_rows, device))
             samples = distribution.from_env_action(_tensors(data.actions, rows, device))
-            possible = (distribution.log_prob(samples) > _IMPOSSIBLE).cpu().numpy()
-        if not possible.all():
-            row = int(rows[~possible][0])
-            episode = int(np.searchsorted(data.starts, row, side="right")) - 1
-            step = row - int(data.starts[episode])
-            raise TrajectoryError(f"{where}: the action of episode {episode}, step {step} is forbidden by its mask")
+            for key, mask in masks.items():
+                forbidden = distribution.parts[key].log_prob(samples[key]) < _IMPOSSIBLE
+                if bool(forbidden.any()):
+                    place = _place(data, int(rows[forbidden.cpu().numpy()][0]))
+                    raise TrajectoryError(f"{where}: the action of {place} is forbidden by its mask {mask!r}")
         parts.append({key: leaf.cpu() for key, leaf in samples.items()})
     return {key: torch.cat([part[key] for part in parts]) for key in parts[0]}
+
+
+def _place(data: Trajectories, row: int) -> str:
+    """Where a recorded step is."""
+    episode = int(np.searchsorted(data.starts, row, side="right")) - 1
+    return f"episode {episode}, step {row - int(data.starts[episode])}"
 
 
 def fingerprint(data: Trajectories) -> str:

@@ -16,6 +16,7 @@ from maze_core.errors import RunError
 from maze_core.models.parameters import state_arrays
 from maze_core.plugins.hookspecs import hookimpl
 from maze_core.training.algorithm import Algorithm
+from maze_core.training.burn_in import CriticBurnIn
 from maze_core.training.on_policy import actor_critic_loss, check_on_policy
 from maze_core.training.schedules import scheduled
 from maze_impala.actor import Actor, Delivery
@@ -59,6 +60,7 @@ class IMPALA(Algorithm):
         config = self.config
         self._run = run
         check_trajectories(config, run.policy)
+        self._burn_in = CriticBurnIn(run, config.critic_burn_in_epochs)
         policy = copy.deepcopy(run.policy).cpu()
         actor = Actor(policy, run.env_builder("training"), run.seed, config.envs_per_actor, config.n_rollout_steps)
         self._actors = run.workers(actor, config.num_actors)
@@ -84,14 +86,14 @@ class IMPALA(Algorithm):
             self._count(delivery, version - delivery.version)
         batch = self._trajectories.rows(run.policy, run.device)
         yield batch
-        if run.policy.normalizer is not None:
+        if run.policy.normalizer is not None and not self._burn_in.active:
             run.policy.normalizer.update(batch.obs, batch.extra["weight"])
 
     @hookimpl
     def compute_loss(self, policy: Policy, batch: Batch) -> Loss:
         """V-trace policy gradient, squared error of the critic to the V-trace targets, entropy bonus."""
         config, data = self.config, batch.extra
-        distribution, value = policy(batch.obs)
+        distribution, value = self._burn_in.forward(policy, batch.obs)
         log_prob = distribution.log_prob(batch.actions)
         log_rho = (log_prob - data["log_prob"]).detach()
         target, advantage = self._vtrace(log_rho, value.detach(), batch)

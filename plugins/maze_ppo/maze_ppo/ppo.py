@@ -12,6 +12,7 @@ from maze_core.data.batch import Batch, Loss
 from maze_core.data.rollout import RolloutCollector
 from maze_core.plugins.hookspecs import hookimpl
 from maze_core.training.algorithm import Algorithm
+from maze_core.training.burn_in import CriticBurnIn
 from maze_core.training.on_policy import (
     action_log_probs,
     actor_critic_loss,
@@ -44,6 +45,7 @@ class PPO(Algorithm):
         """Build the collector."""
         self._run = run
         self._collector = RolloutCollector(run, self.config.n_rollout_steps)
+        self._burn_in = CriticBurnIn(run, self.config.critic_burn_in_epochs)
         self._order = np.random.Generator(np.random.PCG64(sequence(run.seed, Purpose.MINIBATCH_ORDER)))
         self._log_ratios: list[torch.Tensor] = []
 
@@ -58,7 +60,8 @@ class PPO(Algorithm):
         yield from self._passes(rows)
         if self._log_ratios:  # a rollout may be nothing but filler
             self._record_divergence()
-        self._collector.update_normalizer()
+        if not self._burn_in.active:
+            self._collector.update_normalizer()
 
     def _passes(self, rows: Batch) -> Iterator[Batch]:
         """Shuffled minibatches, pass after pass, until the policy has moved by `target_kl`."""
@@ -82,7 +85,7 @@ class PPO(Algorithm):
     def compute_loss(self, policy: Policy, batch: Batch) -> Loss:
         """Clipped surrogate, squared error of the critic, entropy bonus."""
         config, data = self.config, batch.extra
-        distribution, value = policy(batch.obs)
+        distribution, value = self._burn_in.forward(policy, batch.obs)
         log_ratio = distribution.log_prob(batch.actions) - data["log_prob"]
         advantage = normalized(data["advantage"]) if config.normalize_advantages else data["advantage"]
         policy_loss = clipped_surrogate(log_ratio.exp(), advantage, config.clip_range)

@@ -41,8 +41,16 @@ class Decision:
     """[B] log-density of the sample plus the discrete leaves' negative entropy, Box leaves measured in [-1, 1]."""
 
     def expected(self, values: Tensor) -> Tensor:
-        """Values [B, C] → their expectation over the discrete leaves, which add up, [B]."""
+        """Values [..., B, C] of the choices → the expected value of the action they make up, [..., B]."""
         return values.squeeze(-1) if self.probabilities is None else (self.probabilities * values).sum(-1)
+
+    def least(self, values: Tensor) -> Tensor:
+        """Values [2, B, C] of twin critics → the lesser of their two expectations, [B].
+
+        Not the expectation of the lesser values: the critics learn the sum over an action's choices alone, and may
+        split it in different ways. The minimum choice by choice would then fall below both sums.
+        """
+        return torch.minimum(*self.expected(values))
 
 
 class JointActions(nn.Module):

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import torch
+from gymnasium.spaces import Box
 from torch import Tensor, nn
 
 from maze_core.data.batch import Batch, Loss, TensorTree
 from maze_core.data.trajectories_loader import load_trajectories
-from maze_core.envs.spaces import allocate, space_specs
+from maze_core.envs.spaces import allocate, flatten_space, space_specs
 from maze_core.errors import ConfigError
+from maze_core.models.distributions import BoxScale
 from maze_core.plugins.hookspecs import hookimpl
 from maze_core.training.adam import Adam
 from maze_core.training.algorithm import Algorithm
@@ -27,6 +29,8 @@ from maze_sac.critics import Targets, Temperature, build_critics
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
+
+    from gymnasium import Space
 
     from maze_core.config.run import AlgorithmConfig, RunConfig
     from maze_core.models.policy import Policy
@@ -63,15 +67,19 @@ class SAC(Algorithm):
         return Trial(parameters={"critic_hidden": [32, 32]})
 
     def check(self, config: RunConfig) -> None:
-        """Refuse models with a state critic, and sizes that do not fit."""
+        """Refuse models with a state critic and sizes that do not fit."""
         check_off_policy(config)
-        first = 0 if self.config.initial_demonstrations else self.config.initial_buffer_size
-        if config.steps is not None and config.steps <= first:
-            raise ConfigError(
-                f"the first {first:,} steps are taken before learning begins, and the run has {config.steps:,}",
-                "algorithm.initial_buffer_size",
-                "Lower it, or raise steps.",
-            )
+
+    def check_action_space(self, space: Space[Any]) -> None:
+        """Refuse Box actions without finite bounds as well."""
+        super().check_action_space(space)
+        for key, leaf in flatten_space(space, "action").items():
+            if isinstance(leaf, Box) and not BoxScale(leaf).bounded:
+                raise ConfigError(
+                    f"{self.config.name} needs finite bounds, and the Box action {key!r} is {leaf}",
+                    "env",
+                    "Give the action space bounds with a wrapper, or take an algorithm that needs none: ppo, a2c.",
+                )
 
     def setup(self, run: Run) -> None:
         """Build collector, replay buffer, critics and temperature."""
@@ -158,7 +166,7 @@ class SAC(Algorithm):
         critic_loss = 0.5 * (values - target).square().mean(-1).sum()
 
         decision = self._decide(policy, batch.obs)
-        value = decision.expected(torch.minimum(*critics.values(features.detach(), decision.box, frozen=True)))
+        value = decision.least(critics.values(features.detach(), decision.box, frozen=True))
         policy_loss = (coefficient * decision.negative_entropy - value).mean()
 
         total = critic_loss + policy_loss
@@ -181,7 +189,7 @@ class SAC(Algorithm):
         decision = self._decide(policy, batch.next_obs)
         targets = self._targets.critics
         values = targets.values(targets.features(self._seen(policy, batch.next_obs)), decision.box)
-        soft = decision.expected(torch.minimum(*values)) - coefficient * decision.negative_entropy
+        soft = decision.least(values) - coefficient * decision.negative_entropy
         return torch.addcmul(batch.extra["reward"], batch.extra["discount"], soft)
 
     def _decide(self, policy: Policy, obs: TensorTree) -> Decision:

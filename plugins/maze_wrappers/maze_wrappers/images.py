@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Generator
 from typing import Any
 
@@ -10,6 +11,7 @@ from gymnasium import Space, spaces
 from gymnasium.wrappers import GrayscaleObservation
 from pydantic import PositiveInt
 
+from maze_core.envs.spaces import looks_channels_first
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.hookspecs import hookimpl
 from maze_wrappers.leaves import Env, LeafConfig, Part, observe, observe_parts
@@ -68,6 +70,13 @@ def _no_colours(space: Space[Any]) -> str | None:
 
 def _resized(space: Any, height: int, width: int) -> Part:
     """`space`: a Box."""
+    if looks_channels_first(space.shape):
+        warnings.warn(
+            f"a picture of shape {space.shape} is resized as one of {space.shape[0]} by {space.shape[1]} pixels. If "
+            "its channels come first, put the wrapper transpose with axes [1, 2, 0] before resize",
+            RuntimeWarning,
+            stacklevel=2,
+        )
     rows, columns = area_weights(space.shape[0], height), area_weights(space.shape[1], width)
     shape, dtype = (height, width, *space.shape[2:]), np.dtype(space.dtype)
     whole = dtype.kind != "f"

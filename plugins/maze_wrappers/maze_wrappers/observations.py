@@ -9,6 +9,7 @@ import numpy as np
 from gymnasium import Space, spaces
 from gymnasium.wrappers import FlattenObservation, RescaleObservation
 
+from maze_core.envs.spaces import float_bounds
 from maze_core.errors import ConfigError
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.hookspecs import hookimpl
@@ -119,7 +120,7 @@ def not_bounded(space: Space[Any]) -> str | None:
     """Why a leaf is no Box of floats with finite bounds."""
     if not isinstance(space, spaces.Box) or np.dtype(space.dtype).kind != "f":
         return "is no Box of floats"
-    return None if space.is_bounded() else "has no finite bounds"
+    return None if np.isfinite(float_bounds(space)).all() else "has no finite bounds"
 
 
 def _no_array(space: Space[Any]) -> str | None:

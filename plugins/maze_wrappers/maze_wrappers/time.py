@@ -36,11 +36,15 @@ class StepSkipConfig(PluginConfig):
     """The parameters of `step_skip`."""
 
     steps: int = Field(default=4, ge=1)
-    """Steps of the environment for each action."""
+    """Steps of the environment for each action; the run and the algorithm's `gamma` count them as one."""
 
 
 class StepSkip(Plugin):
-    """Take each action several times and add up the rewards; the observation is the last one."""
+    """Take each action several times and add up the rewards; the observation is the last one.
+
+    To the algorithm this is one step: rewards within it are not discounted, and `gamma` discounts what follows once. So
+    a `gamma` meant for single steps is to be raised to the power of `steps`.
+    """
 
     Config = StepSkipConfig
 

@@ -1,0 +1,135 @@
+"""YAML as plain data: the one place that reads and writes it.
+
+Configurations come from strangers, too. So nothing in a text can build an object, repeat a value by its name (ten
+nested aliases are a billion values) or nest without end, and its length is limited.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from maze_core.errors import ConfigError
+
+MAX_BYTES = 100_000
+"""Bytes that a YAML text may have, which take seconds at most; a run's configuration has a few thousand."""
+MAX_DEPTH = 40
+"""Levels that mappings and lists may nest."""
+
+# YAML 1.2's scalars. PyYAML's own are those of 1.1, which reads 3e-4 as a string, no as False and 1:30 as 90.
+_SCALARS = (
+    ("tag:yaml.org,2002:null", r"^(?:~|null|Null|NULL|)$", "~nN\0"),
+    ("tag:yaml.org,2002:bool", r"^(?:true|True|TRUE|false|False|FALSE)$", "tTfF"),
+    ("tag:yaml.org,2002:int", r"^[-+]?(?:0|[1-9][0-9_]*)$", "-+0123456789"),
+    (
+        "tag:yaml.org,2002:float",
+        r"^[-+]?(?:(?:\.[0-9]+|[0-9]+\.[0-9]*)(?:[eE][-+]?[0-9]+)?|[0-9]+[eE][-+]?[0-9]+|\.(?:inf|nan))$",
+        "-+0123456789.",
+    ),
+)
+
+
+class _Loader(yaml.SafeLoader):
+    yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012 — PyYAML's class attribute, emptied
+    depth = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        event: Any = self.peek_event()  # type: ignore[no-untyped-call]
+        if isinstance(event, yaml.AliasEvent) or event.anchor is not None:
+            raise _problem(event, f"no {'alias' if isinstance(event, yaml.AliasEvent) else 'anchor'} is allowed here")
+        if event.tag is not None:
+            raise _problem(event, "no tag is allowed here; put text in quotes instead")
+        if self.depth > MAX_DEPTH:
+            raise _problem(event, f"nested deeper than {MAX_DEPTH} levels")
+        self.depth += 1
+        node = super().compose_node(parent, index)
+        self.depth -= 1
+        return node
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if not isinstance(key, yaml.ScalarNode) or key.tag != "tag:yaml.org,2002:str":
+                raise _problem(key, f"keys must be strings; quote {getattr(key, 'value', '')!r:.80}")
+            if key.value in seen:
+                raise _problem(key, f"key {key.value!r:.80} is given twice")
+            seen.add(key.value)
+        return super().construct_mapping(node, deep)
+
+
+class _Dumper(yaml.SafeDumper):
+    yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+for _tag, _pattern, _first in _SCALARS:
+    for _class in (_Loader, _Dumper):
+        _class.add_implicit_resolver(_tag, re.compile(_pattern), ["" if c == "\0" else c for c in _first])
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """The mapping in a YAML file. Raises ConfigError naming the file, and the line where there is one."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
+        _check_length(len(data), str(path))
+        text = data.decode("utf-8")
+    except FileNotFoundError:
+        raise ConfigError("there is no such file", str(path)) from None
+    except (OSError, UnicodeError) as error:
+        raise ConfigError(f"cannot be read: {error}", str(path)) from error
+    return parse_mapping(text, str(path))
+
+
+def parse_mapping(text: str, source: str) -> dict[str, Any]:
+    """The mapping in a YAML text that came from `source`. Raises ConfigError."""
+    data = parse_value(text, source)
+    if data is None:
+        return {}
+    if not isinstance(data, dict):
+        raise ConfigError(f"must hold a mapping of configuration keys, not {kind_of(data)}", source)
+    return data
+
+
+def parse_value(text: str, source: str) -> Any:
+    """The value of a YAML text that came from `source`: dicts with text keys, lists and plain values.
+
+    Raises:
+        ConfigError: it is no YAML, too long, nested too deeply, or has aliases, anchors or tags.
+    """
+    _check_length(len(text), source)
+    try:
+        return yaml.load(text, _Loader)  # noqa: S506 — a SafeLoader
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        line = f", line {mark.line + 1}" if mark else ""
+        raise ConfigError(f"not valid YAML{line}: {error.problem}", source) from error
+    except (yaml.YAMLError, ValueError) as error:
+        raise ConfigError(f"not valid YAML: {' '.join(str(error).split())}", source) from error
+
+
+def to_yaml(data: dict[str, Any]) -> str:
+    """Plain data as YAML, keys in the given order. Raises ConfigError where it is too long to be read again."""
+    text = str(yaml.dump(data, Dumper=_Dumper, sort_keys=False, width=100))
+    _check_length(len(text.encode()), "the configuration as YAML")
+    return text
+
+
+def kind_of(data: object) -> str:
+    """What plain data is, in words."""
+    known = {dict: "a mapping", list: "a list", str: "a string", bool: "true or false", type(None): "null"}
+    return known.get(type(data), type(data).__name__)
+
+
+def _check_length(length: int, source: str) -> None:
+    if length > MAX_BYTES:
+        raise ConfigError(f"longer than {MAX_BYTES:,} bytes, the most that is read", source)
+
+
+def _problem(at: Any, text: str) -> yaml.MarkedYAMLError:
+    return yaml.MarkedYAMLError(problem=text, problem_mark=at.start_mark)

@@ -1,0 +1,88 @@
+"""The first epochs of an actor-critic, in which only the critic learns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, nullcontext
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+
+from maze_core.envs.spaces import allocate, space_specs
+from maze_core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from maze_core.data.batch import TensorTree
+    from maze_core.models.policy import Policy
+    from maze_core.models.tree_distribution import TreeDistribution
+    from maze_core.training.run import Run
+
+
+class CriticBurnIn:
+    """While it lasts, nothing that the action distribution depends on changes.
+
+    Parameters that the critic shares with the policy are frozen. The running statistics of an observation normaliser
+    belong to the policy as well: whoever updates them asks `active` first.
+
+    Args:
+        run: gives the policy and the number of epochs done.
+        epochs: how long it lasts; 0: there is none.
+
+    Raises:
+        ConfigError: the critic has no parameters of its own, so nothing could learn.
+    """
+
+    def __init__(self, run: Run, epochs: int) -> None:
+        self._run, self._epochs = run, epochs
+        self._acting = _acting_parameters(run) if epochs else []
+
+    @property
+    def active(self) -> bool:
+        """Whether the current epoch is one of the first."""
+        return self._run.epoch < self._epochs
+
+    def forward(self, policy: Policy, obs: TensorTree) -> tuple[TreeDistribution, Tensor]:
+        """Distribution and value [B]; while it lasts, only the critic's own parameters get gradients."""
+        frozen = _frozen(self._acting) if self.active else nullcontext()
+        with frozen:
+            result: tuple[TreeDistribution, Tensor] = policy(obs)
+        return result
+
+
+def _acting_parameters(run: Run) -> list[nn.Parameter]:
+    """The parameters that the action distribution depends on.
+
+    A backward pass finds them: a user's own policy may share whatever it likes with its critic.
+    """
+    parameters = [p for p in run.policy.parameters() if p.requires_grad]
+    zeros = allocate(space_specs(run.observation_space, "observation"), (2,))
+    distribution, value = run.policy({key: torch.from_numpy(leaf).to(run.device) for key, leaf in zeros.items()})
+    acting = _reached(distribution.log_prob(distribution.mode()), parameters)
+    if not _reached(value, parameters) - acting:
+        raise ConfigError(
+            "the critic has no parameters of its own that could learn before the policy does",
+            "algorithm.critic_burn_in_epochs",
+            "Set it to 0, or give the critic layers of its own.",
+        )
+    return [p for p in parameters if p in acting]
+
+
+def _reached(output: Tensor, parameters: list[nn.Parameter]) -> set[nn.Parameter]:
+    """Those of the parameters that an output [B] depends on."""
+    if not output.requires_grad:
+        return set()
+    gradients = torch.autograd.grad(output.sum(), parameters, retain_graph=True, allow_unused=True)
+    return {p for p, gradient in zip(parameters, gradients, strict=True) if gradient is not None}
+
+
+@contextmanager
+def _frozen(parameters: Iterable[nn.Parameter]) -> Iterator[None]:
+    """What is computed inside has no gradient for these parameters."""
+    for parameter in parameters:
+        parameter.requires_grad_(False)
+    try:
+        yield
+    finally:
+        for parameter in parameters:
+            parameter.requires_grad_(True)
