@@ -18,7 +18,7 @@ from tests.attack.verdict import Verdict
 ALGORITHMS = ("ppo", "sac", "es", "a2c", "impala", "bc", "sacfd")
 NOT_BUNDLED = ("maze-ray", "maze-rllib", "maze-optuna")
 INTERRUPTED = 130
-PATIENCE = 4.0
+PATIENCE = 6.0
 """Seconds after which a run that has begun, and would take long, is interrupted."""
 VALUES = (
     "null", "true", "-1", "0", "1", "3", "2.5", "1e999", ".nan", ".inf", "-.inf", "-1e308", "1e-320", "1000000000",

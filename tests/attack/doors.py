@@ -54,11 +54,7 @@ def _distribution(world: World) -> None:
     folder.mkdir()
     (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: theirs\nVersion: 1.0\n")
     groups = ("algorithms", "envs", "wrappers", "models", "runners", "callbacks", "policies", "searchers")
-    names = {"algorithms": "ppo", "callbacks": "jsonl", "models": "mlp", "envs": "gymnasium"}
-    lines = [
-        f"[maze.{group}]\n{names.get(group, 'theirs')} = theirs_evil:Plugin\nother = theirs_evil:Plugin"
-        for group in groups
-    ]
+    lines = [f"[maze.{group}]\nother = theirs_evil:Plugin" for group in groups]
     (folder / "entry_points.txt").write_text("\n".join(lines) + "\n")
     (world.folder / "theirs_evil.py").write_text(EVIL.format(path=str(world.outside / "executed")))
     _config(world, lambda config: config["callbacks"].update(other={}))
