@@ -2,7 +2,7 @@
 
 python -m tests.attack                                 ten cases of each kind and subject
 python -m tests.attack --count 50 damaged kills/ppo=3
-python -m tests.attack kills/ppo/7-0                   one case again
+python -m tests.attack kills/ppo/7                     one case again
 """
 
 from __future__ import annotations

@@ -22,16 +22,18 @@ from tests.attack.whole import Parts, differences, whole
 
 RESUME: list[object] = ["resume", RUN]
 _ANEW = re.compile(r"(?i)maze train|anew|new run")
+_SWAP = re.compile(rf"(rename|rmdir).* '{RUN}/checkpoints/[^/]+'$")
+THOROUGH = ("ppo",)
 _EARLY = 16
 """Operations of a resumed run among which half of the second kills lie: where it tidies up."""
 
 
 class Kills:
-    """Kills of one plan. Case `K-D` kills before operation K, and a second time where the draw D says."""
+    """Kills of one plan. Case `K` kills before operation K, and a second time where chance says; `K-J` before J."""
 
-    def __init__(self, plan: Plan, scratch: Path, seed: int = 1, draws: int = 1) -> None:
+    def __init__(self, plan: Plan, scratch: Path, seed: int = 1) -> None:
         """Train the run that is never killed, in `scratch`."""
-        self.plan, self._scratch, self._seed, self._draws = plan, scratch, seed, draws
+        self.plan, self._scratch, self._seed = plan, scratch, seed
         self._base = scratch / "base"
         self._base.mkdir(parents=True)
         if plan.needs_demos:
@@ -43,21 +45,31 @@ class Kills:
         if problems:
             raise RuntimeError(f"the run that was never killed: {problems}")
         shutil.rmtree(world)
-        placed = [n for n, each in enumerate(self.operations, 1) if each.endswith(f"to '{RUN}/checkpoints/last'")]
-        self._first = placed[0] if placed else len(self.operations)
+        self._swaps = [n for n, each in enumerate(self.operations, 1) if _SWAP.search(each)]
+        """Where a checkpoint takes the place of another."""
+        self._first = next(n for n in self._swaps if self.operations[n - 1].endswith(f"to '{RUN}/checkpoints/last'"))
         """The operation that puts the first checkpoint where it belongs."""
 
     def names(self, count: int) -> list[str]:
-        """Every operation, or the first so many; then all of them again, with other second kills."""
-        every = range(1, len(self.operations) + 1)
-        return [f"{number}-{draw}" for draw in range(self._draws) for number in every][:count]
+        """Every operation, or the first so many; for one plan also every second kill behind one within a swap."""
+        names = [str(first) for first in range(1, len(self.operations) + 1)]
+        if self.plan.name in THOROUGH:
+            names += [f"{first}-{second}" for first in self._swaps for second in range(1, self._left(first))]
+        return names[:count]
+
+    def _left(self, first: int) -> int:
+        """About the operations of a run that is resumed after a kill."""
+        return len(self.operations) - first + 20
 
     def try_(self, name: str) -> Verdict:
         """Kill, kill again, resume, compare."""
-        first = int(name.partition("-")[0])
+        first, _, second_wanted = name.partition("-")
+        return self._tried(name, int(first), int(second_wanted or 0))
+
+    def _tried(self, name: str, first: int, second: int) -> Verdict:
         chance = random.Random(f"{self._seed} {self.plan.name} {name}")
-        left = len(self.operations) - first + 20
-        second = chance.randint(1, _EARLY) if chance.random() < 0.5 else chance.randint(1, left)
+        drawn = chance.randint(1, _EARLY if chance.random() < 0.5 else self._left(first))
+        second = second or drawn
         torn = chance.random() < 0.5
         verdict = Verdict(f"kills/{self.plan.name}/{name}", f"kills: {self.plan.name}")
         what = self.operations[first - 1] if first <= len(self.operations) else "the end"

@@ -53,7 +53,7 @@ SETTINGS: dict[str, dict[str, object]] = {
     "bc": {"algorithm.dataset": DEMOS, "algorithm.batch_size": 16},
 }
 """What makes each algorithm quick; `_COMMON` is below it."""
-RECORDING = "wrappers=[normalize_reward, monitor, {name: record, folder: recordings}]"
+_RECORD = "{name: record, folder: recordings}"
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,10 @@ class Plan:
         settings: dict[str, Any] = {**_COMMON, **SETTINGS[self.algorithm]}
         command: list[object] = ["train", self.algorithm, "--env", ENV, "--run-dir", RUN, "--preset", "none"]
         assignments = [f"{path}={value}" for path, value in settings.items()]
-        assignments += [RECORDING] if self.recording else []
+        if self.recording:
+            # Es compares episodes, and refuses what remembers more than one.
+            memory = [] if self.algorithm == "es" else ["normalize_reward"]
+            assignments.append(f"wrappers=[{', '.join([*memory, 'monitor', _RECORD])}]")
         return command + [part for text in assignments for part in ("--set", text)]
 
 
