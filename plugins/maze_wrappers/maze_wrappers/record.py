@@ -5,13 +5,14 @@ from __future__ import annotations
 import itertools
 from collections.abc import Generator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import gymnasium
 import numpy as np
 from pydantic import PositiveInt
 
 from maze_core.config.base import PluginConfig
+from maze_core.config.outside import Outside
 from maze_core.data.trajectories import Trajectory
 from maze_core.data.trajectories_writer import TrajectoryWriter
 from maze_core.envs.codecs import ActionCodec, ObservationCodec
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 class RecordConfig(PluginConfig):
     """The parameters of `record`."""
 
-    folder: Path = Path("recordings")
+    folder: Annotated[Path, Outside.FOLDER] = Path("recordings")
     """Folder that gets a recording for each environment, numbered."""
     every: PositiveInt = 1
     """Record the first of so many episodes of an environment."""
