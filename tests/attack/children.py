@@ -19,6 +19,7 @@ from pathlib import Path
 
 MEMORY = 2**30
 """Bytes that a command may take beside what is there already."""
+FRESH_MEMORY = 8 * 2**30
 FILE_SIZE = 2**28
 PATIENCE = 8.0
 """Seconds in which what a command started must be gone after it."""
@@ -93,7 +94,7 @@ def _be_child(action: Action, folder: Path, outputs: Sequence[Path]) -> None:
         os.chdir(folder)
         used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
         resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY, resource.RLIM_INFINITY))
-        resource.setrlimit(resource.RLIMIT_FSIZE, (FILE_SIZE, FILE_SIZE))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (FILE_SIZE, resource.RLIM_INFINITY))
         code = action()
         sys.stdout.flush()
         sys.stderr.flush()
@@ -120,14 +121,15 @@ def maze(arguments: Sequence[object]) -> Action:
     return action
 
 
-def fresh(arguments: Sequence[object], root: Path) -> Action:
+def fresh(arguments: Sequence[object], root: Path, memory: int = FRESH_MEMORY) -> Action:
     """The command line, in a process of its own that has imported nothing; `root` is where the core lies."""
 
     def action() -> int:
         path = [str(root), *map(str, sorted(root.glob("plugins/*")))]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path), "OMP_NUM_THREADS": "1"}
         launch = "import sys; sys.path.remove(''); from maze_core.cli.main import main; main()"
-        resource.setrlimit(resource.RLIMIT_AS, (8 * 2**30, resource.RLIM_INFINITY))
+        resource.setrlimit(resource.RLIMIT_AS, (memory, resource.RLIM_INFINITY))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (memory, resource.RLIM_INFINITY))
         os.execve(sys.executable, [sys.executable, "-c", launch, *map(str, arguments)], environment)
 
     return action

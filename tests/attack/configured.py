@@ -116,10 +116,11 @@ class Configured:
             verdict.what = " ".join(texts)[:300]
 
         def action() -> int:
-            with interrupted_after(PATIENCE):
+            # Worker processes take a while to start where the machine is busy.
+            with interrupted_after(4 * PATIENCE if "local" in verdict.what else PATIENCE):
                 return maze(command)()
 
-        ending = in_child(action, self._folder, self._scratch, 30.0)
+        ending = in_child(action, self._folder, self._scratch, 60.0)
         began = (run_dir / "checkpoints" / "last").exists()
         if ending.code == INTERRUPTED and began and not ending.timed_out:
             return verdict

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 import shutil
 import socket
 from collections.abc import Callable
@@ -148,7 +149,7 @@ class Doors:
                 address = f"127.0.0.1:{listener.getsockname()[1]}"
                 runner = {"name": "ray", "address": address}
                 _config(world, lambda config: config.update(runner={**runner, "concurrency": 1}))
-            ending = world.run(COMMANDS[command], afresh=door in AFRESH)
+            ending = world.run(COMMANDS[command], afresh=door in AFRESH, memory=resource.RLIM_INFINITY)
             listener.setblocking(False)
             try:
                 listener.accept()[0].close()

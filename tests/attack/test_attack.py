@@ -23,6 +23,8 @@ PARTS = {
 """What is attacked, and how many cases of each subject."""
 LEAST = {"kills": 23, "damaged files": 102, "a stranger's run": 100, "wrong input": 80}
 
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs fork, /proc and prctl")
+
 
 @pytest.mark.parametrize("part", PARTS)
 def test_every_case_holds(part: str) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.attack.children import Ending, fresh, in_child, maze
+from tests.attack.children import FRESH_MEMORY, Ending, fresh, in_child, maze
 from tests.attack.runs import DEMOS, RECORDED, RUN, Plan
 from tests.attack.whole import differences, whole
 
@@ -71,9 +71,11 @@ class World:
         """The command line in this world, for case number `name`."""
         return self.run(command, afresh=int(name) % AFRESH_EVERY == AFRESH_EVERY - 1)
 
-    def run(self, command: list[object], *, afresh: bool = False, seconds: float = 30.0) -> Ending:
-        """The command line in this world; `afresh` in a process of its own."""
-        action = fresh(command, ROOT) if afresh else maze(command)
+    def run(
+        self, command: list[object], *, afresh: bool = False, seconds: float = 30.0, memory: int = FRESH_MEMORY
+    ) -> Ending:
+        """The command line in this world; `afresh` in a process of its own, which may take so much memory."""
+        action = fresh(command, ROOT, memory) if afresh else maze(command)
         return in_child(action, self.folder, self.scratch, 4 * seconds if afresh else seconds)
 
     def changes_outside(self) -> list[str]:
