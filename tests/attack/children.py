@@ -21,6 +21,8 @@ MEMORY = 2**30
 """Bytes that a command may take beside what is there already."""
 FRESH_MEMORY = 8 * 2**30
 FILE_SIZE = 2**28
+HANGS = 60.0
+"""Seconds after which a command that has not ended is said to hang; a busy machine makes all of them slow."""
 PATIENCE = 8.0
 """Seconds in which what a command started must be gone after it."""
 _PR_SET_CHILD_SUBREAPER = 36
@@ -53,7 +55,7 @@ def adopt_orphans() -> None:
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-def in_child(action: Action, folder: Path, scratch: Path, seconds: float = 30.0) -> Ending:
+def in_child(action: Action, folder: Path, scratch: Path, seconds: float = HANGS) -> Ending:
     """Run `action` in a forked child whose working directory is `folder`; `scratch` takes what it says."""
     threads = len(list(Path("/proc/self/task").iterdir()))
     if threads != 1:
@@ -165,12 +167,15 @@ def _end_children() -> Iterator[str]:
 
 @contextmanager
 def interrupted_after(seconds: float) -> Iterator[None]:
-    """Press Ctrl-C twice after some seconds: where a valid configuration only makes a long run."""
+    """Press Ctrl-C twice after some seconds of work, or of much waiting: a valid configuration may make a long run."""
 
     def press(*_: object) -> None:
         os.kill(os.getpid(), signal.SIGINT)
 
-    signal.signal(signal.SIGALRM, press)
-    signal.setitimer(signal.ITIMER_REAL, seconds, 1.0)
+    timers = {signal.ITIMER_PROF: (signal.SIGPROF, seconds), signal.ITIMER_REAL: (signal.SIGALRM, 5 * seconds)}
+    for timer, (number, limit) in timers.items():
+        signal.signal(number, press)
+        signal.setitimer(timer, limit, 1.0)
     yield
-    signal.setitimer(signal.ITIMER_REAL, 0)
+    for timer in timers:
+        signal.setitimer(timer, 0)

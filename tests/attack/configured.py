@@ -18,7 +18,7 @@ from tests.attack.verdict import Verdict
 ALGORITHMS = ("ppo", "sac", "es", "a2c", "impala", "bc", "sacfd")
 NOT_BUNDLED = ("maze-ray", "maze-rllib", "maze-optuna")
 INTERRUPTED = 130
-PATIENCE = 6.0
+PATIENCE = 4.0
 """Seconds after which a run that has begun, and would take long, is interrupted."""
 VALUES = (
     "null", "true", "-1", "0", "1", "3", "2.5", "1e999", ".nan", ".inf", "-.inf", "-1e308", "1e-320", "1000000000",
@@ -116,11 +116,10 @@ class Configured:
             verdict.what = " ".join(texts)[:300]
 
         def action() -> int:
-            # Worker processes take a while to start where the machine is busy.
-            with interrupted_after(4 * PATIENCE if "local" in verdict.what else PATIENCE):
+            with interrupted_after(PATIENCE):
                 return maze(command)()
 
-        ending = in_child(action, self._folder, self._scratch, 60.0)
+        ending = in_child(action, self._folder, self._scratch)
         began = (run_dir / "checkpoints" / "last").exists()
         if ending.code == INTERRUPTED and began and not ending.timed_out:
             return verdict

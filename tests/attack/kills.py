@@ -126,7 +126,7 @@ class Kills:
             print(json.dumps([parts, differences(expected, parts) if expected is not None else []]))
             return 0
 
-        ending = in_child(action, world, self._scratch, 60)
+        ending = in_child(action, world, self._scratch)
         if ending.code:
             return {}, [f"what it left cannot be read: {ending.err.splitlines()[-1][:200]}"]
         parts, wrong = json.loads(ending.out.splitlines()[-1])

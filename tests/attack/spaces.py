@@ -154,10 +154,10 @@ class Spaces:
         command += [part for path, value in settings.items() for part in ("--set", f"{path}={value}")]
 
         def attempt() -> int:
-            with interrupted_after(5.0):
+            with interrupted_after(4.0):
                 return maze(command)()
 
-        ending = in_child(attempt, self._folder, self._scratch, 30.0)
+        ending = in_child(attempt, self._folder, self._scratch)
         began = (run_dir / "checkpoints" / "last").exists()
         if ending.code == INTERRUPTED and began and not ending.timed_out:
             return verdict

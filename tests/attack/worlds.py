@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.attack.children import FRESH_MEMORY, Ending, fresh, in_child, maze
+from tests.attack.children import FRESH_MEMORY, HANGS, Ending, fresh, in_child, maze
 from tests.attack.runs import DEMOS, RECORDED, RUN, Plan
 from tests.attack.whole import differences, whole
 
@@ -71,12 +71,10 @@ class World:
         """The command line in this world, for case number `name`."""
         return self.run(command, afresh=int(name) % AFRESH_EVERY == AFRESH_EVERY - 1)
 
-    def run(
-        self, command: list[object], *, afresh: bool = False, seconds: float = 30.0, memory: int = FRESH_MEMORY
-    ) -> Ending:
+    def run(self, command: list[object], *, afresh: bool = False, memory: int = FRESH_MEMORY) -> Ending:
         """The command line in this world; `afresh` in a process of its own, which may take so much memory."""
         action = fresh(command, ROOT, memory) if afresh else maze(command)
-        return in_child(action, self.folder, self.scratch, 4 * seconds if afresh else seconds)
+        return in_child(action, self.folder, self.scratch, (2 if afresh else 1) * HANGS)
 
     def changes_outside(self) -> list[str]:
         """What happened where nothing may happen."""
@@ -159,7 +157,7 @@ def _read(read: Callable[[], Any], world: World) -> Any:
         print(json.dumps(read()))
         return 0
 
-    ending = in_child(action, world.scratch, world.scratch, 60)
+    ending = in_child(action, world.scratch, world.scratch)
     if ending.code:
         raise RuntimeError(f"what it left cannot be read: {ending.err.splitlines()[-1][:200]}")
     return json.loads(ending.out.splitlines()[-1])
