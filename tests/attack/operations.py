@@ -32,6 +32,8 @@ class Operations:
         self._root, self._kill_at, self._torn = str(root.resolve()) + os.sep, kill_at, torn
         self._journal = os.open(journal, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         self._write, self._count = os.write, 0
+        self._folder = -1
+        """What `os.open` is given beside the path, which its audit event leaves out."""
 
     def watch(self) -> None:
         """Begin."""
@@ -39,6 +41,7 @@ class Operations:
         for name in ("fsync", "fdatasync"):
             setattr(os, name, self._flushing(name, getattr(os, name)))
         os.write = self._writing  # type: ignore[assignment]
+        os.open = self._opening(os.open)
         io.open = builtins.open = self._open  # type: ignore[assignment]
 
     def happens(self, what: str, path: str, tear: Callable[[], Any] | None = None) -> None:
@@ -56,7 +59,7 @@ class Operations:
         if event == "open":
             path, _, flags = arguments
             if flags & _WRITING and not isinstance(path, int):
-                self.happens("open", _absolute(path))
+                self.happens("open", _absolute(path, self._folder))
         elif event in ("os.rename", "os.link"):
             source, target, _, folder = arguments
             self.happens(f"{event} {Path(os.fsdecode(source)).name} to", _absolute(target, folder))
@@ -76,6 +79,16 @@ class Operations:
     def _writing(self, number: int, data: Any) -> int:
         self.happens("write", _of(number), lambda: self._write(number, data[: len(data) // 2]))
         return self._write(number, data)
+
+    def _opening(self, original: Callable[..., int]) -> Callable[..., int]:
+        def opening(path: Any, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
+            self._folder = -1 if dir_fd is None else dir_fd
+            try:
+                return original(path, flags, mode, dir_fd=dir_fd)
+            finally:
+                self._folder = -1
+
+        return opening
 
     def _open(
         self,

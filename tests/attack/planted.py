@@ -136,9 +136,10 @@ class Planted:
     def _places(self, command: str) -> list[str]:
         """The names below the run, or the recording, that a command touches, and those that it may use for a while."""
         self._world.begin()
-        found = self._touched(COMMANDS[command])
-        files = [place for place in found if (self._world.folder / place).exists()]
-        for place in files:
+        parts = [DEMOS] if command == "info" else [RUN]
+        there = {path for part in parts for path in (self._world.folder / part).rglob("*")}
+        found = {str(path.relative_to(self._world.folder)) for path in there} | self._touched(COMMANDS[command])
+        for place in [place for place in found if Path(place).parts[1:]]:
             path = Path(place)
             found |= {str(path.with_name(name.format(path.name))) for name in (".{}.new", "{}.tmp", ".{}.old")}
             found.add(str(path.with_suffix(".tmp")))

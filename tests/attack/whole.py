@@ -15,7 +15,8 @@ from tests.states import plain, walk
 Parts = dict[str, dict[str, str]]
 """Parts of a run, each as texts by path."""
 _UNREADABLE = "unreadable"
-_TIMES = ("seconds", "started")
+_TIMES = ("seconds", "started", "sha256")
+"""What differs from run to run: times, and checksums of files that hold some."""
 
 
 def whole(folder: Path, checkpoints: Iterable[str] = ("last", "best")) -> Parts:
