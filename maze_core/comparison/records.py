@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
-from maze_core.callbacks.jsonl import METRICS_FILE
-from maze_core.config.sources import Raw, read_yaml
+from maze_core.config.sealed import read_sealed
+from maze_core.config.sources import Raw
 from maze_core.errors import ConfigError
-from maze_core.training.run_dir import CONFIG, RECORD, is_locked
+from maze_core.training.manifest import last_extents
+from maze_core.training.metrics_file import METRICS_FILE, damage, read_metrics
+from maze_core.training.run_dir import CONFIG, RECORD, is_locked, read_record
 
 State = Literal["finished", "failed", "interrupted", "running", "killed"]
 """finished: at its end or stopped early; killed: it ended without a word. `maze resume` goes on with the last three."""
@@ -41,6 +42,8 @@ class RunRecord:
     epochs: tuple[dict[str, float | None], ...]
     """The lines of `metrics.jsonl`; none where the run keeps no such file."""
     state: State
+    damage: str = ""
+    """What is wrong with `metrics.jsonl`, in one sentence."""
 
     @property
     def env(self) -> str:
@@ -108,21 +111,28 @@ def read_run(path: Path) -> RunRecord:
     Raises:
         ConfigError: there is none, or a file is damaged.
     """
-    if not (path / CONFIG).is_file():
+    if not os.path.lexists(path / CONFIG):
         raise ConfigError(f"{path} is no run directory (it has no {CONFIG})")
-    config = read_yaml(path / CONFIG)
+    config = read_sealed(path / CONFIG)
     if not all(isinstance(config.get(part), dict) for part in ("env", "algorithm")):
         raise ConfigError(f"{path / CONFIG} is not the configuration of a run")
-    facts = _facts(path / RECORD)
+    facts = read_record(path)
     summary = facts.get("summary")
     if summary is not None and not (isinstance(summary, dict) and summary.get("outcome") in _STATES):
         raise ConfigError(f"{path / RECORD} is damaged: it does not say how the run ended")
     ended = None if summary is None else _STATES[summary["outcome"]]
-    return RunRecord(path, config, facts, _epochs(path), ended or ("running" if is_locked(path) else "killed"))
+    state = ended or ("running" if is_locked(path) else "killed")
+    try:
+        metrics = read_metrics(path / METRICS_FILE)
+    except OSError as error:
+        raise ConfigError(f"{path / METRICS_FILE} cannot be read: {error.strerror}") from error
+    # One that trains again from an earlier checkpoint has dropped what the last one knew of.
+    beside = {} if state == "running" else last_extents(path)
+    return RunRecord(path, config, facts, metrics.epochs, state, damage(path, metrics, beside))
 
 
 def find_records(places: Iterable[Path], skipped: Callable[[str], None]) -> list[RunRecord]:
-    """The runs in and below some folders, each once, in the order of their paths; `skipped` is told of damaged ones.
+    """The runs in and below some folders, each once, in the order of their paths; `skipped` is told of what is damaged.
 
     Raises:
         ConfigError: a place does not exist or holds no run.
@@ -136,7 +146,10 @@ def find_records(places: Iterable[Path], skipped: Callable[[str], None]) -> list
             raise ConfigError(f"{place} holds no run", hint="Next: maze train ppo --env CartPole-v1")
         for folder in folders:
             try:
-                found.setdefault(folder.resolve(), read_run(folder))
+                if folder.resolve() not in found:
+                    found[folder.resolve()] = record = read_run(folder)
+                    if record.damage:
+                        skipped(record.damage)
             except (ConfigError, OSError) as error:
                 skipped(f"skipped {folder}: {' '.join(str(error).split())}")
     return list(found.values())
@@ -144,38 +157,8 @@ def find_records(places: Iterable[Path], skipped: Callable[[str], None]) -> list
 
 def _run_folders(place: Path) -> Iterable[Path]:
     """The folders that look like runs; nothing below a run is one."""
-    for folder, below, files in os.walk(place):
+    for folder, below, names in os.walk(place):
         below.sort()
-        if CONFIG in files:
+        if CONFIG in names:
             below.clear()
             yield Path(folder)
-
-
-def _facts(path: Path) -> Raw:
-    try:
-        facts = json.loads(path.read_bytes())
-    except FileNotFoundError:
-        raise ConfigError(f"there is no {path}: not a run, or one that was killed as it began") from None
-    except (OSError, ValueError, RecursionError) as error:
-        raise ConfigError(f"{path} is damaged: {error}") from error
-    if not isinstance(facts, dict):
-        raise ConfigError(f"{path} is damaged: it holds no mapping")
-    return facts
-
-
-def _epochs(path: Path) -> tuple[dict[str, float | None], ...]:
-    """The whole lines; the last one of a run that is writing, or was killed, may be torn."""
-    try:
-        lines = (path / METRICS_FILE).read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        return ()
-    parsed = map(_line, lines)
-    return tuple(each for each in parsed if each is not None)
-
-
-def _line(text: str) -> dict[str, Any] | None:
-    try:
-        line = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-    return line if isinstance(line, dict) else None

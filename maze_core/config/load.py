@@ -12,6 +12,7 @@ from maze_core.config.base import PluginConfig
 from maze_core.config.explain import combined, explain
 from maze_core.config.presets import choose
 from maze_core.config.run import RunConfig
+from maze_core.config.sealed import read_sealed
 from maze_core.config.sources import PARTS, Raw, assign, merge, parse_assignment, read_yaml, to_yaml
 from maze_core.errors import ConfigError
 from maze_core.plugins import discovery
@@ -81,7 +82,7 @@ def load_run_config(
     load: discovery.Loader = discovery.load,
 ) -> RunConfig:
     """The configuration that a `config.yaml` or a mapping holds in full, with `path=value` texts over it."""
-    raw = dict(source) if isinstance(source, Mapping) else read_yaml(Path(source))
+    raw = dict(source) if isinstance(source, Mapping) else read_sealed(Path(source))
     return resolve(assign(merge({}, raw), [parse_assignment(text) for text in overrides]), load)
 
 
@@ -145,7 +146,7 @@ def _file_layer(source: Path | Raw, algorithm: str | None) -> Raw:
 
 
 def _parent_layer(path: Path, names_env: bool) -> Raw:
-    raw = read_yaml(path)
+    raw = read_sealed(path)
     kept = ("model", "wrappers") if names_env else ("model", "wrappers", "env")
     return {part: raw[part] for part in kept if part in raw}
 

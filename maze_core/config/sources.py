@@ -5,6 +5,7 @@ Only plain data comes out of here: no YAML tag builds an object; names are looke
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any
 import yaml
 
 from maze_core.errors import ConfigError
+from maze_core.files import read_bytes
 
 Raw = dict[str, Any]
 """Plain data: dicts, lists, strings, numbers, booleans and None."""
@@ -21,6 +23,7 @@ PARTS = ("env", "model", "algorithm", "runner")
 """The keys of a run's configuration that each hold one plugin's parameters."""
 
 _MAX_DEPTH = 40
+_MAX_BYTES = 1_000_000
 
 # YAML 1.2's scalars. PyYAML's own are those of 1.1, which reads 3e-4 as a string, no as False and 1:30 as 90.
 _SCALARS = (
@@ -59,15 +62,23 @@ for _tag, _pattern, _first in _SCALARS:
         _class.add_implicit_resolver(_tag, re.compile(_pattern), ["" if c == "\0" else c for c in _first])
 
 
-def read_yaml(path: Path) -> Raw:
-    """The mapping in a YAML file. Raises ConfigError naming the file, and the line where there is one."""
+def read_yaml(path: Path, *, links: bool = True) -> Raw:
+    """The mapping in a YAML file. Raises ConfigError naming the file, and the line where there is one.
+
+    `links`: whether the path may be a link, which it may where the user named it.
+    """
+    return parse_mapping(read_text(path, links=links), str(path))
+
+
+def read_text(path: Path, *, links: bool = True) -> str:
+    """The text of a YAML file, a regular one; arguments and errors as for `read_yaml`."""
     try:
-        text = path.read_text(encoding="utf-8")
+        return read_bytes(Path(os.path.realpath(path)) if links else path, _MAX_BYTES).decode()
     except FileNotFoundError:
         raise ConfigError("there is no such file", str(path)) from None
     except (OSError, UnicodeError) as error:
-        raise ConfigError(f"cannot be read: {error}", str(path)) from error
-    return parse_mapping(text, str(path))
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise ConfigError(f"cannot be read: {reason}", str(path)) from error
 
 
 def parse_mapping(text: str, source: str) -> Raw:

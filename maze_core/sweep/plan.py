@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -103,7 +104,7 @@ def make_plan(raw: Mapping[str, Any], load: discovery.Loader = discovery.load) -
 
 def read_plan(folder: Path) -> Raw:
     """What the plan in a sweep's folder holds; empty where there is none yet."""
-    return read_yaml(folder / PLAN) if (folder / PLAN).exists() else {}
+    return read_yaml(folder / PLAN, links=False) if os.path.lexists(folder / PLAN) else {}
 
 
 def write_plan(folder: Path, plan: SweepPlan) -> None:
