@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from maze_core import files
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.hookspecs import hookimpl
 
@@ -71,10 +72,12 @@ class EventFile:
     def __init__(self, folder: Path) -> None:
         from tensorboard.summary.writer.record_writer import RecordWriter
 
-        folder.mkdir(parents=True, exist_ok=True)
+        run_dir = folder.parent
+        files.make_folder(folder, run_dir)
         # TensorBoard reads the files of a folder in the order of their names.
-        number = sum(1 for _ in folder.iterdir())
-        self._file = (folder / f"events.out.tfevents.{int(time.time()):010d}.{number:04d}").open("xb")
+        number = len(files.names(folder, run_dir))
+        name = f"events.out.tfevents.{int(time.time()):010d}.{number:04d}"
+        self._file = files.open_file(folder / name, "xb", run_dir)
         self._records = RecordWriter(self._file)
         self._write(file_version="brain.Event:2")
 
