@@ -14,6 +14,7 @@ from maze_core.config.outside import Reach, assigned, check_said, elsewhere, for
 from maze_core.config.plain_yaml import read_yaml, to_yaml
 from maze_core.config.presets import choose
 from maze_core.config.run import RunConfig
+from maze_core.config.sealed import read_sealed
 from maze_core.config.sources import PARTS, Raw, assign, merge, parse_assignment
 from maze_core.errors import ConfigError
 from maze_core.plugins import discovery
@@ -88,7 +89,7 @@ def load_run_config(
     load: discovery.Loader = discovery.load,
 ) -> RunConfig:
     """The configuration that a `config.yaml` or a mapping holds in full, with `path=value` texts over it."""
-    raw = dict(source) if isinstance(source, Mapping) else read_yaml(Path(source))
+    raw = dict(source) if isinstance(source, Mapping) else read_sealed(Path(source))
     return resolve(assign(merge({}, raw), [parse_assignment(text) for text in overrides]), load)
 
 
@@ -104,7 +105,7 @@ def load_saved_config(
         ConfigError: something does not fit; or a value leads to another machine or out of the current folder and the
             run's own, and neither the overrides nor `agreed`, a configuration of the caller's own, have it as well.
     """
-    raw, assignments = merge({}, read_yaml(path)), [parse_assignment(text) for text in overrides]
+    raw, assignments = merge({}, read_sealed(path)), [parse_assignment(text) for text in overrides]
     return _saved(assigned(raw, assignments, elsewhere(raw, load, path, agreed), path), path, load)
 
 
@@ -116,7 +117,7 @@ def load_config_to_act(
     Raises:
         ConfigError: as for `load_saved_config`.
     """
-    raw, assignments = merge({}, read_yaml(path)), [parse_assignment(text) for text in overrides]
+    raw, assignments = merge({}, read_sealed(path)), [parse_assignment(text) for text in overrides]
     raw, left_out = for_evaluation(raw, assignments, load, path)
     return _saved(raw, path, load), left_out
 
@@ -188,7 +189,7 @@ def _file_layer(source: Path | Raw, algorithm: str | None) -> Raw:
 
 
 def _parent_layer(path: Path, names_env: bool) -> Raw:
-    raw = merge({}, read_yaml(path))
+    raw = merge({}, read_sealed(path))
     kept = ("model", "wrappers") if names_env else ("model", "wrappers", "env")
     return {part: raw[part] for part in kept if part in raw}
 

@@ -23,12 +23,13 @@ from urllib.parse import quote
 import numpy as np
 from gymnasium import Space, spaces
 
+from maze_core import files
 from maze_core.data.space_json import space_from_json, space_to_json
 from maze_core.envs.spaces import LeafSpec, Role, flatten_space, space_specs
 from maze_core.errors import MazeError
-from maze_core.files import write_bytes
 
 FORMAT, VERSION = "maze-trajectories", 1
+_DESCRIPTION_BYTES, _EPISODES_BYTES = 100_000_000, 4_000_000_000
 DESCRIPTION, EPISODES, REWARDS = "trajectories.json", "episodes.jsonl", "rewards"
 FOLDERS: dict[Role, str] = {"observation": "observations", "action": "actions"}
 
@@ -125,9 +126,8 @@ def write_description(folder: Path, description: Description) -> None:
     """Write `trajectories.json`, whole or not at all."""
     observation, action = space_to_json(description.observation_space), space_to_json(description.action_space)
     head = {"format": FORMAT, "version": VERSION, "observation_space": observation, "action_space": action}
-    fresh = folder / f".{DESCRIPTION}.new"
-    write_bytes(fresh, json.dumps({**head, "source": description.source}, indent=1, allow_nan=False).encode())
-    fresh.rename(folder / DESCRIPTION)
+    text = json.dumps({**head, "source": description.source}, indent=1, allow_nan=False)
+    files.write_bytes(folder / DESCRIPTION, text.encode())
 
 
 def read_description(folder: Path) -> Description:
@@ -138,7 +138,7 @@ def read_description(folder: Path) -> Description:
     """
     path = folder / DESCRIPTION
     try:
-        data = json.loads(path.read_bytes())
+        data = json.loads(files.read_bytes(path, _DESCRIPTION_BYTES))
         if not isinstance(data, dict) or data.get("format") != FORMAT:
             raise ValueError("it is no description of recorded trajectories")
         if data["version"] != VERSION:
@@ -164,16 +164,16 @@ def read_records(folder: Path) -> list[EpisodeRecord]:
         TrajectoryError: the file is missing or a line is damaged.
     """
     path = folder / EPISODES
+    records = []
     try:
-        lines = path.read_bytes().split(b"\n")[:-1]
+        for number, line in enumerate(files.read_lines(path, _EPISODES_BYTES), 1):
+            try:
+                if line.endswith(b"\n"):
+                    records.append(_record(json.loads(line)))
+            except (ValueError, KeyError, TypeError) as error:
+                raise TrajectoryError(f"{path} is damaged at line {number}: {line[:80]!r}") from error
     except OSError as error:
         raise TrajectoryError(f"{path} cannot be read: {error.strerror}") from error
-    records = []
-    for number, line in enumerate(lines, 1):
-        try:
-            records.append(_record(json.loads(line)))
-        except (ValueError, KeyError, TypeError) as error:
-            raise TrajectoryError(f"{path} is damaged at line {number}: {line[:80]!r}") from error
     return records
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from maze_core import files
 from maze_core.data.trajectories import Trajectories
 from maze_core.data.trajectories_files import (
     DESCRIPTION,
@@ -54,7 +56,7 @@ def load_trajectories(path: Path, workers: int = 1, report: Report | None = None
     if not parts:
         raise TrajectoryError(f"{folders[0] / EPISODES} is empty: no episode was recorded")
     columns = {
-        name: [_Column(name, column_path(folder, name), records, spec) for folder, records in parts]
+        name: [_Column(name, folder, records, spec) for folder, records in parts]
         for name, spec in descriptions[0].columns().items()
     }
     _verify([each for column in columns.values() for each in column], descriptions[0], workers, report)
@@ -75,7 +77,7 @@ def recordings(path: Path) -> list[Path]:
     Raises:
         TrajectoryError: there is none.
     """
-    if (path / DESCRIPTION).exists():
+    if os.path.lexists(path / DESCRIPTION):
         return [path]
     found = sorted(file.parent for file in path.glob(f"*/{DESCRIPTION}")) if path.is_dir() else []
     if not found:
@@ -103,25 +105,31 @@ class _Column:
     """One array of one recording."""
 
     name: str
-    path: Path
+    folder: Path
+    """That of the recording."""
     episodes: list[EpisodeRecord]
     spec: LeafSpec
+
+    @property
+    def path(self) -> Path:
+        """The file."""
+        return column_path(self.folder, self.name)
 
     @property
     def rows(self) -> np.ndarray:
         """The rows that the episodes name, mapped from the file, copy on write."""
         rows = sum(record.rows(self.name) for record in self.episodes)
         try:
-            with self.path.open("rb") as file:
+            with files.open_file(self.path, "rb", self.folder) as file:
                 if np.lib.format.read_magic(file) != (1, 0):
                     raise ValueError("it is no array in NumPy's format 1.0")
                 shape, fortran, dtype = np.lib.format.read_array_header_1_0(file)
                 start = file.tell()
-            if (tuple(shape[1:]), dtype, fortran) != (self.spec.shape, stored(self.spec.dtype), False):
-                raise ValueError(f"a row is {dtype} {shape[1:]} instead of {self.spec.dtype} {self.spec.shape}")
-            if self.path.stat().st_size < start + rows * self.spec.nbytes:
-                raise ValueError(f"it is shorter than the {rows} rows that {EPISODES} names")
-            mapped = np.memmap(self.path, stored(self.spec.dtype), "c", start, (rows, *self.spec.shape))
+                if (tuple(shape[1:]), dtype, fortran) != (self.spec.shape, stored(self.spec.dtype), False):
+                    raise ValueError(f"a row is {dtype} {shape[1:]} instead of {self.spec.dtype} {self.spec.shape}")
+                if os.fstat(file.fileno()).st_size < start + rows * self.spec.nbytes:
+                    raise ValueError(f"it is shorter than the {rows} rows that {EPISODES} names")
+                mapped = np.memmap(file, stored(self.spec.dtype), "c", start, (rows, *self.spec.shape))
             return mapped.view(np.ndarray)
         except (OSError, ValueError) as error:
             raise TrajectoryError(f"{self.path} is damaged: {getattr(error, 'strerror', None) or error}") from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import asdict
@@ -11,19 +12,20 @@ from typing import TYPE_CHECKING
 
 from maze_core.config.load import dump, load_config_to_act, load_run_config, load_saved_config
 from maze_core.config.run import RunConfig
+from maze_core.config.sealed import sealed
 from maze_core.errors import CheckpointError, ConfigError, RunError
 from maze_core.files import write_bytes
 from maze_core.models.picture import network_svg, parameter_counts
 from maze_core.plugins import discovery
 from maze_core.plugins.discovery import describe
 from maze_core.plugins.manager import to_stderr
-from maze_core.training.checkpoint import Checkpoint, read_checkpoint
+from maze_core.training.checkpoint import Checkpoint, check_finite, read_checkpoint
 from maze_core.training.loop import train as train_loop
+from maze_core.training.metrics_file import METRICS_FILE, damage, read_metrics
 from maze_core.training.process_state import borrowed_rng, graceful_interrupts, process_turn, torch_threads
 from maze_core.training.report import RunSummary
 from maze_core.training.run import Run
 from maze_core.training.run_dir import (
-    CHECKPOINTS,
     CONFIG,
     NETWORK,
     check_disk_space,
@@ -131,7 +133,8 @@ def _write_config(run: Run) -> None:
     if run.run_dir is None:
         return
     lines = [f"# {name} {version}" for name, version in run.versions.items()]
-    write_bytes(run.run_dir / CONFIG, "\n".join([dump(run.config), "# Written with:", *lines, ""]).encode())
+    text = "\n".join([dump(run.config), "# Written with:", *lines, ""])
+    write_bytes(run.run_dir / CONFIG, sealed(text).encode())
 
 
 def _rewrite_config(run: Run) -> None:
@@ -162,6 +165,7 @@ def load_parameters(run: Run, source: Path) -> None:
             "--init-from",
             f"Next: train with the model of that run (maze config show {argument(source)}).",
         )
+    check_finite(run.policy, theirs, "policy")
     run.policy.load_state_dict(theirs)
 
 
@@ -197,6 +201,7 @@ def reopen(
                 _take_up(run, saved)
             run.saved_epoch = run.epoch if checkpoint == "last" else None
             _describe(run)
+            _look_at_metrics(run_dir, saved)
             if overrides:
                 run.stop_pending = None  # what made it stop may have been changed
             _check_end(run)
@@ -216,6 +221,17 @@ def _take_up(run: Run, saved: Checkpoint) -> None:
             f"the checkpoint does not fit this run: {describe(error)}\n"
             "Go on with the configuration it was written with, or start anew from its parameters: --init-from"
         ) from error
+
+
+def _look_at_metrics(run_dir: Path, saved: Checkpoint) -> None:
+    """Warn of what is damaged in `metrics.jsonl`: training can go on without it."""
+    path = run_dir / METRICS_FILE
+    try:
+        problem = damage(run_dir, read_metrics(path), saved.beside)
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be used: {error.strerror}") from error
+    if problem:
+        warnings.warn(problem, RuntimeWarning, stacklevel=3)
 
 
 def _check_algorithm(config: RunConfig, before: RunConfig, run_dir: Path) -> None:
@@ -286,12 +302,14 @@ def _note_summary(run: Run) -> None:
     """Write to `run.json` how the run ended, or that it has not."""
     if run.run_dir is None:
         return
-    record = read_record(run.run_dir)
-    record["summary"] = None if run.summary is None else asdict(run.summary)
     try:
+        record = read_record(run.run_dir)
+        record["summary"] = None if run.summary is None else asdict(run.summary)
         write_record(run.run_dir, record)
     except OSError as error:
         raise RunError(f"cannot write to {run.run_dir}: {error.strerror}") from None
+    except ConfigError as error:
+        raise RunError(f"cannot note how the run ended: {error}") from None
 
 
 def train(
@@ -343,6 +361,7 @@ def open_policy(
         run.run_dir = run_dir
         _check_spaces(run)
         run.build_policy()
+        check_finite(run.policy, saved.model, "policy")
         run.policy.load_state_dict(saved.model)
         run.epoch, run.env_steps = saved.state["epoch"], saved.state["env_steps"]
     except RuntimeError as error:
@@ -352,9 +371,3 @@ def open_policy(
         run.close()
         raise
     return run
-
-
-def checkpoints(run_dir: Path) -> list[str]:
-    """Names of a run's checkpoints."""
-    root = run_dir / CHECKPOINTS
-    return sorted(path.name for path in root.glob("[!.]*")) if root.is_dir() else []

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Literal
 
 from maze_core.errors import RunError
 from maze_core.training.evaluation import EvaluationInterrupted
+from maze_core.training.manifest import CHECKPOINTS
 from maze_core.training.report import RunSummary
 from maze_core.training.run import FINAL_EVALUATION
-from maze_core.training.run_dir import CHECKPOINTS
 from maze_core.wording import argument
 
 if TYPE_CHECKING:

@@ -17,13 +17,15 @@ from maze_core.errors import ConfigError, RunError
 from maze_core.models.normalizer import ObservationNormalizer
 from maze_core.plugins import discovery
 from maze_core.plugins.manager import Hooks
-from maze_core.training.checkpoint import Checkpoint, write_checkpoint
+from maze_core.training.checkpoint import Checkpoint, check_finite, write_checkpoint
 from maze_core.training.estimation import estimate_statistics
 from maze_core.training.evaluation import EvaluationInterrupted, evaluate_policy
+from maze_core.training.growing import GrowingFile
 from maze_core.training.learner import Learner
+from maze_core.training.manifest import CHECKPOINTS
+from maze_core.training.metrics_file import METRICS_FILE
 from maze_core.training.process_state import isolated_rng, torch_threads
 from maze_core.training.report import EpochReport
-from maze_core.training.run_dir import CHECKPOINTS
 from maze_core.training.seeding import EpisodeSeeds, Purpose, integer_seed
 from maze_core.training.statistics import EpochStatistics, summarize
 
@@ -101,6 +103,7 @@ class Run:
         self._training_env: VectorEnv | None = None
         self._pools: list[WorkerPool] = []
         self._closed = False
+        self._metrics: GrowingFile | None = None
         self.hooks = Hooks.for_run(config, warn, load)
         self.algorithm: Algorithm = self.hooks.plugin("algorithm")
         self.algorithm.check(config)
@@ -331,7 +334,10 @@ class Run:
             raise RuntimeError("this run has no run directory")
         root = self.run_dir / CHECKPOINTS
         previous = root / "previous" if name == "last" else None
-        write_checkpoint(root / name, Checkpoint(self.policy.state_dict(), self._state()), previous)
+        self._metrics = self._metrics or GrowingFile(self.run_dir / METRICS_FILE)
+        extent = self._metrics.extent()
+        beside = {} if extent is None else {METRICS_FILE: extent}
+        write_checkpoint(root / name, Checkpoint(self.policy.state_dict(), self._state(), beside), previous)
         if name == "last":
             self.saved_epoch = self.epoch
         return root / name
@@ -357,8 +363,10 @@ class Run:
     def load_checkpoint(self, checkpoint: Checkpoint) -> None:
         """Take up the whole state of a checkpoint. `build` must have been called, `start_clock` not yet."""
         state = checkpoint.state
+        check_finite(self.policy, checkpoint.model, "policy")
         self.policy.load_state_dict(checkpoint.model)
         for name, module in self.algorithm.modules().items():
+            check_finite(module, state["modules"][name], name)
             module.load_state_dict(state["modules"][name])
         self.epoch, self.updates_in_epoch = state["epoch"], state["updates_in_epoch"]
         self.epoch_trained = state.get("epoch_trained", False)

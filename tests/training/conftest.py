@@ -25,7 +25,7 @@ def probes(tmp_path, monkeypatch):
     folder.mkdir()
     (folder / "probes_of_tests.py").write_text(MODULE)
     monkeypatch.syspath_prepend(folder)
-    monkeypatch.setenv("PYTHONPATH", str(folder))
+    monkeypatch.setenv("PYTHONPATH", str(folder), prepend=os.pathsep)
     return "probes_of_tests"
 
 
