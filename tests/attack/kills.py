@@ -94,7 +94,8 @@ class Kills:
                 return self._judged(world)[1]
             if first > self._first:
                 return [f"a checkpoint was there, but resume says: {error_of(ending)}"]
-            if not _ANEW.search(ending.err):
+            begun = (world / RUN).is_dir() and any((world / RUN).iterdir())
+            if begun and not _ANEW.search(ending.err):
                 return [f"it does not say that the run must begin anew: {error_of(ending)}"]
             return self._told_in_a_circle(world)
         return self._judged(world)[1]

@@ -115,7 +115,10 @@ def _curves(folder: Path) -> dict[str, str]:
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
     events = EventAccumulator(str(folder), size_guidance={"scalars": 0})
-    events.Reload()
+    try:
+        events.Reload()
+    except OSError as error:
+        return {_UNREADABLE: str(error)}
     tags = [tag for tag in events.Tags()["scalars"] if not tag.startswith("time/") and "/time/" not in tag]
     return {tag: str([(each.step, each.value) for each in events.Scalars(tag)]) for tag in tags if "seconds" not in tag}
 
