@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+_PAGE = 4096
 _ONE_PATH = {"os.remove": 1, "os.rmdir": 1, "os.mkdir": 2, "os.symlink": 2}
 """Where in an audit event's arguments the folder's descriptor stands."""
 
@@ -27,7 +28,7 @@ class Operations:
         """`journal`, outside `root`, gets a line for each operation before it happens.
 
         `kill_at`: number of the operation, from 1, before which the process is killed. Where that is a write and
-        `torn`, half of it is written first.
+        `torn`, half of it is written first, in whole pages: the kernel tears no page for a signal.
         """
         self._root, self._kill_at, self._torn = str(root.resolve()) + os.sep, kill_at, torn
         self._journal = os.open(journal, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
@@ -77,7 +78,7 @@ class Operations:
         return flush
 
     def _writing(self, number: int, data: Any) -> int:
-        self.happens("write", _of(number), lambda: self._write(number, data[: len(data) // 2]))
+        self.happens("write", _of(number), lambda: self._write(number, memoryview(data).cast("B")[: _torn(len(data))]))
         return self._write(number, data)
 
     def _opening(self, original: Callable[..., int]) -> Callable[..., int]:
@@ -126,13 +127,17 @@ class _Counted(io.FileIO):
 
     def write(self, data: Any) -> int:
         view = memoryview(data).cast("B")
-        tear = lambda: io.FileIO.write(self, view[: len(view) // 2])  # noqa: E731
+        tear = lambda: io.FileIO.write(self, view[: _torn(len(view))])  # noqa: E731
         self._operations.happens("write", _of(self.fileno()), tear)
         return super().write(view)
 
     def truncate(self, size: int | None = None) -> int:
         self._operations.happens("truncate", _of(self.fileno()))
         return super().truncate(size)
+
+
+def _torn(size: int) -> int:
+    return size // 2 // _PAGE * _PAGE
 
 
 def _of(number: int) -> str:
