@@ -72,6 +72,8 @@ def read_yaml(path: Path, *, links: bool = True) -> Raw:
 
 def read_text(path: Path, *, links: bool = True) -> str:
     """The text of a YAML file, a regular one; arguments and errors as for `read_yaml`."""
+    if links and path.exists() and not path.is_file():
+        raise ConfigError("cannot be read: it is no regular file", str(path))
     try:
         return read_bytes(Path(os.path.realpath(path)) if links else path, _MAX_BYTES).decode()
     except FileNotFoundError:
