@@ -16,8 +16,8 @@ import re
 import secrets
 import shutil
 import stat
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, Literal
 
@@ -90,23 +90,33 @@ def replacing(path: Path, root: Path | None = None) -> Iterator[BinaryIO]:
         os.fsync(folder)
 
 
-def create(path: Path, data: bytes, root: Path | None = None) -> None:
-    """Write a file that must not be there yet, in a folder that nobody reads before `sync` was called for it."""
-    with open_file(path, "xb", root) as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
+def create(path: Path, contents: Mapping[str, bytes], root: Path) -> None:
+    """Create the folder `path`, which must not be there yet, with some files in it. Call `sync` for what holds it."""
+    with ExitStack() as stack:
+        holding = stack.enter_context(_holding(path, root))
+        with _naming(path):
+            os.mkdir(path.name, dir_fd=holding)
+        folder = stack.enter_context(_holding(path / "any", root))
+        opened = [stack.enter_context(_open(name, "xb", folder)) for name in contents]
+        # Once all is written, one trip to the disk takes most of it along.
+        for file, data in zip(opened, contents.values(), strict=True):
+            file.write(data)
+            file.flush()
+        for file in opened:
+            os.fsync(file.fileno())
+        os.fsync(folder)
 
 
 def make_folder(path: Path, root: Path) -> None:
-    """Create a folder and those above it; any of them may be there already."""
+    """Create a folder and those above it; any of them may be there already. Call `sync` for the one that holds it."""
     root.mkdir(parents=True, exist_ok=True)
-    for folder in [*reversed(path.relative_to(root).parents), path.relative_to(root)][1:]:
-        with _holding(root / folder, root) as parent, _naming(root / folder):
+    here = root
+    for part in path.relative_to(root).parts:
+        here /= part
+        with _holding(here, root) as parent, _naming(here):
             with suppress(FileExistsError):
-                os.mkdir(folder.name, dir_fd=parent)
-                os.fsync(parent)
-            os.close(os.open(folder.name, _FOLDER | os.O_NOFOLLOW, dir_fd=parent))
+                os.mkdir(part, dir_fd=parent)
+            os.close(os.open(part, _FOLDER | os.O_NOFOLLOW, dir_fd=parent))
 
 
 def names(path: Path, root: Path) -> list[str]:
@@ -176,9 +186,11 @@ def _holding(path: Path, root: Path | None) -> Iterator[int]:
 
 def _below(path: Path, root: Path) -> tuple[str, ...]:
     """The folders between `root` and the last part of `path`."""
-    if not path.is_relative_to(root) or ".." in path.relative_to(root).parts or path == root:
+    depth = len(root.parts)
+    inner = path.parts[depth:]
+    if path.parts[:depth] != root.parts or ".." in inner or not inner:
         raise OSError(errno.EINVAL, f"it leads out of {root}", str(path))
-    return path.relative_to(root).parts[:-1]
+    return inner[:-1]
 
 
 def _open(name: str, mode: Mode, folder: int) -> BinaryIO:

@@ -80,6 +80,8 @@ def read_yaml(path: Path) -> dict[str, Any]:
     Raises:
         ConfigError: it names the file, and the line where there is one.
     """
+    if path.exists() and not path.is_file():
+        raise ConfigError("cannot be read: it is no regular file", str(path))
     return parse_mapping(read_text(Path(os.path.realpath(path))), str(path))
 
 

@@ -129,8 +129,9 @@ class ReplayLog:
         files.make_folder(self._folder, self._run_dir)
         numbers = [int(stem) for name in self._names() if (stem := name.removesuffix(_SUFFIX)).isdecimal()]
         name = f"{max(numbers, default=0) + 1:06d}{_SUFFIX}"
-        files.create(self._folder / name, b"", self._run_dir)
+        files.open_file(self._folder / name, "xb", self._run_dir).close()
         files.sync(self._folder, self._run_dir)
+        files.sync(self._run_dir, self._run_dir)
         return name
 
     def _names(self) -> list[str]:

@@ -95,22 +95,21 @@ def _write_files(folder: Path, contents: dict[str, bytes], beside: dict[str, Ext
     number = 1 + max((sequence(folder.with_name(name)) for name in files.names(folder.parent, root)), default=0)
     checksums = {name: hashlib.sha256(data).hexdigest() for name, data in contents.items()}
     manifest = Manifest(checksums, max(1, number), beside)
-    files.make_folder(folder, root)
-    for name, data in {**contents, MANIFEST: manifest.encode()}.items():
-        files.create(folder / name, data, root)
-    files.sync(folder, root)
+    files.create(folder, {**contents, MANIFEST: manifest.encode()}, root)
 
 
 def _swap(fresh: Path, folder: Path, previous: Path | None) -> None:
     """Put `fresh` in the place of `folder`. At every moment `standing` finds a whole checkpoint."""
     root, retired = root_of(folder), folder.with_name(files.leftover(folder.name, "old"))
-    there = files.names(folder.parent, root)
+    there = set(files.names(folder.parent, root)) - {fresh.name}
     if folder.name in there:
         if previous is not None and previous.name in there:
             files.rename(previous, retired, root)
         files.rename(folder, previous or retired, root)
     files.rename(fresh, folder, root)
     files.sync(folder.parent, root)
+    if not there:
+        files.sync(root, root)
     files.remove(retired, root)
 
 

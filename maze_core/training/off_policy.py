@@ -153,8 +153,8 @@ class ReplayCollector:
 
     # Collecting
 
-    def add(self, demonstrations: Trajectories, where: str) -> None:
-        """Put recorded episodes into the buffer, before the first step.
+    def check(self, demonstrations: Trajectories, where: str) -> None:
+        """Make sure that recorded episodes can be put into the buffer.
 
         Raises:
             ConfigError: there are more than it holds; `where` names the setting they come from.
@@ -169,6 +169,10 @@ class ReplayCollector:
                 where,
                 f"Set algorithm.replay_buffer_size to {rows + 2 * self._env.num_envs:,} at least.",
             )
+
+    def add(self, demonstrations: Trajectories, where: str) -> None:
+        """Put recorded episodes into the buffer, before the first step. Errors as for `check`."""
+        self.check(demonstrations, where)
         for episode in demonstrations:
             self.replay.add_episode(episode)
 

@@ -138,7 +138,7 @@ class Run:
                 policy: Any = self.hooks.build_policy(self.observation_space, self.action_space, self.config.model)
             self.policy: Policy = policy.to(self.device).eval()
         except (MemoryError, RuntimeError) as error:
-            if _is_about_memory(error):
+            if is_about_memory(error):
                 raise ConfigError("the networks do not fit into memory", "model", "Make them smaller.") from error
             raise
 
@@ -398,7 +398,7 @@ class Run:
                 env.close()
 
 
-def _is_about_memory(error: Exception) -> bool:
+def is_about_memory(error: Exception) -> bool:
     """Whether torch or numpy found no room; torch says so in words only."""
     words = ("allocate memory", "out of memory", "overflowed")
     return isinstance(error, MemoryError) or any(word in str(error) for word in words)
