@@ -249,7 +249,7 @@ def test_links_and_pipes_are_not_read_and_files_of_others_stay(make_run, make_ep
     path.unlink()
     other = run.run_dir / FOLDER / "events.out.tfevents.1700000000.host.123.0"
     other.write_bytes(kept)
-    (run.run_dir / FOLDER / ".0123456789abcdef.new").write_bytes(b"left by a kill")
+    (run.run_dir / FOLDER / ".events.01234567.new").write_bytes(b"left by a kill")
     train(run, [make_epoch(2, loss__y=1.0)])
     assert other.read_bytes() == one_file(theirs).read_bytes() == kept
     assert len(list((run.run_dir / FOLDER).iterdir())) == 2
