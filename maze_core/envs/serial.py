@@ -102,7 +102,7 @@ class SerialVectorEnv:
             self._rewards[...] = rewards
         except MazeError:
             raise
-        except Exception as exc:
+        except (Exception, SystemExit) as exc:
             raise self._failure(i, rewards, exc) from exc
         self._clock += 1
         self._log.append(actions)
@@ -182,7 +182,7 @@ class SerialVectorEnv:
         index = self.first_index + i
         try:
             observation, _ = self.envs[i].reset(seed=self._seeds(index, self._episode[i]))
-        except Exception as exc:
+        except (Exception, SystemExit) as exc:
             place = f"environment {index} at the reset of episode {self._episode[i]}"
             raise RunError(f"{place} raised {type(exc).__name__}: {exc}") from exc
         meter = self._meters[i]
@@ -245,7 +245,7 @@ class SerialVectorEnv:
         self._observations.write(out, i, observation)
         return not ended
 
-    def _failure(self, i: int, rewards: list[Any], exc: Exception) -> RunError:
+    def _failure(self, i: int, rewards: list[Any], exc: BaseException) -> RunError:
         """Say what went wrong in a step: the environment raised, or gave what cannot be stored."""
         if i == self.num_envs:
             i = next((j for j, reward in enumerate(rewards) if np.ndim(reward) or not _is_number(reward)), 0)

@@ -20,6 +20,10 @@ Specs = dict[str, "LeafSpec"]
 """How each leaf of a tree is stored."""
 
 
+MAX_ENTRIES = 20_000_000
+"""Entries that one leaf may have."""
+
+
 @dataclass(frozen=True, slots=True)
 class LeafSpec:
     """The storage of one leaf: the shape of one row, and its dtype."""
@@ -123,6 +127,8 @@ def _leaf_problem(space: Space[Any]) -> str | None:
         return f"a {type(space).__name__} of shape {space.shape}: only one dimension is supported"
     if not isinstance(space, spaces.Box | spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary):
         return f"a {type(space).__name__} space"
+    if math.prod(space.shape or ()) > MAX_ENTRIES:
+        return f"a {type(space).__name__} of {math.prod(space.shape or ()):,} entries"
     if 0 in (space.shape or ()):
         return f"a {type(space).__name__} of shape {space.shape}"
     if np.dtype(space.dtype).kind not in "fiub":

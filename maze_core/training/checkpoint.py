@@ -21,7 +21,9 @@ from torch import Tensor
 
 from maze_core.errors import CheckpointError, RunError
 from maze_core.files import write_bytes
+from maze_core.plain_json import parse_object
 from maze_core.training.state_files import decode_state, decode_tensors, encode_state, encode_tensors
+from maze_core.wording import printable, shown
 
 FORMAT = 1
 MODEL, STATE, STATE_TENSORS, MANIFEST = (
@@ -89,20 +91,37 @@ def read_checkpoint(folder: Path) -> Checkpoint:
     """
     folder = _settled(folder)
     try:
-        manifest = json.loads((folder / MANIFEST).read_bytes())
-        if manifest["format"] != FORMAT:
-            raise ValueError(f"it has format {manifest['format']}; this version of Maze reads format {FORMAT}")
-        files = {name: _verified(folder / name, digest) for name, digest in manifest["sha256"].items()}
-        return Checkpoint(decode_tensors(files[MODEL]), decode_state(files[STATE], files[STATE_TENSORS]))
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        files = {name: _verified(folder / name, digest) for name, digest in _manifest(folder).items()}
+        return Checkpoint(decode_tensors(files[MODEL]), _mapping(decode_state(files[STATE], files[STATE_TENSORS])))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
         reason = f"{error.filename} is missing" if isinstance(error, FileNotFoundError) else str(error)
-        raise CheckpointError(f"the checkpoint {folder} cannot be used: {reason}.{_alternatives(folder)}") from error
+        raise CheckpointError(
+            f"the checkpoint {folder} cannot be used: {printable(reason, 300)}.{_alternatives(folder)}"
+        ) from error
 
 
 def _settled(folder: Path) -> Path:
     """The folder itself, or what an interruption in the middle of a swap left of it."""
     candidates = (folder, folder.with_name(f".{folder.name}.new"), folder.with_name("previous"))
     return folder if folder.exists() else next((c for c in candidates if (c / MANIFEST).exists()), folder)
+
+
+def _manifest(folder: Path) -> dict[str, str]:
+    """The checksums of the files. Raises ValueError where it is not the manifest of a checkpoint, OSError."""
+    manifest = parse_object((folder / MANIFEST).read_bytes())
+    if manifest.get("format") != FORMAT:
+        found = shown(manifest.get("format"))
+        raise ValueError(f"its {MANIFEST} has format {found}; this version of Maze reads format {FORMAT}")
+    checksums = manifest.get("sha256")
+    if not isinstance(checksums, dict) or checksums.keys() != {MODEL, STATE, STATE_TENSORS}:
+        raise ValueError(f"its {MANIFEST} does not list its files")
+    return checksums
+
+
+def _mapping(state: Any) -> dict[str, Any]:
+    if not isinstance(state, dict):
+        raise ValueError(f"{STATE} holds no mapping")
+    return state
 
 
 def _verified(path: Path, digest: str) -> bytes:
@@ -115,8 +134,7 @@ def _verified(path: Path, digest: str) -> bytes:
 def is_whole(folder: Path) -> bool:
     """Whether the checkpoint's files are all there and undamaged."""
     try:
-        manifest = json.loads((folder / MANIFEST).read_bytes())
-        for name, digest in manifest["sha256"].items():
+        for name, digest in _manifest(folder).items():
             _verified(folder / name, digest)
     except (OSError, ValueError, KeyError, TypeError):
         return False

@@ -16,6 +16,7 @@ from typing import IO, Any
 
 from maze_core.errors import CheckpointError, ConfigError
 from maze_core.files import write_bytes
+from maze_core.plain_json import parse_object
 from maze_core.wording import argument, printable
 
 CONFIG, RECORD, NETWORK, CHECKPOINTS, LOCK = "config.yaml", "run.json", "network.svg", "checkpoints", ".lock"
@@ -179,9 +180,20 @@ def write_record(folder: Path, record: dict[str, Any]) -> None:
 
 
 def read_record(folder: Path) -> dict[str, Any]:
-    """Read `run.json`; empty where the run has none."""
+    """Read `run.json`; empty where the run has none.
+
+    Raises:
+        ConfigError: it is damaged.
+    """
+    path = folder / RECORD
     try:
-        record: dict[str, Any] = json.loads((folder / RECORD).read_bytes())
-    except (OSError, ValueError):
+        record = parse_object(path.read_bytes())
+    except FileNotFoundError:
         return {}
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{printable(path)} is damaged: {printable(error, 200)}") from error
+    summary = record.get("summary")
+    texts = [record.get(name) for name in ("preset", "observation_space", "action_space")]
+    if not isinstance(summary, dict | None) or not all(isinstance(text, str | None) for text in texts):
+        raise ConfigError(f"{printable(path)} is damaged: it has values of wrong types")
     return record
