@@ -73,7 +73,7 @@ def errors_told(pipe: Connection) -> Iterator[None]:
         yield
     except gone:
         pass  # the driver is
-    except Exception as exc:  # noqa: BLE001 — whatever it is, the driver reports it
+    except (Exception, SystemExit) as exc:  # noqa: BLE001 — whatever it is, the driver reports it
         text = "".join(traceback.format_exception(exc))
         with suppress(*gone):
             pipe.send(("error", type(exc) if isinstance(exc, MazeError) else None, str(exc), text))

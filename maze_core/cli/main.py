@@ -15,7 +15,7 @@ from typer.core import TyperGroup
 
 from maze_core.cli import config, envs, evaluate, plugins, resume, rollout, runs, sweep, train, trajectories
 from maze_core.errors import MazeError, RunError
-from maze_core.wording import printable_lines
+from maze_core.wording import printable, printable_lines
 
 
 class _Root(TyperGroup):
@@ -32,9 +32,21 @@ class _Root(TyperGroup):
                 traceback.print_exc()
             _print_error(error)
             raise typer.Exit(error.exit_code) from error
+        except SystemExit as error:  # of an environment or a plugin: the command has not done its work
+            print(printable(f"error: sys.exit was called: {_in_words(error)}"), file=sys.stderr)
+            raise typer.Exit(1) from error
+        except MemoryError as error:
+            print(printable(f"error: there is not enough memory: {_in_words(error)}"), file=sys.stderr)
+            raise typer.Exit(1) from error
         except KeyboardInterrupt as error:
             print("interrupted", file=sys.stderr)
             raise typer.Exit(130) from error
+
+
+def _in_words(error: BaseException) -> str:
+    from maze_core.plugins.discovery import describe, place_in
+
+    return describe(error) + place_in(error)
 
 
 def _print_error(error: MazeError) -> None:

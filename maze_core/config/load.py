@@ -213,6 +213,8 @@ def _with_preferences(raw: Raw, load: discovery.Loader) -> Raw:
     try:
         preferences = getattr(load("algorithm", raw["algorithm"]["name"]), "defaults", {})
         for kind, values in preferences.items():
+            if not isinstance(raw[kind]["name"], str):
+                return raw  # resolve reports it
             known = load(kind, raw[kind]["name"]).Config.model_fields
             result[kind] = {**{key: value for key, value in values.items() if key in known}, **raw[kind]}
     except (ConfigError, KeyError, TypeError):

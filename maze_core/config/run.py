@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, NonNegativeInt, PositiveInt, SerializeAsAny
 
 from maze_core.config.base import ConfigModel, PluginConfig
+from maze_core.config.params import SideBySide
 
 
 class AlgorithmConfig(PluginConfig):
@@ -34,7 +35,7 @@ class EvaluationConfig(ConfigModel):
     """Take the most likely action instead of sampling."""
     n_episodes: PositiveInt | None = None
     """Episodes of one evaluation; none: 8, or what the algorithm has a parameter for (`n_eval_rollouts` of es)."""
-    concurrency: PositiveInt | None = None
+    concurrency: SideBySide | None = None
     """Environments stepped side by side; none: as many as in training, and no more than there are episodes."""
 
 
@@ -59,7 +60,7 @@ class RunConfig(ConfigModel):
     """The seed every random choice derives from; none: one is drawn and stored."""
     steps: PositiveInt | None = None
     """Environment steps to train, over all environments; none: `algorithm.n_epochs` or early stopping decides."""
-    threads: NonNegativeInt = 1
+    threads: Annotated[int, Field(ge=0, le=1024)] = 1
     """Threads torch may use in this process; 0: as many as torch chooses. Small networks are fastest with 1."""
 
     @property

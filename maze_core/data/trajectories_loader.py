@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
+from tokenize import TokenError
 
 import numpy as np
 
@@ -30,7 +31,7 @@ from maze_core.data.trajectories_files import (
 )
 from maze_core.envs.spaces import LeafSpec
 from maze_core.progress import Report
-from maze_core.wording import argument
+from maze_core.wording import argument, printable
 
 _CHUNK = 16_384
 
@@ -131,8 +132,10 @@ class _Column:
                     raise ValueError(f"it is shorter than the {rows} rows that {EPISODES} names")
                 mapped = np.memmap(file, stored(self.spec.dtype), "c", start, (rows, *self.spec.shape))
             return mapped.view(np.ndarray)
-        except (OSError, ValueError) as error:
-            raise TrajectoryError(f"{self.path} is damaged: {getattr(error, 'strerror', None) or error}") from error
+        except (OSError, ValueError, TypeError, SyntaxError, RecursionError, TokenError) as error:
+            # NumPy reads the header as a literal of Python's.
+            reason = printable(getattr(error, "strerror", None) or error, 300)
+            raise TrajectoryError(f"{self.path} is damaged: {reason}") from error
 
     def chunks(self) -> Iterator[tuple[int, int, int, int]]:
         """Runs of episodes of about 16,384 rows: first episode, episode behind the last, the same for rows."""

@@ -14,7 +14,9 @@ from pydantic import Field, JsonValue, PositiveInt
 from maze_core.config.base import PluginConfig
 from maze_core.errors import ConfigError
 from maze_core.plugins.base import Plugin
+from maze_core.plugins.discovery import describe, place_in
 from maze_core.plugins.hookspecs import hookimpl
+from maze_core.wording import shown
 
 if TYPE_CHECKING:
     from maze_core.testing import Trial
@@ -99,18 +101,27 @@ def check_env_id(env_id: str) -> None:
     Raises:
         ConfigError: it is not; names the nearest ids.
     """
-    module, _, name = env_id.rpartition(":")
-    if module:
-        try:
-            importlib.import_module(module)
-        except ImportError as exc:
-            raise ConfigError(
-                f"the module {module!r} cannot be imported: {exc}",
-                where="env.id",
-                hint="Install the package that provides it, or run where Python can find it.",
-            ) from exc
+    module, colon, name = env_id.rpartition(":")
+    if colon:
+        _import(module)
     if name not in gymnasium.registry:
-        raise ConfigError(f"no environment {name!r} is registered", where="env.id", hint=_suggestion(name))
+        raise ConfigError(f"no environment {shown(name)} is registered", where="env.id", hint=_suggestion(name))
+
+
+def _import(module: str) -> None:
+    if not all(part.isidentifier() for part in module.split(".")):
+        raise ConfigError(f"{shown(module)} is no name of a module", "env.id", "Write module:Id, or the Id alone.")
+    try:
+        importlib.import_module(module)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as exc:  # a module may raise anything, SystemExit too
+        hint = "Install the package that provides it, or run where Python can find it."
+        raise ConfigError(
+            f"the module {module!r} cannot be imported: {describe(exc)}{place_in(exc)}",
+            where="env.id",
+            hint=hint if isinstance(exc, ModuleNotFoundError) else None,
+        ) from exc
 
 
 def _suggestion(name: str) -> str:

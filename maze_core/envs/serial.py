@@ -105,7 +105,7 @@ class SerialVectorEnv:
             self._rewards[...] = rewards
         except MazeError:
             raise
-        except Exception as exc:
+        except (Exception, SystemExit) as exc:
             raise self._failure(i, rewards, exc) from exc
         self._clock += 1
         reward32 = self._rewards.astype(np.float32)  # what float32 cannot hold is not finite either
@@ -194,7 +194,7 @@ class SerialVectorEnv:
         try:
             self.episode_memory[i] = remembered(self._lasting[i])
             observation, _ = self.envs[i].reset(seed=self._seeds(index, self._episode[i]))
-        except Exception as exc:
+        except (Exception, SystemExit) as exc:
             place = f"environment {index} at the reset of episode {self._episode[i]}"
             raise RunError(f"{place} raised {type(exc).__name__}: {exc}") from exc
         meter = self._meters[i]
@@ -269,7 +269,7 @@ class SerialVectorEnv:
         recorded = state["rewards"][len(state["rewards"]) - len(rewards) :, i]
         return bool(np.all(np.isnan(recorded) | (recorded == np.asarray(rewards, np.float32))))
 
-    def _failure(self, i: int, rewards: list[Any], exc: Exception) -> RunError:
+    def _failure(self, i: int, rewards: list[Any], exc: BaseException) -> RunError:
         """Say what went wrong in a step: the environment raised, or gave what cannot be stored."""
         if i == self.num_envs:
             i = next((j for j, reward in enumerate(rewards) if np.ndim(reward) or not _is_number(reward)), 0)

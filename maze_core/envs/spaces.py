@@ -22,6 +22,10 @@ Specs = dict[str, "LeafSpec"]
 _NO_BOUND = 1e30
 
 
+MAX_ENTRIES = 20_000_000
+"""Entries that one leaf may have."""
+
+
 @dataclass(frozen=True, slots=True)
 class LeafSpec:
     """The storage of one leaf: the shape of one row, and its dtype."""
@@ -142,6 +146,8 @@ def _leaf_problem(space: Space[Any]) -> str | None:
         return f"a {type(space).__name__} of shape {space.shape}: only one dimension is supported"
     if not isinstance(space, spaces.Box | spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary):
         return f"a {type(space).__name__} space"
+    if math.prod(space.shape or ()) > MAX_ENTRIES:
+        return f"a {type(space).__name__} of {math.prod(space.shape or ()):,} entries"
     if 0 in (space.shape or ()):
         return f"a {type(space).__name__} of shape {space.shape}"
     if np.dtype(space.dtype).kind not in "fiub":

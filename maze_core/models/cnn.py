@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from gymnasium import spaces
-from pydantic import PositiveInt
 
+from maze_core.config.params import Hidden, Width
 from maze_core.errors import ConfigError
 from maze_core.models.assembly import ModelConfig, assemble_policy
 from maze_core.models.blocks import Activation
@@ -26,9 +26,9 @@ class CnnConfig(ModelConfig):
 
     layout: Layout = "hwc"
     """Order of the image's dimensions: height, width, channels, or channels first."""
-    image_features: PositiveInt = 512
+    image_features: Width = 512
     """Units of the dense layer after the convolutions."""
-    hidden: tuple[PositiveInt, ...] = ()
+    hidden: Hidden = ()
     """Units of further fully connected layers before the heads."""
     activation: Activation = "relu"
     """Activation of the further layers."""

@@ -9,7 +9,8 @@ import torch
 from gymnasium import spaces
 from torch import Tensor, nn
 
-from maze_core.envs.spaces import flatten_space
+from maze_core.envs.spaces import MAX_ENTRIES, flatten_space
+from maze_core.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -54,7 +55,11 @@ class Flatten(nn.Module):
 
 
 class OneHot(nn.Module):
-    """A Discrete or MultiDiscrete leaf → float32 [B, sum(nvec)]."""
+    """A Discrete or MultiDiscrete leaf → float32 [B, sum(nvec)].
+
+    Raises:
+        ConfigError: there are more values than Maze has room for.
+    """
 
     classes: Tensor
     position: Tensor
@@ -63,6 +68,13 @@ class OneHot(nn.Module):
         super().__init__()
         nvec = [int(space.n)] if isinstance(space, spaces.Discrete) else [int(n) for n in space.nvec]
         self.out_features = sum(nvec)
+        if self.out_features > MAX_ENTRIES:
+            raise ConfigError(
+                f"an observation, a {type(space).__name__}, has {self.out_features:,} values: as one number each they "
+                "do not fit into a network",
+                "env",
+                "Next: wrap the environment so that they become a Box, or fewer.",
+            )
         self._scalar = isinstance(space, spaces.Discrete)
         position = np.repeat(np.arange(len(nvec)), nvec)
         self.register_buffer("position", torch.as_tensor(position), persistent=False)

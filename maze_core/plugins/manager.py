@@ -233,6 +233,10 @@ class Hooks:
     def _named(self, hook: str) -> Iterator[None]:
         try:
             yield
+        except SystemExit as error:
+            failure = RunError(f"sys.exit was called{discovery.place_in(error)}: {discovery.describe(error)}")
+            self._name_in(failure.with_traceback(error.__traceback__), hook)
+            raise failure from error
         except Exception as error:
             self._name_in(error, hook)
             raise
@@ -280,7 +284,7 @@ class Hooks:
                 _call(implementation, arguments)
             except RunError:
                 raise
-            except Exception as error:  # noqa: BLE001 — a failing observer must not end the run
+            except (Exception, SystemExit) as error:  # noqa: BLE001 — a failing observer must not end the run
                 self._failed.add(id(each.plugin))
                 problem = discovery.describe(error)
                 self._warn(f"warning: hook {hook} of {each.title} failed and is left out from now on: {problem}")

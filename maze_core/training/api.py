@@ -10,12 +10,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import torch
+
 from maze_core.config.load import dump, load_config_to_act, load_run_config, load_saved_config
 from maze_core.config.run import RunConfig
 from maze_core.config.sealed import sealed
-from maze_core.errors import CheckpointError, ConfigError, RunError
+from maze_core.errors import CheckpointError, ConfigError, MazeError, RunError
 from maze_core.files import write_bytes
 from maze_core.models.picture import network_svg, parameter_counts
+from maze_core.plain_json import is_count, is_number
 from maze_core.plugins import discovery
 from maze_core.plugins.discovery import describe
 from maze_core.plugins.manager import to_stderr
@@ -39,7 +42,7 @@ from maze_core.training.run_dir import (
     write_record,
 )
 from maze_core.training.seeding import draw_seed
-from maze_core.wording import argument, counted
+from maze_core.wording import argument, counted, printable
 
 if TYPE_CHECKING:
     from maze_core.config.sources import Raw
@@ -214,12 +217,30 @@ def reopen(
 
 
 def _take_up(run: Run, saved: Checkpoint) -> None:
-    try:
+    with _fitting(
+        saved, "Go on with the configuration it was written with, or start anew from its parameters: --init-from"
+    ):
+        torch.Generator().set_state(saved.state["torch_rng"])
         run.load_checkpoint(saved)
-    except (KeyError, IndexError, TypeError, ValueError, RuntimeError) as error:
+
+
+@contextmanager
+def _fitting(saved: Checkpoint, hint: str) -> Iterator[None]:
+    """Say in words why a checkpoint cannot be taken up: it may be another configuration's, or nobody's."""
+    try:
+        state = saved.state
+        counts = [state["epoch"], state["env_steps"], state["updates_in_epoch"], state["best_epoch"] or 0]
+        numbers = [state["seconds"], state["best_score"] or 0.0]
+        if not (all(map(is_count, counts)) and all(map(is_number, numbers))):
+            raise ValueError("its counters are no numbers")
+        if not isinstance(state.get("stop_reason"), str | None):
+            raise ValueError("its stop_reason is no text")
+        yield
+    except MazeError:
+        raise
+    except Exception as error:
         raise CheckpointError(
-            f"the checkpoint does not fit this run: {describe(error)}\n"
-            "Go on with the configuration it was written with, or start anew from its parameters: --init-from"
+            f"the checkpoint does not fit this run: {printable(describe(error), 500)}\n{hint}"
         ) from error
 
 
@@ -246,7 +267,7 @@ def _check_algorithm(config: RunConfig, before: RunConfig, run_dir: Path) -> Non
 def _check_end(run: Run) -> None:
     """Refuse a run that has come to its own end; one that was killed before it said so may still do that."""
     summary = read_record(run.run_dir).get("summary") if run.run_dir else None
-    if not summary or summary["outcome"] not in ("finished", "stopped"):
+    if not summary or summary.get("outcome") not in ("finished", "stopped"):
         return
     if run.stop_pending:
         raise ConfigError(
@@ -266,7 +287,7 @@ def _check_spaces(run: Run) -> None:
     record = read_record(run.run_dir) if run.run_dir else {}
     for name, now in _spaces(run).items():
         if record.get(name, now) != now:
-            raise ConfigError(f"the environment's {name} was {record[name]} and is now {now}", "env")
+            raise ConfigError(f"the environment's {name} was {printable(record[name], 500)} and is now {now}", "env")
 
 
 @contextmanager
@@ -362,11 +383,9 @@ def open_policy(
         _check_spaces(run)
         run.build_policy()
         check_finite(run.policy, saved.model, "policy")
-        run.policy.load_state_dict(saved.model)
-        run.epoch, run.env_steps = saved.state["epoch"], saved.state["env_steps"]
-    except RuntimeError as error:
-        run.close()
-        raise CheckpointError(f"the checkpoint does not fit the configured model: {error}") from error
+        with _fitting(saved, "Open it with the configuration it was written with."):
+            run.policy.load_state_dict(saved.model)
+            run.epoch, run.env_steps = saved.state["epoch"], saved.state["env_steps"]
     except BaseException:
         run.close()
         raise

@@ -40,6 +40,7 @@ from maze_core.training.manifest import (
     standing,
 )
 from maze_core.training.state_files import decode_state, decode_tensors, encode_state, encode_tensors
+from maze_core.wording import printable
 
 if TYPE_CHECKING:
     from torch import nn
@@ -123,16 +124,25 @@ def read_checkpoint(folder: Path) -> Checkpoint:
         found = standing(folder)
         manifest = read_manifest(found)
         contents = read_contents(found, manifest)
-        state = decode_state(contents[STATE], contents[STATE_TENSORS])
+        state = _mapping(decode_state(contents[STATE], contents[STATE_TENSORS]))
         return Checkpoint(decode_tensors(contents[MODEL]), state, manifest.beside)
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-        raise CheckpointError(f"the checkpoint {folder} cannot be used: {_reason(error)}.{_others(folder)}") from error
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError) as error:
+        reason = printable(_reason(error), 300)
+        raise CheckpointError(
+            f"the checkpoint {printable(folder)} cannot be used: {reason}.{_others(folder)}"
+        ) from error
 
 
 def _reason(error: Exception) -> str:
     if isinstance(error, FileNotFoundError):
         return f"{error.filename} is missing"
     return f"{error.filename}: {error.strerror}" if isinstance(error, OSError) else str(error)
+
+
+def _mapping(state: Any) -> dict[str, Any]:
+    if not isinstance(state, dict):
+        raise ValueError(f"{STATE} holds no mapping")
+    return state
 
 
 def _others(folder: Path) -> str:

@@ -17,6 +17,7 @@ from typing import IO, Any
 
 from maze_core import files
 from maze_core.errors import CheckpointError, ConfigError
+from maze_core.plain_json import parse_object
 from maze_core.training.manifest import BEST, CHECKPOINTS, LAST, checkpoints
 from maze_core.wording import argument, printable
 
@@ -224,17 +225,19 @@ def read_record(folder: Path) -> dict[str, Any]:
     """
     path = folder / RECORD
     try:
-        record = json.loads(files.read_bytes(path, _RECORD_BYTES))
+        record = parse_object(files.read_bytes(path, _RECORD_BYTES))
     except FileNotFoundError:
-        raise ConfigError(f"there is no {path}, without which a run cannot be used") from None
+        raise ConfigError(f"there is no {printable(path)}, without which a run cannot be used") from None
     except OSError as error:
-        raise ConfigError(f"{path} cannot be read: {error.strerror}") from error
-    except (ValueError, RecursionError) as error:
-        raise ConfigError(f"{path} is damaged: {error}") from error
-    if not isinstance(record, dict):
-        raise ConfigError(f"{path} is damaged: it holds no mapping")
+        raise ConfigError(f"{printable(path)} cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise ConfigError(f"{printable(path)} is damaged: {printable(error, 200)}") from error
     if record.pop(_CHECKSUM, None) not in (None, _checksum(record)):  # earlier versions wrote none
-        raise ConfigError(f"{path} is damaged: its checksum does not match")
+        raise ConfigError(f"{printable(path)} is damaged: its checksum does not match")
+    summary = record.get("summary")
+    texts = [record.get(name) for name in ("preset", "observation_space", "action_space")]
+    if not isinstance(summary, dict | None) or not all(isinstance(text, str | None) for text in texts):
+        raise ConfigError(f"{printable(path)} is damaged: it has values of wrong types")
     return record
 
 

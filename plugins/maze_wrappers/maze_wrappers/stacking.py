@@ -19,7 +19,7 @@ from maze_wrappers.leaves import Env, LeafConfig, Part, choose, masks, rebuilt
 class StackConfig(LeafConfig):
     """The parameters of `stack`."""
 
-    size: int = Field(default=4, ge=1)
+    size: int = Field(default=4, ge=1, le=1000)
     """Observations in a stack, the newest last."""
     padding: Literal["reset", "zero"] = "reset"
     """What fills the stack when an episode begins: its first observation, or zeros."""
