@@ -112,7 +112,7 @@ def load_saved_config(
 def load_config_to_act(
     path: Path, overrides: Sequence[str] = (), load: discovery.Loader = discovery.load
 ) -> tuple[RunConfig, list[str]]:
-    """The configuration of a saved run, to evaluate or to act, and which of its parts were left out because they write.
+    """The configuration of a saved run, to evaluate or to act, and which of its parts were left out.
 
     Raises:
         ConfigError: as for `load_saved_config`.

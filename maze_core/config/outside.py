@@ -120,10 +120,10 @@ def check_said(reach: Reach, result: Raw, assignments: Assignments, source: Path
 
 
 def for_evaluation(raw: Raw, assignments: Assignments, load: Loader, source: Path) -> tuple[Raw, list[str]]:
-    """A saved configuration with assignments over it, to evaluate or to act; and where the wrappers are that it lacks.
+    """Return a saved configuration with assignments over it, to evaluate or to act, and the parts left out of it.
 
-    Wrappers and callbacks with a marked field are left out, the runner's marked fields are not taken from the file;
-    unless an assignment sets them.
+    These are wrappers and callbacks with a marked field, and a runner with one, in whose place `dev` steps the
+    environments; unless an assignment sets them.
 
     Raises:
         ConfigError: another part leads elsewhere, and no assignment sets the value again.
@@ -139,8 +139,11 @@ def for_evaluation(raw: Raw, assignments: Assignments, load: Loader, source: Pat
         for place, part, fields in _marked_parts(result, load)
         if place[0] in ("wrappers", "callbacks")
         and not any(field in part or _is_set((*place, field), assignments) for field in fields)
+        or place == ("runner",)
+        and not any(path[0] == "runner" for path, _ in assignments)
     }
-    return without(result, left_out), list(left_out.values())
+    result = without(result, left_out)
+    return {"runner": {"name": "dev"}, **result}, list(left_out.values())
 
 
 def without(raw: Raw, taken: Iterable[Reach | Place]) -> Raw:

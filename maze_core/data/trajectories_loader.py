@@ -80,9 +80,13 @@ def recordings(path: Path) -> list[Path]:
     """
     if os.path.lexists(path / DESCRIPTION):
         return [path]
-    found = sorted(file.parent for file in path.glob(f"*/{DESCRIPTION}")) if path.is_dir() else []
+    try:
+        here = path.is_dir()
+    except OSError as error:
+        raise TrajectoryError(f"{printable(path, 200)} cannot be read: {error.strerror}") from error
+    found = sorted(file.parent for file in path.glob(f"*/{DESCRIPTION}")) if here else []
     if not found:
-        problem = f"there is no {DESCRIPTION} in it" if path.is_dir() else "there is no such folder"
+        problem = f"there is no {DESCRIPTION} in it" if here else "there is no such folder"
         hint = f"Next: record some, maze rollout RUN --record {argument(path)}"
         raise TrajectoryError(f"{path} holds no recorded trajectories: {problem}\n{hint}")
     return found

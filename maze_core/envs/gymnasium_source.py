@@ -16,7 +16,7 @@ from maze_core.errors import ConfigError
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.discovery import describe, place_in
 from maze_core.plugins.hookspecs import hookimpl
-from maze_core.wording import shown
+from maze_core.wording import printable, shown
 
 if TYPE_CHECKING:
     from maze_core.testing import Trial
@@ -88,11 +88,11 @@ def _explained(config: GymnasiumConfig) -> Iterator[None]:
     except TypeError as exc:
         if "argument" not in str(exc):
             raise
-        raise ConfigError(str(exc), where="env.kwargs") from exc
+        raise ConfigError(printable(exc), where="env.kwargs") from exc
     except (gymnasium.error.DependencyNotInstalled, ImportError) as exc:
         raise _missing_dependency(config.id, exc) from exc
     except gymnasium.error.Error as exc:
-        raise ConfigError(str(exc), where="env.id") from exc
+        raise ConfigError(printable(exc), where="env.id") from exc
 
 
 def check_env_id(env_id: str) -> None:

@@ -369,13 +369,14 @@ def open_policy(
 ) -> Run:
     """Open a saved run with its policy, to evaluate or to act; it cannot train. Close it when done with it.
 
-    Parts that write, such as the wrapper `record`, are left out unless an override sets where; a line says so.
+    Parts that reach beyond the run, such as the wrapper `record` and the runner `ray`, are left out unless an override
+    sets them; a line says so.
     `checkpoint` is best, last or previous; None: the best, or the last where there is none.
     """
     run_dir = find_run(run_dir)
     config, left_out = load_config_to_act(run_dir / CONFIG, overrides, load)
     if left_out:
-        to_stderr(f"note: left out, because they write: {', '.join(left_out)}")
+        to_stderr(f"note: left out, because they reach beyond the run: {', '.join(left_out)}")
     saved = read_checkpoint(checkpoint_folder(run_dir, checkpoint))
     run = Run(config, load=load)
     try:

@@ -108,7 +108,7 @@ def test_evaluation_writes_nothing(run, record):
     for command in (["eval", run, "--seed", "1"], ["rollout", run, "-n", "2", "--seed", "1"]):
         result = maze(*command)
         assert result.exit_code == 0
-        assert result.stderr == "note: left out, because they write: wrappers.1 (record)\n"
+        assert result.stderr == "note: left out, because they reach beyond the run: wrappers.1 (record)\n"
         assert "5" in result.stdout  # the limit of the wrapper beside it holds
     with RunContext.open(run) as context:
         assert [each.name for each in context.config.wrappers] == ["time_limit"]
@@ -176,11 +176,12 @@ def test_runners_and_callbacks_elsewhere(run):
     assert load_saved_config(config, ["runner={name: dev}", "callbacks=null"], load).runner.name == "dev"
 
     found, left_out = load_config_to_act(config, (), load)
-    assert (found.runner.name, found.runner.address, found.runner.code, found.runner.workers) == ("ray", None, (), 2)
-    assert left_out == ["wrappers.1 (record)", "callbacks.robot (robot)"]
+    assert found.runner.name == "dev"
+    assert left_out == ["runner (ray)", "wrappers.1 (record)", "callbacks.robot (robot)"]
     assert load_config_to_act(config, ["runner=ray"], load)[0].runner.address is None
     assert load_config_to_act(config, ["runner.address=10.0.0.2:1"], load)[0].runner.address == "10.0.0.2:1"
-    assert load_config_to_act(config, ["callbacks.robot.logs=[a]"], load)[1] == ["wrappers.1 (record)"]
+    assert load_config_to_act(config, ["runner.workers=3"], load)[0].runner.address is None
+    assert load_config_to_act(config, ["callbacks.robot.logs=[a]"], load)[1] == ["runner (ray)", "wrappers.1 (record)"]
 
 
 def test_a_run_without_a_seed_is_refused(run):
