@@ -119,14 +119,16 @@ class RunContext:
         return cls._of(api.reopen(Path(run_dir), _texts(overrides), checkpoint), trains=True)
 
     @classmethod
-    def open(cls, run_dir: Path | str, checkpoint: str | None = None) -> Self:
+    def open(
+        cls, run_dir: Path | str, checkpoint: str | None = None, overrides: Mapping[str, Any] | None = None
+    ) -> Self:
         """A context with the policy of a saved run, to evaluate or to act; it cannot train.
 
         Neither training data nor optimizer are needed. `checkpoint` is best, last or previous; None: the best, or the
-        last where there is none. Runs whose parts were ready objects need them again: build the context as before and
-        call `load`.
+        last where there is none. Parts that write, such as the wrapper `record`, are left out unless an override sets
+        where. Runs whose parts were ready objects need them again: build the context as before and call `load`.
         """
-        return cls._of(api.open_policy(Path(run_dir), checkpoint), trains=False)
+        return cls._of(api.open_policy(Path(run_dir), checkpoint, _texts(overrides)), trains=False)
 
     @classmethod
     def _of(cls, run: Run, trains: bool) -> Self:

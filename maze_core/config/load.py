@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from maze_core.config.base import PluginConfig
 from maze_core.config.explain import combined, explain
+from maze_core.config.outside import Reach, assigned, check_said, elsewhere, for_evaluation, without
 from maze_core.config.plain_yaml import read_yaml, to_yaml
 from maze_core.config.presets import choose
 from maze_core.config.run import RunConfig
@@ -66,13 +67,18 @@ def assemble_with_preset(
     if env is not None:
         assignments.append((("env", "id"), env))
     layers = [_file_layer(path, algorithm) for path in files]
+    doubtful: list[Reach] = []
     if parent is not None:
         names_env = any("env" in layer for layer in layers) or any(path[0] == "env" for path, _ in assignments)
-        layers.insert(0, _parent_layer(parent, names_env))
+        inherited = _parent_layer(parent, names_env)
+        doubtful = elsewhere(inherited, load, parent)
+        layers.insert(0, without(inherited, doubtful))
 
     asked = assign(_stack(DEFAULTS, *layers), assignments)
     name, chosen = _preset_layer(preset, asked, load)
     raw = assign(_stack(DEFAULTS, chosen, *layers), assignments)
+    for each in doubtful:
+        check_said(each, raw, assignments, parent or Path())
     return resolve(_with_preferences(raw, load), load), name
 
 
@@ -84,6 +90,42 @@ def load_run_config(
     """The configuration that a `config.yaml` or a mapping holds in full, with `path=value` texts over it."""
     raw = dict(source) if isinstance(source, Mapping) else read_yaml(Path(source))
     return resolve(assign(merge({}, raw), [parse_assignment(text) for text in overrides]), load)
+
+
+def load_saved_config(
+    path: Path,
+    overrides: Sequence[str] = (),
+    load: discovery.Loader = discovery.load,
+    agreed: Raw | None = None,
+) -> RunConfig:
+    """The configuration of a saved run, to go on with it, with `path=value` texts over it.
+
+    Raises:
+        ConfigError: something does not fit; or a value leads to another machine or out of the current folder and the
+            run's own, and neither the overrides nor `agreed`, a configuration of the caller's own, have it as well.
+    """
+    raw, assignments = merge({}, read_yaml(path)), [parse_assignment(text) for text in overrides]
+    return _saved(assigned(raw, assignments, elsewhere(raw, load, path, agreed), path), path, load)
+
+
+def load_config_to_act(
+    path: Path, overrides: Sequence[str] = (), load: discovery.Loader = discovery.load
+) -> tuple[RunConfig, list[str]]:
+    """The configuration of a saved run, to evaluate or to act, and which of its parts were left out because they write.
+
+    Raises:
+        ConfigError: as for `load_saved_config`.
+    """
+    raw, assignments = merge({}, read_yaml(path)), [parse_assignment(text) for text in overrides]
+    raw, left_out = for_evaluation(raw, assignments, load, path)
+    return _saved(raw, path, load), left_out
+
+
+def _saved(raw: Raw, path: Path, load: discovery.Loader) -> RunConfig:
+    config = resolve(raw, load)
+    if config.seed is None:
+        raise ConfigError(f"is missing in {path}, where a run keeps it", "seed", "Next: --set seed=1, or its own")
+    return config
 
 
 def part_config(
@@ -146,7 +188,7 @@ def _file_layer(source: Path | Raw, algorithm: str | None) -> Raw:
 
 
 def _parent_layer(path: Path, names_env: bool) -> Raw:
-    raw = read_yaml(path)
+    raw = merge({}, read_yaml(path))
     kept = ("model", "wrappers") if names_env else ("model", "wrappers", "env")
     return {part: raw[part] for part in kept if part in raw}
 

@@ -82,7 +82,7 @@ class Hooks:
 
     def __init__(self, members: Iterable[Member], warn: Callable[[str], None] | None = None) -> None:
         self.members = tuple(members)
-        self._warn = warn or _to_stderr
+        self._warn = warn or to_stderr
         self._failed: set[int] = set()
         self._manager = _Manager("maze")
         self._manager.add_hookspecs(HookSpecs)
@@ -283,7 +283,7 @@ class Hooks:
             except Exception as error:  # noqa: BLE001 — a failing observer must not end the run
                 self._failed.add(id(each.plugin))
                 problem = discovery.describe(error)
-                self._warn(f"hook {hook} of {each.title} failed and is left out from now on: {problem}")
+                self._warn(f"warning: hook {hook} of {each.title} failed and is left out from now on: {problem}")
 
 
 class _Manager(pluggy.PluginManager):
@@ -322,5 +322,6 @@ def _validation_message(error: pluggy.PluginValidationError) -> str:
     return f"there is no hook {unknown}; " + (f"did you mean {near[0]}?" if near else f"hooks: {', '.join(_HOOKS)}")
 
 
-def _to_stderr(message: str) -> None:
-    print(printable(f"warning: {message}"), file=sys.stderr)
+def to_stderr(message: str) -> None:
+    """Print one line on the error output, whatever names it holds."""
+    print(printable(message), file=sys.stderr)

@@ -43,7 +43,7 @@ def _train(job: SweepJob) -> RunSummary:
 
     run_dir = Path(job.run_dir)
     if any(name in api.checkpoints(run_dir) for name in ("last", "previous")):
-        return api.resume(run_dir)
+        return api.resume(run_dir, agreed=job.config)
     if run_dir.exists():  # killed before its first checkpoint: nothing to go on with
         with lock(run_dir):
             shutil.rmtree(run_dir)

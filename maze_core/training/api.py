@@ -9,13 +9,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from maze_core.config.load import dump, load_run_config
+from maze_core.config.load import dump, load_config_to_act, load_run_config, load_saved_config
 from maze_core.config.run import RunConfig
 from maze_core.errors import CheckpointError, ConfigError, RunError
 from maze_core.files import write_bytes
 from maze_core.models.picture import network_svg, parameter_counts
 from maze_core.plugins import discovery
 from maze_core.plugins.discovery import describe
+from maze_core.plugins.manager import to_stderr
 from maze_core.training.checkpoint import Checkpoint, read_checkpoint
 from maze_core.training.loop import train as train_loop
 from maze_core.training.process_state import borrowed_rng, graceful_interrupts, process_turn, torch_threads
@@ -39,6 +40,7 @@ from maze_core.training.seeding import draw_seed
 from maze_core.wording import argument, counted
 
 if TYPE_CHECKING:
+    from maze_core.config.sources import Raw
     from maze_core.plugins.discovery import Loader
 
 _LOGS_BYTES = 2_000_000
@@ -170,8 +172,11 @@ def reopen(
     checkpoint: str = "last",
     *,
     load: Loader = discovery.load,
+    agreed: Raw | None = None,
 ) -> Run:
     """Open a saved run exactly where a checkpoint left it. Close the run when done with it.
+
+    `agreed` is a configuration of the caller's own, for `load_saved_config`.
 
     Raises:
         ConfigError: there is no run, it is finished, another process trains in it, or an override does not fit.
@@ -179,7 +184,7 @@ def reopen(
     """
     run_dir = find_run(run_dir)
     with lock(run_dir):
-        config = load_run_config(run_dir / CONFIG, overrides, load)
+        config = load_saved_config(run_dir / CONFIG, overrides, load, agreed)
         if overrides:
             _check_algorithm(config, load_run_config(run_dir / CONFIG, (), load), run_dir)
         saved = read_checkpoint(checkpoint_folder(run_dir, checkpoint))
@@ -308,9 +313,10 @@ def resume(
     checkpoint: str = "last",
     *,
     load: Loader = discovery.load,
+    agreed: Raw | None = None,
 ) -> RunSummary:
     """Go on with a saved run to its end. Arguments and errors as for `reopen`."""
-    with closing(reopen(run_dir, overrides, checkpoint, load=load)) as run:
+    with closing(reopen(run_dir, overrides, checkpoint, load=load, agreed=agreed)) as run:
         return carry_out(run)
 
 
@@ -324,10 +330,13 @@ def open_policy(
 ) -> Run:
     """Open a saved run with its policy, to evaluate or to act; it cannot train. Close it when done with it.
 
+    Parts that write, such as the wrapper `record`, are left out unless an override sets where; a line says so.
     `checkpoint` is best, last or previous; None: the best, or the last where there is none.
     """
     run_dir = find_run(run_dir)
-    config = load_run_config(run_dir / CONFIG, overrides, load)
+    config, left_out = load_config_to_act(run_dir / CONFIG, overrides, load)
+    if left_out:
+        to_stderr(f"note: left out, because they write: {', '.join(left_out)}")
     saved = read_checkpoint(checkpoint_folder(run_dir, checkpoint))
     run = Run(config, load=load)
     try:

@@ -6,13 +6,14 @@ import itertools
 from collections.abc import Generator
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import gymnasium
 import numpy as np
 from pydantic import PositiveInt
 
 from maze_core.config.base import PluginConfig
+from maze_core.config.outside import Outside
 from maze_core.data.trajectories import Trajectory
 from maze_core.data.trajectories_files import (
     Description,
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 class RecordConfig(PluginConfig):
     """The parameters of `record`."""
 
-    folder: Path = Path("recordings")
+    folder: Annotated[Path, Outside.FOLDER] = Path("recordings")
     """Folder that gets a recording for each environment, numbered."""
     every: PositiveInt = 1
     """Record one in so many episodes, chosen by their seeds: 1 records all of them."""
