@@ -17,7 +17,8 @@ class AlgorithmConfig(PluginConfig):
     epoch_length: PositiveInt = 25
     """Updates in one epoch."""
     patience: NonNegativeInt = 15
-    """Epochs without a new best evaluation before the run stops; 0: never."""
+    """Epochs without a new best evaluation before the run stops; 0: never, as where you give `steps` or `n_epochs` and
+    no patience."""
     device: Literal["cpu", "cuda", "auto"] = "cpu"
     """Where the policy learns: `auto` takes a GPU where there is one."""
 

@@ -83,6 +83,9 @@ class Run:
         self.env_steps = 0
         self.best_score: float | None = None
         self.best_epoch: int | None = None
+        """The last epoch whose evaluation reached `best_score`: the checkpoint `best` is the newest of equals."""
+        self.improved_epoch: int | None = None
+        """The first epoch whose evaluation reached `best_score`: a tie is no improvement."""
         self.saved_epoch: int | None = None
         """Epoch of the checkpoint `last`; None before there is one."""
         self.progress = Progress()
@@ -93,6 +96,8 @@ class Run:
         self.summary: RunSummary | None = None
         """How training ended, once it did."""
         self.until_epoch: int | None = config.algorithm.n_epochs or None
+        self.patience: int = config.algorithm.patience
+        """Epochs without an improvement before training ends this time; 0: it goes on."""
         self.interrupted = False
         self.torch_rng = torch.Generator().manual_seed(integer_seed(config.seed, Purpose.GLOBAL)).get_state()
         self._seconds_before = 0.0
@@ -312,12 +317,15 @@ class Run:
         self.hooks.on_evaluation(self, self.report(epoch, metrics | self.evaluate(epoch)))
 
     def report(self, epoch: int, metrics: dict[str, float]) -> EpochReport:
-        """The report of an evaluation: whether it is the best so far is found, and remembered."""
+        """Return the report of an evaluation, and remember it if nothing before was better."""
         score = self.algorithm.score(metrics)
         is_best = not math.isnan(score) and (self.best_score is None or score > self.best_score)
+        ties_best = not is_best and score == self.best_score
         if is_best:
-            self.best_score, self.best_epoch = score, epoch
-        return EpochReport(epoch, self.env_steps, self.updates, self.seconds, metrics, is_best)
+            self.best_score, self.improved_epoch = score, epoch
+        if is_best or ties_best:
+            self.best_epoch = epoch
+        return EpochReport(epoch, self.env_steps, self.updates, self.seconds, metrics, is_best, ties_best)
 
     def save_checkpoint(self, name: str) -> Path:
         """Write the whole state of the run to `checkpoints/NAME` and tell the observers."""
@@ -345,6 +353,7 @@ class Run:
             "seconds": self.seconds,
             "best_score": self.best_score,
             "best_epoch": self.best_epoch,
+            "improved_epoch": self.improved_epoch,
             "learner": self.learner.state(),
             "statistics": self.statistics.state(),
             "algorithm": self.algorithm.state(),
@@ -364,6 +373,7 @@ class Run:
         self.epoch_trained = state.get("epoch_trained", False)
         self.env_steps, self._seconds_before = state["env_steps"], state["seconds"]
         self.best_score, self.best_epoch = state["best_score"], state["best_epoch"]
+        self.improved_epoch = state.get("improved_epoch", self.best_epoch)  # an older version did not write it
         self.learner.load_state(state["learner"])
         self.statistics.load_state(state["statistics"])
         self.algorithm.load_state(state["algorithm"])

@@ -49,6 +49,8 @@ def build_run(run_dir: Path | None, **changes: Any) -> FakeRun:
         "seconds": 0.0,
         "best_score": None,
         "best_epoch": None,
+        "improved_epoch": None,
+        "patience": algorithm.patience,
         "total_env_steps": steps,
         "total_epochs": n_epochs or None,
         "resumed": False,
