@@ -102,6 +102,7 @@ def header(run: Run) -> list[Line]:
         *([_fact("from", _short(run.init_from))] if run.init_from else []),
         _fact("seed", str(config.seed)),
         *([_fact("run", _short(run.run_dir))] if run.run_dir else []),
+        *(_fact("note", note) for note in run.notes),
     ]
     if run.resumed:
         lines.append(_fact("resumed", f"after epoch {run.epoch}, {counted(run.env_steps, 'step')}"))

@@ -37,6 +37,9 @@ class EvaluationConfig(ConfigModel):
     """Episodes of one evaluation; none: 8, or what the algorithm has a parameter for (`n_eval_rollouts` of es)."""
     concurrency: PositiveInt | None = None
     """Environments stepped side by side; none: as many as in training, and no more than there are episodes."""
+    max_episode_steps: PositiveInt | None = 108_000
+    """Steps after which an episode is cut and counts with what it returned so far, for environments without a limit of
+    their own; none: never. The default is the longest limit in use, that of Atari without frame skip."""
 
 
 class RunConfig(ConfigModel):

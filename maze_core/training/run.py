@@ -13,11 +13,13 @@ import torch
 
 from maze_core.envs.builder import EnvBuilder
 from maze_core.envs.spaces import allocate, space_specs
+from maze_core.envs.time_limits import missing_time_limit
 from maze_core.errors import ConfigError, RunError
 from maze_core.models.normalizer import ObservationNormalizer
 from maze_core.plugins import discovery
-from maze_core.plugins.manager import Hooks
+from maze_core.plugins.manager import Hooks, to_stderr
 from maze_core.training.checkpoint import Checkpoint, write_checkpoint
+from maze_core.training.endless import EndlessEpisodes
 from maze_core.training.estimation import estimate_statistics
 from maze_core.training.evaluation import EvaluationInterrupted, evaluate_policy
 from maze_core.training.learner import Learner
@@ -90,6 +92,8 @@ class Run:
         """Epoch of the checkpoint `last`; None before there is one."""
         self.progress = Progress()
         self.statistics = EpochStatistics()
+        self.notes: list[str] = []
+        """What the user is to know of this run before it begins, a sentence or two each."""
         self.stop_reason: str | None = None
         self.stop_pending: str | None = None
         """Why the checkpoint that was taken up had been the run's last; training that goes on ends there at once."""
@@ -106,6 +110,7 @@ class Run:
         self._training_env: VectorEnv | None = None
         self._pools: list[WorkerPool] = []
         self._closed = False
+        self._endless = EndlessEpisodes(config.evaluation.max_episode_steps, warn or to_stderr)
         self.hooks = Hooks.for_run(config, warn, load)
         self.algorithm: Algorithm = self.hooks.plugin("algorithm")
         self.algorithm.check(config)
@@ -121,6 +126,8 @@ class Run:
         """Build policy, algorithm and optimizer. Afterwards the run can train or take up a checkpoint."""
         self.algorithm.check_action_space(self.action_space)
         self.build_policy()
+        note = missing_time_limit(self.config.env, lambda: self.env_builder("looking")(0))
+        self.notes = [note] if note else []
         # Algorithms try the policy out, and a network may draw random numbers itself.
         with isolated_rng(integer_seed(self.seed, Purpose.GLOBAL, _SETUP)):
             self.algorithm.setup(self)
@@ -171,8 +178,12 @@ class Run:
         return self._training_env
 
     def env_builder(self, purpose: str, env: PluginConfig | None = None) -> EnvBuilder:
-        """What builds single environments, exactly like those of training unless `env` says otherwise."""
-        return EnvBuilder(env or self.config.env, self.config.wrappers, self.seed, purpose, self._load)
+        """What builds single environments, exactly like those of training unless `env` says otherwise.
+
+        Those of evaluations and rollouts cut endless episodes.
+        """
+        limit = self.config.evaluation.max_episode_steps if purpose in ("evaluation", "rollout") else None
+        return EnvBuilder(env or self.config.env, self.config.wrappers, self.seed, purpose, self._load, limit)
 
     def workers(self, task: Task, count: int | None = None) -> WorkerPool:
         """Workers of the runner, closed with the run; `count` None: as many as the runner thinks fit."""
@@ -288,6 +299,7 @@ class Run:
         if not self.config.evaluation_episodes:
             return {}
         self.progress.phase = "evaluating"
+        self._endless.begin()
         started, before = time.perf_counter(), self.interrupted
         noise = torch.Generator().manual_seed(integer_seed(self.seed, Purpose.EVAL_NOISE, number))
         env, memory = self._evaluation_env, self._evaluation_env.memory()
@@ -303,13 +315,16 @@ class Run:
                     deterministic=options.deterministic if deterministic is None else deterministic,
                     noise=noise,
                     stopped=lambda: self.interrupted and not before,
+                    max_episode_steps=options.max_episode_steps,
+                    watch=self._endless.watch,
                 )
         except EvaluationInterrupted:
             env.load_memory(memory)  # a resumed run evaluates once more, from the start
             raise
         finally:
             self.progress.phase = "training"
-        return {**summarize(episodes, "eval"), "time/evaluation_seconds": time.perf_counter() - started}
+        cut = self._endless.cut(episodes)
+        return {**summarize(episodes, "eval"), **cut, "time/evaluation_seconds": time.perf_counter() - started}
 
     def evaluate_within_epoch(self, metrics: dict[str, float]) -> None:
         """Evaluate in the middle of an epoch and tell the observers, who may keep the policy; `metrics` are added."""
