@@ -132,7 +132,11 @@ class Hooks:
         """One environment, wrapped. Raises what the plugin raised, with a note that names it."""
         import gymnasium
 
+        from maze_core.envs.foreign import foreign
+
         env = self._build("make_env", config=config, seed=seed, index=index)
+        if (other := foreign(env.unwrapped if isinstance(env, gymnasium.Env) else env)) is not None:
+            raise other
         if not isinstance(env, gymnasium.Env):
             raise self._wrong_result("make_env", env, "gymnasium.Env", "env")
         return env
@@ -233,6 +237,10 @@ class Hooks:
     def _named(self, hook: str) -> Iterator[None]:
         try:
             yield
+        except SystemExit as error:
+            failure = RunError(f"sys.exit was called{discovery.place_in(error)}: {discovery.describe(error)}")
+            self._name_in(failure.with_traceback(error.__traceback__), hook)
+            raise failure from error
         except Exception as error:
             self._name_in(error, hook)
             raise
@@ -280,7 +288,7 @@ class Hooks:
                 _call(implementation, arguments)
             except RunError:
                 raise
-            except Exception as error:  # noqa: BLE001 — a failing observer must not end the run
+            except (Exception, SystemExit) as error:  # noqa: BLE001 — a failing observer must not end the run
                 self._failed.add(id(each.plugin))
                 problem = discovery.describe(error)
                 self._warn(f"warning: hook {hook} of {each.title} failed and is left out from now on: {problem}")
