@@ -162,6 +162,8 @@ class RunContext:
     def train(self, n_epochs: int | None = None) -> RunSummary:
         """Train to the run's end, or for `n_epochs` more epochs. May be called again.
 
+        The default patience does not end `n_epochs` early; one that was configured does.
+
         Raises:
             ConfigError: the context was opened to act only.
             RunError: the run cannot go on.
@@ -172,7 +174,10 @@ class RunContext:
                 "this context was opened to evaluate and to act; it cannot train",
                 hint=f'To train on: RunContext.reopen("{run.run_dir}")',
             )
-        run.until_epoch = run.epoch + n_epochs if n_epochs else self.config.algorithm.n_epochs or None
+        algorithm = self.config.algorithm
+        run.until_epoch = run.epoch + n_epochs if n_epochs else algorithm.n_epochs or None
+        asked = "patience" in algorithm.model_fields_set
+        run.patience = algorithm.patience if asked or not n_epochs else 0
         return api.carry_out(run)
 
     def resume(self, run_dir: Path | str, checkpoint: str = "last") -> RunSummary:

@@ -46,6 +46,7 @@ def check(
 def _report(config: Any) -> dict[str, Any]:
     from gymnasium.utils.env_checker import check_env
 
+    from maze_core.envs.time_limits import missing_time_limit
     from maze_core.plugins.discovery import describe
     from maze_core.plugins.manager import Hooks
 
@@ -63,7 +64,11 @@ def _report(config: Any) -> dict[str, Any]:
         "environment": str(env),
         "observation space": str(env.observation_space),
         "action space": str(env.action_space),
-        "warnings": sorted({" ".join(str(each.message).split()) for each in caught} | _layout_warnings(env)),
+        "warnings": sorted(
+            {" ".join(str(each.message).split()) for each in caught}
+            | _layout_warnings(env)
+            | ({endless} if (endless := missing_time_limit(config, lambda: env)) else set())
+        ),
         "problems": problems,
     }
 

@@ -70,7 +70,7 @@ def rollout(
             task = _of_plugin(policy, {"name": env_source, "id": env}, wrappers, overrides, seed, video)
         report = stack.enter_context(progress_bar("episodes"))
         played = roll_out(task, episodes, workers=workers, runner=player, record=record, report=report)
-    statistics = statistics_of(played)
+    statistics = statistics_of(played, task.builder.max_episode_steps)
     if as_json:
         files = {"record": record, "video": video}
         output.print_json({**statistics, "seed": seed, **{k: str(v) for k, v in files.items() if v is not None}})

@@ -78,6 +78,8 @@ def assemble_with_preset(
     asked = assign(_stack(DEFAULTS, *layers), assignments)
     name, chosen = _preset_layer(preset, asked, load)
     raw = assign(_stack(DEFAULTS, chosen, *layers), assignments)
+    if _says_its_end(asked):
+        raw["algorithm"]["patience"] = 0
     for each in doubtful:
         check_said(each, raw, assignments, parent or Path())
     return resolve(_with_preferences(raw, load), load), name
@@ -192,6 +194,14 @@ def _parent_layer(path: Path, names_env: bool) -> Raw:
     raw = merge({}, read_sealed(path))
     kept = ("model", "wrappers") if names_env else ("model", "wrappers", "env")
     return {part: raw[part] for part in kept if part in raw}
+
+
+def _says_its_end(asked: Raw) -> bool:
+    """Whether the user says when the run ends and asks for no patience; what a preset says does not count."""
+    algorithm = asked.get("algorithm")
+    if not isinstance(algorithm, dict) or "patience" in algorithm:
+        return False
+    return bool(asked.get("steps") or algorithm.get("n_epochs"))
 
 
 def _preset_layer(preset: str, asked: Raw, load: discovery.Loader) -> tuple[str, Raw]:

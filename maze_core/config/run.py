@@ -18,7 +18,8 @@ class AlgorithmConfig(PluginConfig):
     epoch_length: PositiveInt = 25
     """Updates in one epoch."""
     patience: NonNegativeInt = 15
-    """Epochs without a new best evaluation before the run stops; 0: never."""
+    """Epochs without a new best evaluation before the run stops; 0: never, as where you give `steps` or `n_epochs` and
+    no patience."""
     device: Literal["cpu", "cuda", "auto"] = "cpu"
     """Where the policy learns: `auto` takes a GPU where there is one."""
 
@@ -37,6 +38,9 @@ class EvaluationConfig(ConfigModel):
     """Episodes of one evaluation; none: 8, or what the algorithm has a parameter for (`n_eval_rollouts` of es)."""
     concurrency: SideBySide | None = None
     """Environments stepped side by side; none: as many as in training, and no more than there are episodes."""
+    max_episode_steps: PositiveInt | None = 108_000
+    """Steps after which an episode is cut and counts with what it returned so far, for environments without a limit of
+    their own; none: never. The default is the longest limit in use, that of Atari without frame skip."""
 
 
 class RunConfig(ConfigModel):

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from maze_core.config.base import PluginConfig
+from maze_core.envs.time_limits import EpisodeLimit
 from maze_core.plugins import discovery
 from maze_core.plugins.manager import Hooks, Member
 from maze_core.training.seeding import Purpose, integer_seed
@@ -34,10 +35,13 @@ class EnvBuilder:
     purpose: str = "training"
     """What the environments are for: `training` and `evaluation` differ in the seeds of construction."""
     load: Loader = discovery.load
+    max_episode_steps: int | None = None
+    """Steps after which a single environment's episode is cut, whatever its own limit; None: never."""
 
     def __call__(self, index: int) -> gymnasium.Env[Any, Any]:
         """Build environment `index`. Raises what the plugin raised, with a note that names it."""
-        return self._hooks.make_env(self.env, self._construction_seed(index), index)
+        env = self._hooks.make_env(self.env, self._construction_seed(index), index)
+        return env if self.max_episode_steps is None else EpisodeLimit(env, self.max_episode_steps)
 
     def vector_env(self, num_envs: int) -> gymnasium.vector.VectorEnv[Any, Any, Any] | None:
         """A natively vectorised environment; None where the source has none.

@@ -132,7 +132,11 @@ class Hooks:
         """One environment, wrapped. Raises what the plugin raised, with a note that names it."""
         import gymnasium
 
+        from maze_core.envs.foreign import foreign
+
         env = self._build("make_env", config=config, seed=seed, index=index)
+        if (other := foreign(env.unwrapped if isinstance(env, gymnasium.Env) else env)) is not None:
+            raise other
         if not isinstance(env, gymnasium.Env):
             raise self._wrong_result("make_env", env, "gymnasium.Env", "env")
         return env

@@ -29,6 +29,11 @@ _PUBLISHED: Mapping[str, Mapping[str, str]] = {
 """By distribution and kind: names, with spaces between them."""
 
 
+def packages() -> frozenset[str]:
+    """The Python packages of the core and of what is published with it."""
+    return frozenset({"maze_core", *(name.replace("-", "_") for name in _PUBLISHED)})
+
+
 def publisher(kind: str, name: str) -> str | None:
     """The distribution that brings a plugin of this kind and name, installed or not; None where it is not known."""
     brings = (each for each, kinds in _PUBLISHED.items() if name in kinds.get(kind, "").split())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,6 +18,7 @@ from maze_core.training.seeding import draw_seed
 
 if TYPE_CHECKING:
     from maze_core.plugins.discovery import Loader
+    from maze_core.training.video import Film
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,12 +68,14 @@ def evaluate_saved(
     with closing(open_policy(run_dir, checkpoint, overrides, load=load)) as run, torch_threads(run.config.threads):
         if not run.config.evaluation_episodes:
             raise ConfigError("this run is configured to evaluate no episodes", "--episodes", "Next: --episodes 20")
-        metrics = run.evaluate(FINAL_EVALUATION, deterministic=deterministic)
-        videos: list[Path] = []
-        if video is not None:
-            from maze_core.training.video import record_video
+        with ExitStack() as stack:
+            film: Film | None = None
+            if video is not None:
+                from maze_core.training import video as filming
 
-            videos = record_video(run, video, deterministic=deterministic)
+                film = stack.enter_context(closing(filming.Film(run, video)))
+            metrics = run.evaluate(FINAL_EVALUATION, deterministic=deterministic)
+            videos = [] if film is None else film.shoot(deterministic=deterministic)
     metrics.pop("time/evaluation_seconds")
     name = checkpoint_folder(find_run(run_dir), checkpoint).name
     return Evaluation(metrics, name, run.epoch, seed, tuple(videos))

@@ -152,7 +152,7 @@ def test_an_interruption_before_the_loop(api):
     assert "interrupted" in maze("train", "ppo", "--env", "X", code=130).stderr
 
 
-def test_an_unexpected_error_shows_where_and_asks_for_a_report(api, monkeypatch, capsys):
+def test_an_unexpected_error_shows_where_and_whose_it_is(api, monkeypatch, capsys):
     api.error = ZeroDivisionError("oops")
     monkeypatch.setattr(sys, "argv", ["maze", "resume", "somewhere"])
     with pytest.raises(SystemExit) as caught:
@@ -160,8 +160,7 @@ def test_an_unexpected_error_shows_where_and_asks_for_a_report(api, monkeypatch,
     assert caught.value.code == 1
     error = capsys.readouterr().err
     assert "Traceback" in error
-    assert "ZeroDivisionError: oops" in error
-    assert "report" in error.splitlines()[-1]
+    assert re.fullmatch(r"error: test_cli.py, line \d+ raised ZeroDivisionError: oops", error.splitlines()[-1])
 
 
 def test_resume_and_eval_pass_on_what_was_typed(api):
