@@ -137,13 +137,17 @@ def for_evaluation(raw: Raw, assignments: Assignments, load: Loader, source: Pat
     left_out = {
         place: f"{'.'.join(place)} ({part['name']})"
         for place, part, fields in _marked_parts(result, load)
-        if place[0] in ("wrappers", "callbacks")
-        and not any(field in part or _is_set((*place, field), assignments) for field in fields)
-        or place == ("runner",)
-        and not any(path[0] == "runner" for path, _ in assignments)
+        if _is_left_out(place, part, fields, assignments)
     }
     result = without(result, left_out)
     return {"runner": {"name": "dev"}, **result}, list(left_out.values())
+
+
+def _is_left_out(place: Place, part: Raw, fields: Iterable[str], assignments: Assignments) -> bool:
+    if place == ("runner",):
+        return not any(path[:1] == place for path, _ in assignments)
+    observes = place[0] in ("wrappers", "callbacks")
+    return observes and not any(field in part or _is_set((*place, field), assignments) for field in fields)
 
 
 def without(raw: Raw, taken: Iterable[Reach | Place]) -> Raw:
