@@ -69,8 +69,8 @@ def _report(config: Any) -> dict[str, Any]:
 
 
 def _layout_warnings(env: Any) -> set[str]:
-    """What to say of pictures whose channels come first."""
-    from maze_core.envs.spaces import flatten_space, looks_channels_first
+    """What to say of pictures whose channels seem to come first, which models do not take for granted."""
+    from maze_core.envs.spaces import flatten_space, is_channels_first, looks_channels_first
     from maze_core.errors import ConfigError
 
     try:
@@ -81,5 +81,5 @@ def _layout_warnings(env: Any) -> set[str]:
         f"observation {key!r} of shape {space.shape} looks like a picture whose channels come first, and models expect "
         "them last: --set model.layout=chw, or the wrapper transpose with axes [1, 2, 0]"
         for key, space in leaves.items()
-        if looks_channels_first(space.shape or ())
+        if looks_channels_first(space.shape or ()) and not is_channels_first(space.shape or ())
     }

@@ -20,6 +20,9 @@ Specs = dict[str, "LeafSpec"]
 """How each leaf of a tree is stored."""
 
 _NO_BOUND = 1e30
+_PICTURE = 32
+# Pixels of a side from which on an array is no board or short series: a picture of 3 by 84 pixels with 84 channels is
+# none that anybody makes.
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,9 +108,21 @@ def float_bounds(space: spaces.Box) -> tuple[np.ndarray, np.ndarray]:
     return np.where(low > -largest, low, -np.inf), np.where(high < largest, high, np.inf)
 
 
+def is_image(space: Space[Any]) -> bool:
+    """Whether a leaf is treated as an image: a Box of three dimensions, or of two with dtype uint8."""
+    if not isinstance(space, spaces.Box):
+        return False
+    return len(space.shape) == 3 or (len(space.shape) == 2 and space.dtype == np.uint8)
+
+
 def looks_channels_first(shape: tuple[int, ...]) -> bool:
-    """Whether the first of three axes is so much shorter than the others that it holds a picture's channels."""
+    """Whether the first of three axes is so much shorter than the others that it may hold a picture's channels."""
     return len(shape) == 3 and 4 * shape[0] <= min(shape[1:])
+
+
+def is_channels_first(shape: tuple[int, ...]) -> bool:
+    """Whether a picture's channels come first beyond doubt: as `looks_channels_first`, and too large for a board."""
+    return looks_channels_first(shape) and min(shape[1:]) >= _PICTURE
 
 
 def start_of(space: Space[Any]) -> Any:
