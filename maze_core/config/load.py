@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from maze_core.config.base import PluginConfig
+from maze_core.config.classes import by_path, check_said
 from maze_core.config.explain import combined, explain
 from maze_core.config.plain_yaml import read_yaml, to_yaml
 from maze_core.config.presets import choose
@@ -66,9 +67,14 @@ def assemble_with_preset(
     if env is not None:
         assignments.append((("env", "id"), env))
     layers = [_file_layer(path, algorithm) for path in files]
+    for path, layer in zip(files, layers, strict=True):
+        if not isinstance(path, dict):
+            check_said(layer, by_path(assignments), path)
     if parent is not None:
         names_env = any("env" in layer for layer in layers) or any(path[0] == "env" for path, _ in assignments)
-        layers.insert(0, _parent_layer(parent, names_env))
+        inherited = _parent_layer(parent, names_env)
+        check_said(inherited, by_path(assignments), parent)
+        layers.insert(0, inherited)
 
     asked = assign(_stack(DEFAULTS, *layers), assignments)
     name, chosen = _preset_layer(preset, asked, load)
@@ -81,9 +87,18 @@ def load_run_config(
     overrides: Sequence[str] = (),
     load: discovery.Loader = discovery.load,
 ) -> RunConfig:
-    """The configuration that a `config.yaml` or a mapping holds in full, with `path=value` texts over it."""
-    raw = dict(source) if isinstance(source, Mapping) else read_yaml(Path(source))
-    return resolve(assign(merge({}, raw), [parse_assignment(text) for text in overrides]), load)
+    """The configuration that a `config.yaml` or a mapping holds in full, with `path=value` texts over it.
+
+    Raises:
+        ConfigError: something does not fit; or the file names a wrapper class that the overrides do not name.
+    """
+    assignments = [parse_assignment(text) for text in overrides]
+    if not isinstance(source, Mapping):
+        raw = read_yaml(Path(source))
+        check_said(raw, by_path(assignments), Path(source))
+    else:
+        raw = dict(source)
+    return resolve(assign(merge({}, raw), assignments), load)
 
 
 def part_config(
@@ -97,6 +112,24 @@ def part_config(
     if errors or config is None:
         raise combined(errors)
     return config
+
+
+def env_config(
+    env: Raw, wrappers: Sequence[str] = (), overrides: Sequence[str] = (), load: discovery.Loader = discovery.load
+) -> tuple[PluginConfig, tuple[PluginConfig, ...]]:
+    """The configurations of an environment and of its wrappers, with `path=value` texts over both.
+
+    Raises one ConfigError that lists every problem.
+    """
+    errors: list[ConfigError] = []
+    layer = merge({}, {"env": env, "wrappers": list(wrappers)})
+    data = assign(layer, [parse_assignment(text) for text in overrides])
+    config = _part("env", "env", data["env"], load, errors)
+    wrapped = [each for each in _wrappers(data["wrappers"], load, errors) if each is not None]
+    errors += [ConfigError("only env and wrappers can be set here", key) for key in data if key not in layer]
+    if errors or config is None:
+        raise combined(errors)
+    return config, tuple(wrapped)
 
 
 def dump(config: RunConfig) -> str:

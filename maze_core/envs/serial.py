@@ -194,6 +194,8 @@ class SerialVectorEnv:
         try:
             self.episode_memory[i] = remembered(self._lasting[i])
             observation, _ = self.envs[i].reset(seed=self._seeds(index, self._episode[i]))
+        except MazeError:
+            raise
         except Exception as exc:
             place = f"environment {index} at the reset of episode {self._episode[i]}"
             raise RunError(f"{place} raised {type(exc).__name__}: {exc}") from exc

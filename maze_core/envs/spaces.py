@@ -12,6 +12,7 @@ from gymnasium import Space, spaces
 
 from maze_core.envs.vector import Tree
 from maze_core.errors import ConfigError
+from maze_core.wording import argument
 
 Role = Literal["observation", "action"]
 """What a space is for; also the key of the only leaf of a single space."""
@@ -156,7 +157,8 @@ def _leaf_problem(space: Space[Any]) -> str | None:
     if isinstance(space, spaces.MultiDiscrete | spaces.MultiBinary) and len(space.shape or ()) != 1:
         return f"a {type(space).__name__} of shape {space.shape}: only one dimension is supported"
     if not isinstance(space, spaces.Box | spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary):
-        return f"a {type(space).__name__} space"
+        texts = space.dtype is not None and np.dtype(space.dtype).kind == "U"
+        return f"a {type(space).__name__} space" + (" of texts" if texts and not isinstance(space, spaces.Text) else "")
     if 0 in (space.shape or ()):
         return f"a {type(space).__name__} of shape {space.shape}"
     if np.dtype(space.dtype).kind not in "fiub":
@@ -172,9 +174,13 @@ def _check_key(key: object, path: tuple[str | int, ...], role: Role) -> None:
 def _refused(path: tuple[str | int, ...], role: Role, problem: str) -> ConfigError:
     place = f" at '{'/'.join(map(str, path))}'" if path else ""
     example = "ObservationWrapper" if role == "observation" else "ActionWrapper"
-    return ConfigError(
-        f"the {role} space{place} {problem}",
-        where="env",
-        hint=f"Wrap the environment in a gymnasium.{example} that turns it into Box, Discrete, MultiDiscrete, "
-        "MultiBinary, Dict or Tuple.",
+    hint = (
+        f"Wrap the environment in a gymnasium.{example} that turns it into Box, Discrete, MultiDiscrete, MultiBinary, "
+        "Dict or Tuple."
     )
+    if role == "observation" and path:
+        keys = argument(f"wrappers.0.keys=[{'/'.join(map(str, path))}]")
+        hint = f"Leave it out: --wrappers drop --set {keys}\n{hint}"
+    if role == "observation" and "text" in problem.lower():
+        hint = f"Read its words: --wrappers tokenize\n{hint}"
+    return ConfigError(f"the {role} space{place} {problem}", where="env", hint=hint)

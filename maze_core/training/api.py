@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from maze_core.config.load import dump, load_run_config
+from maze_core.config.plain_yaml import read_yaml
 from maze_core.config.run import RunConfig
 from maze_core.errors import CheckpointError, ConfigError, RunError
 from maze_core.files import write_bytes
@@ -181,7 +182,7 @@ def reopen(
     with lock(run_dir):
         config = load_run_config(run_dir / CONFIG, overrides, load)
         if overrides:
-            _check_algorithm(config, load_run_config(run_dir / CONFIG, (), load), run_dir)
+            _check_algorithm(config, load_run_config(read_yaml(run_dir / CONFIG), (), load), run_dir)
         saved = read_checkpoint(checkpoint_folder(run_dir, checkpoint))
         run = Run(config, load=load, preset=read_record(run_dir).get("preset"))
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,6 +43,7 @@ def evaluate_saved(
     video: Path | None = None,
     *,
     runner: str | None = None,
+    overrides: Sequence[str] = (),
     load: Loader = discovery.load,
 ) -> Evaluation:
     """Evaluate a saved run's policy.
@@ -53,14 +55,15 @@ def evaluate_saved(
         deterministic: most likely actions instead of samples; None: as configured.
         checkpoint: best, last or previous; None: the best, or the last where there is none.
         video: a folder to record the first episodes in.
-        runner: steps the environments, by name; None: the one that the run was trained with.
+        runner: steps the environments, by name; None: the one that the run was trained with, on this machine.
+        overrides: further changes of the configuration, as `path=value` texts.
         load: how plugin classes are found.
     """
     seed = draw_seed() if seed is None else seed
     changes: dict[str, object] = {"seed": seed} if runner is None else {"seed": seed, "runner": runner}
     if episodes is not None:
         changes["evaluation.n_episodes"] = episodes
-    overrides = [f"{path}={value}" for path, value in changes.items()]
+    overrides = [*overrides, *(f"{path}={value}" for path, value in changes.items())]
     with closing(open_policy(run_dir, checkpoint, overrides, load=load)) as run, torch_threads(run.config.threads):
         if not run.config.evaluation_episodes:
             raise ConfigError("this run is configured to evaluate no episodes", "--episodes", "Next: --episodes 20")
