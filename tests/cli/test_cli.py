@@ -1,5 +1,6 @@
 """The command line, up to the calls that train: those are stood in for."""
 
+import copy
 import json
 import re
 import subprocess
@@ -175,9 +176,9 @@ def test_resume_and_eval_pass_on_what_was_typed(api):
     assert re.search(r"return_mean +12\.5\n", out)
     assert out.endswith("checkpoint best, after epoch 4; seed 3\nfilmed films/episode-0.mp4\n")
     assert api.evaluate_saved == [
-        ((Path("a/run"), 5, 3, False, None, None), {"runner": None}),
-        ((Path("a/run"), None, None, None, None, Path("films")), {"runner": None}),
-        ((Path("a/run"), None, None, None, None, None), {"runner": None}),
+        ((Path("a/run"), 5, 3, False, None, None), {"runner": None, "overrides": ()}),
+        ((Path("a/run"), None, None, None, None, Path("films")), {"runner": None, "overrides": ()}),
+        ((Path("a/run"), None, None, None, None, None), {"runner": None, "overrides": ()}),
     ]
 
 
@@ -245,7 +246,7 @@ def test_an_environment_can_be_checked(tmp_path, monkeypatch):
 def test_a_check_points_out_pictures_whose_channels_seem_to_come_first(monkeypatch):
     shapes = {"camera": (3, 16, 16), "clear": (3, 84, 84)}
     pictures = spaces.Dict({key: spaces.Box(0, 255, shape, np.uint8) for key, shape in shapes.items()})
-    spec = EnvSpec("Pictures-v0", lambda: SpacesEnv(pictures, spaces.Discrete(2)))
+    spec = EnvSpec("Pictures-v0", lambda: SpacesEnv(copy.deepcopy(pictures), spaces.Discrete(2)))
     monkeypatch.setitem(gymnasium.registry, "Pictures-v0", spec)
     report = json.loads(maze("envs", "check", "Pictures-v0", "--json").stdout)
     (warning,) = (each for each in report["warnings"] if "channels" in each)

@@ -51,10 +51,12 @@ class MaskFromInfo(Plugin):
     @hookimpl(wrapper=True)
     def make_env(self, config: Any, seed: int, index: int) -> Generator[None, Env, Env]:
         """Wrap."""
-        return _Masked((yield), self.config.key)
+        return InfoMasked((yield), self.config.key)
 
 
-class _Masked(gymnasium.Wrapper[Any, Any, Any, Any]):
+class InfoMasked(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """Observations with the mask of the action that follows."""
+
     def __init__(self, env: Env, key: str) -> None:
         super().__init__(env)
         self._key, self._size = key, _size(env.action_space)
@@ -66,10 +68,12 @@ class _Masked(gymnasium.Wrapper[Any, Any, Any, Any]):
         self.observation_space = spaces.Dict({**leaves, _LEAF: spaces.MultiBinary(self._size)})
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Begin an episode."""
         observation, info = self.env.reset(seed=seed, options=options)
         return self._with(observation, self._mask(info)), info
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        """Step."""
         observation, reward, terminated, truncated, info = self.env.step(action)
         mask = self._mask(info, over=bool(terminated or truncated))
         return self._with(observation, mask), reward, bool(terminated), bool(truncated), info
