@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from maze_core.config.base import PluginConfig
 from maze_core.config.load import assemble, part_config
+from maze_core.envs.gymnasium_wrapper import GymnasiumWrapperConfig
 from maze_core.errors import ConfigError
 from maze_core.parts import Part, Parts
 from maze_core.plugins import discovery
@@ -186,16 +187,21 @@ class RunContext:
         The `steps` and `overrides` that the context was given replace what the run was configured with.
         """
         self.close()
-        self._run = api.reopen(Path(run_dir), self._changes, checkpoint, load=self._load)
+        self._run = api.reopen(Path(run_dir), [*self._classes(), *self._changes], checkpoint, load=self._load)
         self.config, self._trains = self._run.config, True
         return api.carry_out(self._run)
 
     def load(self, run_dir: Path | str, checkpoint: str | None = None) -> Self:
         """Take up the policy of a saved run, to evaluate or to act, with the ready objects of this context."""
         self.close()
-        self._run = api.open_policy(Path(run_dir), checkpoint, load=self._load)
+        self._run = api.open_policy(Path(run_dir), checkpoint, self._classes(), load=self._load)
         self.config, self._trains = self._run.config, False
         return self
+
+    def _classes(self) -> list[str]:
+        """The wrapper classes of this context as overrides: what a saved run may name."""
+        wrappers = enumerate(self.config.wrappers)
+        return [f"wrappers.{i}.id={each.id}" for i, each in wrappers if isinstance(each, GymnasiumWrapperConfig)]
 
     def evaluate(self, deterministic: bool | None = None) -> dict[str, float]:
         """Evaluate the policy as it is now. Returns `eval/…` metrics of raw returns."""

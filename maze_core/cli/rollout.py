@@ -114,7 +114,7 @@ def _of_run(
 def _of_plugin(
     policy: str | None, env: dict[str, Any], wrappers: str | None, overrides: list[str], seed: int, video: Path | None
 ) -> RolloutTask:
-    from maze_core.config.load import part_config
+    from maze_core.config.load import env_config, part_config
     from maze_core.errors import ConfigError
     from maze_core.training.rollouts import task_of_plugin
 
@@ -122,11 +122,9 @@ def _of_plugin(
         raise ConfigError("name a run directory, or both --policy and --env", hint="Next: maze rollout --help")
     mine = [text for text in overrides if text.strip().startswith("policy.")]
     policy_config = part_config("policy", {"name": policy}, mine)
-    env_config = part_config("env", env, [text for text in overrides if text not in mine])
     names = [name.strip() for name in (wrappers or "").split(",") if name.strip()]
-    return task_of_plugin(
-        policy_config, env_config, tuple(part_config("wrapper", {"name": name}) for name in names), seed, video
-    )
+    env_part, wrapped = env_config(env, names, [text for text in overrides if text not in mine])
+    return task_of_plugin(policy_config, env_part, wrapped, seed, video)
 
 
 def _refuse(reason: str, **options: Any) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from maze_core.config.base import PluginConfig
+from maze_core.config.classes import by_path, check_classes
 from maze_core.config.explain import combined, explain
 from maze_core.config.outside import Reach, assigned, check_said, elsewhere, for_evaluation, without
 from maze_core.config.plain_yaml import read_yaml, to_yaml
@@ -68,10 +69,14 @@ def assemble_with_preset(
     if env is not None:
         assignments.append((("env", "id"), env))
     layers = [_file_layer(path, algorithm) for path in files]
+    for path, layer in zip(files, layers, strict=True):
+        if not isinstance(path, dict):
+            check_classes(layer, by_path(assignments), path)
     doubtful: list[Reach] = []
     if parent is not None:
         names_env = any("env" in layer for layer in layers) or any(path[0] == "env" for path, _ in assignments)
         inherited = _parent_layer(parent, names_env)
+        check_classes(inherited, by_path(assignments), parent)
         doubtful = elsewhere(inherited, load, parent)
         layers.insert(0, without(inherited, doubtful))
 
@@ -90,9 +95,18 @@ def load_run_config(
     overrides: Sequence[str] = (),
     load: discovery.Loader = discovery.load,
 ) -> RunConfig:
-    """The configuration that a `config.yaml` or a mapping holds in full, with `path=value` texts over it."""
-    raw = dict(source) if isinstance(source, Mapping) else read_sealed(Path(source))
-    return resolve(assign(merge({}, raw), [parse_assignment(text) for text in overrides]), load)
+    """The configuration that a `config.yaml` or a mapping holds in full, with `path=value` texts over it.
+
+    Raises:
+        ConfigError: something does not fit; or the file names a wrapper class that the overrides do not name.
+    """
+    assignments = [parse_assignment(text) for text in overrides]
+    if isinstance(source, Mapping):
+        raw = dict(source)
+    else:
+        raw = read_sealed(Path(source))
+        check_classes(raw, by_path(assignments), Path(source))
+    return resolve(assign(merge({}, raw), assignments), load)
 
 
 def load_saved_config(
@@ -108,6 +122,7 @@ def load_saved_config(
             run's own, and neither the overrides nor `agreed`, a configuration of the caller's own, have it as well.
     """
     raw, assignments = merge({}, read_sealed(path)), [parse_assignment(text) for text in overrides]
+    check_classes(raw, {**by_path(assignments), "agreed": agreed}, path)
     return _saved(assigned(raw, assignments, elsewhere(raw, load, path, agreed), path), path, load)
 
 
@@ -120,6 +135,7 @@ def load_config_to_act(
         ConfigError: as for `load_saved_config`.
     """
     raw, assignments = merge({}, read_sealed(path)), [parse_assignment(text) for text in overrides]
+    check_classes(raw, by_path(assignments), path)
     raw, left_out = for_evaluation(raw, assignments, load, path)
     return _saved(raw, path, load), left_out
 
@@ -142,6 +158,24 @@ def part_config(
     if errors or config is None:
         raise combined(errors)
     return config
+
+
+def env_config(
+    env: Raw, wrappers: Sequence[str] = (), overrides: Sequence[str] = (), load: discovery.Loader = discovery.load
+) -> tuple[PluginConfig, tuple[PluginConfig, ...]]:
+    """The configurations of an environment and of its wrappers, with `path=value` texts over both.
+
+    Raises one ConfigError that lists every problem.
+    """
+    errors: list[ConfigError] = []
+    layer = merge({}, {"env": env, "wrappers": list(wrappers)})
+    data = assign(layer, [parse_assignment(text) for text in overrides])
+    config = _part("env", "env", data["env"], load, errors)
+    wrapped = [each for each in _wrappers(data["wrappers"], load, errors) if each is not None]
+    errors += [ConfigError("only env and wrappers can be set here", key) for key in data if key not in layer]
+    if errors or config is None:
+        raise combined(errors)
+    return config, tuple(wrapped)
 
 
 def dump(config: RunConfig) -> str:

@@ -84,7 +84,8 @@ class GymnasiumSource(Plugin):
         if config.max_episode_steps is not None:
             kwargs["max_episode_steps"] = config.max_episode_steps
         with _explained(config):
-            if gymnasium.spec(config.id).vector_entry_point is None:
+            # `gymnasium.spec` does not know `module:Id`; the module has been imported, so the id alone is registered.
+            if gymnasium.spec(config.id.rpartition(":")[2]).vector_entry_point is None:
                 raise ConfigError(f"{config.id} has no vectorised form", "env.vectorization", "Set it to single.")
             return gymnasium.make_vec(config.id, num_envs, "vector_entry_point", **kwargs)
 

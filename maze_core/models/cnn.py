@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 class CnnConfig(ModelConfig):
     """The parameters of `cnn`."""
 
-    layout: Layout = "hwc"
-    """Order of the image's dimensions: height, width, channels, or channels first."""
+    layout: Layout = "auto"
+    """Order of the image's dimensions: height, width, channels, or channels first; `auto`: first where that is beyond
+    doubt, such as (4, 84, 84), else last."""
     image_features: Width = 512
     """Units of the dense layer after the convolutions."""
     hidden: Hidden = ()

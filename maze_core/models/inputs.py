@@ -10,6 +10,7 @@ from gymnasium import spaces
 from torch import Tensor, nn
 
 from maze_core.envs.spaces import MAX_ENTRIES, flatten_space
+from maze_core.envs.spaces import is_image as is_image  # for models that import it from here
 from maze_core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -27,13 +28,6 @@ def input_spaces(observation_space: Space[Any], action_space: Space[Any]) -> dic
     masks = {key + MASK_SUFFIX for key in flatten_space(action_space, "action")}
     leaves = flatten_space(observation_space, "observation")
     return {key: space for key, space in leaves.items() if key not in masks}
-
-
-def is_image(space: Space[Any]) -> bool:
-    """Whether a leaf is treated as an image: a Box of three dimensions, or of two with dtype uint8."""
-    if not isinstance(space, spaces.Box):
-        return False
-    return len(space.shape) == 3 or (len(space.shape) == 2 and space.dtype == np.uint8)
 
 
 class Flatten(nn.Module):

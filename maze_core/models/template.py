@@ -30,8 +30,9 @@ class TemplateConfig(ModelConfig):
     """Units of each layer that encodes one flat or one-hot leaf."""
     image_features: Width = 256
     """Units of the dense layer after the convolutions of an image leaf."""
-    layout: Layout = "hwc"
-    """Order of an image's dimensions: height, width, channels, or channels first."""
+    layout: Layout = "auto"
+    """Order of an image's dimensions: height, width, channels, or channels first; `auto`: first where that is beyond
+    doubt, such as (4, 84, 84), else last."""
     hidden: Hidden = (64,)
     """Units of each layer on the concatenated leaves."""
     activation: Activation = "tanh"

@@ -14,7 +14,7 @@ import torch
 
 from maze_core.config.load import dump, load_config_to_act, load_run_config, load_saved_config
 from maze_core.config.run import RunConfig
-from maze_core.config.sealed import sealed
+from maze_core.config.sealed import read_sealed, sealed
 from maze_core.errors import CheckpointError, ConfigError, MazeError, RunError
 from maze_core.files import write_bytes
 from maze_core.models.picture import network_svg, parameter_counts
@@ -193,7 +193,7 @@ def reopen(
     with lock(run_dir):
         config = load_saved_config(run_dir / CONFIG, overrides, load, agreed)
         if overrides:
-            _check_algorithm(config, load_run_config(run_dir / CONFIG, (), load), run_dir)
+            _check_algorithm(config, load_run_config(read_sealed(run_dir / CONFIG), (), load), run_dir)
         saved = read_checkpoint(checkpoint_folder(run_dir, checkpoint))
         run = Run(config, load=load, preset=read_record(run_dir).get("preset"))
         try:

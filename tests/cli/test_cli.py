@@ -1,5 +1,6 @@
 """The command line, up to the calls that train: those are stood in for."""
 
+import copy
 import json
 import re
 import subprocess
@@ -241,13 +242,14 @@ def test_an_environment_can_be_checked(tmp_path, monkeypatch):
     assert not any("channels" in each for each in report["warnings"])
 
 
-def test_a_check_points_out_pictures_whose_channels_come_first(monkeypatch):
-    pictures = spaces.Dict({"camera": spaces.Box(0, 255, (3, 84, 84), np.uint8), "x": spaces.Box(-1, 1, (2,))})
-    spec = EnvSpec("Pictures-v0", lambda: SpacesEnv(pictures, spaces.Discrete(2)))
+def test_a_check_points_out_pictures_whose_channels_seem_to_come_first(monkeypatch):
+    shapes = {"camera": (3, 16, 16), "clear": (3, 84, 84)}
+    pictures = spaces.Dict({key: spaces.Box(0, 255, shape, np.uint8) for key, shape in shapes.items()})
+    spec = EnvSpec("Pictures-v0", lambda: SpacesEnv(copy.deepcopy(pictures), spaces.Discrete(2)))
     monkeypatch.setitem(gymnasium.registry, "Pictures-v0", spec)
     report = json.loads(maze("envs", "check", "Pictures-v0", "--json").stdout)
     (warning,) = (each for each in report["warnings"] if "channels" in each)
-    assert "'camera' of shape (3, 84, 84)" in warning
+    assert "'camera' of shape (3, 16, 16)" in warning
     assert "transpose" in warning
 
 
