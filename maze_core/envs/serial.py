@@ -319,11 +319,12 @@ def check_state(state: dict[str, Any], num_envs: int) -> np.ndarray:
 
 
 def share_of_state(state: dict[str, Any], rows: slice) -> dict[str, Any]:
-    """Return the part of a recorded state that belongs to some of its environments."""
+    """Return the part of a recorded state that belongs to some environments: as long as their longest episode."""
     share: dict[str, Any] = {name: state[name][rows] for name in ("episode", "length", "memory") if name in state}
-    share["actions"] = {key: array[:, rows] for key, array in state["actions"].items()}
+    longest = int(max(share["length"], default=0))
+    share["actions"] = {key: array[len(array) - longest :, rows] for key, array in state["actions"].items()}
     if "rewards" in state:
-        share["rewards"] = state["rewards"][:, rows]
+        share["rewards"] = state["rewards"][len(state["rewards"]) - longest :, rows]
     share["observation"] = {key: array[rows] for key, array in state["observation"].items()}
     return share
 

@@ -206,6 +206,7 @@ def test_what_outlasts_an_episode_is_restored(processes, wrappers):
     np.testing.assert_equal(again.state(), state)
     assert drive(again, copy, range(25, 60)) == expected
     np.testing.assert_equal(copy, out)
+    np.testing.assert_equal(again.state(), env.state())
     env.close()
     again.close()
 
