@@ -170,9 +170,9 @@ def test_resume_and_eval_pass_on_what_was_typed(api):
     assert re.search(r"return_mean +12\.5\n", out)
     assert out.endswith("checkpoint best, after epoch 4; seed 3\nfilmed films/episode-0.mp4\n")
     assert api.evaluate_saved == [
-        ((Path("a/run"), 5, 3, False, None, None), {"runner": None}),
-        ((Path("a/run"), None, None, None, None, Path("films")), {"runner": None}),
-        ((Path("a/run"), None, None, None, None, None), {"runner": None}),
+        ((Path("a/run"), 5, 3, False, None, None), {"runner": None, "overrides": ()}),
+        ((Path("a/run"), None, None, None, None, Path("films")), {"runner": None, "overrides": ()}),
+        ((Path("a/run"), None, None, None, None, None), {"runner": None, "overrides": ()}),
     ]
 
 
