@@ -288,7 +288,7 @@ class Hooks:
                 _call(implementation, arguments)
             except RunError:
                 raise
-            except (Exception, SystemExit) as error:  # noqa: BLE001 — a failing observer must not end the run
+            except Exception as error:  # noqa: BLE001 — a failing observer must not end the run
                 self._failed.add(id(each.plugin))
                 problem = discovery.describe(error)
                 self._warn(f"warning: hook {hook} of {each.title} failed and is left out from now on: {problem}")

@@ -181,6 +181,12 @@ def test_an_environment_that_leaves_the_process_is_named(start):
         drive(env, out, range(5))
 
 
+def test_an_environment_that_calls_exit_is_named_like_one_that_raises(start):
+    env, out = start(Failing("sys.exit"))
+    with pytest.raises(RunError, match=r"environment 1 \(episode 0, step 2\) raised SystemExit: 0\n"):
+        drive(env, out, range(5))
+
+
 def test_failures_while_starting():
     with pytest.raises(RunError, match="OSError: no such level"):
         ProcessVectorEnv(Failing("construct"), 2, 2)
