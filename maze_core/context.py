@@ -187,7 +187,8 @@ class RunContext:
         The `steps` and `overrides` that the context was given replace what the run was configured with.
         """
         self.close()
-        self._run = api.reopen(Path(run_dir), [*self._classes(), *self._changes], checkpoint, load=self._load)
+        agreed = self.config.model_dump(mode="json")
+        self._run = api.reopen(Path(run_dir), self._changes, checkpoint, load=self._load, agreed=agreed)
         self.config, self._trains = self._run.config, True
         return api.carry_out(self._run)
 

@@ -91,7 +91,12 @@ class EnvBuilder:
         native = self._hooks.make_vector_env(self.env, 1, self._construction_seed(0))
         if native is None:
             return None
-        with closing(native), closing(self.single(0)) as single:
+        with closing(native):
+            try:
+                single = self.single(0)
+            except PluginError:  # a source of vectorised environments alone
+                return None
+        with closing(single):
             for name in ("observation_space", "action_space"):
                 one, many = getattr(single, name), getattr(native, f"single_{name}")
                 if one != many:

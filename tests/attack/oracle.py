@@ -26,7 +26,7 @@ def problems_of(ending: Ending, codes: Collection[int] = (0, 2)) -> list[str]:
             line = text[: control.start()].count("\n")
             found.append(f"prints {control.group()!r} raw: {text.splitlines()[line][:160]!r}")
             break
-    if "Traceback" in ending.err or "bug in Maze" in ending.err:
+    if _is_ours(ending.err) or "bug in Maze" in ending.err:
         found.append(f"a traceback{_said(ending)}")
     errors = len(_ERROR.findall(ending.err))
     if ending.code != 0 and not found and errors != 1:
@@ -47,3 +47,10 @@ def _said(ending: Ending) -> str:
 def error_of(ending: Ending) -> str:
     """The message, in a line."""
     return " / ".join(ending.err.splitlines())[:300]
+
+
+def _is_ours(text: str) -> bool:
+    """Whether there is a traceback that leads through Maze; one of the environment's module alone helps its author."""
+    files = re.findall(r'^\s*File "([^"]+)"', text, re.MULTILINE)
+    ours = [path for path in files if "/site-packages/" in path or "/maze_" in path or "/tests/attack/" in path]
+    return "Traceback" in text and (bool(ours) or not files)

@@ -185,7 +185,7 @@ def test_a_file_for_another_algorithm_is_refused(tmp_path):
         ("algorithm.inner.depth=x", "algorithm.inner.depth: must be a whole number, got 'x'"),
         ("algorithm.low=99", "algorithm: low must not be above high"),
         ("evaluation.deterministic=perhaps", "evaluation.deterministic: must be true or false, got 'perhaps'"),
-        ("evaluation.n_episode=3", "evaluation.n_episode: unknown key; did you mean n_episodes?"),
+        ("evaluation.n_episode=3", "evaluation.n_episode: unknown key; did you mean n_episodes or max_episode_steps?"),
         ("evaluation=3", "evaluation: must be a"),
         ("wrapers=[]", "wrapers: unknown key; did you mean wrappers?"),
         ("wrappers=stack", "wrappers: must be a list of wrappers, the first innermost"),
