@@ -13,6 +13,7 @@ from maze_core.comparison.groups import Spread, spread
 from maze_core.comparison.records import RunRecord, read_run
 from maze_core.config.run import RunConfig
 from maze_core.errors import ConfigError
+from maze_core.plain_json import parse_json, parse_object
 from maze_core.searchers.space import Point
 from maze_core.sweep.plan import SweepPlan
 from maze_core.training.metrics_file import METRICS_FILE
@@ -129,7 +130,7 @@ def read_trials(folder: Path, plan: SweepPlan) -> list[Trial]:
     """
     path = folder / TRIALS
     try:
-        saved = json.loads(files.read_bytes(path, _TRIALS_BYTES))
+        saved = parse_json(files.read_bytes(path, _TRIALS_BYTES))
         trials = []
         for number, each in enumerate(saved):
             trial = new_trial(folder, number, dict(each["point"]), plan)
@@ -138,7 +139,7 @@ def read_trials(folder: Path, plan: SweepPlan) -> list[Trial]:
             trials.append(trial)
     except FileNotFoundError:
         return []
-    except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
+    except (OSError, ValueError, TypeError, KeyError) as error:
         hint = "Delete it: a grid or a random search goes on without it."
         raise ConfigError(f"{path} is damaged: {error}", hint=hint) from error
     return trials
@@ -153,7 +154,7 @@ def write_trials(folder: Path, trials: list[Trial]) -> None:
 
 def _epoch(line: bytes) -> dict[str, Any] | None:
     try:
-        epoch = json.loads(line)
+        epoch = parse_object(line)
     except ValueError:
         return None
-    return epoch if isinstance(epoch, dict) and isinstance(epoch.get("epoch"), int) else None
+    return epoch if isinstance(epoch.get("epoch"), int) else None

@@ -16,6 +16,7 @@ from typing import Any
 
 from maze_core import files
 from maze_core.data.replay_memory import free_memory
+from maze_core.plain_json import parse_object
 
 FORMAT = 1
 CHECKPOINTS = "checkpoints"
@@ -59,10 +60,10 @@ def read_manifest(folder: Path) -> Manifest:
         ValueError: it is damaged, or of another format.
     """
     try:
-        data = json.loads(files.read_bytes(folder / MANIFEST, _MANIFEST_BYTES, root_of(folder)))
-    except RecursionError as error:
-        raise ValueError(f"{MANIFEST} is damaged") from error
-    if not isinstance(data, dict) or not isinstance(data.get("sha256"), dict):
+        data = parse_object(files.read_bytes(folder / MANIFEST, _MANIFEST_BYTES, root_of(folder)))
+    except ValueError as error:
+        raise ValueError(f"{MANIFEST} is damaged: {error}") from error
+    if not isinstance(data.get("sha256"), dict):
         raise ValueError(f"{MANIFEST} is damaged")
     if data.get("format") != FORMAT:
         found = json.dumps(data.get("format"))[:40]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from maze_core import files
+from maze_core.plain_json import parse_object
 from maze_core.training.growing import still_holds
 from maze_core.training.manifest import Extent
 
@@ -50,10 +50,9 @@ def parsed_lines(path: Path) -> Iterator[tuple[bytes, dict[str, Any] | None]]:
 
 def _parsed(line: bytes) -> dict[str, Any] | None:
     try:
-        epoch = json.loads(line) if line.endswith(b"\n") else None
-    except (ValueError, RecursionError):
+        return parse_object(line) if line.endswith(b"\n") else None
+    except ValueError:
         return None
-    return epoch if isinstance(epoch, dict) else None
 
 
 def damage(run_dir: Path, metrics: Metrics, beside: Mapping[str, Extent]) -> str:
