@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from maze_core.config.base import PluginConfig
 from maze_core.config.load import assemble, part_config
+from maze_core.envs.gymnasium_wrapper import GymnasiumWrapperConfig
 from maze_core.errors import ConfigError
 from maze_core.parts import Part, Parts
 from maze_core.plugins import discovery
@@ -119,14 +120,16 @@ class RunContext:
         return cls._of(api.reopen(Path(run_dir), _texts(overrides), checkpoint), trains=True)
 
     @classmethod
-    def open(cls, run_dir: Path | str, checkpoint: str | None = None) -> Self:
+    def open(
+        cls, run_dir: Path | str, checkpoint: str | None = None, overrides: Mapping[str, Any] | None = None
+    ) -> Self:
         """A context with the policy of a saved run, to evaluate or to act; it cannot train.
 
         Neither training data nor optimizer are needed. `checkpoint` is best, last or previous; None: the best, or the
-        last where there is none. Runs whose parts were ready objects need them again: build the context as before and
-        call `load`.
+        last where there is none. Parts that write, such as the wrapper `record`, are left out unless an override sets
+        where. Runs whose parts were ready objects need them again: build the context as before and call `load`.
         """
-        return cls._of(api.open_policy(Path(run_dir), checkpoint), trains=False)
+        return cls._of(api.open_policy(Path(run_dir), checkpoint, _texts(overrides)), trains=False)
 
     @classmethod
     def _of(cls, run: Run, trains: bool) -> Self:
@@ -160,6 +163,8 @@ class RunContext:
     def train(self, n_epochs: int | None = None) -> RunSummary:
         """Train to the run's end, or for `n_epochs` more epochs. May be called again.
 
+        The default patience does not end `n_epochs` early; one that was configured does.
+
         Raises:
             ConfigError: the context was opened to act only.
             RunError: the run cannot go on.
@@ -170,7 +175,10 @@ class RunContext:
                 "this context was opened to evaluate and to act; it cannot train",
                 hint=f'To train on: RunContext.reopen("{run.run_dir}")',
             )
-        run.until_epoch = run.epoch + n_epochs if n_epochs else self.config.algorithm.n_epochs or None
+        algorithm = self.config.algorithm
+        run.until_epoch = run.epoch + n_epochs if n_epochs else algorithm.n_epochs or None
+        asked = "patience" in algorithm.model_fields_set
+        run.patience = algorithm.patience if asked or not n_epochs else 0
         return api.carry_out(run)
 
     def resume(self, run_dir: Path | str, checkpoint: str = "last") -> RunSummary:
@@ -179,16 +187,22 @@ class RunContext:
         The `steps` and `overrides` that the context was given replace what the run was configured with.
         """
         self.close()
-        self._run = api.reopen(Path(run_dir), self._changes, checkpoint, load=self._load)
+        agreed = self.config.model_dump(mode="json")
+        self._run = api.reopen(Path(run_dir), self._changes, checkpoint, load=self._load, agreed=agreed)
         self.config, self._trains = self._run.config, True
         return api.carry_out(self._run)
 
     def load(self, run_dir: Path | str, checkpoint: str | None = None) -> Self:
         """Take up the policy of a saved run, to evaluate or to act, with the ready objects of this context."""
         self.close()
-        self._run = api.open_policy(Path(run_dir), checkpoint, load=self._load)
+        self._run = api.open_policy(Path(run_dir), checkpoint, self._classes(), load=self._load)
         self.config, self._trains = self._run.config, False
         return self
+
+    def _classes(self) -> list[str]:
+        """The wrapper classes of this context as overrides: what a saved run may name."""
+        wrappers = enumerate(self.config.wrappers)
+        return [f"wrappers.{i}.id={each.id}" for i, each in wrappers if isinstance(each, GymnasiumWrapperConfig)]
 
     def evaluate(self, deterministic: bool | None = None) -> dict[str, float]:
         """Evaluate the policy as it is now. Returns `eval/…` metrics of raw returns."""

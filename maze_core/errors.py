@@ -1,4 +1,4 @@
-"""The errors Maze raises on purpose. Everything else that escapes is a bug in Maze or in a plugin."""
+"""The errors Maze raises on purpose. Everything else that escapes is a bug, in Maze or in code of others."""
 
 from __future__ import annotations
 

@@ -14,6 +14,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from multiprocessing.connection import Connection, wait
 from typing import Any, Literal
 
+from maze_core.blame import their_traceback
 from maze_core.errors import MazeError
 from maze_core.plugins.local_modules import understand_local_modules
 from maze_core.variables import variables_set
@@ -73,8 +74,8 @@ def errors_told(pipe: Connection) -> Iterator[None]:
         yield
     except gone:
         pass  # the driver is
-    except Exception as exc:  # noqa: BLE001 — whatever it is, the driver reports it
-        text = "".join(traceback.format_exception(exc))
+    except (Exception, SystemExit) as exc:  # noqa: BLE001 — whatever it is, the driver reports it
+        text = their_traceback(exc) or "".join(traceback.format_exception(exc))
         with suppress(*gone):
             pipe.send(("error", type(exc) if isinstance(exc, MazeError) else None, str(exc), text))
 

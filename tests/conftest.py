@@ -8,14 +8,13 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-import torch
 
 from maze_core.context import RunContext
 from maze_core.plugins import discovery
 from maze_core.testing.envs import SeededWalk
 from maze_core.training.checkpoint import read_checkpoint
+from tests.states import plain, walk
 
 QUICK = {
     "algorithm.n_rollout_steps": 8,
@@ -82,24 +81,3 @@ def assert_same() -> Any:
         assert not differing, f"{len(differing)} of {len(left)} entries differ: {differing[:12]}"
 
     return compare
-
-
-def plain(value: Any) -> Any:
-    if isinstance(value, torch.Tensor):
-        value = value.detach().cpu().numpy()
-    if isinstance(value, np.ndarray):
-        return (str(value.dtype), value.shape, value.tobytes())
-    if isinstance(value, dict):
-        return {key: plain(inner) for key, inner in value.items()}
-    if isinstance(value, list):
-        return [plain(inner) for inner in value]
-    return repr(value) if isinstance(value, float) else value
-
-
-def walk(value: Any, path: str = "") -> Any:
-    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else None
-    if items is None:
-        yield path, value
-        return
-    for key, inner in items:
-        yield from walk(inner, f"{path}/{key}")

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class BestCheckpoint(Plugin):
-    """Write the checkpoint `best` whenever an evaluation beats all before it.
+    """Write the checkpoint `best` whenever no evaluation before was better; of equals the newest is kept.
 
     Without a run directory it does nothing.
     """
@@ -21,7 +21,7 @@ class BestCheckpoint(Plugin):
     @hookimpl
     def on_epoch_end(self, run: Run, epoch: EpochReport) -> None:
         """Save the parameters that were evaluated: nothing is learnt between evaluation and this call."""
-        if epoch.is_best and run.run_dir is not None:
+        if (epoch.is_best or epoch.ties_best) and run.run_dir is not None:
             run.save_checkpoint("best")
 
     @hookimpl

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from maze_core.callbacks.console_output import LiveOutput, Output, PlainOutput, is_terminal, writes_unicode
 from maze_core.callbacks.console_table import EpochTable, Line, duration, score
+from maze_core.callbacks.greedy_gap import Gap, GreedyGap
 from maze_core.config.base import PluginConfig
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.hookspecs import hookimpl
@@ -37,6 +38,7 @@ class Console(Plugin):
         self._output: Output | None = None
         self._table: EpochTable | None = None
         self._status: Status | None = None
+        self._gap = GreedyGap()
 
     @hookimpl
     def on_run_start(self, run: Run) -> None:
@@ -60,6 +62,7 @@ class Console(Plugin):
         """Write the epoch's row."""
         if self._output is None or self._table is None:
             return
+        self._gap.add(epoch.metrics)
         if self._status is not None:
             self._status.epoch_ended(epoch)
         for line in self._table.lines(epoch, self._output.width()):
@@ -78,7 +81,9 @@ class Console(Plugin):
         if self._output is None:
             return
         self._output.stop()
-        for line in [*ending(summary, writes_unicode()), *next_commands(run, summary)]:
+        gap = self._gap.find() if run.config.evaluation.deterministic and summary.outcome != "failed" else None
+        advice = [] if gap is None else sampling_advice(run, summary, gap)
+        for line in [*ending(summary, writes_unicode()), *advice, *next_commands(run, summary)]:
             self._output.write(line)
         self._output = self._table = self._status = None
 
@@ -97,6 +102,7 @@ def header(run: Run) -> list[Line]:
         *([_fact("from", _short(run.init_from))] if run.init_from else []),
         _fact("seed", str(config.seed)),
         *([_fact("run", _short(run.run_dir))] if run.run_dir else []),
+        *(_fact("note", note) for note in run.notes),
     ]
     if run.resumed:
         lines.append(_fact("resumed", f"after epoch {run.epoch}, {counted(run.env_steps, 'step')}"))
@@ -123,6 +129,21 @@ def ending(summary: RunSummary, unicode: bool) -> list[Line]:
     if summary.best_score is not None:
         lines.append(_fact("best", f"{measure} {score(summary.best_score)}, after epoch {summary.best_epoch}"))
     return lines
+
+
+def sampling_advice(run: Run, summary: RunSummary, gap: Gap) -> list[Line]:
+    """What to try where the policy is far better when it samples its actions."""
+    told = (
+        f"in training the policy returned {score(gap.training, gap.evaluation)}, but only"
+        f" {score(gap.evaluation, gap.training)} in evaluations, which take its likeliest actions"
+    )
+    if run.run_dir is None:
+        tries = ["evaluation.deterministic=false"]
+    else:
+        tries = [f"maze eval {argument(_short(run.run_dir))} --stochastic"]
+        if summary.best_epoch != summary.epochs:
+            tries.append(f"{tries[0]} --checkpoint last")
+    return [_fact("note", told), *(_fact("try", each) for each in tries)]
 
 
 def next_commands(run: Run, summary: RunSummary) -> list[Line]:

@@ -46,12 +46,12 @@ class EarlyStopping(Plugin):
 
 
 def _patience_lost(run: Run, epoch: EpochReport) -> str | None:
-    patience = run.config.algorithm.patience
-    # Before the first finite evaluation there is no best epoch: patience counts from the start of the run.
-    best_epoch = run.best_epoch or 0
-    if patience == 0 or epoch.epoch - best_epoch < patience:
+    patience = run.patience
+    # Before the first finite evaluation there is no improvement: patience counts from the start of the run.
+    improved_epoch = run.improved_epoch or 0
+    if patience == 0 or epoch.epoch - improved_epoch < patience:
         return None
-    if not best_epoch:
+    if not improved_epoch:
         return f"{counted(epoch.epoch, 'epoch')} brought no evaluation to compare (algorithm.patience is {patience})"
-    since = counted(epoch.epoch - best_epoch, "epoch")
-    return f"{since} without a new best evaluation after epoch {best_epoch} (algorithm.patience is {patience})"
+    since = counted(epoch.epoch - improved_epoch, "epoch")
+    return f"{since} without a new best evaluation after epoch {improved_epoch} (algorithm.patience is {patience})"

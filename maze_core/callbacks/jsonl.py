@@ -5,17 +5,16 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from maze_core.plain_json import parse_json
+from maze_core import files
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.hookspecs import hookimpl
+from maze_core.training.metrics_file import METRICS_FILE, parsed_lines
 
 if TYPE_CHECKING:
     from maze_core.training.report import EpochReport
     from maze_core.training.run import Run
-
-METRICS_FILE = "metrics.jsonl"
 
 
 class JsonLines(Plugin):
@@ -38,8 +37,8 @@ class JsonLines(Plugin):
         if run.run_dir is None:
             return
         line = json.dumps(as_record(epoch), allow_nan=False)
-        with (run.run_dir / METRICS_FILE).open("a", encoding="utf-8") as file:
-            file.write(line + "\n")
+        with files.open_file(run.run_dir / METRICS_FILE, "ab") as file:
+            file.write(line.encode() + b"\n")
 
 
 def as_record(epoch: EpochReport) -> dict[str, float | None]:
@@ -55,21 +54,14 @@ def as_record(epoch: EpochReport) -> dict[str, float | None]:
 
 
 def drop_epochs_after(path: Path, last_epoch: int) -> None:
-    """Keep the lines up to `last_epoch`; a line torn by a crash goes too. A missing file stays missing."""
+    """Keep the lines up to `last_epoch`; one that a crash tore or damaged goes too. A missing file stays missing."""
     if not path.exists():
         return
-    temporary = path.with_suffix(".tmp")
-    with path.open(encoding="utf-8", errors="replace") as old, temporary.open("w", encoding="utf-8") as new:
-        new.writelines(line for line in old if _keeps(line, last_epoch))
-    temporary.replace(path)
+    kept = [line for line, epoch in parsed_lines(path) if _number(epoch) <= last_epoch]
+    with files.replacing(path) as file:
+        file.writelines(kept)
 
 
-def _keeps(line: str, last_epoch: int) -> bool:
-    if not line.endswith("\n"):
-        return False
-    try:
-        record = parse_json(line)
-    except ValueError:
-        return False
-    epoch = record.get("epoch") if isinstance(record, dict) else None
-    return isinstance(epoch, int) and epoch <= last_epoch
+def _number(epoch: dict[str, Any] | None) -> float:
+    number = (epoch or {}).get("epoch")
+    return number if isinstance(number, int) else math.inf

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import math
-import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from maze_core.callbacks.event_file import EventFile, Record, read_records
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.hookspecs import hookimpl
 
@@ -15,14 +13,18 @@ if TYPE_CHECKING:
     from maze_core.training.report import EpochReport, RunSummary
     from maze_core.training.run import Run
 
+_FINAL = "final/"
+_CONFIG = "config"
+
 
 class TensorBoard(Plugin):
     """Write all metrics over environment steps, and the configuration as text, into the run's `tensorboard/`.
 
     A run that takes no steps, as in behavioural cloning, is drawn over its updates.
 
-    After a resume the points of epochs that are done again are withdrawn. A metric that is nan has no point.
-    Without a run directory it does nothing.
+    Where training begins again, after a resume or an interruption, points of epochs that are done again are withdrawn,
+    and so is the final evaluation, which comes anew. A metric that is nan has no point. Without a run directory it does
+    nothing.
     """
 
     def __init__(self, config: Any) -> None:
@@ -31,91 +33,58 @@ class TensorBoard(Plugin):
 
     @hookimpl
     def on_run_start(self, run: Run) -> None:
-        """Open an event file, withdraw the points that will be written again, write the configuration."""
+        """Begin the event file with what holds of earlier ones, and the configuration where it is another."""
         if run.run_dir is None:
             return
-        self._events = EventFile(run.run_dir / "tensorboard")
-        if run.resumed:
-            self._events.withdraw_from((run.env_steps or run.updates) + 1)
-        self._events.write_text("config", _config_as_markdown(run), run.env_steps)
+        folder = run.run_dir / "tensorboard"
+        kept = [record for record in read_records(folder, check=run.resumed) if _holds(record, run)]
+        self._events = EventFile(folder, kept)
+        page = _config_as_markdown(run)
+        if page != _last_config(kept):
+            self._events.write_text(_CONFIG, page, run.env_steps)
 
     @hookimpl
     def on_epoch_end(self, run: Run, epoch: EpochReport) -> None:
         """Write the epoch's metrics."""
         if self._events is not None:
-            self._events.write_scalars(epoch.metrics, epoch.env_steps or epoch.updates)
+            self._events.write_scalars(epoch.metrics, _position(epoch), epoch.epoch)
 
     @hookimpl
     def on_evaluation(self, run: Run, epoch: EpochReport) -> None:
         """Write the metrics of an evaluation within an epoch."""
-        self.on_epoch_end(run, epoch)
+        if self._events is not None:
+            self._events.write_scalars(epoch.metrics, _position(epoch))
 
     @hookimpl
     def on_run_end(self, run: Run, summary: RunSummary) -> None:
         """Write the final evaluation and close the file."""
         if self._events is None:
             return
-        final = {f"final/{name.removeprefix('eval/')}": value for name, value in summary.final_evaluation.items()}
-        self._events.write_scalars(final, summary.env_steps or summary.updates)
+        final = {_FINAL + name.removeprefix("eval/"): value for name, value in summary.final_evaluation.items()}
+        self._events.write_scalars(final, _position(summary))
         self._events.close()
         self._events = None
 
 
-class EventFile:
-    """One event file in TensorBoard's format; each record is on its way to the disk when a call returns.
+def _holds(record: Record, run: Run) -> bool:
+    """Whether a record of earlier files belongs to the run as it stands now, and not to what is done again."""
+    if record.step > _position(run):
+        return False
+    if record.epoch is not None:
+        return record.epoch <= run.epoch
+    return not any(value.tag.startswith(_FINAL) for value in record.values)
 
-    It writes records in the caller's thread: tensorboard's own `EventFileWriter` adds a thread and a queue,
-    and loads TensorFlow where that is installed.
-    """
 
-    def __init__(self, folder: Path) -> None:
-        from tensorboard.summary.writer.record_writer import RecordWriter
+def _position(report: Run | EpochReport | RunSummary) -> int:
+    """Where on the axis of the curves a run, an epoch or a run's end is."""
+    return report.env_steps or report.updates
 
-        folder.mkdir(parents=True, exist_ok=True)
-        # TensorBoard reads the files of a folder in the order of their names.
-        number = sum(1 for _ in folder.iterdir())
-        self._file = (folder / f"events.out.tfevents.{int(time.time()):010d}.{number:04d}").open("xb")
-        self._records = RecordWriter(self._file)
-        self._write(file_version="brain.Event:2")
 
-    def withdraw_from(self, step: int) -> None:
-        """Take back all points at `step` and later that files before this one hold."""
-        from tensorboard.compat.proto.event_pb2 import SessionLog
-
-        self._write(step=step, session_log=SessionLog(status=SessionLog.START))
-
-    def write_scalars(self, values: dict[str, float], step: int) -> None:
-        """Write one point of each curve; nan has none."""
-        from tensorboard.compat.proto.summary_pb2 import Summary
-
-        points = {tag: float(value) for tag, value in values.items() if not math.isnan(value)}
-        if points:
-            scalars = [Summary.Value(tag=tag, simple_value=value) for tag, value in points.items()]
-            self._write(step=step, summary=Summary(value=scalars))
-
-    def write_text(self, tag: str, markdown: str, step: int) -> None:
-        """Write a page of text."""
-        from tensorboard.compat.proto.summary_pb2 import Summary
-        from tensorboard.compat.proto.tensor_pb2 import TensorProto
-        from tensorboard.compat.proto.tensor_shape_pb2 import TensorShapeProto
-        from tensorboard.compat.proto.types_pb2 import DT_STRING
-        from tensorboard.plugins.text.metadata import create_summary_metadata
-
-        shape = TensorShapeProto(dim=[TensorShapeProto.Dim(size=1)])
-        text = TensorProto(dtype=DT_STRING, string_val=[markdown.encode()], tensor_shape=shape)
-        metadata = create_summary_metadata(display_name=tag, description="")
-        value = Summary.Value(tag=f"{tag}/text_summary", metadata=metadata, tensor=text)
-        self._write(step=step, summary=Summary(value=[value]))
-
-    def close(self) -> None:
-        """Close the file."""
-        self._records.close()
-
-    def _write(self, **fields: Any) -> None:
-        from tensorboard.compat.proto.event_pb2 import Event
-
-        self._records.write(Event(wall_time=time.time(), **fields).SerializeToString())
-        self._records.flush()
+def _last_config(records: list[Record]) -> str | None:
+    """The configuration that was written last."""
+    values = [value for record in records for value in record.values if value.tag == f"{_CONFIG}/text_summary"]
+    pages = [page.decode(errors="replace") for value in values for page in value.tensor.string_val]
+    return pages[-1] if pages else None
 
 
 def _config_as_markdown(run: Run) -> str:

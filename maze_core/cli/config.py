@@ -34,9 +34,12 @@ def show(
       maze config show --algorithm ppo --env CartPole-v1 --set algorithm.lr=1e-3
     """
     from maze_core.config.load import assemble, dump, load_run_config
+    from maze_core.config.plain_yaml import read_yaml
+    from maze_core.config.sealed import read_sealed
 
-    if run is not None:
-        whole = load_run_config(run / "config.yaml" if run.is_dir() else run, set_ or ())
+    if run is not None:  # as plain data: what is only shown runs nothing
+        read = read_sealed if run.is_dir() else read_yaml
+        whole = load_run_config(read(run / "config.yaml" if run.is_dir() else run), set_ or ())
     else:
         whole = assemble(algorithm, env, preset, config or (), set_ or ())
     if as_json:

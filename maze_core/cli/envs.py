@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -17,69 +16,41 @@ app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Look at env
 def check(
     env_id: Annotated[str, typer.Argument(metavar="ID", help="The environment id.", show_default=False)],
     env_source: Annotated[str, typer.Option(metavar="NAME", help="Env source plugin.")] = "gymnasium",
+    wrappers: Annotated[
+        str | None, typer.Option(metavar="A,B", help="Environment wrappers, the first innermost.")
+    ] = None,
     set_: Annotated[
-        list[str] | None, typer.Option("--set", metavar="PATH=VALUE", help="Such as env.kwargs.size=5.")
+        list[str] | None,
+        typer.Option("--set", metavar="PATH=VALUE", help="Such as env.kwargs.size=5; wrappers.0.x=1."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Build an environment, print its spaces and check it against the gymnasium interface.
+    """Build an environment as a run would, print its spaces, and say what training would refuse and what helps.
+
+    It is checked against the gymnasium interface, and stepped with its wrappers, or in its vectorised form.
 
     \b
     Examples:
       maze envs check CartPole-v1
+      maze envs check CartPole-v1 --set env.vectorization=native
+      maze envs check minigrid:MiniGrid-Empty-5x5-v0 --wrappers drop --set wrappers.0.keys=[mission]
       maze envs check my_package:MyEnv-v0 --set env.kwargs.size=5
     """
-    from maze_core.config.load import part_config
+    from dataclasses import asdict
+
+    from maze_core.config.load import env_config
+    from maze_core.testing.environment import examine_environment
 
     allow_local_modules()
-    config = part_config("env", {"name": env_source, "id": env_id}, set_ or ())
-    report = _report(config)
+    names = [name.strip() for name in (wrappers or "").split(",") if name.strip()]
+    found = examine_environment(*env_config({"name": env_source, "id": env_id}, names, set_ or ()))
+    report = {key.replace("_", " "): value for key, value in asdict(found).items()}
     if as_json:
         output.print_json(report)
     else:
         for key, value in report.items():
-            output.say(f"{key + ':':20}" + (value if isinstance(value, str) else "; ".join(value) or "none"))
+            lines = [value] if isinstance(value, str) else [line for each in value for line in each.splitlines()]
+            for number, line in enumerate(lines or ["none"]):
+                output.say(f"{'' if number else key + ':':20}{line}")
     if report["problems"]:
         raise typer.Exit(1)
-
-
-def _report(config: Any) -> dict[str, Any]:
-    from gymnasium.utils.env_checker import check_env
-
-    from maze_core.plugins.discovery import describe
-    from maze_core.plugins.manager import Hooks
-
-    env = Hooks.for_envs(config).make_env(config, seed=0, index=0)
-    problems: list[str] = []
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        try:
-            check_env(env.unwrapped, skip_render_check=True)
-        except Exception as error:  # noqa: BLE001 — whatever the environment raises is the finding
-            problems.append(describe(error))
-        finally:
-            env.close()
-    return {
-        "environment": str(env),
-        "observation space": str(env.observation_space),
-        "action space": str(env.action_space),
-        "warnings": sorted({" ".join(str(each.message).split()) for each in caught} | _layout_warnings(env)),
-        "problems": problems,
-    }
-
-
-def _layout_warnings(env: Any) -> set[str]:
-    """What to say of pictures whose channels come first."""
-    from maze_core.envs.spaces import flatten_space, looks_channels_first
-    from maze_core.errors import ConfigError
-
-    try:
-        leaves = flatten_space(env.observation_space, "observation")
-    except ConfigError:  # training says which spaces Maze does not support
-        return set()
-    return {
-        f"observation {key!r} of shape {space.shape} looks like a picture whose channels come first, and models expect "
-        "them last: --set model.layout=chw, or the wrapper transpose with axes [1, 2, 0]"
-        for key, space in leaves.items()
-        if looks_channels_first(space.shape or ())
-    }

@@ -28,6 +28,10 @@ def evaluate(
     runner: Annotated[
         str | None, typer.Option(metavar="NAME", help="Runner of the environments; as it was trained unless given.")
     ] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="PATH=VALUE", help="Change a value, such as env.kwargs.size=5; repeatable."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Evaluate a run's policy.
@@ -41,7 +45,7 @@ def evaluate(
 
     allow_local_modules()
     deterministic = None if stochastic is None else not stochastic
-    found = evaluate_saved(run, episodes, seed, deterministic, checkpoint, video, runner=runner)
+    found = evaluate_saved(run, episodes, seed, deterministic, checkpoint, video, runner=runner, overrides=set_ or ())
     if as_json:
         facts = {"checkpoint": found.checkpoint, "epoch": found.epoch, "seed": found.seed}
         output.print_json({**found.metrics, **facts, **({"video": str(video)} if video is not None else {})})

@@ -13,9 +13,10 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from maze_core.blame import callers, culprit, their_traceback
 from maze_core.cli import config, envs, evaluate, plugins, resume, rollout, runs, sweep, train, trajectories
-from maze_core.errors import MazeError, RunError
-from maze_core.wording import printable_lines
+from maze_core.errors import ConfigError, MazeError, RunError
+from maze_core.wording import printable, printable_lines
 
 
 class _Root(TyperGroup):
@@ -32,16 +33,48 @@ class _Root(TyperGroup):
                 traceback.print_exc()
             _print_error(error)
             raise typer.Exit(error.exit_code) from error
+        except SystemExit as error:  # of an environment or a plugin: the command has not done its work
+            print(printable(f"error: sys.exit was called: {_in_words(error)}"), file=sys.stderr)
+            raise typer.Exit(1) from error
+        except MemoryError as error:
+            print(printable(f"error: there is not enough memory: {_in_words(error)}"), file=sys.stderr)
+            raise typer.Exit(1) from error
         except KeyboardInterrupt as error:
             print("interrupted", file=sys.stderr)
             raise typer.Exit(130) from error
 
 
+def _in_words(error: BaseException) -> str:
+    from maze_core.plugins.discovery import describe, place_in
+
+    return describe(error) + place_in(error)
+
+
 def _print_error(error: MazeError) -> None:
-    """Print an error with its notes; where a run failed in a user's own code, first the traceback that leads there."""
-    if isinstance(error, RunError) and error.__cause__ is not None:
-        print(printable_lines("".join(traceback.format_exception(error.__cause__))), file=sys.stderr)
+    """Print an error with its notes; where code of others raised it, first the traceback of that code."""
+    if isinstance(error, RunError | ConfigError) and error.__cause__ is not None:
+        _print_traceback(their_traceback(error.__cause__))
     print(printable_lines("\n".join([f"error: {error}", *getattr(error, "__notes__", ())])), file=sys.stderr)
+
+
+def _print_traceback(text: str) -> None:
+    if text:
+        print(printable_lines(text) + "\n", file=sys.stderr)
+
+
+def _print_unforeseen(error: Exception) -> None:
+    """Print an error that nobody meant to raise, and say whose it is."""
+    from maze_core.plugins.discovery import describe
+
+    place, notes = culprit(error), getattr(error, "__notes__", ())
+    if place and not os.environ.get("MAZE_DEBUG"):
+        _print_traceback(their_traceback(error))
+        print(printable_lines("\n".join([f"error: {place} raised {describe(error)}", *notes])), file=sys.stderr)
+        return
+    _print_traceback("".join(traceback.format_exception(error)))
+    others = callers(error)
+    whose = f"Maze, or in {' or '.join(others)}, which called it" if others else "Maze"
+    print(f"This is a bug in {whose}. Please report it with the lines above.", file=sys.stderr)
 
 
 app = typer.Typer(
@@ -91,9 +124,8 @@ def main() -> None:
     """Run the command line. Exit codes: 0 done, 1 failed, 2 wrong input, 130 interrupted."""
     try:
         app()
-    except Exception:  # noqa: BLE001 — nothing above this would report it
-        print(printable_lines(traceback.format_exc()), file=sys.stderr)
-        print("\nThis is a bug in Maze or in a plugin. Please report it with the lines above.", file=sys.stderr)
+    except Exception as error:  # noqa: BLE001 — nothing above this would report it
+        _print_unforeseen(error)
         sys.exit(1)
 
 

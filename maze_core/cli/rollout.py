@@ -70,7 +70,7 @@ def rollout(
             task = _of_plugin(policy, {"name": env_source, "id": env}, wrappers, overrides, seed, video)
         report = stack.enter_context(progress_bar("episodes"))
         played = roll_out(task, episodes, workers=workers, runner=player, record=record, report=report)
-    statistics = statistics_of(played)
+    statistics = statistics_of(played, task.builder.max_episode_steps)
     if as_json:
         files = {"record": record, "video": video}
         output.print_json({**statistics, "seed": seed, **{k: str(v) for k, v in files.items() if v is not None}})
@@ -114,7 +114,7 @@ def _of_run(
 def _of_plugin(
     policy: str | None, env: dict[str, Any], wrappers: str | None, overrides: list[str], seed: int, video: Path | None
 ) -> RolloutTask:
-    from maze_core.config.load import part_config
+    from maze_core.config.load import env_config, part_config
     from maze_core.errors import ConfigError
     from maze_core.training.rollouts import task_of_plugin
 
@@ -122,11 +122,9 @@ def _of_plugin(
         raise ConfigError("name a run directory, or both --policy and --env", hint="Next: maze rollout --help")
     mine = [text for text in overrides if text.strip().startswith("policy.")]
     policy_config = part_config("policy", {"name": policy}, mine)
-    env_config = part_config("env", env, [text for text in overrides if text not in mine])
     names = [name.strip() for name in (wrappers or "").split(",") if name.strip()]
-    return task_of_plugin(
-        policy_config, env_config, tuple(part_config("wrapper", {"name": name}) for name in names), seed, video
-    )
+    env_part, wrapped = env_config(env, names, [text for text in overrides if text not in mine])
+    return task_of_plugin(policy_config, env_part, wrapped, seed, video)
 
 
 def _refuse(reason: str, **options: Any) -> None:

@@ -189,6 +189,9 @@ def _runs(
         and state in (None, run.state)
         and all(_value_at(run.config, path) == value for path, value in wanted)
     ]
+    for run in whole:
+        if run.damage:
+            output.warn(run.damage)
     return whole, damaged
 
 

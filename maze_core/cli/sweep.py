@@ -92,6 +92,7 @@ def sweep(
       maze sweep ppo --init-from runs/first --over algorithm.lr=1e-5,1e-4 --model mlp
       maze sweep --dir lr --seeds 5
     """
+    from maze_core.config.classes import check_classes
     from maze_core.sweep.plan import make_plan, read_plan
 
     allow_local_modules()
@@ -107,6 +108,9 @@ def sweep(
     }  # fmt: skip
     given = _plan_file(plan) | {key: value for key, value in typed.items() if value is not None}
     begun = {} if folder is None else read_plan(folder)
+    check_classes(_plan_file(plan), typed, plan or "")
+    check_classes({"config": typed["config"]}, {**typed, "config": None}, "--config")
+    check_classes(begun, typed, folder or "")
     _check_enough(begun | given, folder)
     done = _carry_out(make_plan(begun | given), folder, jobs, _part(runner, "--runner"), quiet)
     _report(done, as_json)

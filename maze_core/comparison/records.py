@@ -9,12 +9,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
-from maze_core.callbacks.jsonl import METRICS_FILE
-from maze_core.config.plain_yaml import read_yaml
+from maze_core.config.sealed import read_sealed
 from maze_core.config.sources import Raw
 from maze_core.errors import ConfigError
-from maze_core.plain_json import is_count, is_number, parse_object
-from maze_core.training.run_dir import CONFIG, RECORD, is_locked
+from maze_core.plain_json import is_count, is_number
+from maze_core.training.manifest import last_extents
+from maze_core.training.metrics_file import METRICS_FILE, damage, read_metrics
+from maze_core.training.run_dir import CONFIG, RECORD, is_locked, read_record
 
 State = Literal["finished", "failed", "interrupted", "running", "killed"]
 """finished: at its end or stopped early; killed: it ended without a word. `maze resume` goes on with the last three."""
@@ -55,6 +56,8 @@ class RunRecord:
     epochs: tuple[dict[str, float | None], ...]
     """The lines of `metrics.jsonl`; none where the run keeps no such file."""
     state: State
+    damage: str = ""
+    """What is wrong with `metrics.jsonl`, in one sentence."""
 
     @property
     def env(self) -> str:
@@ -123,22 +126,29 @@ def read_run(path: Path) -> RunRecord:
     Raises:
         ConfigError: there is none, or a file is damaged.
     """
-    if not (path / CONFIG).is_file():
+    if not os.path.lexists(path / CONFIG):
         raise ConfigError(f"{path} is no run directory (it has no {CONFIG})")
-    config = read_yaml(path / CONFIG)
+    config = read_sealed(path / CONFIG)
     if not all(isinstance(config.get(part), dict) for part in ("env", "algorithm")):
         raise ConfigError(f"{path / CONFIG} is not the configuration of a run")
-    facts = _facts(path / RECORD)
+    facts = read_record(path)
     summary = facts.get("summary")
     outcome = summary.get("outcome") if isinstance(summary, dict) else None
     ended = _STATES.get(outcome) if isinstance(outcome, str) else None
     if summary is not None and ended is None:
         raise ConfigError(f"{path / RECORD} is damaged: it does not say how the run ended")
-    return RunRecord(path, config, facts, _epochs(path), ended or ("running" if is_locked(path) else "killed"))
+    state = ended or ("running" if is_locked(path) else "killed")
+    try:
+        metrics = read_metrics(path / METRICS_FILE)
+    except OSError as error:
+        raise ConfigError(f"{path / METRICS_FILE} cannot be read: {error.strerror}") from error
+    # One that trains again from an earlier checkpoint has dropped what the last one knew of.
+    beside = {} if state == "running" else last_extents(path)
+    return RunRecord(path, config, facts, metrics.epochs, state, damage(path, metrics, beside))
 
 
 def find_records(places: Iterable[Path], skipped: Callable[[str], None]) -> list[RunRecord]:
-    """The runs in and below some folders, each once, in the order of their paths; `skipped` is told of damaged ones.
+    """The runs in and below some folders, each once, in the order of their paths; `skipped` is told of what is damaged.
 
     Raises:
         ConfigError: a place does not exist or holds no run.
@@ -148,6 +158,8 @@ def find_records(places: Iterable[Path], skipped: Callable[[str], None]) -> list
         if isinstance(each, DamagedRun):
             skipped(f"skipped {each.path}: {each.reason}")
         else:
+            if each.damage:
+                skipped(each.damage)
             found.append(each)
     return found
 
@@ -180,34 +192,8 @@ def _written(run_dir: Path) -> datetime:
 
 def _run_folders(place: Path) -> Iterable[Path]:
     """The folders that look like runs; nothing below a run is one."""
-    for folder, below, files in os.walk(place):
+    for folder, below, names in os.walk(place):
         below.sort()
-        if CONFIG in files:
+        if CONFIG in names:
             below.clear()
             yield Path(folder)
-
-
-def _facts(path: Path) -> Raw:
-    try:
-        return parse_object(path.read_bytes())
-    except FileNotFoundError:
-        raise ConfigError(f"there is no {path}: not a run, or one that was killed as it began") from None
-    except (OSError, ValueError) as error:
-        raise ConfigError(f"{path} is damaged: {error}") from error
-
-
-def _epochs(path: Path) -> tuple[dict[str, float | None], ...]:
-    """The whole lines; the last one of a run that is writing, or was killed, may be torn."""
-    try:
-        lines = (path / METRICS_FILE).read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        return ()
-    parsed = map(_line, lines)
-    return tuple(each for each in parsed if each is not None)
-
-
-def _line(text: str) -> dict[str, float | None] | None:
-    try:
-        return {name: value for name, value in parse_object(text).items() if value is None or is_number(value)}
-    except ValueError:
-        return None

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, field_validator
 
 
 class ConfigModel(BaseModel):
@@ -18,6 +20,22 @@ class ConfigModel(BaseModel):
         allow_inf_nan=False,
         use_attribute_docstrings=True,
     )
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _check_numbers(cls, value: Any) -> Any:
+        """Refuse whole numbers that neither torch nor numpy can hold."""
+        if not _fits(value):
+            raise ValueError("must be a number that 64 bits can hold")
+        return value
+
+
+def _fits(value: Any) -> bool:
+    if isinstance(value, int):
+        return abs(value) < 2**63
+    if isinstance(value, dict):
+        return all(map(_fits, value.values()))
+    return not isinstance(value, list | tuple) or all(map(_fits, value))
 
 
 class PluginConfig(ConfigModel):

@@ -9,6 +9,7 @@ from typing import Any, get_args
 from pydantic import BaseModel, ValidationError
 
 from maze_core.errors import ConfigError
+from maze_core.wording import shown
 
 _WORDS = (
     ("Input should be a valid integer", "must be a whole number"),
@@ -21,6 +22,9 @@ _WORDS = (
     ("Input should be a valid ", "must be a "),
     ("Input should be ", "must be "),
     ("Input should have ", "must have "),
+    ("Tuple should have ", "must have "),
+    ("List should have ", "must have "),
+    ("Unable to parse input string as an integer, exceeded maximum size", "must be a number that 64 bits can hold"),
     ("Value error, ", ""),
     ("Assertion failed, ", ""),
 )
@@ -62,7 +66,7 @@ def combined(errors: Sequence[ConfigError]) -> ConfigError:
 def _sentence(kind: str, message: str, path: Sequence[Any], model: type[BaseModel]) -> str:
     if kind == "extra_forbidden":
         owner = model_at(model, path[:-1])
-        return f"unknown key; {nearest(str(path[-1]), owner.model_fields if owner else ())}"
+        return f"unknown key; {nearest(str(path[-1])[:100], owner.model_fields if owner else ())}"
     if kind == "missing":
         owner = model_at(model, path[:-1])
         field = owner.model_fields.get(str(path[-1])) if owner else None
@@ -124,4 +128,4 @@ def _got(texts: Sequence[str], where: str, prefix: str, data: object) -> str:
             data = data[key]
         else:
             return ""
-    return f", got {'null' if data is None else repr(data):.80}"
+    return f", got {'null' if data is None else shown(data)}"

@@ -9,10 +9,13 @@ from typing import Any
 from pydantic import ValidationError
 
 from maze_core.config.base import PluginConfig
+from maze_core.config.classes import by_path, check_classes
 from maze_core.config.explain import combined, explain
+from maze_core.config.outside import Reach, assigned, check_said, elsewhere, for_evaluation, without
 from maze_core.config.plain_yaml import read_yaml, to_yaml
 from maze_core.config.presets import choose
 from maze_core.config.run import RunConfig
+from maze_core.config.sealed import read_sealed
 from maze_core.config.sources import PARTS, Raw, assign, merge, parse_assignment
 from maze_core.errors import ConfigError
 from maze_core.plugins import discovery
@@ -66,13 +69,24 @@ def assemble_with_preset(
     if env is not None:
         assignments.append((("env", "id"), env))
     layers = [_file_layer(path, algorithm) for path in files]
+    for path, layer in zip(files, layers, strict=True):
+        if not isinstance(path, dict):
+            check_classes(layer, by_path(assignments), path)
+    doubtful: list[Reach] = []
     if parent is not None:
         names_env = any("env" in layer for layer in layers) or any(path[0] == "env" for path, _ in assignments)
-        layers.insert(0, _parent_layer(parent, names_env))
+        inherited = _parent_layer(parent, names_env)
+        check_classes(inherited, by_path(assignments), parent)
+        doubtful = elsewhere(inherited, load, parent)
+        layers.insert(0, without(inherited, doubtful))
 
     asked = assign(_stack(DEFAULTS, *layers), assignments)
     name, chosen = _preset_layer(preset, asked, load)
     raw = assign(_stack(DEFAULTS, chosen, *layers), assignments)
+    if _says_its_end(asked):
+        raw["algorithm"]["patience"] = 0
+    for each in doubtful:
+        check_said(each, raw, assignments, parent or Path())
     return resolve(_with_preferences(raw, chosen, load), load), name
 
 
@@ -81,9 +95,56 @@ def load_run_config(
     overrides: Sequence[str] = (),
     load: discovery.Loader = discovery.load,
 ) -> RunConfig:
-    """The configuration that a `config.yaml` or a mapping holds in full, with `path=value` texts over it."""
-    raw = dict(source) if isinstance(source, Mapping) else read_yaml(Path(source))
-    return resolve(assign(merge({}, raw), [parse_assignment(text) for text in overrides]), load)
+    """The configuration that a `config.yaml` or a mapping holds in full, with `path=value` texts over it.
+
+    Raises:
+        ConfigError: something does not fit; or the file names a wrapper class that the overrides do not name.
+    """
+    assignments = [parse_assignment(text) for text in overrides]
+    if isinstance(source, Mapping):
+        raw = dict(source)
+    else:
+        raw = read_sealed(Path(source))
+        check_classes(raw, by_path(assignments), Path(source))
+    return resolve(assign(merge({}, raw), assignments), load)
+
+
+def load_saved_config(
+    path: Path,
+    overrides: Sequence[str] = (),
+    load: discovery.Loader = discovery.load,
+    agreed: Raw | None = None,
+) -> RunConfig:
+    """The configuration of a saved run, to go on with it, with `path=value` texts over it.
+
+    Raises:
+        ConfigError: something does not fit; or a value leads to another machine or out of the current folder and the
+            run's own, and neither the overrides nor `agreed`, a configuration of the caller's own, have it as well.
+    """
+    raw, assignments = merge({}, read_sealed(path)), [parse_assignment(text) for text in overrides]
+    check_classes(raw, {**by_path(assignments), "agreed": agreed}, path)
+    return _saved(assigned(raw, assignments, elsewhere(raw, load, path, agreed), path), path, load)
+
+
+def load_config_to_act(
+    path: Path, overrides: Sequence[str] = (), load: discovery.Loader = discovery.load
+) -> tuple[RunConfig, list[str]]:
+    """The configuration of a saved run, to evaluate or to act, and which of its parts were left out.
+
+    Raises:
+        ConfigError: as for `load_saved_config`.
+    """
+    raw, assignments = merge({}, read_sealed(path)), [parse_assignment(text) for text in overrides]
+    check_classes(raw, by_path(assignments), path)
+    raw, left_out = for_evaluation(raw, assignments, load, path)
+    return _saved(raw, path, load), left_out
+
+
+def _saved(raw: Raw, path: Path, load: discovery.Loader) -> RunConfig:
+    config = resolve(raw, load)
+    if config.seed is None:
+        raise ConfigError(f"is missing in {path}, where a run keeps it", "seed", "Next: --set seed=1, or its own")
+    return config
 
 
 def part_config(
@@ -97,6 +158,24 @@ def part_config(
     if errors or config is None:
         raise combined(errors)
     return config
+
+
+def env_config(
+    env: Raw, wrappers: Sequence[str] = (), overrides: Sequence[str] = (), load: discovery.Loader = discovery.load
+) -> tuple[PluginConfig, tuple[PluginConfig, ...]]:
+    """The configurations of an environment and of its wrappers, with `path=value` texts over both.
+
+    Raises one ConfigError that lists every problem.
+    """
+    errors: list[ConfigError] = []
+    layer = merge({}, {"env": env, "wrappers": list(wrappers)})
+    data = assign(layer, [parse_assignment(text) for text in overrides])
+    config = _part("env", "env", data["env"], load, errors)
+    wrapped = [each for each in _wrappers(data["wrappers"], load, errors) if each is not None]
+    errors += [ConfigError("only env and wrappers can be set here", key) for key in data if key not in layer]
+    if errors or config is None:
+        raise combined(errors)
+    return config, tuple(wrapped)
 
 
 def dump(config: RunConfig) -> str:
@@ -146,9 +225,17 @@ def _file_layer(source: Path | Raw, algorithm: str | None) -> Raw:
 
 
 def _parent_layer(path: Path, names_env: bool) -> Raw:
-    raw = read_yaml(path)
+    raw = merge({}, read_sealed(path))
     kept = ("model", "wrappers") if names_env else ("model", "wrappers", "env")
     return {part: raw[part] for part in kept if part in raw}
+
+
+def _says_its_end(asked: Raw) -> bool:
+    """Whether the user says when the run ends and asks for no patience; what a preset says does not count."""
+    algorithm = asked.get("algorithm")
+    if not isinstance(algorithm, dict) or "patience" in algorithm:
+        return False
+    return bool(asked.get("steps") or algorithm.get("n_epochs"))
 
 
 def _preset_layer(preset: str, asked: Raw, load: discovery.Loader) -> tuple[str, Raw]:
@@ -174,6 +261,8 @@ def _with_preferences(raw: Raw, preset: Raw, load: discovery.Loader) -> Raw:
     try:
         preferences = getattr(load("algorithm", raw["algorithm"]["name"]), "defaults", {})
         for kind, values in preferences.items():
+            if not isinstance(raw[kind]["name"], str):
+                return raw  # resolve reports it
             known = load(kind, raw[kind]["name"]).Config.model_fields
             part = preset.get(kind)
             said = part if isinstance(part, dict) else {}

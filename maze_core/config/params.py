@@ -6,6 +6,12 @@ from typing import Annotated, Literal
 
 from pydantic import Field, JsonValue
 
+Width = Annotated[int, Field(gt=0, le=100_000)]
+"""Units of a layer."""
+Hidden = Annotated[tuple[Width, ...], Field(max_length=100)]
+"""Units of fully connected layers, the first one nearest to the input."""
+SideBySide = Annotated[int, Field(gt=0, le=100_000)]
+"""Environments stepped side by side, or worker processes."""
 LearningRate = Annotated[float, Field(gt=0, description="Learning rate of the Adam optimizer.")]
 LearningRateSchedule = Annotated[
     Literal["constant", "linear"],
@@ -20,7 +26,7 @@ PolicyLossCoef = Annotated[float, Field(ge=0, description="Weight of the policy 
 ValueLossCoef = Annotated[float, Field(ge=0, description="Weight of the critic's squared error.")]
 EntropyCoef = Annotated[float, Field(ge=0, description="Weight of the entropy bonus.")]
 MaxGradNorm = Annotated[float, Field(ge=0, description="Global norm gradients are clipped to; 0: no clipping.")]
-BatchSize = Annotated[int, Field(gt=0, description="Rows of one minibatch.")]
+BatchSize = Annotated[int, Field(gt=0, le=10_000_000, description="Rows of one minibatch.")]
 CriticBurnInEpochs = Annotated[
     int,
     Field(

@@ -6,6 +6,7 @@ nested aliases are a billion values) or nest without end, and its length is limi
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import yaml
 
 from maze_core.errors import ConfigError
+from maze_core.files import read_bytes
 
 MAX_BYTES = 100_000
 """Bytes that a YAML text may have, which take seconds at most; a run's configuration has a few thousand."""
@@ -73,17 +75,25 @@ for _tag, _pattern, _first in _SCALARS:
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
-    """The mapping in a YAML file. Raises ConfigError naming the file, and the line where there is one."""
+    """Return the mapping in a YAML file that the user named; the path may be a link.
+
+    Raises:
+        ConfigError: it names the file, and the line where there is one.
+    """
+    if path.exists() and not path.is_file():
+        raise ConfigError("cannot be read: it is no regular file", str(path))
+    return parse_mapping(read_text(Path(os.path.realpath(path))), str(path))
+
+
+def read_text(path: Path) -> str:
+    """Return the text of a YAML file, which must be a regular one. Raises ConfigError."""
     try:
-        with path.open("rb") as file:
-            data = file.read(MAX_BYTES + 1)
-        _check_length(len(data), str(path))
-        text = data.decode("utf-8")
+        return read_bytes(path, MAX_BYTES).decode()
     except FileNotFoundError:
         raise ConfigError("there is no such file", str(path)) from None
     except (OSError, UnicodeError) as error:
-        raise ConfigError(f"cannot be read: {error}", str(path)) from error
-    return parse_mapping(text, str(path))
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise ConfigError(f"cannot be read: {reason}", str(path)) from error
 
 
 def parse_mapping(text: str, source: str) -> dict[str, Any]:

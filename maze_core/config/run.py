@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, NonNegativeInt, PositiveInt, SerializeAsAny
 
 from maze_core.config.base import ConfigModel, PluginConfig
+from maze_core.config.params import SideBySide
 
 
 class AlgorithmConfig(PluginConfig):
@@ -17,7 +18,8 @@ class AlgorithmConfig(PluginConfig):
     epoch_length: PositiveInt = 25
     """Updates in one epoch."""
     patience: NonNegativeInt = 15
-    """Epochs without a new best evaluation before the run stops; 0: never."""
+    """Epochs without a new best evaluation before the run stops; 0: never, as where you give `steps` or `n_epochs` and
+    no patience."""
     device: Literal["cpu", "cuda", "auto"] = "cpu"
     """Where the policy learns: `auto` takes a GPU where there is one."""
 
@@ -34,8 +36,11 @@ class EvaluationConfig(ConfigModel):
     """Take the most likely action instead of sampling."""
     n_episodes: PositiveInt | None = None
     """Episodes of one evaluation; none: 8, or what the algorithm has a parameter for (`n_eval_rollouts` of es)."""
-    concurrency: PositiveInt | None = None
+    concurrency: SideBySide | None = None
     """Environments stepped side by side; none: as many as in training, and no more than there are episodes."""
+    max_episode_steps: PositiveInt | None = 108_000
+    """Steps after which an episode is cut and counts with what it returned so far, for environments without a limit of
+    their own; none: never. The default is the longest limit in use, that of Atari without frame skip."""
 
 
 class RunConfig(ConfigModel):
@@ -59,7 +64,7 @@ class RunConfig(ConfigModel):
     """The seed every random choice derives from; none: one is drawn and stored."""
     steps: PositiveInt | None = None
     """Environment steps to train, over all environments; none: `algorithm.n_epochs` or early stopping decides."""
-    threads: NonNegativeInt = 1
+    threads: Annotated[int, Field(ge=0, le=1024)] = 1
     """Threads torch may use in this process; 0: as many as torch chooses. Small networks are fastest with 1."""
 
     @property

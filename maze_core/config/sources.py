@@ -61,13 +61,21 @@ def _deep(old: Any, new: Any) -> Any:
 
 
 def _spelled_out(layer: Mapping[str, Any]) -> Raw:
-    """The short forms in full: `env: CartPole-v1` is an id, `model: cnn` a name, as are strings in a list."""
+    """The short forms in full: `env: CartPole-v1` is an id, `model: cnn` a name, as are the wrappers in a list."""
     result = dict(layer)
     for part in PARTS:
         if isinstance(result.get(part), str):
             result[part] = {"id" if part == "env" else "name": result[part]}
     if isinstance(result.get("wrappers"), list):
-        result["wrappers"] = [{"name": w} if isinstance(w, str) else w for w in result["wrappers"]]
+        result["wrappers"] = [spelled_out_wrapper(each) for each in result["wrappers"]]
+    return result
+
+
+def spelled_out_wrapper(wrapper: Any) -> Any:
+    """A wrapper in full: a string is a name, and `module:Class` the id of the wrapper `gymnasium`."""
+    result = {"name": wrapper} if isinstance(wrapper, str) else wrapper
+    if isinstance(result, dict) and ":" in str(result.get("name", "")):
+        return {"id": result["name"], **result, "name": "gymnasium"}
     return result
 
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from maze_core import files
 from maze_core.errors import CheckpointError, RunError
 from maze_core.wording import argument
 
@@ -58,7 +59,7 @@ class ReplayLog:
     """
 
     def __init__(self, folder: Path, buffer: ReplayBuffer) -> None:
-        self._folder, self._buffer = folder, buffer
+        self._folder, self._run_dir, self._buffer = folder, folder.parent, buffer
         self._dtype = _record(buffer.specs)
         self._chunk = max(1, _CHUNK_BYTES // self._dtype.itemsize)
         self._segment_rows = max(1, buffer.capacity // _SEGMENTS_PER_BUFFER)
@@ -99,9 +100,9 @@ class ReplayLog:
     def prune(self, documents: Iterable[str]) -> None:
         """Delete the files that no document speaks of: the `state.json` of every checkpoint that is kept."""
         texts = list(documents)
-        for path in sorted(self._folder.glob(f"*{_SUFFIX}")):
-            if not any(path.name in text for text in texts):
-                path.unlink(missing_ok=True)
+        for name in self._names():
+            if not any(name in text for text in texts):
+                files.remove(self._folder / name, self._run_dir)
 
     def _append(self, first: int, columns: Tree) -> None:
         records = np.empty(len(columns["ahead"]), self._dtype)
@@ -113,7 +114,7 @@ class ReplayLog:
                 self._segments.append(Segment(self._new_file(), first, 0, 0))
             # Until it is known to be whole, nothing may be appended to it.
             self._growing = False
-            with (self._folder / self._segments[-1].file).open("ab") as file:
+            with files.open_file(self._folder / self._segments[-1].file, "ab", self._run_dir) as file:
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
@@ -125,16 +126,21 @@ class ReplayLog:
         self._growing = True
 
     def _new_file(self) -> str:
-        self._folder.mkdir(exist_ok=True)
-        numbers = [int(path.stem) for path in self._folder.glob(f"*{_SUFFIX}") if path.stem.isdigit()]
+        files.make_folder(self._folder, self._run_dir)
+        numbers = [int(stem) for name in self._names() if (stem := name.removesuffix(_SUFFIX)).isdecimal()]
         name = f"{max(numbers, default=0) + 1:06d}{_SUFFIX}"
-        (self._folder / name).touch(exist_ok=False)
+        files.open_file(self._folder / name, "xb", self._run_dir).close()
+        files.sync(self._folder, self._run_dir)
+        files.sync(self._run_dir, self._run_dir)
         return name
+
+    def _names(self) -> list[str]:
+        return [name for name in files.names(self._folder, self._run_dir) if name.endswith(_SUFFIX)]
 
     def _read(self, segment: Segment) -> Iterator[tuple[int, Tree]]:
         path, crc, done = self._folder / segment.file, 0, 0
         try:
-            with path.open("rb") as file:
+            with files.open_file(path, "rb", self._run_dir) as file:
                 while done < segment.count:
                     count = min(self._chunk, segment.count - done)
                     data = file.read(count * self._dtype.itemsize)

@@ -8,6 +8,10 @@ from typing import Any
 import numpy as np
 from gymnasium import Space, spaces
 
+from maze_core.envs.spaces import MAX_ENTRIES
+from maze_core.plain_json import is_count
+from maze_core.wording import shown
+
 
 def space_to_json(space: Space[Any]) -> dict[str, Any]:
     """A space as plain data. Infinite bounds are the texts `inf` and `-inf`; equal bounds are written once."""
@@ -40,14 +44,16 @@ def space_from_json(data: Any) -> Space[Any]:
         ValueError: the data describes no space.
     """
     try:
+        if _entries(data) > MAX_ENTRIES:
+            raise ValueError("too large")
         space: Space[Any] = _BUILDERS[data["type"]](data)
-    except (KeyError, TypeError, ValueError, AssertionError, AttributeError, OverflowError) as error:
-        raise ValueError(f"this describes no space: {data!r:.200}") from error
+    except (LookupError, TypeError, ValueError, AssertionError, AttributeError, OverflowError, RecursionError) as error:
+        raise ValueError(f"this describes no space: {shown(data, 200)}") from error
     return space
 
 
 def _box(data: Any) -> spaces.Box:
-    shape, dtype = tuple(data["shape"]), np.dtype(data["dtype"])
+    shape, dtype = tuple(map(_count, data["shape"])), _dtype(data["dtype"])
     low, high = (_bounds_from_json(data[name], shape, dtype) for name in ("low", "high"))
     return spaces.Box(low, high, shape, dtype.type)
 
@@ -55,11 +61,33 @@ def _box(data: Any) -> spaces.Box:
 _BUILDERS: dict[str, Any] = {
     "Dict": lambda data: spaces.Dict([(key, space_from_json(child)) for key, child in data["spaces"]]),
     "Tuple": lambda data: spaces.Tuple([space_from_json(child) for child in data["spaces"]]),
-    "Discrete": lambda data: spaces.Discrete(data["n"], start=data["start"]),
-    "MultiDiscrete": lambda data: spaces.MultiDiscrete(data["nvec"], np.dtype(data["dtype"]).type, None, data["start"]),
-    "MultiBinary": lambda data: spaces.MultiBinary(data["n"]),
+    "Discrete": lambda data: spaces.Discrete(_count(data["n"]), start=data["start"]),
+    "MultiDiscrete": lambda data: spaces.MultiDiscrete(data["nvec"], _dtype(data["dtype"]).type, None, data["start"]),
+    "MultiBinary": lambda data: spaces.MultiBinary(_count(data["n"])),
     "Box": _box,
 }
+
+
+def _entries(data: Any) -> int:
+    """Entries of all boxes in the description of a space: known before anything is made."""
+    if data["type"] == "Box":
+        return math.prod(map(_count, data["shape"]))
+    parts = data.get("spaces", ())
+    return sum(_entries(part[1] if data["type"] == "Dict" else part) for part in parts)
+
+
+def _count(value: Any) -> int:
+    if not is_count(value):
+        raise ValueError(f"{value!r} is no count")
+    return value
+
+
+def _dtype(name: Any) -> np.dtype[Any]:
+    """A dtype of numbers by its name; NumPy's own names of structures and of repeated values are none."""
+    dtype = np.dtype(name if isinstance(name, str) else None)
+    if dtype.kind not in "fiub" or dtype.name != name:
+        raise ValueError(f"{name!r} is no dtype")
+    return dtype
 
 
 def _bounds_to_json(bounds: np.ndarray) -> Any:

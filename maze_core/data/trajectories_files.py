@@ -13,7 +13,6 @@ it are what an interruption left behind.
 from __future__ import annotations
 
 import json
-import math
 import zlib
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -23,12 +22,15 @@ from urllib.parse import quote
 import numpy as np
 from gymnasium import Space, spaces
 
+from maze_core import files
 from maze_core.data.space_json import space_from_json, space_to_json
 from maze_core.envs.spaces import LeafSpec, Role, flatten_space, space_specs
 from maze_core.errors import MazeError
-from maze_core.files import write_bytes
+from maze_core.plain_json import is_count, is_number, parse_object
+from maze_core.wording import shown
 
 FORMAT, VERSION = "maze-trajectories", 1
+_DESCRIPTION_BYTES, _EPISODES_BYTES = 100_000_000, 4_000_000_000
 DESCRIPTION, EPISODES, REWARDS = "trajectories.json", "episodes.jsonl", "rewards"
 FOLDERS: dict[Role, str] = {"observation": "observations", "action": "actions"}
 
@@ -125,9 +127,8 @@ def write_description(folder: Path, description: Description) -> None:
     """Write `trajectories.json`, whole or not at all."""
     observation, action = space_to_json(description.observation_space), space_to_json(description.action_space)
     head = {"format": FORMAT, "version": VERSION, "observation_space": observation, "action_space": action}
-    fresh = folder / f".{DESCRIPTION}.new"
-    write_bytes(fresh, json.dumps({**head, "source": description.source}, indent=1, allow_nan=False).encode())
-    fresh.rename(folder / DESCRIPTION)
+    text = json.dumps({**head, "source": description.source}, indent=1, allow_nan=False)
+    files.write_bytes(folder / DESCRIPTION, text.encode())
 
 
 def read_description(folder: Path) -> Description:
@@ -138,15 +139,15 @@ def read_description(folder: Path) -> Description:
     """
     path = folder / DESCRIPTION
     try:
-        data = json.loads(path.read_bytes())
-        if not isinstance(data, dict) or data.get("format") != FORMAT:
+        data = parse_object(files.read_bytes(path, _DESCRIPTION_BYTES))
+        if data.get("format") != FORMAT:
             raise ValueError("it is no description of recorded trajectories")
         if data["version"] != VERSION:
-            raise ValueError(f"it has version {data['version']}; this version of Maze reads version {VERSION}")
+            raise ValueError(f"it has version {shown(data['version'])}; this version of Maze reads version {VERSION}")
         pair = [space_from_json(data[name]) for name in ("observation_space", "action_space")]
         description = Description(pair[0], pair[1], dict(data["source"]))
         description.columns()
-    except (OSError, ValueError, KeyError, TypeError, MazeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError, MazeError) as error:
         reason = f"it has no {error}" if isinstance(error, KeyError) else getattr(error, "strerror", None) or error
         raise TrajectoryError(f"{path} cannot be used: {reason}") from error
     return description
@@ -164,25 +165,26 @@ def read_records(folder: Path) -> list[EpisodeRecord]:
         TrajectoryError: the file is missing or a line is damaged.
     """
     path = folder / EPISODES
+    records = []
     try:
-        lines = path.read_bytes().split(b"\n")[:-1]
+        for number, line in enumerate(files.read_lines(path, _EPISODES_BYTES), 1):
+            try:
+                if line.endswith(b"\n"):
+                    records.append(_record(parse_object(line)))
+            except (ValueError, KeyError, TypeError) as error:
+                raise TrajectoryError(f"{path} is damaged at line {number}: {line[:80]!r}") from error
     except OSError as error:
         raise TrajectoryError(f"{path} cannot be read: {error.strerror}") from error
-    records = []
-    for number, line in enumerate(lines, 1):
-        try:
-            records.append(_record(json.loads(line)))
-        except (ValueError, KeyError, TypeError) as error:
-            raise TrajectoryError(f"{path} is damaged at line {number}: {line[:80]!r}") from error
     return records
 
 
 def _record(data: Any) -> EpisodeRecord:
     record = EpisodeRecord(**data)
-    numbers = [record.length, *record.crc32.values(), *([] if record.seed is None else [record.seed])]
-    sound = all(isinstance(n, int) and not isinstance(n, bool) and n >= 0 for n in numbers) and record.length
+    if not isinstance(record.crc32, dict) or not (record.seed is None or is_count(record.seed)):
+        raise ValueError("wrong types")
+    sound = all(map(is_count, [record.length, *record.crc32.values()])) and record.length
     if not sound or type(record.terminated) is not bool or type(record.truncated) is not bool:
         raise ValueError("wrong types")
-    if (record.terminated and record.truncated) or not math.isfinite(record.episode_return):
+    if (record.terminated and record.truncated) or not is_number(record.episode_return):
         raise ValueError("wrong values")
     return record

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
+from tokenize import TokenError
 
 import numpy as np
 
+from maze_core import files
 from maze_core.data.trajectories import Trajectories
 from maze_core.data.trajectories_files import (
     DESCRIPTION,
@@ -28,7 +31,7 @@ from maze_core.data.trajectories_files import (
 )
 from maze_core.envs.spaces import LeafSpec
 from maze_core.progress import Report
-from maze_core.wording import argument
+from maze_core.wording import argument, printable
 
 _CHUNK = 16_384
 
@@ -54,7 +57,7 @@ def load_trajectories(path: Path, workers: int = 1, report: Report | None = None
     if not parts:
         raise TrajectoryError(f"{folders[0] / EPISODES} is empty: no episode was recorded")
     columns = {
-        name: [_Column(name, column_path(folder, name), records, spec) for folder, records in parts]
+        name: [_Column(name, folder, records, spec) for folder, records in parts]
         for name, spec in descriptions[0].columns().items()
     }
     _verify([each for column in columns.values() for each in column], descriptions[0], workers, report)
@@ -75,11 +78,15 @@ def recordings(path: Path) -> list[Path]:
     Raises:
         TrajectoryError: there is none.
     """
-    if (path / DESCRIPTION).exists():
+    if os.path.lexists(path / DESCRIPTION):
         return [path]
-    found = sorted(file.parent for file in path.glob(f"*/{DESCRIPTION}")) if path.is_dir() else []
+    try:
+        here = path.is_dir()
+    except OSError as error:
+        raise TrajectoryError(f"{printable(path, 200)} cannot be read: {error.strerror}") from error
+    found = sorted(file.parent for file in path.glob(f"*/{DESCRIPTION}")) if here else []
     if not found:
-        problem = f"there is no {DESCRIPTION} in it" if path.is_dir() else "there is no such folder"
+        problem = f"there is no {DESCRIPTION} in it" if here else "there is no such folder"
         hint = f"Next: record some, maze rollout RUN --record {argument(path)}"
         raise TrajectoryError(f"{path} holds no recorded trajectories: {problem}\n{hint}")
     return found
@@ -103,28 +110,36 @@ class _Column:
     """One array of one recording."""
 
     name: str
-    path: Path
+    folder: Path
+    """That of the recording."""
     episodes: list[EpisodeRecord]
     spec: LeafSpec
+
+    @property
+    def path(self) -> Path:
+        """The file."""
+        return column_path(self.folder, self.name)
 
     @property
     def rows(self) -> np.ndarray:
         """The rows that the episodes name, mapped from the file, copy on write."""
         rows = sum(record.rows(self.name) for record in self.episodes)
         try:
-            with self.path.open("rb") as file:
+            with files.open_file(self.path, "rb", self.folder) as file:
                 if np.lib.format.read_magic(file) != (1, 0):
                     raise ValueError("it is no array in NumPy's format 1.0")
                 shape, fortran, dtype = np.lib.format.read_array_header_1_0(file)
                 start = file.tell()
-            if (tuple(shape[1:]), dtype, fortran) != (self.spec.shape, stored(self.spec.dtype), False):
-                raise ValueError(f"a row is {dtype} {shape[1:]} instead of {self.spec.dtype} {self.spec.shape}")
-            if self.path.stat().st_size < start + rows * self.spec.nbytes:
-                raise ValueError(f"it is shorter than the {rows} rows that {EPISODES} names")
-            mapped = np.memmap(self.path, stored(self.spec.dtype), "c", start, (rows, *self.spec.shape))
+                if (tuple(shape[1:]), dtype, fortran) != (self.spec.shape, stored(self.spec.dtype), False):
+                    raise ValueError(f"a row is {dtype} {shape[1:]} instead of {self.spec.dtype} {self.spec.shape}")
+                if os.fstat(file.fileno()).st_size < start + rows * self.spec.nbytes:
+                    raise ValueError(f"it is shorter than the {rows} rows that {EPISODES} names")
+                mapped = np.memmap(file, stored(self.spec.dtype), "c", start, (rows, *self.spec.shape))
             return mapped.view(np.ndarray)
-        except (OSError, ValueError) as error:
-            raise TrajectoryError(f"{self.path} is damaged: {getattr(error, 'strerror', None) or error}") from error
+        except (OSError, ValueError, TypeError, SyntaxError, RecursionError, TokenError) as error:
+            # NumPy reads the header as a literal of Python's.
+            reason = printable(getattr(error, "strerror", None) or error, 300)
+            raise TrajectoryError(f"{self.path} is damaged: {reason}") from error
 
     def chunks(self) -> Iterator[tuple[int, int, int, int]]:
         """Runs of episodes of about 16,384 rows: first episode, episode behind the last, the same for rows."""

@@ -10,6 +10,7 @@ from typing import Any, BinaryIO, Self
 import numpy as np
 from gymnasium import Space
 
+from maze_core import files
 from maze_core.data.trajectories import Trajectory
 from maze_core.data.trajectories_files import (
     DESCRIPTION,
@@ -76,10 +77,10 @@ class TrajectoryWriter:
         self.folder.mkdir(parents=True, exist_ok=True)
         for name, spec in self._specs.items():
             path = column_path(self.folder, name)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            self._files[name] = path.open("xb")
+            files.make_folder(path.parent, self.folder)
+            self._files[name] = files.open_file(path, "xb", self.folder)
             write_header(self._files[name], spec, 0)
-        self._files[EPISODES] = (self.folder / EPISODES).open("xb")
+        self._files[EPISODES] = files.open_file(self.folder / EPISODES, "xb")
         write_description(self.folder, self._description)
 
     def add(self, trajectory: Trajectory) -> None:
@@ -111,8 +112,8 @@ class TrajectoryWriter:
 
     def close(self) -> None:
         """Flush everything to the disk itself; safe to call twice."""
-        files, self._files = self._files, {}
-        for file in files.values():
+        opened, self._files = self._files, {}
+        for file in opened.values():
             try:
                 file.flush()
                 os.fsync(file.fileno())

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import warnings
 import zlib
+from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from maze_core.config.base import PluginConfig
+from maze_core.envs.time_limits import EpisodeLimit
+from maze_core.errors import PluginError
 from maze_core.plugins import discovery
 from maze_core.plugins.manager import Hooks, Member
 from maze_core.training.seeding import Purpose, integer_seed
@@ -34,28 +37,81 @@ class EnvBuilder:
     purpose: str = "training"
     """What the environments are for: `training` and `evaluation` differ in the seeds of construction."""
     load: Loader = discovery.load
+    max_episode_steps: int | None = None
+    """Steps after which a single environment's episode is cut, whatever its own limit; None: never."""
 
     def __call__(self, index: int) -> gymnasium.Env[Any, Any]:
-        """Build environment `index`. Raises what the plugin raised, with a note that names it."""
+        """Build environment `index`. Raises what the plugin raised, with a note that names it.
+
+        Where `vector_env` gives environments of other spaces than the single form has, it is one of those.
+        """
+        env = self.single(index) if self._other_spaces is None else self._lone(index)
+        return env if self.max_episode_steps is None else EpisodeLimit(env, self.max_episode_steps)
+
+    def single(self, index: int) -> gymnasium.Env[Any, Any]:
+        """Build environment `index` in its single form, also where the run steps another one."""
         return self._hooks.make_env(self.env, self._construction_seed(index), index)
+
+    def _lone(self, index: int) -> gymnasium.Env[Any, Any]:
+        from maze_core.envs.lone import LoneEnv
+
+        env = self._hooks.make_vector_env(self.env, 1, self._construction_seed(index))
+        if env is None:
+            raise PluginError("make_vector_env gave an environment at one call, and none at another")
+        return LoneEnv(env)
 
     def vector_env(self, num_envs: int) -> gymnasium.vector.VectorEnv[Any, Any, Any] | None:
         """A natively vectorised environment; None where the source has none.
 
-        Also, with a warning, where a wrapper knows single environments only.
+        Also, with a warning, where a wrapper knows single environments only. Another warning says where its spaces
+        are not those of the single form.
         """
         env = self._hooks.make_vector_env(self.env, num_envs, self._construction_seed(0))
-        single = next((each for each in self._hooks.members if each.kind == "wrapper" and _single_only(each)), None)
-        if env is None or single is None:
-            return env
-        env.close()
-        warnings.warn(
-            f"{single.place}: {single.name!r} wraps single environments, so these are not stepped in their natively "
-            "vectorised form",
-            RuntimeWarning,
-            stacklevel=2,
-        )
+        if env is None:
+            return None
+        if (single := self._single_only) is not None:
+            env.close()
+            _warn(
+                f"{single.place}: {single.name!r} wraps single environments, so these are not stepped in their "
+                "natively vectorised form"
+            )
+            return None
+        if self._other_spaces is not None:
+            _warn(self._other_spaces)
+        return env
+
+    @cached_property
+    def _other_spaces(self) -> str | None:
+        """How the spaces of the natively vectorised form differ from those of the single one; None where they do not.
+
+        Also None where the natively vectorised form is not stepped.
+        """
+        if self._single_only is not None:
+            return None
+        native = self._hooks.make_vector_env(self.env, 1, self._construction_seed(0))
+        if native is None:
+            return None
+        with closing(native):
+            try:
+                single = self.single(0)
+            except PluginError:  # a source of vectorised environments alone
+                return None
+        with closing(single):
+            for name in ("observation_space", "action_space"):
+                one, many = getattr(single, name), getattr(native, f"single_{name}")
+                if one != many:
+                    return (
+                        f"the natively vectorised environments have the {name} {many}, single ones {one}: this run "
+                        "trains, evaluates and acts in the vectorised form. For the other one: "
+                        "--set env.vectorization=single"
+                    )
         return None
+
+    @cached_property
+    def _single_only(self) -> Member | None:
+        """The first wrapper that changes single environments but not natively vectorised ones."""
+        wrappers = (each for each in self._hooks.members if each.kind == "wrapper")
+        return next((each for each in wrappers if _is_single_only(each)), None)
 
     def _construction_seed(self, index: int) -> int:
         purpose = zlib.crc32(self.purpose.encode())
@@ -68,12 +124,15 @@ class EnvBuilder:
     def __getstate__(self) -> dict[str, Any]:
         parts = [("env", self.env), *(("wrapper", wrapper) for wrapper in self.wrappers)]
         known = _Known({(kind, part.name): self.load(kind, part.name) for kind, part in parts})
-        state = {key: value for key, value in self.__dict__.items() if key != "_hooks"}
+        state = {key: value for key, value in self.__dict__.items() if key not in ("_hooks", "_single_only")}
         return {**state, "load": known}
 
 
-def _single_only(wrapper: Member) -> bool:
-    """Whether a wrapper changes single environments but not natively vectorised ones."""
+def _warn(message: str) -> None:
+    warnings.warn(message, RuntimeWarning, stacklevel=3)
+
+
+def _is_single_only(wrapper: Member) -> bool:
     return hasattr(wrapper.plugin, "make_env") and not hasattr(wrapper.plugin, "make_vector_env")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -11,14 +12,22 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import gymnasium
 from pydantic import Field, JsonValue, PositiveInt
 
+from maze_core.blame import culprit
 from maze_core.config.base import PluginConfig
-from maze_core.errors import ConfigError
+from maze_core.envs.foreign import foreign
+from maze_core.envs.mujoco_warnings import tame_mujoco
+from maze_core.errors import ConfigError, MazeError, RunError
 from maze_core.plugins.base import Plugin
+from maze_core.plugins.discovery import describe, place_in
 from maze_core.plugins.hookspecs import hookimpl
+from maze_core.wording import printable, shown
 
 if TYPE_CHECKING:
     from maze_core.testing import Trial
     from maze_core.testing.subject import Case
+
+_RERAISED = " was raised from the environment creator"
+"""What gymnasium adds to a TypeError that it raises again."""
 
 
 class GymnasiumConfig(PluginConfig):
@@ -60,6 +69,8 @@ class GymnasiumSource(Plugin):
     def make_env(self, config: GymnasiumConfig, seed: int, index: int) -> gymnasium.Env[Any, Any]:
         """Build one environment; the checks that Maze makes itself are not made twice."""
         with _explained(config):
+            _import_entry_point(config.id)
+            tame_mujoco()
             return gymnasium.make(config.id, config.max_episode_steps, disable_env_checker=True, **config.kwargs)
 
     @hookimpl
@@ -73,24 +84,62 @@ class GymnasiumSource(Plugin):
         if config.max_episode_steps is not None:
             kwargs["max_episode_steps"] = config.max_episode_steps
         with _explained(config):
-            if gymnasium.spec(config.id).vector_entry_point is None:
+            # `gymnasium.spec` does not know `module:Id`; the module has been imported, so the id alone is registered.
+            if gymnasium.spec(config.id.rpartition(":")[2]).vector_entry_point is None:
                 raise ConfigError(f"{config.id} has no vectorised form", "env.vectorization", "Set it to single.")
             return gymnasium.make_vec(config.id, num_envs, "vector_entry_point", **kwargs)
 
 
+def _import_entry_point(env_id: str) -> None:
+    """Import what defines an environment, before it is built: with it comes its simulator."""
+    entry_point = gymnasium.registry[env_id.rpartition(":")[2]].entry_point
+    if isinstance(entry_point, str):
+        gymnasium.envs.registration.load_env_creator(entry_point)
+
+
 @contextmanager
 def _explained(config: GymnasiumConfig) -> Iterator[None]:
-    """Turn what `make` raises about the configuration into a ConfigError."""
+    """Turn what `make` raises into an error that names whose it is: the configuration's or the environment's."""
     try:
         yield
+    except ConfigError:
+        raise
     except TypeError as exc:
-        if "argument" not in str(exc):
-            raise
-        raise ConfigError(str(exc), where="env.kwargs") from exc
+        raise _type_error(config, exc) from exc
     except (gymnasium.error.DependencyNotInstalled, ImportError) as exc:
         raise _missing_dependency(config.id, exc) from exc
     except gymnasium.error.Error as exc:
-        raise ConfigError(str(exc), where="env.id") from exc
+        raise ConfigError(printable(exc), where="env.id") from exc
+    except Exception as exc:
+        raise _cannot_be_built(config, exc) from exc
+
+
+def _type_error(config: GymnasiumConfig, exc: TypeError) -> MazeError:
+    """The error for a TypeError of `make`: an argument too many or too few, a strange object, or one of theirs."""
+    text = printable(str(exc).partition(_RERAISED)[0])
+    built = _last_locals(exc).get("env")
+    if (other := foreign(built)) is not None:
+        return other
+    if culprit(exc):
+        return _cannot_be_built(config, exc)
+    if missing := re.search(r"missing .*argument.*: '(\w+)'", text):
+        return ConfigError(text, "env.kwargs", f"Next: --set env.kwargs.{missing.group(1)}=…")
+    return ConfigError(text, "env.kwargs" if "argument" in text else "env.id")
+
+
+def _last_locals(exc: BaseException) -> dict[str, Any]:
+    """The variables where an exception was raised: `make` does not say what it found instead of an environment."""
+    last = exc.__traceback__
+    while last is not None and last.tb_next is not None:
+        last = last.tb_next
+    return {} if last is None else dict(last.tb_frame.f_locals)
+
+
+def _cannot_be_built(config: GymnasiumConfig, exc: Exception) -> RunError:
+    raised = exc.__cause__ if _RERAISED in str(exc) and exc.__cause__ is not None else exc
+    place = culprit(raised)
+    where = f" ({place})" if place else ""
+    return RunError(f"the environment {config.id} cannot be built: {describe(raised)}{where}")
 
 
 def check_env_id(env_id: str) -> None:
@@ -99,18 +148,27 @@ def check_env_id(env_id: str) -> None:
     Raises:
         ConfigError: it is not; names the nearest ids.
     """
-    module, _, name = env_id.rpartition(":")
-    if module:
-        try:
-            importlib.import_module(module)
-        except ImportError as exc:
-            raise ConfigError(
-                f"the module {module!r} cannot be imported: {exc}",
-                where="env.id",
-                hint="Install the package that provides it, or run where Python can find it.",
-            ) from exc
+    module, colon, name = env_id.rpartition(":")
+    if colon:
+        _import(module)
     if name not in gymnasium.registry:
-        raise ConfigError(f"no environment {name!r} is registered", where="env.id", hint=_suggestion(name))
+        raise ConfigError(f"no environment {shown(name)} is registered", where="env.id", hint=_suggestion(name))
+
+
+def _import(module: str) -> None:
+    if not all(part.isidentifier() for part in module.split(".")):
+        raise ConfigError(f"{shown(module)} is no name of a module", "env.id", "Write module:Id, or the Id alone.")
+    try:
+        importlib.import_module(module)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as exc:  # a module may raise anything, SystemExit too
+        hint = "Install the package that provides it, or run where Python can find it."
+        raise ConfigError(
+            f"the module {module!r} cannot be imported: {describe(exc)}{place_in(exc)}",
+            where="env.id",
+            hint=hint if isinstance(exc, ModuleNotFoundError) else None,
+        ) from exc
 
 
 def _suggestion(name: str) -> str:

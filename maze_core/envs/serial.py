@@ -12,6 +12,7 @@ import numpy as np
 
 from maze_core.envs.checks import all_finite, check_finite, first_bad_row, non_finite
 from maze_core.envs.codecs import ActionCodec, ObservationCodec
+from maze_core.envs.foreign import check_reset, old_api
 from maze_core.envs.layers import Memory, episode_metrics, lasting_layers, recall, remembered, reward_meter
 from maze_core.envs.spaces import allocate
 from maze_core.envs.step_log import StepLog
@@ -105,7 +106,7 @@ class SerialVectorEnv:
             self._rewards[...] = rewards
         except MazeError:
             raise
-        except Exception as exc:
+        except (Exception, SystemExit) as exc:
             raise self._failure(i, rewards, exc) from exc
         self._clock += 1
         reward32 = self._rewards.astype(np.float32)  # what float32 cannot hold is not finite either
@@ -193,10 +194,16 @@ class SerialVectorEnv:
         index = self.first_index + i
         try:
             self.episode_memory[i] = remembered(self._lasting[i])
-            observation, _ = self.envs[i].reset(seed=self._seeds(index, self._episode[i]))
-        except Exception as exc:
+            result: Any = self.envs[i].reset(seed=self._seeds(index, self._episode[i]))
+            check_reset(result)
+        except MazeError:
+            raise
+        except (Exception, SystemExit) as exc:
+            if (old := old_api(exc)) is not None:
+                raise old from exc
             place = f"environment {index} at the reset of episode {self._episode[i]}"
-            raise RunError(f"{place} raised {type(exc).__name__}: {exc}") from exc
+            raise RunError(f"{place} {_raised(exc)}") from exc
+        observation = result[0]
         meter = self._meters[i]
         if meter is not None:
             meter.total = 0.0  # what a wrapper did in its reset is no part of the episode
@@ -269,14 +276,16 @@ class SerialVectorEnv:
         recorded = state["rewards"][len(state["rewards"]) - len(rewards) :, i]
         return bool(np.all(np.isnan(recorded) | (recorded == np.asarray(rewards, np.float32))))
 
-    def _failure(self, i: int, rewards: list[Any], exc: Exception) -> RunError:
+    def _failure(self, i: int, rewards: list[Any], exc: BaseException) -> MazeError:
         """Say what went wrong in a step: the environment raised, or gave what cannot be stored."""
+        if (old := old_api(exc)) is not None:
+            return old
         if i == self.num_envs:
             i = next((j for j, reward in enumerate(rewards) if np.ndim(reward) or not _is_number(reward)), 0)
             return RunError(f"{self._place(i)} gave a reward that is not a number: {rewards[i]!r:.80}")
         if i < len(rewards):
             return RunError(f"{self._place(i)} gave an observation unlike its first one: {exc}")
-        return RunError(f"{self._place(i)} raised {type(exc).__name__}: {exc}")
+        return RunError(f"{self._place(i)} {_raised(exc)}")
 
     def _place(self, i: int, ended: Sequence[_End] = ()) -> str:
         """Name environment i and its step; `ended` are the episodes that the step has ended."""
@@ -285,6 +294,12 @@ class SerialVectorEnv:
             if end.index == i:
                 episode, step = end.episode, end.length
         return f"environment {self.first_index + i} (episode {episode}, step {step})"
+
+
+def _raised(exc: BaseException) -> str:
+    if isinstance(exc, SystemExit):
+        return f"called sys.exit({exc.code!r})"
+    return f"raised {type(exc).__name__}: {exc}"
 
 
 def _is_number(value: object) -> bool:

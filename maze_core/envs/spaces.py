@@ -12,6 +12,7 @@ from gymnasium import Space, spaces
 
 from maze_core.envs.vector import Tree
 from maze_core.errors import ConfigError
+from maze_core.wording import argument
 
 Role = Literal["observation", "action"]
 """What a space is for; also the key of the only leaf of a single space."""
@@ -20,6 +21,13 @@ Specs = dict[str, "LeafSpec"]
 """How each leaf of a tree is stored."""
 
 _NO_BOUND = 1e30
+_PICTURE = 32
+# Pixels of a side from which on an array is no board or short series: a picture of 3 by 84 pixels with 84 channels is
+# none that anybody makes.
+
+
+MAX_ENTRIES = 20_000_000
+"""Entries that one leaf may have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,9 +113,21 @@ def float_bounds(space: spaces.Box) -> tuple[np.ndarray, np.ndarray]:
     return np.where(low > -largest, low, -np.inf), np.where(high < largest, high, np.inf)
 
 
+def is_image(space: Space[Any]) -> bool:
+    """Whether a leaf is treated as an image: a Box of three dimensions, or of two with dtype uint8."""
+    if not isinstance(space, spaces.Box):
+        return False
+    return len(space.shape) == 3 or (len(space.shape) == 2 and space.dtype == np.uint8)
+
+
 def looks_channels_first(shape: tuple[int, ...]) -> bool:
-    """Whether the first of three axes is so much shorter than the others that it holds a picture's channels."""
+    """Whether the first of three axes is so much shorter than the others that it may hold a picture's channels."""
     return len(shape) == 3 and 4 * shape[0] <= min(shape[1:])
+
+
+def is_channels_first(shape: tuple[int, ...]) -> bool:
+    """Whether a picture's channels come first beyond doubt: as `looks_channels_first`, and too large for a board."""
+    return looks_channels_first(shape) and min(shape[1:]) >= _PICTURE
 
 
 def start_of(space: Space[Any]) -> Any:
@@ -141,7 +161,10 @@ def _leaf_problem(space: Space[Any]) -> str | None:
     if isinstance(space, spaces.MultiDiscrete | spaces.MultiBinary) and len(space.shape or ()) != 1:
         return f"a {type(space).__name__} of shape {space.shape}: only one dimension is supported"
     if not isinstance(space, spaces.Box | spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary):
-        return f"a {type(space).__name__} space"
+        texts = space.dtype is not None and np.dtype(space.dtype).kind == "U"
+        return f"a {type(space).__name__} space" + (" of texts" if texts and not isinstance(space, spaces.Text) else "")
+    if math.prod(space.shape or ()) > MAX_ENTRIES:
+        return f"a {type(space).__name__} of {math.prod(space.shape or ()):,} entries"
     if 0 in (space.shape or ()):
         return f"a {type(space).__name__} of shape {space.shape}"
     if np.dtype(space.dtype).kind not in "fiub":
@@ -157,9 +180,13 @@ def _check_key(key: object, path: tuple[str | int, ...], role: Role) -> None:
 def _refused(path: tuple[str | int, ...], role: Role, problem: str) -> ConfigError:
     place = f" at '{'/'.join(map(str, path))}'" if path else ""
     example = "ObservationWrapper" if role == "observation" else "ActionWrapper"
-    return ConfigError(
-        f"the {role} space{place} {problem}",
-        where="env",
-        hint=f"Wrap the environment in a gymnasium.{example} that turns it into Box, Discrete, MultiDiscrete, "
-        "MultiBinary, Dict or Tuple.",
+    hint = (
+        f"Wrap the environment in a gymnasium.{example} that turns it into Box, Discrete, MultiDiscrete, MultiBinary, "
+        "Dict or Tuple."
     )
+    if role == "observation" and path:
+        keys = argument(f"wrappers.0.keys=[{'/'.join(map(str, path))}]")
+        hint = f"Leave it out: --wrappers drop --set {keys}\n{hint}"
+    if role == "observation" and "text" in problem.lower():
+        hint = f"Read its words: --wrappers tokenize\n{hint}"
+    return ConfigError(f"the {role} space{place} {problem}", where="env", hint=hint)

@@ -10,6 +10,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from maze_core.data.replay_memory import free_memory
+from maze_core.errors import ConfigError
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -20,7 +23,14 @@ class Dense(nn.Linear):
     """A linear layer whose `forward`, called directly, costs little more than its arithmetic.
 
     It reads the parameters at each call, so moving, loading, copying or swapping them needs no care.
+
+    Raises:
+        ConfigError: the machine has no room for the parameters.
     """
+
+    def __init__(self, in_features: int, out_features: int) -> None:
+        check_room(in_features * out_features)
+        super().__init__(in_features, out_features)
 
     def forward(self, features: Tensor) -> Tensor:
         """[…, in_features] → […, out_features]."""
@@ -49,6 +59,22 @@ class MLP(nn.Module):
         for layer in self.dense_layers:
             features = self._activate(layer.forward(features))
         return features
+
+
+def check_room(parameters: int) -> None:
+    """Raise ConfigError where so many parameters, with gradients and two moments each, do not fit into free memory.
+
+    Asked before they are made: the system may give memory that it does not have, and end the process later.
+    """
+    needed = 16 * parameters
+    free = free_memory() if needed > 100_000_000 else None
+    if free is not None and needed > free:
+        sizes = f"needs {needed / 1e9:.1f} GB to learn, and {free / 1e9:.1f} GB are free"
+        raise ConfigError(
+            f"a layer of {parameters:,} parameters {sizes}",
+            "model",
+            "Make the networks, or the spaces of the environment, smaller.",
+        )
 
 
 def activation_function(name: Activation) -> Callable[[Tensor], Tensor]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from gymnasium import spaces
-from pydantic import PositiveInt
 
+from maze_core.config.params import Hidden, Width
 from maze_core.errors import ConfigError
 from maze_core.models.assembly import ModelConfig, assemble_policy
 from maze_core.models.blocks import Activation
@@ -24,11 +24,12 @@ if TYPE_CHECKING:
 class CnnConfig(ModelConfig):
     """The parameters of `cnn`."""
 
-    layout: Layout = "hwc"
-    """Order of the image's dimensions: height, width, channels, or channels first."""
-    image_features: PositiveInt = 512
+    layout: Layout = "auto"
+    """Order of the image's dimensions: height, width, channels, or channels first; `auto`: first where that is beyond
+    doubt, such as (4, 84, 84), else last."""
+    image_features: Width = 512
     """Units of the dense layer after the convolutions."""
-    hidden: tuple[PositiveInt, ...] = ()
+    hidden: Hidden = ()
     """Units of further fully connected layers before the heads."""
     activation: Activation = "relu"
     """Activation of the further layers."""

@@ -9,7 +9,7 @@ import torch
 from gymnasium import spaces
 from torch import Tensor, nn
 
-from maze_core.envs.spaces import looks_channels_first
+from maze_core.envs.spaces import is_channels_first, looks_channels_first
 from maze_core.errors import ConfigError
 from maze_core.models.blocks import MLP, Activation, Dense
 from maze_core.models.inputs import FlatInput, pixel_scale
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
     from maze_core.data.batch import TensorTree
 
-Layout = Literal["hwc", "chw"]
+Layout = Literal["auto", "hwc", "chw"]
+"""Order of an image's dimensions; `auto`: channels first where that is beyond doubt, else last."""
 _NATURE_SIZE = 36
 # The three convolutions of Mnih et al. 2015 need 36 pixels.
 
@@ -46,13 +47,14 @@ class MlpEncoder(nn.Module):
 class ImageEncoder(nn.Module):
     """One image leaf [B, H, W, C] (`hwc`), [B, C, H, W] (`chw`) or [B, H, W] → convolutions → one dense layer.
 
-    The layout is declared, never guessed. Images of at least 36 pixels pass the three convolutions of the DQN of
-    Mnih et al. 2015; smaller ones three of 3 x 3, which halve them while they are larger than 4 pixels. uint8 is
-    divided by its largest value (255) here, not in storage.
+    A declared layout is taken as it is, with a warning where another one is likely; `auto` is settled here. Images of
+    at least 36 pixels pass the three convolutions of the DQN of Mnih et al. 2015; smaller ones three of 3 x 3, which
+    halve them while they are larger than 4 pixels. uint8 is divided by its largest value (255) here, not in storage.
     """
 
     def __init__(self, key: str, space: spaces.Box, layout: Layout, out_features: int) -> None:
         super().__init__()
+        layout = settled_layout(space, layout)
         _warn_of_layout(key, space, layout)
         self.key, self.layout, self.out_features = key, layout, out_features
         self.channels, height, width = image_size(space, layout)
@@ -100,6 +102,13 @@ class ConcatEncoder(nn.Module):
         return self.trunk.forward(features[0] if len(features) == 1 else torch.cat(features, -1))
 
 
+def settled_layout(space: spaces.Box, layout: Layout) -> Literal["hwc", "chw"]:
+    """The layout in which an image leaf is read."""
+    if layout != "auto":
+        return layout
+    return "chw" if is_channels_first(tuple(space.shape)) else "hwc"
+
+
 def image_size(space: spaces.Box, layout: Layout) -> tuple[int, int, int]:
     """Channels, height and width of an image leaf; two dimensions are one channel.
 
@@ -110,10 +119,10 @@ def image_size(space: spaces.Box, layout: Layout) -> tuple[int, int, int]:
         return (1, *space.shape)
     if len(space.shape) != 3:
         raise ConfigError(f"an image has two or three dimensions, not the shape {space.shape}", where="model.name")
-    return space.shape if layout == "chw" else (space.shape[2], *space.shape[:2])
+    return space.shape if settled_layout(space, layout) == "chw" else (space.shape[2], *space.shape[:2])
 
 
-def _warn_of_layout(key: str, space: spaces.Box, layout: Layout) -> None:
+def _warn_of_layout(key: str, space: spaces.Box, layout: Literal["hwc", "chw"]) -> None:
     """Warn where a picture seems to have the other layout."""
     shape = tuple(space.shape)
     if layout == "hwc":

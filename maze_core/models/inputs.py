@@ -9,7 +9,9 @@ import torch
 from gymnasium import spaces
 from torch import Tensor, nn
 
-from maze_core.envs.spaces import flatten_space
+from maze_core.envs.spaces import MAX_ENTRIES, flatten_space
+from maze_core.envs.spaces import is_image as is_image  # for models that import it from here
+from maze_core.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,13 +28,6 @@ def input_spaces(observation_space: Space[Any], action_space: Space[Any]) -> dic
     masks = {key + MASK_SUFFIX for key in flatten_space(action_space, "action")}
     leaves = flatten_space(observation_space, "observation")
     return {key: space for key, space in leaves.items() if key not in masks}
-
-
-def is_image(space: Space[Any]) -> bool:
-    """Whether a leaf is treated as an image: a Box of three dimensions, or of two with dtype uint8."""
-    if not isinstance(space, spaces.Box):
-        return False
-    return len(space.shape) == 3 or (len(space.shape) == 2 and space.dtype == np.uint8)
 
 
 class Flatten(nn.Module):
@@ -54,7 +49,11 @@ class Flatten(nn.Module):
 
 
 class OneHot(nn.Module):
-    """A Discrete or MultiDiscrete leaf → float32 [B, sum(nvec)]."""
+    """A Discrete or MultiDiscrete leaf → float32 [B, sum(nvec)].
+
+    Raises:
+        ConfigError: there are more values than Maze has room for.
+    """
 
     classes: Tensor
     position: Tensor
@@ -63,6 +62,13 @@ class OneHot(nn.Module):
         super().__init__()
         nvec = [int(space.n)] if isinstance(space, spaces.Discrete) else [int(n) for n in space.nvec]
         self.out_features = sum(nvec)
+        if self.out_features > MAX_ENTRIES:
+            raise ConfigError(
+                f"an observation, a {type(space).__name__}, has {self.out_features:,} values: as one number each they "
+                "do not fit into a network",
+                "env",
+                "Next: wrap the environment so that they become a Box, or fewer.",
+            )
         self._scalar = isinstance(space, spaces.Discrete)
         position = np.repeat(np.arange(len(nvec)), nvec)
         self.register_buffer("position", torch.as_tensor(position), persistent=False)

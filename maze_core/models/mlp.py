@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pydantic import PositiveInt
-
+from maze_core.config.params import Hidden
 from maze_core.errors import ConfigError
 from maze_core.models.assembly import ModelConfig, assemble_policy
 from maze_core.models.blocks import Activation
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 class MlpConfig(ModelConfig):
     """The parameters of `mlp`."""
 
-    hidden: tuple[PositiveInt, ...] = (64, 64)
+    hidden: Hidden = (64, 64)
     """Units of each fully connected layer before the heads."""
     activation: Activation = "tanh"
     """Activation of the fully connected layers."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from gymnasium import spaces
-from pydantic import PositiveInt
 
+from maze_core.config.params import Hidden, Width
 from maze_core.models.assembly import ModelConfig, assemble_policy
 from maze_core.models.blocks import Activation
 from maze_core.models.encoders import ConcatEncoder, ImageEncoder, Layout, MlpEncoder
@@ -26,13 +26,14 @@ if TYPE_CHECKING:
 class TemplateConfig(ModelConfig):
     """The parameters of `template`."""
 
-    leaf_hidden: tuple[PositiveInt, ...] = (64,)
+    leaf_hidden: Hidden = (64,)
     """Units of each layer that encodes one flat or one-hot leaf."""
-    image_features: PositiveInt = 256
+    image_features: Width = 256
     """Units of the dense layer after the convolutions of an image leaf."""
-    layout: Layout = "hwc"
-    """Order of an image's dimensions: height, width, channels, or channels first."""
-    hidden: tuple[PositiveInt, ...] = (64,)
+    layout: Layout = "auto"
+    """Order of an image's dimensions: height, width, channels, or channels first; `auto`: first where that is beyond
+    doubt, such as (4, 84, 84), else last."""
+    hidden: Hidden = (64,)
     """Units of each layer on the concatenated leaves."""
     activation: Activation = "tanh"
     """Activation of the fully connected layers."""

@@ -9,6 +9,7 @@ import difflib
 import os
 import re
 import sys
+import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from stevedore.driver import DriverManager
 from maze_core.errors import ConfigError, PluginError
 from maze_core.plugins.local_modules import is_current_folder
 from maze_core.plugins.published import publisher
+from maze_core.wording import shown
 
 KINDS: Mapping[str, str] = {
     "algorithm": "maze.algorithms",
@@ -186,6 +188,14 @@ def describe(error: BaseException) -> str:
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
+def place_in(error: BaseException) -> str:
+    """Where an exception was raised, as the end of a sentence; empty where that is told already, or unknown."""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith("<")]
+    if isinstance(error, SyntaxError | ImportError) or not frames:
+        return ""
+    return f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})"
+
+
 def _unknown(kind: str, name: str) -> ConfigError:
     known = names(kind)
     near = difflib.get_close_matches(name.lower(), [other.lower() for other in known], n=3, cutoff=0.5)
@@ -198,7 +208,7 @@ def _unknown(kind: str, name: str) -> ConfigError:
         hint = f"Did you mean {' or '.join(near)}?"
     else:
         hint = f"Installed: {', '.join(known) or 'none'}; `maze plugins list` shows them all"
-    return ConfigError(f"unknown {kind} {name!r}", kind, hint)
+    return ConfigError(f"unknown {kind} {shown(name)}", kind, hint)
 
 
 def _hint(name: str) -> str:

@@ -82,7 +82,7 @@ class Hooks:
 
     def __init__(self, members: Iterable[Member], warn: Callable[[str], None] | None = None) -> None:
         self.members = tuple(members)
-        self._warn = warn or _to_stderr
+        self._warn = warn or to_stderr
         self._failed: set[int] = set()
         self._manager = _Manager("maze")
         self._manager.add_hookspecs(HookSpecs)
@@ -132,7 +132,11 @@ class Hooks:
         """One environment, wrapped. Raises what the plugin raised, with a note that names it."""
         import gymnasium
 
+        from maze_core.envs.foreign import foreign
+
         env = self._build("make_env", config=config, seed=seed, index=index)
+        if (other := foreign(env.unwrapped if isinstance(env, gymnasium.Env) else env)) is not None:
+            raise other
         if not isinstance(env, gymnasium.Env):
             raise self._wrong_result("make_env", env, "gymnasium.Env", "env")
         return env
@@ -233,6 +237,10 @@ class Hooks:
     def _named(self, hook: str) -> Iterator[None]:
         try:
             yield
+        except SystemExit as error:
+            failure = RunError(f"sys.exit was called{discovery.place_in(error)}: {discovery.describe(error)}")
+            self._name_in(failure.with_traceback(error.__traceback__), hook)
+            raise failure from error
         except Exception as error:
             self._name_in(error, hook)
             raise
@@ -283,7 +291,7 @@ class Hooks:
             except Exception as error:  # noqa: BLE001 — a failing observer must not end the run
                 self._failed.add(id(each.plugin))
                 problem = discovery.describe(error)
-                self._warn(f"hook {hook} of {each.title} failed and is left out from now on: {problem}")
+                self._warn(f"warning: hook {hook} of {each.title} failed and is left out from now on: {problem}")
 
 
 class _Manager(pluggy.PluginManager):
@@ -322,5 +330,6 @@ def _validation_message(error: pluggy.PluginValidationError) -> str:
     return f"there is no hook {unknown}; " + (f"did you mean {near[0]}?" if near else f"hooks: {', '.join(_HOOKS)}")
 
 
-def _to_stderr(message: str) -> None:
-    print(printable(f"warning: {message}"), file=sys.stderr)
+def to_stderr(message: str) -> None:
+    """Print one line on the error output, whatever names it holds."""
+    print(printable(message), file=sys.stderr)

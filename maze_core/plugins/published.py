@@ -23,10 +23,15 @@ _PUBLISHED: Mapping[str, Mapping[str, str]] = {
     "maze-wrappers": {
         "wrapper": "normalize_observations flatten one_hot transpose unsqueeze rescale_observations gray resize stack "
         "scale_reward clip_reward normalize_reward time_limit step_skip random_reset rescale_actions "
-        "discretize_actions split_actions monitor record",
+        "discretize_actions split_actions monitor record select drop tokenize mask_from_info",
     },
 }
 """By distribution and kind: names, with spaces between them."""
+
+
+def packages() -> frozenset[str]:
+    """The Python packages of the core and of what is published with it."""
+    return frozenset({"maze_core", *(name.replace("-", "_") for name in _PUBLISHED)})
 
 
 def publisher(kind: str, name: str) -> str | None:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from pydantic import PositiveInt
-
 from maze_core.config.base import PluginConfig
+from maze_core.config.params import SideBySide
 from maze_core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 class RunnerConfig(PluginConfig):
     """What every runner has."""
 
-    concurrency: PositiveInt | None = None
+    concurrency: SideBySide | None = None
     """Environments stepped side by side; none: the runner chooses."""
 
 

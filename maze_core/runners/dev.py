@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from pydantic import PositiveInt
-
 from maze_core.config.base import PluginConfig
+from maze_core.config.params import SideBySide
 from maze_core.envs.in_process import vector_env
 from maze_core.runners.base import Runner, RunnerConfig
 from maze_core.runners.pool_serial import SerialPool
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 class DevConfig(RunnerConfig):
     """Environments in this process."""
 
-    concurrency: PositiveInt = 8
+    concurrency: SideBySide = 8
     """Environments stepped in turn."""
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, ClassVar
 
-from pydantic import NonNegativeInt, PositiveFloat, PositiveInt
+from pydantic import NonNegativeInt, PositiveFloat
 
 from maze_core.config.base import PluginConfig
+from maze_core.config.params import SideBySide
 from maze_core.envs.native import NativeVectorEnv
 from maze_core.envs.processes import ProcessVectorEnv
 from maze_core.processes import StartMethod
@@ -24,9 +25,9 @@ if TYPE_CHECKING:
 class LocalConfig(RunnerConfig):
     """Environments in worker processes."""
 
-    concurrency: PositiveInt | None = None
+    concurrency: SideBySide | None = None
     """Environments stepped side by side; none: the number of cores this process may use."""
-    workers: PositiveInt | None = None
+    workers: SideBySide | None = None
     """Worker processes; none: one for each core, `concurrency` at most."""
     step_timeout: PositiveFloat = 60.0
     """Seconds after which a step that has not come back ends the run; start and reset may take ten times that."""

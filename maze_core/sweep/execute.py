@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 import traceback
 from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from maze_core.errors import MazeError, RunError
+from maze_core import files
+from maze_core.errors import ConfigError, MazeError, RunError
 from maze_core.plugins.local_modules import understand_local_modules
 from maze_core.sweep.pool import JobEnd, SweepJob
 
@@ -39,14 +39,17 @@ def execute(job: SweepJob) -> JobEnd:
 def _train(job: SweepJob) -> RunSummary:
     from maze_core.config.load import load_run_config
     from maze_core.training import api
+    from maze_core.training.manifest import LAST, PREVIOUS, checkpoints
     from maze_core.training.run_dir import lock
 
     run_dir = Path(job.run_dir)
-    if any(name in api.checkpoints(run_dir) for name in ("last", "previous")):
-        return api.resume(run_dir)
+    if run_dir.is_symlink():
+        raise ConfigError(f"{run_dir} is a link, which is not followed here")
+    if any(name in checkpoints(run_dir) for name in (LAST, PREVIOUS)):
+        return api.resume(run_dir, agreed=job.config)
     if run_dir.exists():  # killed before its first checkpoint: nothing to go on with
         with lock(run_dir):
-            shutil.rmtree(run_dir)
+            files.remove(run_dir, run_dir.parent)
     source = None if job.init_from is None else Path(job.init_from)
     return api.train(load_run_config(job.config), run_dir, source, preset=job.preset)
 
@@ -55,10 +58,9 @@ def _print_to(log: Path) -> None:
     log.parent.mkdir(parents=True, exist_ok=True)
     sys.stdout.flush()
     sys.stderr.flush()
-    file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-    os.dup2(file, 1)
-    os.dup2(file, 2)
-    os.close(file)
+    with files.open_file(log, "ab") as file:
+        os.dup2(file.fileno(), 1)
+        os.dup2(file.fileno(), 2)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(line_buffering=True)

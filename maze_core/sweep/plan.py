@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -12,7 +13,7 @@ from maze_core.comparison.records import RETURN
 from maze_core.config.base import ConfigModel, PluginConfig
 from maze_core.config.explain import combined, explain
 from maze_core.config.load import assemble_with_preset
-from maze_core.config.plain_yaml import read_yaml, to_yaml
+from maze_core.config.plain_yaml import parse_mapping, read_text, to_yaml
 from maze_core.config.run import RunConfig
 from maze_core.config.sources import Raw
 from maze_core.errors import ConfigError
@@ -105,7 +106,8 @@ def make_plan(raw: Mapping[str, Any], load: discovery.Loader = discovery.load) -
 
 def read_plan(folder: Path) -> Raw:
     """What the plan in a sweep's folder holds; empty where there is none yet."""
-    return read_yaml(folder / PLAN) if (folder / PLAN).exists() else {}
+    path = folder / PLAN
+    return parse_mapping(read_text(path), str(path)) if os.path.lexists(path) else {}
 
 
 def write_plan(folder: Path, plan: SweepPlan) -> None:

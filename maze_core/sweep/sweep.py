@@ -9,13 +9,24 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO
 
+from maze_core import files
 from maze_core.config.run import RunConfig
 from maze_core.errors import ConfigError
 from maze_core.plugins import discovery
 from maze_core.searchers.base import Search, Searcher
 from maze_core.sweep.plan import SweepPlan, check_continues, make_plan, read_plan, write_plan
 from maze_core.sweep.pool import JobEnd, SweepJob, SweepPool
-from maze_core.sweep.trials import RunState, SweepRun, Trial, mark_pruned, new_trial, read_trials, write_trials
+from maze_core.sweep.trials import (
+    LOGS,
+    RUNS,
+    RunState,
+    SweepRun,
+    Trial,
+    mark_pruned,
+    new_trial,
+    read_trials,
+    write_trials,
+)
 from maze_core.sweep.validation import check_runs, probes
 from maze_core.training.run_dir import lock, new_folder
 
@@ -79,6 +90,7 @@ class Sweep:
         self._create_folder()
         try:
             self._lock = lock(self.folder)
+            self._make_places()
             if not self.searcher.foresees:
                 self._setup_searcher(self.folder)
         except ConfigError:
@@ -101,6 +113,14 @@ class Sweep:
         except OSError as error:
             where = error.filename or self._folder
             raise ConfigError(f"cannot create {where}: {error.strerror}", "--dir", "Name another folder.") from error
+
+    def _make_places(self) -> None:
+        """Make the folders of runs and logs; in a folder from elsewhere they might lead out of it."""
+        try:
+            for name in (RUNS, LOGS):
+                files.make_folder(self.folder / name, self.folder)
+        except OSError as error:
+            raise ConfigError(f"{error.filename} cannot be used: {error.strerror}", "--dir") from error
 
     def _setup_searcher(self, folder: Path) -> None:
         plan = self.plan

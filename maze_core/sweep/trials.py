@@ -8,16 +8,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from maze_core.callbacks.jsonl import METRICS_FILE
+from maze_core import files
 from maze_core.comparison.groups import Spread, spread
 from maze_core.comparison.records import RunRecord, read_run
 from maze_core.config.run import RunConfig
 from maze_core.errors import ConfigError
-from maze_core.files import write_bytes
+from maze_core.plain_json import parse_json, parse_object
 from maze_core.searchers.space import Point
 from maze_core.sweep.plan import SweepPlan
+from maze_core.training.metrics_file import METRICS_FILE
 
 TRIALS, RUNS, LOGS = "trials.json", "runs", "logs"
+_TRIALS_BYTES = 100_000_000
 
 RunState = Literal["waiting", "running", "finished", "failed", "interrupted", "killed", "pruned"]
 """waiting: not begun, or to be gone on with; pruned: broken off, since its trial was not worth going on with."""
@@ -44,7 +46,7 @@ class SweepRun:
         """The epochs that were written since the last call, by a run that may be writing."""
         last = self.epochs[-1]["epoch"] if self.epochs else 0
         try:
-            with (self.run_dir / METRICS_FILE).open("rb") as file:
+            with files.open_file(self.run_dir / METRICS_FILE, "rb") as file:
                 # A resumed run writes the file anew: the same lines, up to its checkpoint.
                 file.seek(min(self._read, file.seek(0, os.SEEK_END)))
                 self._read = file.tell()
@@ -128,7 +130,7 @@ def read_trials(folder: Path, plan: SweepPlan) -> list[Trial]:
     """
     path = folder / TRIALS
     try:
-        saved = json.loads(path.read_bytes())
+        saved = parse_json(files.read_bytes(path, _TRIALS_BYTES))
         trials = []
         for number, each in enumerate(saved):
             trial = new_trial(folder, number, dict(each["point"]), plan)
@@ -137,7 +139,7 @@ def read_trials(folder: Path, plan: SweepPlan) -> list[Trial]:
             trials.append(trial)
     except FileNotFoundError:
         return []
-    except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
+    except (OSError, ValueError, TypeError, KeyError) as error:
         hint = "Delete it: a grid or a random search goes on without it."
         raise ConfigError(f"{path} is damaged: {error}", hint=hint) from error
     return trials
@@ -147,12 +149,12 @@ def write_trials(folder: Path, trials: list[Trial]) -> None:
     """Keep the points that were asked for, and which of them were pruned."""
     saved = [{"point": each.point, **({"pruned": True} if each.pruned else {})} for each in trials]
     lines = ",\n ".join(json.dumps(each) for each in saved)
-    write_bytes(folder / TRIALS, f"[\n {lines}\n]\n".encode())
+    files.write_bytes(folder / TRIALS, f"[\n {lines}\n]\n".encode())
 
 
 def _epoch(line: bytes) -> dict[str, Any] | None:
     try:
-        epoch = json.loads(line)
+        epoch = parse_object(line)
     except ValueError:
         return None
-    return epoch if isinstance(epoch, dict) and isinstance(epoch.get("epoch"), int) else None
+    return epoch if isinstance(epoch.get("epoch"), int) else None

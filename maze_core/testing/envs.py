@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from typing import Any
 
 import gymnasium
@@ -109,7 +111,7 @@ class SpacesEnv(gymnasium.Env[Any, Any]):
 class FailingEnv(SeededWalk):
     """Fails at step 3 of each episode in a way of choice.
 
-    Ways: `raise`, `nan_observation`, `nan_reward`, `no_reward`, `hang`, `exit`.
+    Ways: `raise`, `nan_observation`, `nan_reward`, `no_reward`, `hang`, `exit` (the process), `sys.exit`.
     """
 
     def __init__(self, way: str, at: int = 3) -> None:
@@ -128,7 +130,9 @@ class FailingEnv(SeededWalk):
 
                 time.sleep(600)
             if self._way == "exit":
-                raise SystemExit(7)
+                os._exit(7)  # as a crash does: sys.exit is an exception like others
+            if self._way == "sys.exit":
+                sys.exit(0)
             if self._way == "nan_observation":
                 observation[0] = np.nan
             result = {"nan_reward": float("nan"), "no_reward": "much"}.get(self._way, reward)

@@ -152,6 +152,23 @@ class Walk(SeededWalk):
         return np.array([self._position, self._steps / 30], np.float32)
 
 
+class Told(SeededWalk):
+    """A random walk that forbids one of its three steps, another one each time, and tells so in its info."""
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[np.ndarray, dict[str, Any]]:
+        """Begin somewhere."""
+        observation, _ = super().reset(seed=seed)
+        return observation, self._info()
+
+    def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+        """Move."""
+        *result, _ = super().step(action)
+        return *result, self._info()  # type: ignore[return-value]
+
+    def _info(self) -> dict[str, Any]:
+        return {"action_mask": np.arange(3) != self._steps % 3}
+
+
 class Signal(gymnasium.Env[np.ndarray, Any]):
     """Five times in an episode, do what one of four lights says: one of four choices, or where `continuous` a force.
 

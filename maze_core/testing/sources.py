@@ -23,7 +23,7 @@ def _builder(subject: Subject) -> EnvBuilder:
 def _build(subject: Subject, index: int) -> Env:
     builder = _builder(subject)
     try:
-        return builder(index)
+        return builder.single(index)
     except Exception as error:
         raise not_built(error) from error
 
@@ -32,7 +32,7 @@ def _makes(subject: Subject) -> None:
     from maze_core.envs.in_process import vector_env
 
     builder = _builder(subject)
-    first, second = builder(0), builder(1)
+    first, second = builder.single(0), builder.single(1)
     if first is second or first.unwrapped is second.unwrapped:
         raise Failed("two calls of make_env give the same environment")
     first.close()

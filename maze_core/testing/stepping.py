@@ -68,8 +68,8 @@ def _steps(env: Env, seed: int, count: int = 60) -> Iterator[tuple[int, Any, Any
             yield number, observation, 0.0, False, False
 
 
-def checks(build: Build) -> tuple[Check, ...]:
-    """The checks of what steps, around a function that builds it."""
+def checks(build: Build, steps: int = STEPS) -> tuple[Check, ...]:
+    """The checks of what steps, around a function that builds it; `steps`: how long honesty is watched."""
 
     @contextmanager
     def built(subject: Subject, index: int = 0) -> Iterator[Env]:
@@ -100,7 +100,7 @@ def checks(build: Build) -> tuple[Check, ...]:
 
     def honesty(subject: Subject) -> None:
         with built(subject) as env:
-            for number, observation, reward, *flags in _steps(env, 3, STEPS):
+            for number, observation, reward, *flags in _steps(env, 3, steps):
                 _check_observation(env.observation_space, observation, number, "observation")
                 if (not np.isscalar(reward) and np.shape(reward) != ()) or not np.isfinite(float(reward)):
                     raise Failed(f"the reward of step {number} is {reward!r:.80}, not a finite number")
@@ -156,7 +156,7 @@ def checks(build: Build) -> tuple[Check, ...]:
         ),
         Check(
             "honesty",
-            f"In {STEPS} random steps every observation is in the declared space, with its dtype; rewards are finite "
+            f"In {steps} random steps every observation is in the declared space, with its dtype; rewards are finite "
             "numbers, flags are booleans.",
             "Networks are built for the declared space: what is outside of it is cut, refused, or learnt wrongly.",
             "Correct the bounds, the shape or the dtype of the space, or clip and convert observations.",

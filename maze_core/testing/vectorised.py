@@ -58,7 +58,7 @@ def conforms(builder: EnvBuilder) -> None:
         one_by_one = isinstance(native.unwrapped, SyncVectorEnv | AsyncVectorEnv)
         same_step = native.metadata["autoreset_mode"] is AutoresetMode.SAME_STEP
     for seed in _SEEDS:
-        mine, single = _played(_native(builder), seed), _played(SerialVectorEnv(builder, _ENVS), seed)
+        mine, single = _played(_native(builder), seed), _played(SerialVectorEnv(builder.single, _ENVS), seed)
         if one_by_one:
             _compare(mine, single)
         else:
@@ -81,7 +81,7 @@ def _check_spaces(builder: EnvBuilder, native: gymnasium.vector.VectorEnv[Any, A
     if native.num_envs != _ENVS:
         raise Failed(f"asked for {_ENVS} environments, it makes {native.num_envs}")
     try:
-        single = builder(0)
+        single = builder.single(0)
     except Exception as error:
         raise not_built(error) from error
     with closing(single):

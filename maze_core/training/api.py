@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import asdict
@@ -9,20 +10,25 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from maze_core.config.load import dump, load_run_config
+import torch
+
+from maze_core.config.load import dump, load_config_to_act, load_run_config, load_saved_config
 from maze_core.config.run import RunConfig
-from maze_core.errors import CheckpointError, ConfigError, RunError
+from maze_core.config.sealed import read_sealed, sealed
+from maze_core.errors import CheckpointError, ConfigError, MazeError, RunError
 from maze_core.files import write_bytes
 from maze_core.models.picture import network_svg, parameter_counts
+from maze_core.plain_json import is_count, is_number
 from maze_core.plugins import discovery
 from maze_core.plugins.discovery import describe
-from maze_core.training.checkpoint import Checkpoint, read_checkpoint
+from maze_core.plugins.manager import to_stderr
+from maze_core.training.checkpoint import Checkpoint, check_finite, read_checkpoint
 from maze_core.training.loop import train as train_loop
+from maze_core.training.metrics_file import METRICS_FILE, damage, read_metrics
 from maze_core.training.process_state import borrowed_rng, graceful_interrupts, process_turn, torch_threads
 from maze_core.training.report import RunSummary
 from maze_core.training.run import Run
 from maze_core.training.run_dir import (
-    CHECKPOINTS,
     CONFIG,
     NETWORK,
     check_disk_space,
@@ -36,9 +42,10 @@ from maze_core.training.run_dir import (
     write_record,
 )
 from maze_core.training.seeding import draw_seed
-from maze_core.wording import argument, counted
+from maze_core.wording import argument, counted, printable
 
 if TYPE_CHECKING:
+    from maze_core.config.sources import Raw
     from maze_core.plugins.discovery import Loader
 
 _LOGS_BYTES = 2_000_000
@@ -129,7 +136,8 @@ def _write_config(run: Run) -> None:
     if run.run_dir is None:
         return
     lines = [f"# {name} {version}" for name, version in run.versions.items()]
-    write_bytes(run.run_dir / CONFIG, "\n".join([dump(run.config), "# Written with:", *lines, ""]).encode())
+    text = "\n".join([dump(run.config), "# Written with:", *lines, ""])
+    write_bytes(run.run_dir / CONFIG, sealed(text).encode())
 
 
 def _rewrite_config(run: Run) -> None:
@@ -160,6 +168,7 @@ def load_parameters(run: Run, source: Path) -> None:
             "--init-from",
             f"Next: train with the model of that run (maze config show {argument(source)}).",
         )
+    check_finite(run.policy, theirs, "policy")
     run.policy.load_state_dict(theirs)
 
 
@@ -170,8 +179,11 @@ def reopen(
     checkpoint: str = "last",
     *,
     load: Loader = discovery.load,
+    agreed: Raw | None = None,
 ) -> Run:
     """Open a saved run exactly where a checkpoint left it. Close the run when done with it.
+
+    `agreed` is a configuration of the caller's own, for `load_saved_config`.
 
     Raises:
         ConfigError: there is no run, it is finished, another process trains in it, or an override does not fit.
@@ -179,9 +191,9 @@ def reopen(
     """
     run_dir = find_run(run_dir)
     with lock(run_dir):
-        config = load_run_config(run_dir / CONFIG, overrides, load)
+        config = load_saved_config(run_dir / CONFIG, overrides, load, agreed)
         if overrides:
-            _check_algorithm(config, load_run_config(run_dir / CONFIG, (), load), run_dir)
+            _check_algorithm(config, load_run_config(read_sealed(run_dir / CONFIG), (), load), run_dir)
         saved = read_checkpoint(checkpoint_folder(run_dir, checkpoint))
         run = Run(config, load=load, preset=read_record(run_dir).get("preset"))
         try:
@@ -192,6 +204,7 @@ def reopen(
                 _take_up(run, saved)
             run.saved_epoch = run.epoch if checkpoint == "last" else None
             _describe(run)
+            _look_at_metrics(run_dir, saved)
             if overrides:
                 run.stop_pending = None  # what made it stop may have been changed
             _check_end(run)
@@ -204,13 +217,42 @@ def reopen(
 
 
 def _take_up(run: Run, saved: Checkpoint) -> None:
-    try:
+    with _fitting(
+        saved, "Go on with the configuration it was written with, or start anew from its parameters: --init-from"
+    ):
+        torch.Generator().set_state(saved.state["torch_rng"])
         run.load_checkpoint(saved)
-    except (KeyError, IndexError, TypeError, ValueError, RuntimeError) as error:
+
+
+@contextmanager
+def _fitting(saved: Checkpoint, hint: str) -> Iterator[None]:
+    """Say in words why a checkpoint cannot be taken up: it may be another configuration's, or nobody's."""
+    try:
+        state = saved.state
+        counts = [state["epoch"], state["env_steps"], state["updates_in_epoch"], state["best_epoch"] or 0]
+        numbers = [state["seconds"], state["best_score"] or 0.0]
+        if not (all(map(is_count, counts)) and all(map(is_number, numbers))):
+            raise ValueError("its counters are no numbers")
+        if not isinstance(state.get("stop_reason"), str | None):
+            raise ValueError("its stop_reason is no text")
+        yield
+    except MazeError:
+        raise
+    except Exception as error:
         raise CheckpointError(
-            f"the checkpoint does not fit this run: {describe(error)}\n"
-            "Go on with the configuration it was written with, or start anew from its parameters: --init-from"
+            f"the checkpoint does not fit this run: {printable(describe(error), 500)}\n{hint}"
         ) from error
+
+
+def _look_at_metrics(run_dir: Path, saved: Checkpoint) -> None:
+    """Warn of what is damaged in `metrics.jsonl`: training can go on without it."""
+    path = run_dir / METRICS_FILE
+    try:
+        problem = damage(run_dir, read_metrics(path), saved.beside)
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be used: {error.strerror}") from error
+    if problem:
+        warnings.warn(problem, RuntimeWarning, stacklevel=3)
 
 
 def _check_algorithm(config: RunConfig, before: RunConfig, run_dir: Path) -> None:
@@ -225,7 +267,7 @@ def _check_algorithm(config: RunConfig, before: RunConfig, run_dir: Path) -> Non
 def _check_end(run: Run) -> None:
     """Refuse a run that has come to its own end; one that was killed before it said so may still do that."""
     summary = read_record(run.run_dir).get("summary") if run.run_dir else None
-    if not summary or summary["outcome"] not in ("finished", "stopped"):
+    if not summary or summary.get("outcome") not in ("finished", "stopped"):
         return
     if run.stop_pending:
         raise ConfigError(
@@ -245,7 +287,7 @@ def _check_spaces(run: Run) -> None:
     record = read_record(run.run_dir) if run.run_dir else {}
     for name, now in _spaces(run).items():
         if record.get(name, now) != now:
-            raise ConfigError(f"the environment's {name} was {record[name]} and is now {now}", "env")
+            raise ConfigError(f"the environment's {name} was {printable(record[name], 500)} and is now {now}", "env")
 
 
 @contextmanager
@@ -281,12 +323,14 @@ def _note_summary(run: Run) -> None:
     """Write to `run.json` how the run ended, or that it has not."""
     if run.run_dir is None:
         return
-    record = read_record(run.run_dir)
-    record["summary"] = None if run.summary is None else asdict(run.summary)
     try:
+        record = read_record(run.run_dir)
+        record["summary"] = None if run.summary is None else asdict(run.summary)
         write_record(run.run_dir, record)
     except OSError as error:
         raise RunError(f"cannot write to {run.run_dir}: {error.strerror}") from None
+    except ConfigError as error:
+        raise RunError(f"cannot note how the run ended: {error}") from None
 
 
 def train(
@@ -308,9 +352,10 @@ def resume(
     checkpoint: str = "last",
     *,
     load: Loader = discovery.load,
+    agreed: Raw | None = None,
 ) -> RunSummary:
     """Go on with a saved run to its end. Arguments and errors as for `reopen`."""
-    with closing(reopen(run_dir, overrides, checkpoint, load=load)) as run:
+    with closing(reopen(run_dir, overrides, checkpoint, load=load, agreed=agreed)) as run:
         return carry_out(run)
 
 
@@ -324,28 +369,25 @@ def open_policy(
 ) -> Run:
     """Open a saved run with its policy, to evaluate or to act; it cannot train. Close it when done with it.
 
+    Parts that reach beyond the run, such as the wrapper `record` and the runner `ray`, are left out unless an override
+    sets them; a line says so.
     `checkpoint` is best, last or previous; None: the best, or the last where there is none.
     """
     run_dir = find_run(run_dir)
-    config = load_run_config(run_dir / CONFIG, overrides, load)
+    config, left_out = load_config_to_act(run_dir / CONFIG, overrides, load)
+    if left_out:
+        to_stderr(f"note: left out, because they reach beyond the run: {', '.join(left_out)}")
     saved = read_checkpoint(checkpoint_folder(run_dir, checkpoint))
     run = Run(config, load=load)
     try:
         run.run_dir = run_dir
         _check_spaces(run)
         run.build_policy()
-        run.policy.load_state_dict(saved.model)
-        run.epoch, run.env_steps = saved.state["epoch"], saved.state["env_steps"]
-    except RuntimeError as error:
-        run.close()
-        raise CheckpointError(f"the checkpoint does not fit the configured model: {error}") from error
+        check_finite(run.policy, saved.model, "policy")
+        with _fitting(saved, "Open it with the configuration it was written with."):
+            run.policy.load_state_dict(saved.model)
+            run.epoch, run.env_steps = saved.state["epoch"], saved.state["env_steps"]
     except BaseException:
         run.close()
         raise
     return run
-
-
-def checkpoints(run_dir: Path) -> list[str]:
-    """Names of a run's checkpoints."""
-    root = run_dir / CHECKPOINTS
-    return sorted(path.name for path in root.glob("[!.]*")) if root.is_dir() else []

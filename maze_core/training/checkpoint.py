@@ -5,31 +5,45 @@
     checkpoints/best/       the parameters of the best evaluation
 
 Each holds `model.safetensors` (the policy), `state.json` with `state.safetensors` (everything else) and
-`manifest.json` with the checksum of each file, written last.
+`manifest.json` with the checksum of each file.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
-import shutil
-from dataclasses import dataclass
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import torch
 from torch import Tensor
 
+from maze_core import files
 from maze_core.errors import CheckpointError, RunError
-from maze_core.files import write_bytes
-from maze_core.training.state_files import decode_state, decode_tensors, encode_state, encode_tensors
-
-FORMAT = 1
-MODEL, STATE, STATE_TENSORS, MANIFEST = (
-    "model.safetensors",
-    "state.json",
-    "state.safetensors",
-    "manifest.json",
+from maze_core.training.manifest import (
+    BEST,
+    LAST,
+    MANIFEST,
+    MODEL,
+    PREVIOUS,
+    STATE,
+    STATE_TENSORS,
+    Extent,
+    Manifest,
+    is_whole,
+    read_contents,
+    read_manifest,
+    root_of,
+    sequence,
+    standing,
 )
+from maze_core.training.state_files import decode_state, decode_tensors, encode_state, encode_tensors
+from maze_core.wording import printable
+
+if TYPE_CHECKING:
+    from torch import nn
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +54,8 @@ class Checkpoint:
     """The policy's state dict: parameters, and buffers such as normaliser statistics."""
     state: dict[str, Any]
     """Everything else a run needs to go on."""
+    beside: dict[str, Extent] = field(default_factory=dict)
+    """How far files of the run directory had come that only grow, by name."""
 
 
 def write_checkpoint(folder: Path, checkpoint: Checkpoint, previous: Path | None = None) -> None:
@@ -48,37 +64,54 @@ def write_checkpoint(folder: Path, checkpoint: Checkpoint, previous: Path | None
     Raises:
         RunError: the disk is full or the folder cannot be written; what was there before is untouched.
     """
-    fresh = folder.with_name(f".{folder.name}.new")
+    root, fresh = root_of(folder), folder.with_name(files.leftover(folder.name))
+    document, tensors = encode_state(checkpoint.state)
+    contents = {MODEL: encode_tensors(checkpoint.model), STATE: document, STATE_TENSORS: tensors}
     try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        shutil.rmtree(fresh, ignore_errors=True)
-        fresh.mkdir()
-        _write_files(fresh, checkpoint)
+        files.make_folder(folder.parent, root)
+        _tidy(folder, previous)
+        try:
+            _write_files(fresh, contents, checkpoint.beside)
+        except OSError:
+            with suppress(OSError):
+                files.remove(fresh, root)
+            raise
         _swap(fresh, folder, previous)
     except OSError as error:
-        shutil.rmtree(fresh, ignore_errors=True)
         raise RunError(f"could not write the checkpoint {folder}: {error.strerror or error}") from None
 
 
-def _write_files(folder: Path, checkpoint: Checkpoint) -> None:
-    document, tensors = encode_state(checkpoint.state)
-    files = {MODEL: encode_tensors(checkpoint.model), STATE: document, STATE_TENSORS: tensors}
-    for name, data in files.items():
-        write_bytes(folder / name, data)
-    checksums = {name: hashlib.sha256(data).hexdigest() for name, data in files.items()}
-    manifest = {"format": FORMAT, "sha256": checksums}
-    write_bytes(folder / MANIFEST, json.dumps(manifest, indent=1).encode())
+def _tidy(folder: Path, previous: Path | None) -> None:
+    """End a swap that an interruption broke off, and remove what else it left."""
+    found, root = standing(folder), root_of(folder)
+    if files.is_leftover(found.name, folder.name):
+        _swap(found, folder, previous)
+    for name in files.names(folder.parent, root):
+        if files.is_leftover(name, folder.name):
+            files.remove(folder.with_name(name), root)
+
+
+def _write_files(folder: Path, contents: dict[str, bytes], beside: dict[str, Extent]) -> None:
+    root = root_of(folder)
+    number = 1 + max((sequence(folder.with_name(name)) for name in files.names(folder.parent, root)), default=0)
+    checksums = {name: hashlib.sha256(data).hexdigest() for name, data in contents.items()}
+    manifest = Manifest(checksums, max(1, number), beside)
+    files.create(folder, {**contents, MANIFEST: manifest.encode()}, root)
 
 
 def _swap(fresh: Path, folder: Path, previous: Path | None) -> None:
-    """Put `fresh` in the place of `folder`. At every moment one whole checkpoint bears a name readers look for."""
-    retired = previous or folder.with_name(f".{folder.name}.old")
-    shutil.rmtree(retired, ignore_errors=True)
-    if folder.exists():
-        folder.rename(retired)
-    fresh.rename(folder)
-    if previous is None:
-        shutil.rmtree(retired, ignore_errors=True)
+    """Put `fresh` in the place of `folder`. At every moment `standing` finds a whole checkpoint."""
+    root, retired = root_of(folder), folder.with_name(files.leftover(folder.name, "old"))
+    there = set(files.names(folder.parent, root)) - {fresh.name}
+    if folder.name in there:
+        if previous is not None and previous.name in there:
+            files.rename(previous, retired, root)
+        files.rename(folder, previous or retired, root)
+    files.rename(fresh, folder, root)
+    files.sync(folder.parent, root)
+    if not there:
+        files.sync(root, root)
+    files.remove(retired, root)
 
 
 def read_checkpoint(folder: Path) -> Checkpoint:
@@ -87,44 +120,48 @@ def read_checkpoint(folder: Path) -> Checkpoint:
     Raises:
         CheckpointError: it is missing or damaged; the message names the file and another whole checkpoint if any.
     """
-    folder = _settled(folder)
     try:
-        manifest = json.loads((folder / MANIFEST).read_bytes())
-        if manifest["format"] != FORMAT:
-            raise ValueError(f"it has format {manifest['format']}; this version of Maze reads format {FORMAT}")
-        files = {name: _verified(folder / name, digest) for name, digest in manifest["sha256"].items()}
-        return Checkpoint(decode_tensors(files[MODEL]), decode_state(files[STATE], files[STATE_TENSORS]))
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        reason = f"{error.filename} is missing" if isinstance(error, FileNotFoundError) else str(error)
-        raise CheckpointError(f"the checkpoint {folder} cannot be used: {reason}.{_alternatives(folder)}") from error
+        found = standing(folder)
+        manifest = read_manifest(found)
+        contents = read_contents(found, manifest)
+        state = _mapping(decode_state(contents[STATE], contents[STATE_TENSORS]))
+        return Checkpoint(decode_tensors(contents[MODEL]), state, manifest.beside)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError) as error:
+        reason = printable(_reason(error), 300)
+        raise CheckpointError(
+            f"the checkpoint {printable(folder)} cannot be used: {reason}.{_others(folder)}"
+        ) from error
 
 
-def _settled(folder: Path) -> Path:
-    """The folder itself, or what an interruption in the middle of a swap left of it."""
-    candidates = (folder, folder.with_name(f".{folder.name}.new"), folder.with_name("previous"))
-    return folder if folder.exists() else next((c for c in candidates if (c / MANIFEST).exists()), folder)
+def _reason(error: Exception) -> str:
+    if isinstance(error, FileNotFoundError):
+        return f"{error.filename} is missing"
+    return f"{error.filename}: {error.strerror}" if isinstance(error, OSError) else str(error)
 
 
-def _verified(path: Path, digest: str) -> bytes:
-    data = path.read_bytes()
-    if hashlib.sha256(data).hexdigest() != digest:
-        raise ValueError(f"{path.name} is damaged (its checksum does not match)")
-    return data
+def _mapping(state: Any) -> dict[str, Any]:
+    if not isinstance(state, dict):
+        raise ValueError(f"{STATE} holds no mapping")
+    return state
 
 
-def is_whole(folder: Path) -> bool:
-    """Whether the checkpoint's files are all there and undamaged."""
-    try:
-        manifest = json.loads((folder / MANIFEST).read_bytes())
-        for name, digest in manifest["sha256"].items():
-            _verified(folder / name, digest)
-    except (OSError, ValueError, KeyError, TypeError):
-        return False
-    return True
-
-
-def _alternatives(folder: Path) -> str:
-    others = [name for name in ("last", "previous", "best") if name != folder.name and is_whole(folder.with_name(name))]
+def _others(folder: Path) -> str:
+    others = [name for name in (LAST, PREVIOUS, BEST) if name != folder.name and is_whole(folder.with_name(name))]
     if not others:
         return " No other whole checkpoint is in this run."
     return f" Whole ones: {', '.join(others)}. Next: the same command with --checkpoint {others[0]}"
+
+
+def check_finite(module: nn.Module, tensors: Mapping[str, Tensor], what: str) -> None:
+    """Refuse tensors that hold nan or infinity where those of a newly built module hold none.
+
+    Raises:
+        CheckpointError: the message names `what` and the tensor.
+    """
+    for name, built in module.state_dict().items():
+        saved = tensors.get(name)
+        if saved is not None and torch.isfinite(built).all() and not torch.isfinite(saved).all():
+            raise CheckpointError(
+                f"the checkpoint cannot be used: {name} of the {what} holds numbers that are not finite.\n"
+                "Next: the same command with --checkpoint and the name of another, or a new run"
+            )

@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
 
 from maze_core.envs.spaces import allocate, flatten_space, leaf_spec
 from maze_core.envs.vector import Episode
 
 if TYPE_CHECKING:
-    from maze_core.envs.vector import VectorEnv
+    from maze_core.envs.vector import StepResult, VectorEnv
     from maze_core.models.policy import Policy
     from maze_core.training.seeding import EpisodeSeeds
+
+_STEPS_BETWEEN_LOOKS = 1000
 
 
 class EvaluationInterrupted(Exception):  # noqa: N818 — no error: the user asked for it
@@ -29,6 +32,8 @@ def evaluate_policy(
     deterministic: bool,
     noise: torch.Generator,
     stopped: Callable[[], bool] = lambda: False,
+    max_episode_steps: int | None = None,
+    watch: Callable[[int], None] = lambda steps: None,
 ) -> list[Episode]:
     """Play episodes 0 … n_episodes-1 and return them in order.
 
@@ -36,20 +41,32 @@ def evaluate_policy(
     ones are not preferred, and with `seeds` striding by N the result of a deterministic policy does not depend on N.
     The policy acts in evaluation mode, and each of its modules is given back in the mode it had.
 
+    Args:
+        policy: acts.
+        env: N environments, which cut episodes after `max_episode_steps` themselves where they can.
+        seeds: of the episodes.
+        n_episodes: how many.
+        deterministic: most likely actions instead of samples.
+        noise: what samples are drawn from.
+        stopped: asked before each step.
+        max_episode_steps: an environment that goes on beyond is given up: the episode is returned as far as it came,
+            with the rewards that the wrappers gave, and no later one of that environment.
+        watch: told now and then how many steps the longest episode under way has.
+
     Raises:
-        EvaluationInterrupted: `stopped`, asked before each step, came true.
+        EvaluationInterrupted: `stopped` came true.
     """
     specs = {k: leaf_spec(s) for k, s in flatten_space(env.observation_space, "observation").items()}
     obs = allocate(specs, (env.num_envs,))
     tensors = {k: torch.from_numpy(v) for k, v in obs.items()}
     device = next(policy.parameters()).device
-    episodes: dict[int, Episode] = {}
+    quota = _Quota(env.num_envs, n_episodes, max_episode_steps)
     modes = [(module, module.training) for module in policy.modules()]
     policy.eval()
     try:
         env.reset(seeds, obs)
         with torch.inference_mode():
-            while len(episodes) < n_episodes:
+            while not quota.full:
                 if stopped():
                     raise EvaluationInterrupted
                 distribution = policy.distribution({k: v.to(device) for k, v in tensors.items()})
@@ -59,11 +76,61 @@ def evaluate_policy(
                     drawn = policy.draw_noise((env.num_envs,), noise)
                     samples = distribution.sample({k: v.to(device) for k, v in drawn.items()})
                 actions = {k: v.cpu().numpy() for k, v in distribution.env_action(samples).items()}
-                for episode in env.step(actions, obs).episodes:
-                    number = episode.episode_number * env.num_envs + episode.env_index
-                    if number < n_episodes:
-                        episodes[number] = episode
+                quota.count(env.step(actions, obs))
+                if quota.steps % _STEPS_BETWEEN_LOOKS == 0:
+                    watch(quota.longest)
+                    quota.give_up()
     finally:
         for module, training in modes:
             module.training = training
-    return [episodes[number] for number in sorted(episodes)]
+    return quota.episodes
+
+
+class _Quota:
+    """The episodes that were asked for, as far as they have ended, and how far the others are."""
+
+    def __init__(self, num_envs: int, n_episodes: int, max_episode_steps: int | None) -> None:
+        self.steps = 0
+        self._num_envs, self._limit = num_envs, max_episode_steps
+        self._ended: dict[int, Episode] = {}
+        self._missing = set(range(n_episodes))
+        self._begun = np.zeros(num_envs, np.int64)
+        """The step after which each environment's episode began."""
+        self._rewards = np.zeros(num_envs)
+        """Their sum in the episodes under way."""
+
+    @property
+    def full(self) -> bool:
+        return not self._missing
+
+    @property
+    def episodes(self) -> list[Episode]:
+        """Those that ended, in order."""
+        return [self._ended[number] for number in sorted(self._ended)]
+
+    @property
+    def longest(self) -> int:
+        """Steps of the longest episode under way among those that are missing."""
+        rows = [number % self._num_envs for number in self._missing]
+        return self.steps - int(self._begun[rows].min(initial=self.steps))
+
+    def count(self, result: StepResult) -> None:
+        self.steps += 1
+        self._rewards += result.reward
+        for episode in result.episodes:
+            row = episode.env_index
+            number = episode.episode_number * self._num_envs + row
+            if number in self._missing:
+                self._missing.remove(number)
+                self._ended[number] = episode
+            self._begun[row], self._rewards[row] = self.steps, 0.0
+
+    def give_up(self) -> None:
+        """Take episodes beyond the limit, which a natively vectorised environment may ignore, as far as they came."""
+        for row in range(self._num_envs):
+            length = self.steps - int(self._begun[row])
+            its = sorted(number for number in self._missing if number % self._num_envs == row)
+            if self._limit is not None and length > self._limit and its:
+                self._missing.difference_update(its)
+                number = its[0] // self._num_envs
+                self._ended[its[0]] = Episode(row, number, float(self._rewards[row]), length)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Literal
 
 from maze_core.errors import RunError
 from maze_core.training.evaluation import EvaluationInterrupted
+from maze_core.training.manifest import CHECKPOINTS
 from maze_core.training.report import RunSummary
-from maze_core.training.run import FINAL_EVALUATION
-from maze_core.training.run_dir import CHECKPOINTS
+from maze_core.training.run import FINAL_EVALUATION, is_about_memory
 from maze_core.wording import argument
 
 if TYPE_CHECKING:
@@ -33,8 +33,11 @@ def train(run: Run) -> RunSummary:
         run.summary = summary = _summary(run, *_ending(run), final)
     except BaseException as error:
         run.stop_clock()
-        _tell_failure(run, error)
-        raise
+        told = _in_plain_words(error)
+        _tell_failure(run, told)
+        if told is error:
+            raise
+        raise told from None
     run.hooks.on_run_end(run, summary)
     run.stop_clock()
     return summary
@@ -48,6 +51,14 @@ def _epochs(run: Run) -> dict[str, float]:
         return run.evaluate(FINAL_EVALUATION)
     except EvaluationInterrupted:
         return {}
+
+
+def _in_plain_words(error: BaseException) -> BaseException:
+    """Return the error, or one that says what to do where there was no memory left."""
+    if not (isinstance(error, Exception) and is_about_memory(error)):
+        return error
+    reason = str(error).partition("\n")[0] or type(error).__name__
+    return RunError(f"there is no memory left for a step of training: {reason}\nNext: smaller rollouts or batches.")
 
 
 def _tell_failure(run: Run, error: BaseException) -> None:

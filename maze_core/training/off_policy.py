@@ -17,8 +17,8 @@ from maze_core.models.actors import make_actor
 from maze_core.models.inputs import MASK_SUFFIX
 from maze_core.models.masks import check_masks, mask_keys
 from maze_core.policies.base import build_policy_plugin
-from maze_core.training.checkpoint import STATE
-from maze_core.training.run_dir import CHECKPOINTS
+from maze_core.training.manifest import states
+from maze_core.training.run_dir import REPLAY
 from maze_core.training.schedules import check_schedule
 from maze_core.training.seeding import EpisodeSeeds, Purpose, integer_seed, sequence
 
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from maze_core.models.policy import Policy
     from maze_core.training.run import Run
 
-_REPLAY = "replay"
 _GUIDE = 1
 # Distinguishes the guide's random numbers from the policy's noise.
 
@@ -154,8 +153,8 @@ class ReplayCollector:
 
     # Collecting
 
-    def add(self, demonstrations: Trajectories, where: str) -> None:
-        """Put recorded episodes into the buffer, before the first step.
+    def check(self, demonstrations: Trajectories, where: str) -> None:
+        """Make sure that recorded episodes can be put into the buffer.
 
         Raises:
             ConfigError: there are more than it holds; `where` names the setting they come from.
@@ -170,6 +169,10 @@ class ReplayCollector:
                 where,
                 f"Set algorithm.replay_buffer_size to {rows + 2 * self._env.num_envs:,} at least.",
             )
+
+    def add(self, demonstrations: Trajectories, where: str) -> None:
+        """Put recorded episodes into the buffer, before the first step. Errors as for `check`."""
+        self.check(demonstrations, where)
         for episode in demonstrations:
             self.replay.add_episode(episode)
 
@@ -261,12 +264,11 @@ class ReplayCollector:
 
     def prune(self) -> None:
         """Delete rows on disk that no checkpoint refers to any more. Call it when a checkpoint is whole."""
-        folder = self._run_dir() / CHECKPOINTS
-        self._opened_log().prune(path.read_text() for path in folder.glob(f"*/{STATE}"))
+        self._opened_log().prune(states(self._run_dir()))
 
     def _opened_log(self) -> ReplayLog:
         if self._log is None:
-            self._log = ReplayLog(self._run_dir() / _REPLAY, self.replay)
+            self._log = ReplayLog(self._run_dir() / REPLAY, self.replay)
         return self._log
 
     def _run_dir(self) -> Path:

@@ -22,6 +22,8 @@ class EpochReport:
     """`train/…`, `eval/…`, `loss/…`, `time/…`; a metric with nothing to average is nan."""
     is_best: bool = False
     """Whether this epoch's evaluation beats all before it."""
+    ties_best: bool = False
+    """Whether it equals the best before it. The checkpoint `best` is then the newer one, since training went on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,3 +42,4 @@ class RunSummary:
     """`eval/…` metrics of the final parameters; empty where the run failed."""
     best_score: float | None = None
     best_epoch: int | None = None
+    """The last epoch whose evaluation reached `best_score`, which the checkpoint `best` holds."""

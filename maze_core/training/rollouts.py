@@ -9,15 +9,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from maze_core.config.run import EvaluationConfig
 from maze_core.data.trajectories_writer import TrajectoryWriter, check_free
 from maze_core.envs.builder import EnvBuilder
 from maze_core.envs.vector import Episode
 from maze_core.errors import RunError
 from maze_core.plugins import discovery
+from maze_core.plugins.manager import to_stderr
 from maze_core.policies.base import build_policy_plugin
 from maze_core.policies.network import NetworkPolicy
 from maze_core.progress import Report
 from maze_core.runners.dev import DevConfig, DevRunner
+from maze_core.training.endless import WAY_OUT, episodes_cut, told_of_cut
 from maze_core.training.episodes import play
 from maze_core.training.process_state import graceful_interrupts, torch_threads
 from maze_core.training.run_dir import versions
@@ -161,7 +164,7 @@ def task_of_plugin(
     load: Loader = discovery.load,
 ) -> RolloutTask:
     """Rollouts of a policy plugin in an environment."""
-    builder = EnvBuilder(env, wrappers, seed, "rollout", load)
+    builder = EnvBuilder(env, wrappers, seed, "rollout", load, EvaluationConfig().max_episode_steps)
     return RolloutTask(builder, PluginPolicy(policy, load("policy", policy.name)), seed, video=video)
 
 
@@ -224,12 +227,17 @@ def roll_out(
                 report(len(results), episodes)
     if not results:
         raise RunError(f"interrupted by {stop[0]} before the first episode ended")
+    limit = task.builder.max_episode_steps
+    if cut := episodes_cut(results, limit):
+        to_stderr(f"note: {told_of_cut(cut, len(results), limit)}. {WAY_OUT}.")
     return results
 
 
-def statistics_of(episodes: list[Episode]) -> dict[str, float]:
-    """Returns, lengths and counts by name, such as `return_mean`."""
-    return {name.partition("/")[2]: value for name, value in summarize(episodes, "rollout").items()}
+def statistics_of(episodes: list[Episode], limit: int | None = None) -> dict[str, float]:
+    """Returns, lengths and counts by name, such as `return_mean`; `limit`: the step at which episodes were cut."""
+    found = {name.partition("/")[2]: value for name, value in summarize(episodes, "rollout").items()}
+    cut = episodes_cut(episodes, limit)
+    return {**found, "episodes_cut": float(cut)} if cut else found
 
 
 def _recorded(played: Iterator[Played], task: RolloutTask, folder: Path, stack: ExitStack) -> Iterator[Played]:

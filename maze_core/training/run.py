@@ -13,17 +13,21 @@ import torch
 
 from maze_core.envs.builder import EnvBuilder
 from maze_core.envs.spaces import allocate, space_specs
+from maze_core.envs.time_limits import missing_time_limit
 from maze_core.errors import ConfigError, RunError
 from maze_core.models.normalizer import ObservationNormalizer
 from maze_core.plugins import discovery
-from maze_core.plugins.manager import Hooks
-from maze_core.training.checkpoint import Checkpoint, write_checkpoint
+from maze_core.plugins.manager import Hooks, to_stderr
+from maze_core.training.checkpoint import Checkpoint, check_finite, write_checkpoint
+from maze_core.training.endless import EndlessEpisodes
 from maze_core.training.estimation import estimate_statistics
 from maze_core.training.evaluation import EvaluationInterrupted, evaluate_policy
+from maze_core.training.growing import GrowingFile
 from maze_core.training.learner import Learner
+from maze_core.training.manifest import CHECKPOINTS
+from maze_core.training.metrics_file import METRICS_FILE
 from maze_core.training.process_state import isolated_rng, torch_threads
 from maze_core.training.report import EpochReport
-from maze_core.training.run_dir import CHECKPOINTS
 from maze_core.training.seeding import EpisodeSeeds, Purpose, integer_seed
 from maze_core.training.statistics import EpochStatistics, summarize
 
@@ -83,16 +87,23 @@ class Run:
         self.env_steps = 0
         self.best_score: float | None = None
         self.best_epoch: int | None = None
+        """The last epoch whose evaluation reached `best_score`: the checkpoint `best` is the newest of equals."""
+        self.improved_epoch: int | None = None
+        """The first epoch whose evaluation reached `best_score`: a tie is no improvement."""
         self.saved_epoch: int | None = None
         """Epoch of the checkpoint `last`; None before there is one."""
         self.progress = Progress()
         self.statistics = EpochStatistics()
+        self.notes: list[str] = []
+        """What the user is to know of this run before it begins, a sentence or two each."""
         self.stop_reason: str | None = None
         self.stop_pending: str | None = None
         """Why the checkpoint that was taken up had been the run's last; training that goes on ends there at once."""
         self.summary: RunSummary | None = None
         """How training ended, once it did."""
         self.until_epoch: int | None = config.algorithm.n_epochs or None
+        self.patience: int = config.algorithm.patience
+        """Epochs without an improvement before training ends this time; 0: it goes on."""
         self.interrupted = False
         self.torch_rng = torch.Generator().manual_seed(integer_seed(config.seed, Purpose.GLOBAL)).get_state()
         self._seconds_before = 0.0
@@ -101,6 +112,8 @@ class Run:
         self._training_env: VectorEnv | None = None
         self._pools: list[WorkerPool] = []
         self._closed = False
+        self._metrics: GrowingFile | None = None
+        self._endless = EndlessEpisodes(config.evaluation.max_episode_steps, warn or to_stderr)
         self.hooks = Hooks.for_run(config, warn, load)
         self.algorithm: Algorithm = self.hooks.plugin("algorithm")
         self.algorithm.check(config)
@@ -116,6 +129,8 @@ class Run:
         """Build policy, algorithm and optimizer. Afterwards the run can train or take up a checkpoint."""
         self.algorithm.check_action_space(self.action_space)
         self.build_policy()
+        note = missing_time_limit(self.config.env, lambda: self.env_builder("looking")(0))
+        self.notes = [note] if note else []
         # Algorithms try the policy out, and a network may draw random numbers itself.
         with isolated_rng(integer_seed(self.seed, Purpose.GLOBAL, _SETUP)):
             self.algorithm.setup(self)
@@ -135,7 +150,7 @@ class Run:
                 policy: Any = self.hooks.build_policy(self.observation_space, self.action_space, self.config.model)
             self.policy: Policy = policy.to(self.device).eval()
         except (MemoryError, RuntimeError) as error:
-            if _is_about_memory(error):
+            if is_about_memory(error):
                 raise ConfigError("the networks do not fit into memory", "model", "Make them smaller.") from error
             raise
 
@@ -166,8 +181,12 @@ class Run:
         return self._training_env
 
     def env_builder(self, purpose: str, env: PluginConfig | None = None) -> EnvBuilder:
-        """What builds single environments, exactly like those of training unless `env` says otherwise."""
-        return EnvBuilder(env or self.config.env, self.config.wrappers, self.seed, purpose, self._load)
+        """What builds single environments, exactly like those of training unless `env` says otherwise.
+
+        Those of evaluations and rollouts cut endless episodes.
+        """
+        limit = self.config.evaluation.max_episode_steps if purpose in ("evaluation", "rollout") else None
+        return EnvBuilder(env or self.config.env, self.config.wrappers, self.seed, purpose, self._load, limit)
 
     def workers(self, task: Task, count: int | None = None) -> WorkerPool:
         """Workers of the runner, closed with the run; `count` None: as many as the runner thinks fit."""
@@ -283,6 +302,7 @@ class Run:
         if not self.config.evaluation_episodes:
             return {}
         self.progress.phase = "evaluating"
+        self._endless.begin()
         started, before = time.perf_counter(), self.interrupted
         noise = torch.Generator().manual_seed(integer_seed(self.seed, Purpose.EVAL_NOISE, number))
         env, memory = self._evaluation_env, self._evaluation_env.memory()
@@ -298,13 +318,16 @@ class Run:
                     deterministic=options.deterministic if deterministic is None else deterministic,
                     noise=noise,
                     stopped=lambda: self.interrupted and not before,
+                    max_episode_steps=options.max_episode_steps,
+                    watch=self._endless.watch,
                 )
         except EvaluationInterrupted:
             env.load_memory(memory)  # a resumed run evaluates once more, from the start
             raise
         finally:
             self.progress.phase = "training"
-        return {**summarize(episodes, "eval"), "time/evaluation_seconds": time.perf_counter() - started}
+        cut = self._endless.cut(episodes)
+        return {**summarize(episodes, "eval"), **cut, "time/evaluation_seconds": time.perf_counter() - started}
 
     def evaluate_within_epoch(self, metrics: dict[str, float]) -> None:
         """Evaluate in the middle of an epoch and tell the observers, who may keep the policy; `metrics` are added."""
@@ -312,12 +335,15 @@ class Run:
         self.hooks.on_evaluation(self, self.report(epoch, metrics | self.evaluate(epoch)))
 
     def report(self, epoch: int, metrics: dict[str, float]) -> EpochReport:
-        """The report of an evaluation: whether it is the best so far is found, and remembered."""
+        """Return the report of an evaluation, and remember it if nothing before was better."""
         score = self.algorithm.score(metrics)
         is_best = not math.isnan(score) and (self.best_score is None or score > self.best_score)
+        ties_best = not is_best and score == self.best_score
         if is_best:
-            self.best_score, self.best_epoch = score, epoch
-        return EpochReport(epoch, self.env_steps, self.updates, self.seconds, metrics, is_best)
+            self.best_score, self.improved_epoch = score, epoch
+        if is_best or ties_best:
+            self.best_epoch = epoch
+        return EpochReport(epoch, self.env_steps, self.updates, self.seconds, metrics, is_best, ties_best)
 
     def save_checkpoint(self, name: str) -> Path:
         """Write the whole state of the run to `checkpoints/NAME` and tell the observers."""
@@ -331,7 +357,10 @@ class Run:
             raise RuntimeError("this run has no run directory")
         root = self.run_dir / CHECKPOINTS
         previous = root / "previous" if name == "last" else None
-        write_checkpoint(root / name, Checkpoint(self.policy.state_dict(), self._state()), previous)
+        self._metrics = self._metrics or GrowingFile(self.run_dir / METRICS_FILE)
+        extent = self._metrics.extent()
+        beside = {} if extent is None else {METRICS_FILE: extent}
+        write_checkpoint(root / name, Checkpoint(self.policy.state_dict(), self._state(), beside), previous)
         if name == "last":
             self.saved_epoch = self.epoch
         return root / name
@@ -345,6 +374,7 @@ class Run:
             "seconds": self.seconds,
             "best_score": self.best_score,
             "best_epoch": self.best_epoch,
+            "improved_epoch": self.improved_epoch,
             "learner": self.learner.state(),
             "statistics": self.statistics.state(),
             "algorithm": self.algorithm.state(),
@@ -357,13 +387,16 @@ class Run:
     def load_checkpoint(self, checkpoint: Checkpoint) -> None:
         """Take up the whole state of a checkpoint. `build` must have been called, `start_clock` not yet."""
         state = checkpoint.state
+        check_finite(self.policy, checkpoint.model, "policy")
         self.policy.load_state_dict(checkpoint.model)
         for name, module in self.algorithm.modules().items():
+            check_finite(module, state["modules"][name], name)
             module.load_state_dict(state["modules"][name])
         self.epoch, self.updates_in_epoch = state["epoch"], state["updates_in_epoch"]
         self.epoch_trained = state.get("epoch_trained", False)
         self.env_steps, self._seconds_before = state["env_steps"], state["seconds"]
         self.best_score, self.best_epoch = state["best_score"], state["best_epoch"]
+        self.improved_epoch = state.get("improved_epoch", self.best_epoch)  # an older version did not write it
         self.learner.load_state(state["learner"])
         self.statistics.load_state(state["statistics"])
         self.algorithm.load_state(state["algorithm"])
@@ -390,7 +423,7 @@ class Run:
                 env.close()
 
 
-def _is_about_memory(error: Exception) -> bool:
+def is_about_memory(error: Exception) -> bool:
     """Whether torch or numpy found no room; torch says so in words only."""
     words = ("allocate memory", "out of memory", "overflowed")
     return isinstance(error, MemoryError) or any(word in str(error) for word in words)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import json
 import platform
 import re
@@ -14,11 +15,18 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import IO, Any
 
+from maze_core import files
 from maze_core.errors import CheckpointError, ConfigError
-from maze_core.files import write_bytes
+from maze_core.plain_json import parse_object
+from maze_core.training.manifest import BEST, CHECKPOINTS, LAST, checkpoints
 from maze_core.wording import argument, printable
 
-CONFIG, RECORD, NETWORK, CHECKPOINTS, LOCK = "config.yaml", "run.json", "network.svg", "checkpoints", ".lock"
+CONFIG, RECORD, NETWORK, LOCK, REPLAY = "config.yaml", "run.json", "network.svg", ".lock", "replay"
+
+_BEGINNING = (CONFIG, RECORD, NETWORK, LOCK, CHECKPOINTS, REPLAY)
+"""What a run writes before its first checkpoint."""
+_RECORD_BYTES = 10_000_000
+_CHECKSUM = "sha256"
 
 
 def create_run_dir(run_dir: Path | None, env_name: str, algorithm: str, seed: int) -> Path:
@@ -48,22 +56,42 @@ def new_folder(env_name: str, algorithm: str, ending: str) -> Path:
 
 def _claim(folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
-    if any(folder.iterdir()) or not _first_in(folder):
-        raise ConfigError(
-            f"{folder} is not empty",
-            "--run-dir",
-            f"Name a new folder, or go on with the run in it: maze resume {argument(folder)}",
-        )
+    if files.names(folder, folder) or not _first_in(folder):
+        raise _occupied(folder)
     return folder.resolve()
 
 
 def _first_in(folder: Path) -> bool:
     """Whether this process is the first of those that found the folder empty."""
     try:
-        (folder / LOCK).touch(exist_ok=False)
+        files.open_file(folder / LOCK, "xb").close()
     except FileExistsError:
         return False
     return True
+
+
+def _occupied(folder: Path) -> ConfigError:
+    if _only_began(folder):
+        said = f"{folder} is not empty: it holds {_ONLY_BEGAN}"
+        return ConfigError(said, "--run-dir", "Next: delete that folder and type this again, or name a new one.")
+    hint = "Name a new folder."
+    if CONFIG in files.names(folder, folder):
+        hint = f"Name a new folder, or go on with the run in it: maze resume {argument(folder)}"
+    return ConfigError(f"{folder} is not empty", "--run-dir", hint)
+
+
+_ONLY_BEGAN = (
+    "a run without a checkpoint, which was killed before its first one or is only beginning; "
+    "there is nothing to go on with"
+)
+_ANEW = "Next: delete that folder, and train anew."
+
+
+def _only_began(folder: Path) -> bool:
+    """Whether nothing is in the folder but what a run writes before its first checkpoint."""
+    there = files.names(folder, folder)
+    known = all(name in _BEGINNING or any(files.is_leftover(name, of) for of in _BEGINNING) for name in there)
+    return known and LOCK in there and not checkpoints(folder)
 
 
 def _claim_free(folder: Path) -> Path:
@@ -74,17 +102,17 @@ def _claim_free(folder: Path) -> Path:
             candidate.mkdir()
         except FileExistsError:
             continue
+        _first_in(candidate)
         return candidate.resolve()
     raise ConfigError(f"{folder} and 9,998 numbered neighbours exist already", "--run-dir", "Name a new folder.")
 
 
 def discard_run_dir(folder: Path) -> None:
     """Take back what the start of a run wrote, so that the same folder can be named again."""
-    for name in (CONFIG, RECORD, NETWORK, LOCK):
-        (folder / name).unlink(missing_ok=True)
-    shutil.rmtree(folder / CHECKPOINTS, ignore_errors=True)
-    with suppress(OSError):  # something else is in it
-        folder.rmdir()
+    with suppress(OSError):
+        for name in _BEGINNING:
+            files.remove(folder / name, folder)
+        folder.rmdir()  # unless something else is in it
 
 
 def check_disk_space(folder: Path, needed: int) -> None:
@@ -105,7 +133,7 @@ def lock(folder: Path) -> IO[bytes]:
         ConfigError: another process is training in it.
     """
     try:
-        file = (folder / LOCK).open("ab")
+        file = files.open_file(folder / LOCK, "ab")
     except OSError as error:
         raise ConfigError(f"{folder} cannot be written: {error.strerror}") from error
     for patience in (0.05, None):  # once more, since `is_locked` holds it for a moment
@@ -124,7 +152,7 @@ def lock(folder: Path) -> IO[bytes]:
 def is_locked(folder: Path) -> bool:
     """Whether a process holds the run directory."""
     try:
-        with (folder / LOCK).open("rb") as file:
+        with files.open_file(folder / LOCK, "rb") as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except FileNotFoundError:
         return False
@@ -137,9 +165,16 @@ def find_run(path: Path) -> Path:
     """The run directory at `path`, resolved.
 
     Raises:
-        ConfigError: there is no run.
+        ConfigError: there is no run, or one that only began.
     """
-    if not (path / CONFIG).is_file():
+    try:
+        there = files.names(path, path)
+        began = CONFIG not in there and _only_began(path)
+    except OSError:
+        there, began = [], False
+    if began:
+        raise ConfigError(f"{printable(path)} holds {_ONLY_BEGAN}", hint=_ANEW)
+    if CONFIG not in there:
         raise ConfigError(f"{printable(path)} is no run directory (it has no {CONFIG})")
     return path.resolve()
 
@@ -150,15 +185,18 @@ def checkpoint_folder(run_dir: Path, name: str | None) -> Path:
     Raises:
         CheckpointError: the run has no such checkpoint.
     """
-    root = run_dir / CHECKPOINTS
-    names = [name] if name else ["best", "last"]
-    for candidate in names:
-        if (root / candidate).is_dir() or (candidate == "last" and (root / "previous").is_dir()):
-            return root / candidate
-    there = sorted(p.name for p in root.glob("[!.]*")) if root.is_dir() else []
+    wanted = [name] if name else [BEST, LAST]
+    try:
+        there = checkpoints(run_dir)
+    except OSError as error:
+        raise CheckpointError(f"{error.filename} cannot be used: {error.strerror}") from error
+    for candidate in wanted:
+        if candidate in there:
+            return run_dir / CHECKPOINTS / candidate
+    if not there:
+        raise CheckpointError(f"{printable(run_dir)} holds {_ONLY_BEGAN}.\n{_ANEW}")
     raise CheckpointError(
-        f"{printable(run_dir)} has no checkpoint {' or '.join(names)}; "
-        + (f"it has {', '.join(there)}." if there else "the run ended before its first one.")
+        f"{printable(run_dir)} has no checkpoint {' or '.join(wanted)}; it has {', '.join(map(printable, there))}."
     )
 
 
@@ -174,14 +212,34 @@ def versions(distributions: list[str]) -> dict[str, str]:
 
 
 def write_record(folder: Path, record: dict[str, Any]) -> None:
-    """Write `run.json`, what is known about a run beside its configuration."""
-    write_bytes(folder / RECORD, json.dumps(record, indent=1).encode())
+    """Write `run.json`, what is known about a run beside its configuration, with a checksum."""
+    whole = {**record, _CHECKSUM: _checksum(record)}
+    files.write_bytes(folder / RECORD, json.dumps(whole, indent=1).encode())
 
 
 def read_record(folder: Path) -> dict[str, Any]:
-    """Read `run.json`; empty where the run has none."""
+    """Read `run.json`.
+
+    Raises:
+        ConfigError: it is missing or damaged.
+    """
+    path = folder / RECORD
     try:
-        record: dict[str, Any] = json.loads((folder / RECORD).read_bytes())
-    except (OSError, ValueError):
-        return {}
+        record = parse_object(files.read_bytes(path, _RECORD_BYTES))
+    except FileNotFoundError:
+        raise ConfigError(f"there is no {printable(path)}, without which a run cannot be used") from None
+    except OSError as error:
+        raise ConfigError(f"{printable(path)} cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise ConfigError(f"{printable(path)} is damaged: {printable(error, 200)}") from error
+    if record.pop(_CHECKSUM, None) not in (None, _checksum(record)):  # earlier versions wrote none
+        raise ConfigError(f"{printable(path)} is damaged: its checksum does not match")
+    summary = record.get("summary")
+    texts = [record.get(name) for name in ("preset", "observation_space", "action_space")]
+    if not isinstance(summary, dict | None) or not all(isinstance(text, str | None) for text in texts):
+        raise ConfigError(f"{printable(path)} is damaged: it has values of wrong types")
     return record
+
+
+def _checksum(record: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import closing
+from collections.abc import Sequence
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +18,7 @@ from maze_core.training.seeding import draw_seed
 
 if TYPE_CHECKING:
     from maze_core.plugins.discovery import Loader
+    from maze_core.training.video import Film
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,7 @@ def evaluate_saved(
     video: Path | None = None,
     *,
     runner: str | None = None,
+    overrides: Sequence[str] = (),
     load: Loader = discovery.load,
 ) -> Evaluation:
     """Evaluate a saved run's policy.
@@ -53,23 +56,26 @@ def evaluate_saved(
         deterministic: most likely actions instead of samples; None: as configured.
         checkpoint: best, last or previous; None: the best, or the last where there is none.
         video: a folder to record the first episodes in.
-        runner: steps the environments, by name; None: the one that the run was trained with.
+        runner: steps the environments, by name; None: the one that the run was trained with, on this machine.
+        overrides: further changes of the configuration, as `path=value` texts.
         load: how plugin classes are found.
     """
     seed = draw_seed() if seed is None else seed
     changes: dict[str, object] = {"seed": seed} if runner is None else {"seed": seed, "runner": runner}
     if episodes is not None:
         changes["evaluation.n_episodes"] = episodes
-    overrides = [f"{path}={value}" for path, value in changes.items()]
+    overrides = [*overrides, *(f"{path}={value}" for path, value in changes.items())]
     with closing(open_policy(run_dir, checkpoint, overrides, load=load)) as run, torch_threads(run.config.threads):
         if not run.config.evaluation_episodes:
             raise ConfigError("this run is configured to evaluate no episodes", "--episodes", "Next: --episodes 20")
-        metrics = run.evaluate(FINAL_EVALUATION, deterministic=deterministic)
-        videos: list[Path] = []
-        if video is not None:
-            from maze_core.training.video import record_video
+        with ExitStack() as stack:
+            film: Film | None = None
+            if video is not None:
+                from maze_core.training import video as filming
 
-            videos = record_video(run, video, deterministic=deterministic)
+                film = stack.enter_context(closing(filming.Film(run, video)))
+            metrics = run.evaluate(FINAL_EVALUATION, deterministic=deterministic)
+            videos = [] if film is None else film.shoot(deterministic=deterministic)
     metrics.pop("time/evaluation_seconds")
     name = checkpoint_folder(find_run(run_dir), checkpoint).name
     return Evaluation(metrics, name, run.epoch, seed, tuple(videos))

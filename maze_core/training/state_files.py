@@ -12,6 +12,8 @@ from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 from torch import Tensor
 
+from maze_core.plain_json import parse_json
+
 _TENSOR, _ARRAY, _PAIRS = "$tensor", "$array", "$pairs"
 
 
@@ -37,7 +39,10 @@ def encode_state(state: Any) -> tuple[bytes, bytes]:
 
 def decode_state(document: bytes, tensors: bytes) -> Any:
     """The inverse of `encode_state`; ValueError where the bytes are damaged."""
-    return _unpack(json.loads(document), decode_tensors(tensors))
+    try:
+        return _unpack(parse_json(document), decode_tensors(tensors))
+    except RecursionError:
+        raise ValueError("it nests too deeply") from None
 
 
 def _pack(value: Any, path: str, tensors: dict[str, Tensor]) -> Any:

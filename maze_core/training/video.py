@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import warnings
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +15,7 @@ import torch
 
 from maze_core.envs.serial import SerialVectorEnv
 from maze_core.errors import ConfigError
+from maze_core.plugins.discovery import describe
 from maze_core.training.evaluation import evaluate_policy
 from maze_core.training.seeding import EpisodeSeeds, Purpose, integer_seed
 
@@ -78,11 +82,13 @@ class Studio:
         self._builder = replace(builder, env=builder.env.model_copy(update={"kwargs": kwargs}))
         self._folder = folder
         self._cameras: list[_Camera] = []
-        folder.mkdir(parents=True, exist_ok=True)
 
     def vector_env(self, num_envs: int) -> SerialVectorEnv:
         """Environments with a camera each. To be closed by the caller."""
-        return SerialVectorEnv(self._camera, num_envs)
+        self._try_out()
+        env = SerialVectorEnv(self._camera, num_envs)
+        self._folder.mkdir(parents=True, exist_ok=True)
+        return env
 
     def film(self, first: int, count: int) -> None:
         """Film the next episode of the first `count` environments, as episodes `first`, `first + 1`, …."""
@@ -93,37 +99,67 @@ class Studio:
         """The file of an episode."""
         return self._folder / f"episode-{number}.mp4"
 
+    def _try_out(self) -> None:
+        """Take one picture, of an environment that is not used any further."""
+        title = str(getattr(self._builder.env, "id", "") or "the environment")
+        try:
+            with warnings.catch_warnings(action="ignore"), closing(self._builder(0)) as env:
+                if env.render_mode != "rgb_array":
+                    raise _cannot_render(title, "it takes no render_mode rgb_array")
+                env.reset(seed=0)
+                picture = np.asarray(env.render())
+        except ConfigError as error:
+            if error.where != "env.kwargs" or not re.search(r"'render_mode'|takes no arguments", str(error)):
+                raise
+            raise _cannot_render(title, "it takes no render_mode") from None
+        except Exception as error:
+            raise _cannot_render(title, describe(error)) from error
+        if picture.ndim != 3:
+            raise _cannot_render(title, "render() returns no array of height, width and colours")
+
     def _camera(self, index: int) -> _Camera:
-        env = self._builder(index)
-        if env.render_mode != "rgb_array":
-            env.close()
-            raise ConfigError(f"{env} cannot render pictures (render_mode rgb_array)", "--video")
-        self._cameras.append(_Camera(env))
+        self._cameras.append(_Camera(self._builder(index)))
         return self._cameras[-1]
 
 
-def record_video(run: Run, folder: Path, *, deterministic: bool | None = None) -> list[Path]:
-    """Film the first episode of `maze eval` in `folder`.
+class Film:
+    """The film of the first episode of `maze eval`, in a folder. To be closed.
 
     Raises:
-        ConfigError: as for `Studio`.
+        ConfigError: as for `Studio`; nothing has been played.
     """
-    studio = Studio(run.env_builder("evaluation"), folder)
-    env = studio.vector_env(1)
-    studio.film(0, 1)
-    default = run.config.evaluation.deterministic
-    try:
+
+    def __init__(self, run: Run, folder: Path) -> None:
+        self._run, self._studio = run, Studio(run.env_builder("evaluation"), folder)
+        self._env = self._studio.vector_env(1)
+
+    def shoot(self, *, deterministic: bool | None = None) -> list[Path]:
+        """Play the episode and return the files."""
+        run = self._run
+        self._studio.film(0, 1)
+        default = run.config.evaluation.deterministic
         evaluate_policy(
             run.policy,
-            env,
+            self._env,
             EpisodeSeeds(run.seed, Purpose.EVAL_EPISODES, (0,), stride=1),
             1,
             deterministic=default if deterministic is None else deterministic,
             noise=torch.Generator().manual_seed(integer_seed(run.seed, Purpose.EVAL_NOISE, 0)),
         )
-    finally:
-        env.close()
-    return [studio.path(0)]
+        return [self._studio.path(0)]
+
+    def close(self) -> None:
+        """Close the environment and the file."""
+        self._env.close()
+
+
+def _cannot_render(title: str, reason: str) -> ConfigError:
+    return ConfigError(
+        f"{title} cannot render pictures: {reason}",
+        "--video",
+        "Leave --video out; or let the environment take render_mode, name rgb_array in metadata['render_modes'], and"
+        " return pictures from render().",
+    )
 
 
 def _imageio() -> Any:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 from pydantic import ValidationError
@@ -17,6 +18,12 @@ def test_saves_the_best_and_only_the_best(make_run, make_epoch):
     assert run.saved == [("best", 1), ("best", 3)]
 
 
+def test_of_equals_the_newest_is_saved(make_run, make_epoch):
+    run, callback = make_run(epoch=7), BestCheckpoint(None)
+    callback.on_epoch_end(run, replace(make_epoch(7), ties_best=True))
+    assert run.saved == [("best", 7)]
+
+
 def test_best_needs_a_run_directory(make_run, make_epoch):
     run = make_run(run_dir=None)
     BestCheckpoint(None).on_epoch_end(run, make_epoch(1, True))
@@ -29,7 +36,7 @@ def stops(run, epoch, **config):
 
 
 @pytest.mark.parametrize(
-    ("patience", "best_epoch", "epoch", "expected"),
+    ("patience", "improved_epoch", "epoch", "expected"),
     [
         (3, 5, 7, False),
         (3, 5, 8, True),
@@ -39,20 +46,20 @@ def stops(run, epoch, **config):
         (1, 4, 5, True),
     ],
 )
-def test_patience_counts_epochs_after_the_best(make_run, make_epoch, patience, best_epoch, epoch, expected):
-    run = make_run(patience=patience, best_epoch=best_epoch)
+def test_patience_counts_epochs_after_the_best(make_run, make_epoch, patience, improved_epoch, epoch, expected):
+    run = make_run(patience=patience, improved_epoch=improved_epoch)
     assert bool(stops(run, make_epoch(epoch, eval__return_mean=1.0))) is expected
 
 
 def test_the_reason_is_plain(make_run, make_epoch):
-    run = make_run(patience=3, best_epoch=5)
+    run = make_run(patience=3, improved_epoch=5)
     assert stops(run, make_epoch(8)) == [
         "3 epochs without a new best evaluation after epoch 5 (algorithm.patience is 3)"
     ]
 
 
 def test_patience_also_ends_a_run_that_never_had_an_evaluation(make_run, make_epoch):
-    run = make_run(patience=3, best_epoch=None)
+    run = make_run(patience=3, improved_epoch=None)
     assert stops(run, make_epoch(2, eval__return_mean=math.nan)) == []
     assert stops(run, make_epoch(3, eval__return_mean=math.nan)) != []
 
@@ -68,13 +75,13 @@ def test_patience_also_ends_a_run_that_never_had_an_evaluation(make_run, make_ep
     ],
 )
 def test_target_return(make_run, make_epoch, target, score, expected):
-    run = make_run(best_epoch=1)
+    run = make_run(improved_epoch=1)
     reasons = stops(run, make_epoch(1, eval__return_mean=score), target_return=target)
     assert bool(reasons) is expected
 
 
 def test_target_needs_an_evaluation(make_run, make_epoch):
-    assert stops(make_run(best_epoch=1), make_epoch(1), target_return=0.0) == []
+    assert stops(make_run(improved_epoch=1), make_epoch(1), target_return=0.0) == []
 
 
 def test_unknown_option_is_refused():

@@ -1,5 +1,6 @@
 """The command line, up to the calls that train: those are stood in for."""
 
+import copy
 import json
 import re
 import subprocess
@@ -152,7 +153,7 @@ def test_an_interruption_before_the_loop(api):
     assert "interrupted" in maze("train", "ppo", "--env", "X", code=130).stderr
 
 
-def test_an_unexpected_error_shows_where_and_asks_for_a_report(api, monkeypatch, capsys):
+def test_an_unexpected_error_shows_where_and_whose_it_is(api, monkeypatch, capsys):
     api.error = ZeroDivisionError("oops")
     monkeypatch.setattr(sys, "argv", ["maze", "resume", "somewhere"])
     with pytest.raises(SystemExit) as caught:
@@ -160,8 +161,7 @@ def test_an_unexpected_error_shows_where_and_asks_for_a_report(api, monkeypatch,
     assert caught.value.code == 1
     error = capsys.readouterr().err
     assert "Traceback" in error
-    assert "ZeroDivisionError: oops" in error
-    assert "report" in error.splitlines()[-1]
+    assert re.fullmatch(r"error: test_cli.py, line \d+ raised ZeroDivisionError: oops", error.splitlines()[-1])
 
 
 def test_resume_and_eval_pass_on_what_was_typed(api):
@@ -175,9 +175,9 @@ def test_resume_and_eval_pass_on_what_was_typed(api):
     assert re.search(r"return_mean +12\.5\n", out)
     assert out.endswith("checkpoint best, after epoch 4; seed 3\nfilmed films/episode-0.mp4\n")
     assert api.evaluate_saved == [
-        ((Path("a/run"), 5, 3, False, None, None), {"runner": None}),
-        ((Path("a/run"), None, None, None, None, Path("films")), {"runner": None}),
-        ((Path("a/run"), None, None, None, None, None), {"runner": None}),
+        ((Path("a/run"), 5, 3, False, None, None), {"runner": None, "overrides": ()}),
+        ((Path("a/run"), None, None, None, None, Path("films")), {"runner": None, "overrides": ()}),
+        ((Path("a/run"), None, None, None, None, None), {"runner": None, "overrides": ()}),
     ]
 
 
@@ -242,13 +242,14 @@ def test_an_environment_can_be_checked(tmp_path, monkeypatch):
     assert not any("channels" in each for each in report["warnings"])
 
 
-def test_a_check_points_out_pictures_whose_channels_come_first(monkeypatch):
-    pictures = spaces.Dict({"camera": spaces.Box(0, 255, (3, 84, 84), np.uint8), "x": spaces.Box(-1, 1, (2,))})
-    spec = EnvSpec("Pictures-v0", lambda: SpacesEnv(pictures, spaces.Discrete(2)))
+def test_a_check_points_out_pictures_whose_channels_seem_to_come_first(monkeypatch):
+    shapes = {"camera": (3, 16, 16), "clear": (3, 84, 84)}
+    pictures = spaces.Dict({key: spaces.Box(0, 255, shape, np.uint8) for key, shape in shapes.items()})
+    spec = EnvSpec("Pictures-v0", lambda: SpacesEnv(copy.deepcopy(pictures), spaces.Discrete(2)))
     monkeypatch.setitem(gymnasium.registry, "Pictures-v0", spec)
     report = json.loads(maze("envs", "check", "Pictures-v0", "--json").stdout)
     (warning,) = (each for each in report["warnings"] if "channels" in each)
-    assert "'camera' of shape (3, 84, 84)" in warning
+    assert "'camera' of shape (3, 16, 16)" in warning
     assert "transpose" in warning
 
 

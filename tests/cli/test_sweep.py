@@ -87,7 +87,6 @@ def test_failures_are_visible(pools):
     assert "failed: t001-s0: because failed\n" in result.stdout
     assert "1 run failed. To try again: maze sweep --dir s" in result.stdout
     assert "t001-s0 failed" in result.stderr
-    Path("s/logs").mkdir()
     log = Path("s/logs/t001-s0.log").absolute()
     log.touch()
     assert f"because failed (log: {log})" in maze("--dir", "s", code=1).stdout

@@ -97,6 +97,47 @@ def test_later_layers_win(tmp_path):
     assert config.seed == 1
 
 
+END = [
+    {"overrides": ["steps=100"]},
+    {"overrides": ["algorithm.n_epochs=10"]},
+    {"flags": {"steps": 100}},
+    {"flags": {"algorithm.n_epochs": 10}},
+    {"files": [{"steps": 100}]},
+    {"files": [{"algorithm": {"n_epochs": 10}}]},
+    {"files": [{"algorithm": {"name": "other", "n_epochs": 10}}, {"algorithm": "learner", "steps": 100}]},
+]
+NO_END = [{}, {"overrides": ["steps=null"]}, {"flags": {"algorithm.n_epochs": 0}}, {"files": [{"seed": 1}]}]
+
+
+@pytest.mark.parametrize("more", END)
+def test_an_end_that_the_user_gives_is_not_cut_short_by_patience(more, monkeypatch, tmp_path):
+    """Unless she asks for that too. What a preset says does not count, neither as an end nor as patience."""
+    assert assembled(**more).algorithm.patience == 0
+    preset = {"algorithm": {"patience": 7}}
+    monkeypatch.setattr("maze_core.config.load.choose", lambda *_: ("tuned", preset))
+    config = assembled(**more)
+    assert config.algorithm.patience == 0
+    assert load_run_config(config.model_dump(mode="json"), load=LOAD).algorithm.patience == 0
+    for asked in (["algorithm.patience=3"], ["algorithm.patience=15"]):
+        patience = int(asked[0].partition("=")[2])
+        both = {**more, "overrides": [*more.get("overrides", ()), *asked]}
+        assert assembled(**both).algorithm.patience == patience
+    file = {"algorithm": {"patience": 4}}
+    assert assembled(**{**more, "files": [*more.get("files", ()), file]}).algorithm.patience == 4
+
+
+@pytest.mark.parametrize("more", NO_END)
+def test_without_an_end_of_the_users_patience_is_as_preset_or_by_default(more, monkeypatch):
+    assert assembled(**more).algorithm.patience == 15
+    preset = {"algorithm": {"patience": 7, "n_epochs": 50}, "steps": 1000}
+    monkeypatch.setattr("maze_core.config.load.choose", lambda *_: ("tuned", preset))
+    assert assembled(**more).algorithm.patience == 7
+
+
+def assembled(flags=None, **more):
+    return assemble(None, "CartPole-v1", load=LOAD, flags={"algorithm.name": "learner", **(flags or {})}, **more)
+
+
 def test_callbacks_are_added_and_removed():
     config = build(
         "callbacks.tensorboard=null", "callbacks.mylogger={size: 7}", "callbacks.second={name: mylogger, size: 8}"
@@ -144,7 +185,7 @@ def test_a_file_for_another_algorithm_is_refused(tmp_path):
         ("algorithm.inner.depth=x", "algorithm.inner.depth: must be a whole number, got 'x'"),
         ("algorithm.low=99", "algorithm: low must not be above high"),
         ("evaluation.deterministic=perhaps", "evaluation.deterministic: must be true or false, got 'perhaps'"),
-        ("evaluation.n_episode=3", "evaluation.n_episode: unknown key; did you mean n_episodes?"),
+        ("evaluation.n_episode=3", "evaluation.n_episode: unknown key; did you mean n_episodes or max_episode_steps?"),
         ("evaluation=3", "evaluation: must be a"),
         ("wrapers=[]", "wrapers: unknown key; did you mean wrappers?"),
         ("wrappers=stack", "wrappers: must be a list of wrappers, the first innermost"),

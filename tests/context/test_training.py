@@ -50,6 +50,18 @@ def test_without_an_end_train_takes_the_number_of_epochs(quick):
     assert [context.train(n).epochs for n in (1, 2)] == [1, 3]
 
 
+@pytest.mark.parametrize(("patience", "epochs"), [(None, 17), (2, 3)])
+def test_the_default_patience_does_not_end_the_epochs_asked_for(quick, monkeypatch, patience, epochs):
+    """Patience that was asked for does; so does the default one without a number of epochs."""
+    monkeypatch.setattr("maze_core.training.run.Run.evaluate", lambda run, number: {"eval/return_mean": 0.0})
+    context = quick(
+        overrides={"algorithm.n_epochs": 0, **({} if patience is None else {"algorithm.patience": patience})}
+    )
+    assert context.train(5 if patience else 17).epochs == epochs
+    if patience is None:
+        assert context.train().outcome == "stopped"
+
+
 def test_a_seed_repeats_a_run_and_without_one_runs_differ(quick, whole_state, assert_same):
     first, second = quick(Workshop, model="template"), quick(Workshop, model="template")
     first.train(), second.train()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -13,6 +14,9 @@ from maze_core.data.replay import ReplayBuffer
 from maze_core.data.replay_log import ReplayLog
 from maze_core.envs.vector import StepResult
 from maze_core.errors import CheckpointError, RunError
+from maze_core.training.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
+from maze_core.training.manifest import states
+from tests.training.dying import dying
 
 OBSERVATION = spaces.Box(-np.inf, np.inf, (2,), np.float32)
 ACTION = spaces.Box(-1, 1, (1,), np.float32)
@@ -242,3 +246,54 @@ def test_the_files_are_plain_records(tmp_path):
     assert len(rows) == buffer.settled
     np.testing.assert_array_equal(rows["observation"][0], [0, 0])
     assert rows["ahead"].max() <= 4
+
+
+def epoch(run_dir, at=None):
+    """Go on from the newest checkpoint, if there is one, write the next and prune; or be killed at a file operation."""
+    last, source = run_dir / "checkpoints" / "last", Source()
+    if last.parent.exists():
+        state = read_checkpoint(last).state
+        source.t = state["t"]
+        buffer, log = reopened(run_dir, state["replay"], source)
+    else:
+        buffer, log, _ = started(run_dir)
+    with dying(at) as disk:
+        source.feed(buffer, 10)
+        state = {"t": source.t, "replay": log.commit()}
+        write_checkpoint(last, Checkpoint({}, state), last.with_name("previous"))
+        log.prune(states(run_dir))
+    return disk
+
+
+def found(run_dir, name="last"):
+    """The step of a checkpoint, and what its buffer holds."""
+    state, source = read_checkpoint(run_dir / "checkpoints" / name).state, Source()
+    source.t = state["t"]
+    return source.t, snapshot(reopened(run_dir, state["replay"], source)[0])
+
+
+def test_rows_that_any_checkpoint_needs_outlive_two_kills_at_any_file_operations(tmp_path):
+    whole, expected = tmp_path / "whole", {}
+    whole.mkdir()
+    for _ in range(8):
+        before = tmp_path / f"{len(expected)}"
+        shutil.copytree(whole, before)
+        operations = epoch(whole).done
+        t, rows = found(whole)
+        expected[t] = rows
+    assert (t, operations > 20) == (80, True)
+    for first in range(operations):
+        for second in range(first % 7, operations, 7):
+            run_dir = tmp_path / f"{first}-{second}"
+            shutil.copytree(tmp_path / "5", run_dir)
+            for at in (first, second):
+                earlier = found(run_dir)[0]
+                epoch(run_dir, at)
+                t, rows = found(run_dir)
+                assert t in (earlier, earlier + 10)
+                assert_equal(rows, expected[t])
+            epoch(run_dir)
+            for name in ("last", "previous"):
+                t, rows = found(run_dir, name)
+                assert_equal(rows, expected[t])
+            shutil.rmtree(run_dir)

@@ -175,9 +175,15 @@ def test_a_hanging_worker_is_an_error_after_the_timeout(start):
     assert_ended(env)
 
 
-def test_an_environment_that_leaves_the_process_is_named_with_its_exit_code(start):
+def test_an_environment_that_leaves_the_process_is_named(start):
     env, out = start(Failing("exit"))
-    with pytest.raises(RunError, match="environments 1 to 2 died with exit code 7"):
+    with pytest.raises(RunError, match="the worker process of environments 1 to 2 died with exit code 7"):
+        drive(env, out, range(5))
+
+
+def test_an_environment_that_calls_exit_is_named_like_one_that_raises(start):
+    env, out = start(Failing("sys.exit"))
+    with pytest.raises(RunError, match=r"environment 1 \(episode 0, step 2\) called sys.exit\(0\)\n"):
         drive(env, out, range(5))
 
 

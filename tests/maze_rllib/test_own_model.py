@@ -53,7 +53,7 @@ def test_rllibs_own_network_learns_and_is_evaluated(small, algorithm, env):
 def test_maze_eval_says_that_it_cannot_open_it(small):
     context = small("rllib-ppo", "CartPole-v1", {"algorithm.rllib_model": True})
     context.train()
-    with pytest.raises(CheckpointError, match="does not fit the configured model"):
+    with pytest.raises(CheckpointError, match="does not fit this run"):
         evaluate_saved(context.run_dir, episodes=1)
 
 

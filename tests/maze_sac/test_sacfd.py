@@ -63,9 +63,12 @@ def test_demonstrations_are_required(sac):
 
 def test_demonstrations_of_another_environment_are_refused(sac, record):
     folder = record(CountingEnv(6), episodes=1)
+    context = sac(SeededWalk, {"algorithm.initial_demonstrations": str(folder)}, algorithm="sacfd")
     with pytest.raises(MazeError, match="was recorded with the observation space") as caught:
-        sac(SeededWalk, {"algorithm.initial_demonstrations": str(folder)}, algorithm="sacfd").train()
+        context.train()
     assert "initial_demonstrations" in str(caught.value)
+    with pytest.raises(MazeError, match="was recorded with the observation space"):
+        _ = context.run  # refused as it is built, before it has a folder
 
 
 def test_missing_demonstrations_are_named(sac, tmp_path):

@@ -321,6 +321,15 @@ def test_es_refuses_what_outlasts_an_episode(tmp_path):
         train("normalize_reward")
 
 
+@pytest.mark.parametrize("folder", ["file", "file/below", "/dev/null"])
+def test_a_folder_that_cannot_be_recorded_to_is_refused_before_the_run_begins(quick, tmp_path, folder):
+    (tmp_path / "file").touch()
+    context = quick(SeededWalk, wrappers=[{"name": "record", "folder": str(tmp_path / folder)}])
+    with pytest.raises(ConfigError, match=r"^wrappers.0.folder: .* is no folder"):
+        _ = context.run
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
 @pytest.mark.parametrize("runner", ["dev", "local"])
 def test_episodes_are_recorded_as_they_pass(quick, tmp_path, runner):
     """Each environment has a recording of its own, which playing the recorded actions again confirms."""

@@ -1,4 +1,4 @@
-"""Pictures whose layout is not the declared one are pointed out; legitimate layouts are not."""
+"""The layout of pictures: taken where it is beyond doubt, pointed out where it seems another one than declared."""
 
 import warnings
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from maze_core.models.encoders import ImageEncoder
+from maze_core.models.encoders import ImageEncoder, image_size
 
 
 def warned(shape, layout="hwc", dtype=np.uint8):
@@ -46,3 +46,35 @@ def test_channels_last_where_they_should_be_first(shape):
 @pytest.mark.parametrize("layout", ["hwc", "chw"])
 def test_boards_and_small_pictures_may_be_either(shape, layout):
     assert not warned(shape, layout if shape != (8, 8, 111) else "hwc")
+
+
+@pytest.mark.parametrize(
+    ("shape", "size"),
+    [
+        ((3, 84, 84), (3, 84, 84)),
+        ((4, 84, 84), (4, 84, 84)),
+        ((1, 32, 40), (1, 32, 40)),
+        ((12, 210, 160), (12, 210, 160)),
+        ((84, 84, 4), (4, 84, 84)),
+        ((210, 160, 3), (3, 210, 160)),
+        ((7, 7, 3), (3, 7, 7)),
+        ((96, 96, 96), (96, 96, 96)),
+        ((3, 3, 32), (32, 3, 3)),
+        ((84, 84), (1, 84, 84)),
+    ],
+)
+def test_unless_declared_the_layout_is_what_is_beyond_doubt(shape, size):
+    """`size`: channels, height and width."""
+    space = spaces.Box(0, 255, shape, np.uint8)
+    assert image_size(space, "auto") == size
+    encoder = ImageEncoder("camera", space, "auto", 8)
+    assert encoder.channels == size[0]
+    assert encoder.layout == ("chw" if shape == size and shape[0] < shape[1] else "hwc")
+    assert not warned(shape, "auto")
+
+
+@pytest.mark.parametrize("shape", [(1, 10, 10), (2, 12, 8), (3, 31, 31)])
+def test_unless_declared_a_doubtful_layout_is_pointed_out(shape):
+    (message,) = warned(shape, "auto")
+    assert "model.layout=chw" in message
+    assert ImageEncoder("camera", spaces.Box(0, 255, shape, np.uint8), "auto", 8).channels == shape[2]

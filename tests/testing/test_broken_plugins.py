@@ -200,7 +200,7 @@ def test_a_core_that_lets_errors_of_callbacks_through_is_caught(publish, finding
 
 def test_a_core_that_leaves_a_callback_out_without_a_word_is_caught(publish, findings, monkeypatch):
     plugin = publish("callback", SOUND["callback"])
-    monkeypatch.setattr(manager, "_to_stderr", lambda message: None)
+    monkeypatch.setattr(manager, "to_stderr", lambda message: None)
     found = findings(*plugin, ("import",))
     assert list(failed(found)) == ["never_stops_a_run"]
     assert "shows no warnings" in found["never_stops_a_run"].what

@@ -1,12 +1,12 @@
 """Checkpoints: whole or not there, whatever happens while they are written."""
 
 import errno
+import json
 import os
 import resource
 import shutil
 import time
 from itertools import count
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,8 +14,10 @@ import torch
 
 from maze_core import files
 from maze_core.errors import CheckpointError, ConfigError, RunError
-from maze_core.training import api, checkpoint
-from maze_core.training.checkpoint import Checkpoint, is_whole, read_checkpoint, write_checkpoint
+from maze_core.training import api
+from maze_core.training.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
+from maze_core.training.manifest import FORMAT, checkpoints, is_whole
+from tests.training.dying import dying
 
 FILES = ("model.safetensors", "state.json", "state.safetensors", "manifest.json")
 
@@ -60,68 +62,100 @@ def test_what_a_checkpoint_cannot_hold_is_refused_with_its_place(tmp_path):
         write_checkpoint(tmp_path / "last", Checkpoint({}, {"a": [{"b": {1}}]}))
 
 
-class Killed(BaseException):
-    """As kill -9: nothing catches it."""
+def written(root, number, previous, at=None):
+    """Write a checkpoint, or be killed at a file operation; whether it was, and how many there were."""
+    with dying(at) as disk:
+        write_checkpoint(root / "last", numbered(number), root / previous if previous else None)
+    return disk.dead, disk.done
 
 
-def killing(monkeypatch, at, after):
-    """Let the process die before (or after) the `at`-th operation on files; gives a function that says how many."""
-    done = count()
-
-    def dying(owner, name):
-        original = getattr(owner, name)
-
-        def operation(*args, **kwargs):
-            if next(done) == at:
-                if after:
-                    original(*args, **kwargs)
-                raise Killed
-            return original(*args, **kwargs)
-
-        monkeypatch.setattr(owner, name, operation)
-
-    for name in ("rename", "replace", "mkdir", "unlink"):
-        dying(Path, name)
-    dying(shutil, "rmtree")
-    dying(os, "fsync")
-    return lambda: next(done)
+def sound(root, previous):
+    """All checkpoints of a root, after one was written to its end."""
+    there = {path.name for path in root.iterdir()}
+    assert there == {"last", previous} - {None}
+    return [number_in(root / name) for name in sorted(there)]
 
 
-@pytest.mark.parametrize("after", [False, True])
-@pytest.mark.parametrize("previous", ["previous", None])
-def test_a_kill_at_each_step_of_writing_leaves_a_whole_checkpoint(tmp_path, previous, after):
-    """What is read is the old one or the new one; the next one can be written."""
+@pytest.fixture(scope="module", params=["previous", None])
+def two_written(request, tmp_path_factory):
+    """A folder with checkpoints, what the one before the last is called, and the operations that one more takes."""
+    root = tmp_path_factory.mktemp("run") / "checkpoints"
+    for number in (1, 2):
+        written(root, number, request.param)
+    other = root.parent / "other"
+    shutil.copytree(root, other)
+    _, operations = written(other, 3, request.param)
+    assert operations > 15
+    return root, request.param, operations
+
+
+def test_a_kill_at_each_file_operation_of_a_write_leaves_a_whole_checkpoint(two_written, tmp_path):
+    source, previous, operations = two_written
     outcomes = []
-    for at in count():
-        root = tmp_path / f"{at}"
-        folder, retired = root / "last", root / previous if previous else None
-        for number in (1, 2):
-            write_checkpoint(folder, numbered(number), retired)
-        with pytest.MonkeyPatch.context() as patch:
-            operations = killing(patch, at, after)
-            try:
-                write_checkpoint(folder, numbered(3), retired)
-                finished = True
-            except Killed:
-                finished = False
-            operations = operations()
-        outcomes.append(number_in(folder))
-        assert finished or outcomes[-1] in (2, 3)
-        if retired is not None and retired.exists():
-            assert number_in(retired) in (1, 2)
-        write_checkpoint(folder, numbered(4), retired)
-        assert number_in(folder) == 4
-        if finished:
-            break
-    assert operations > 10
-    assert (outcomes[0], outcomes[-1]) == (2, 3)
+    for at in range(operations):
+        root = tmp_path / f"{at}" / "checkpoints"
+        shutil.copytree(source, root)
+        assert written(root, 3, previous, at)[0]
+        outcomes.append(found := number_in(root / "last"))
+        written(root, 4, previous)
+        assert sound(root, previous) == ([4, found] if previous else [4])
     assert outcomes == sorted(outcomes)
+    assert set(outcomes) == {2, 3}
+
+
+def test_a_second_kill_during_the_next_write_loses_nothing_that_was_found_after_the_first(two_written, tmp_path):
+    """Every operation of the first write, and every third of the second, each time another third."""
+    source, previous, operations = two_written
+    for first in range(operations):
+        dead, second = True, first % 3
+        while dead:
+            root = tmp_path / f"{first}-{second}" / "checkpoints"
+            shutil.copytree(source, root)
+            written(root, 3, previous, first)
+            found = number_in(root / "last")
+            dead, _ = written(root, found + 1, previous, second)
+            after = number_in(root / "last")
+            assert after in (found, found + 1)
+            written(root, after + 1, previous)
+            assert sound(root, previous) == ([after + 1, after] if previous else [after + 1])
+            second += 3
+        assert after == found + 1
+
+
+LEFT_BY_EARLIER_VERSIONS = {
+    "between the renames": ({"last": "previous", "new": ".last.new"}, 3),
+    "previous removed as well": ({"new": ".last.new"}, 3),
+    "a new one half removed, or half written": ({"last": "previous", "torn": ".last.new"}, 2),
+    "before the renames": ({"last": "last", "new": ".last.new"}, 3),
+    "best between the renames": ({"last": ".last.old", "new": ".last.new"}, 3),
+    "an old one not removed yet": ({"last": ".last.old", "new": "last"}, 3),
+}
+
+
+@pytest.mark.parametrize("case", LEFT_BY_EARLIER_VERSIONS)
+def test_the_newest_whole_one_is_found_wherever_it_lies(tmp_path, case):
+    """In checkpoints without numbers, as earlier versions wrote them."""
+    places, expected = LEFT_BY_EARLIER_VERSIONS[case]
+    root = tmp_path / "run" / "checkpoints"
+    for name, place in places.items():
+        source = tmp_path / name / "checkpoints" / "last"
+        write_checkpoint(source, numbered(2 if name == "last" else 3))
+        manifest = json.loads((source / "manifest.json").read_bytes())
+        (source / "manifest.json").write_text(json.dumps({key: manifest[key] for key in ("format", "sha256")}))
+        if name == "torn":
+            (source / "state.json").unlink()
+        shutil.copytree(source, root / place)
+    assert number_in(root / "last") == expected
+    assert "last" in checkpoints(tmp_path / "run")
+    written(root, expected + 1, "previous")
+    assert sound(root, "previous")[0] == expected + 1
+    assert not list(root.glob(".*"))
 
 
 @pytest.mark.parametrize("name", FILES)
 @pytest.mark.parametrize("damage", ["torn", "changed", "gone", "empty", "nonsense"])
 def test_damage_is_found_and_another_checkpoint_offered(tmp_path, name, damage):
-    root = tmp_path / "run" / "checkpoints"
+    root = tmp_path / "checkpoints"
     for number in (1, 2):
         write_checkpoint(root / "last", numbered(number), root / "previous")
     spoil(root / "last" / name, damage)
@@ -200,7 +234,7 @@ def full_disk(monkeypatch, at):
     monkeypatch.setattr(os, "fsync", fsync)
 
 
-@pytest.mark.parametrize("at", [0, 1, 3])
+@pytest.mark.parametrize("at", [0, 3, 6, 9])
 def test_a_full_disk_ends_a_run_with_one_message_and_loses_nothing(quick, whole_state, assert_same, at):
     context = quick(overrides={"algorithm.n_epochs": 3})
     context.train(1)
@@ -259,4 +293,4 @@ def test_files_are_replaced_whole(tmp_path, monkeypatch):
         files.write_bytes(path, b"new")
     assert path.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [path]
-    assert checkpoint.FORMAT == 1
+    assert FORMAT == 1

@@ -186,7 +186,7 @@ def test_the_best_checkpoint_holds_the_parameters_of_the_best_epoch(quick, whole
             kept[epoch.epoch] = (epoch.is_best, {k: v.clone() for k, v in run.policy.state_dict().items()})
 
     context = quick(overrides={"algorithm.n_epochs": 4, "algorithm.lr": 0.01}, callbacks={"keep": Keep})
-    scores = {0: 0.0, 1: 1.0, 2: 5.0, 3: 4.0, 4: 5.0}
+    scores = {0: 0.0, 1: 1.0, 2: 5.0, 3: 4.0, 4: 4.9}
     monkeypatch.setattr(context.run, "evaluate", lambda number: {"eval/return_mean": scores[number]})
     context.train(2)
     after_two = whole_state(context.run_dir, "best")
@@ -199,6 +199,31 @@ def test_the_best_checkpoint_holds_the_parameters_of_the_best_epoch(quick, whole
     for name, tensor in saved.model.items():
         assert torch.equal(tensor, kept[2][1][name]), name
     assert any(not torch.equal(tensor, kept[4][1][name]) for name, tensor in saved.model.items())
+
+
+def test_of_equal_evaluations_the_newest_is_kept_and_none_is_an_improvement(quick, monkeypatch):
+    """Sparse rewards: greedy evaluations stay at 0 for long while the policy learns to earn something by chance."""
+    log = []
+
+    class Keep(Plugin):
+        @hookimpl
+        def on_epoch_end(self, run, epoch):
+            log.append((epoch.is_best, epoch.ties_best))
+
+    overrides = {"algorithm.n_epochs": 9, "algorithm.patience": 3}
+    context = quick(overrides=overrides, callbacks={"keep": Keep})
+    scores = {0: 0.0, 1: 0.0, 2: -1.0, 3: 0.0, 4: 0.0, 5: 1.0}
+    monkeypatch.setattr(context.run, "evaluate", lambda number: {"eval/return_mean": scores[number]})
+    summary = context.train(2)
+    assert read_checkpoint(context.run_dir / "checkpoints" / "best").state["epoch"] == 1
+    context.close()
+    again = quick(overrides=overrides, callbacks={"keep": Keep})
+    monkeypatch.setattr("maze_core.training.run.Run.evaluate", lambda run, number: {"eval/return_mean": scores[number]})
+    summary = again.resume(context.run_dir)
+    assert log == [(True, False), (False, False), (False, True), (False, True)]
+    assert (summary.best_epoch, again.run.improved_epoch) == (4, 1)
+    assert summary.reason.startswith("3 epochs without a new best evaluation after epoch 1 ")
+    assert read_checkpoint(context.run_dir / "checkpoints" / "best").state["epoch"] == 4
 
 
 def test_the_last_state_is_evaluated_too(quick):

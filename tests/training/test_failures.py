@@ -152,6 +152,21 @@ def test_a_loss_of_ones_own_that_raises_names_its_plugin(quick):
     assert "of epoch 0" in notes
 
 
+@pytest.mark.parametrize("error", [MemoryError(), RuntimeError("can't allocate memory: 8000000 bytes")])
+def test_no_memory_in_training_is_told_in_a_line(quick, error):
+    class Greedy(Plugin):
+        @hookimpl(wrapper=True)
+        def compute_loss(self, policy, batch):
+            yield
+            raise error
+
+    context = quick(SeededWalk, callbacks={"greedy": Greedy})
+    with pytest.raises(RunError, match=r"no memory left for a step of training: .*\nNext: smaller") as caught:
+        context.train()
+    assert "last whole checkpoint" in caught.value.__notes__[-1]
+    assert context.run.summary.outcome == "failed"
+
+
 def test_a_loss_that_forgets_the_graph(quick):
     class Detached(Plugin):
         @hookimpl(wrapper=True)

@@ -21,6 +21,7 @@ from maze_core.testing.envs import SeededWalk
 from maze_core.testing.probes import Workshop
 from maze_core.training import api
 from maze_core.training import run as run_module
+from maze_core.training.run_dir import read_record, write_record
 
 EPOCHS = 12
 
@@ -229,8 +230,7 @@ def test_an_early_stop_is_the_end_of_a_run(quick, whole_state, assert_same):
     before = whole_state(stopped.run_dir)
     with pytest.raises(ConfigError, match=r"has stopped: the evaluation return .* reached the target"):
         RunContext.reopen(stopped.run_dir)
-    record = stopped.run_dir / "run.json"
-    record.write_text(json.dumps({**json.loads(record.read_text()), "summary": None}))  # as a kill leaves it
+    write_record(stopped.run_dir, {**read_record(stopped.run_dir), "summary": None})  # as a kill leaves it
     with RunContext.reopen(stopped.run_dir) as again:
         summary = again.train()
     assert (summary.outcome, summary.epochs) == ("stopped", 1)

@@ -3,6 +3,7 @@
 import json
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from itertools import count
 from pathlib import Path
 from threading import Barrier
 from types import SimpleNamespace
@@ -11,12 +12,13 @@ import pytest
 import yaml
 
 from maze_core.config.load import load_run_config
-from maze_core.errors import CheckpointError, ConfigError
+from maze_core.errors import CheckpointError, ConfigError, MazeError
 from maze_core.testing.envs import SeededWalk
 from maze_core.testing.probes import Workshop
 from maze_core.training import api, run_dir
 from maze_core.training.run_dir import create_run_dir, find_run, lock
 from maze_core.training.saved_evaluation import evaluate_saved
+from tests.training.dying import dying
 
 
 def at_once(count, function):
@@ -47,14 +49,13 @@ def test_runs_started_in_the_same_instant_have_directories_of_their_own(tmp_path
 
 def test_a_directory_that_is_named_goes_to_one_run_only(tmp_path, monkeypatch):
     """Even where all of them have looked into it before the first one writes."""
-    barrier, original = Barrier(6), Path.iterdir
+    barrier, original = Barrier(6), run_dir._first_in
 
-    def looking(self):
-        found = list(original(self))
+    def first_in(folder):
         barrier.wait()
-        return iter(found)
+        return original(folder)
 
-    monkeypatch.setattr(Path, "iterdir", looking)
+    monkeypatch.setattr(run_dir, "_first_in", first_in)
     results = at_once(6, lambda _: create_run_dir(tmp_path / "mine", "x", "ppo", 3))
     assert sum(isinstance(each, Path) for each in results) == 1
     assert all("is not empty" in str(each) for each in results if isinstance(each, ConfigError))
@@ -96,6 +97,63 @@ def test_a_first_observation_unlike_its_space_is_found_before_there_is_a_folder(
         quick(Undeclared, run_dir=tmp_path / "run").train()
     assert not (tmp_path / "run").exists()
     assert "maze resume" not in "".join([str(caught.value), *getattr(caught.value, "__notes__", ())])
+
+
+BEGUN = ([".lock"], [".lock", "network.svg"], [".lock", "network.svg", "config.yaml"],
+         [".lock", ".config.yaml.0123abcd.new"], [".lock", "config.yaml", "run.json"],
+         [".lock", "config.yaml", "run.json", "checkpoints/.last.0123abcd.new/model.safetensors"],
+         [".lock", "config.yaml", "run.json", "replay/000001.rows"])  # fmt: skip
+
+
+@pytest.mark.parametrize("there", BEGUN)
+def test_a_run_that_was_killed_before_its_first_checkpoint_is_said_so(quick, tmp_path, there):
+    """By those who would go on with it, and by who would begin another in the same folder."""
+    whole = quick("CartPole-v1").run_dir
+    begun = tmp_path / "begun"
+    for name in there:
+        (begun / name).parent.mkdir(parents=True, exist_ok=True)
+        (begun / name).write_bytes((whole / name).read_bytes() if (whole / name).is_file() else b"")
+    said = "a run without a checkpoint, which was killed before its first one or is only beginning"
+    for use in (api.resume, evaluate_saved, lambda path: api.load_parameters(None, path)):
+        with pytest.raises(MazeError, match=f"{begun} holds {said}") as caught:
+            use(begun)
+        assert caught.value.exit_code == 2
+        assert "Next: delete that folder, and train anew." in str(caught.value)
+    with pytest.raises(ConfigError, match=f"{begun} is not empty: it holds {said}") as caught:
+        create_run_dir(begun, "x", "ppo", 3)
+    assert "maze resume" not in str(caught.value)
+
+
+def test_every_moment_of_a_start_is_one_to_begin_anew_or_to_go_on_from(quick, tmp_path, monkeypatch):
+    """Killed at each file operation: what train says next is true."""
+    for at in count():
+        run_dir = tmp_path / f"run-{at}"
+        context = quick("CartPole-v1", run_dir=run_dir)
+        with dying(at) as disk:
+            _ = context.run
+        try:
+            create_run_dir(run_dir, "x", "ppo", 3)
+            assert [path.name for path in run_dir.iterdir()] == [".lock"]
+        except ConfigError as error:
+            outcome = "maze resume" in str(error)
+            if outcome:
+                api.reopen(run_dir, load=context._load).close()
+            else:
+                with pytest.raises(MazeError, match="there is nothing to go on with"):
+                    api.reopen(run_dir, load=context._load)
+        if not disk.dead:
+            break
+    assert at > 20
+    assert outcome
+
+
+def test_a_folder_of_other_things_is_no_run_to_go_on_with(tmp_path):
+    (tmp_path / "notes.txt").touch()
+    with pytest.raises(ConfigError, match="is not empty\nName a new folder") as caught:
+        create_run_dir(tmp_path, "x", "ppo", 3)
+    assert "resume" not in str(caught.value)
+    with pytest.raises(ConfigError, match="is no run directory"):
+        find_run(tmp_path)
 
 
 def test_what_was_in_the_folder_of_a_failed_start_stays(tmp_path):

@@ -142,7 +142,8 @@ def test_yaml_tags_are_refused_everywhere(run, victim, tag):
     """In a run's configuration, in a file, and on the command line."""
     value = tag.format(victim=victim)
     path = run / "config.yaml"
-    path.write_text(path.read_text() + f"extra: {value}\n")
+    _checksum, _, text = path.read_text().partition("\n")
+    path.write_text(text + f"extra: {value}\n")
     with pytest.raises(ConfigError):
         load_run_config(path)
     with pytest.raises(ConfigError):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import warnings
 import zlib
 from pathlib import Path
@@ -12,6 +11,8 @@ import optuna
 from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
 from optuna.trial import TrialState
 
+from maze_core.errors import ConfigError
+from maze_core.files import open_file
 from maze_core.searchers.base import Search
 from maze_core.searchers.space import Choices, Dimension, Point
 from maze_optuna.searcher import OptunaConfig
@@ -125,5 +126,10 @@ def _suggest(trial: optuna.Trial, path: str, dimension: Dimension) -> object:
 
 def _drop_torn_line(journal: Path) -> None:
     """Cut off what a process was writing as it was killed: Optuna would write on behind it."""
-    if journal.exists():
-        os.truncate(journal, journal.read_bytes().rfind(b"\n") + 1)
+    try:
+        with open_file(journal, "r+b") as file:
+            file.truncate(file.read().rfind(b"\n") + 1)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise ConfigError(f"{journal} cannot be used: {error.strerror}") from error

@@ -4,24 +4,26 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
+from pydantic import Field, NonNegativeInt, PositiveFloat
 
+from maze_core.config.outside import Outside
+from maze_core.config.params import SideBySide
 from maze_core.runners.base import RunnerConfig
 
 
 class RayConfig(RunnerConfig):
     """Environments and workers on a Ray cluster."""
 
-    address: str | None = None
+    address: Annotated[str | None, Outside.ADDRESS] = None
     """`host:port` of a running cluster's head, `auto` for the cluster that this machine belongs to, or `local` for a
     Ray of this run's own; none: the environment variable RAY_ADDRESS where it is set, else `local`."""
-    concurrency: PositiveInt | None = None
+    concurrency: SideBySide | None = None
     """Environments stepped side by side; none: one for each CPU of the cluster, 8 at least."""
-    workers: PositiveInt | None = None
+    workers: SideBySide | None = None
     """Workers that step environments, or share a task that any number can share; none: one for each CPU."""
     cpus_per_worker: Annotated[float, Field(ge=0, le=1000)] = 1.0
     """CPUs of the cluster that a worker occupies. Not counted on a Ray of this run's own."""
-    code: tuple[str, ...] = ()
+    code: Annotated[tuple[str, ...], Outside.FOLDER] = ()
     """Folders of your own packages to send to the nodes, such as `my_envs`. Not for a Ray of this run's own."""
     start_timeout: PositiveFloat = 120.0
     """Seconds a worker may take to find room in the cluster and to begin; the run goes on without one that does not."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from maze_core.blame import their_traceback
 from maze_core.errors import ConfigError, MazeError
 from maze_core.processes import begin_worker
 from maze_core.runners.parcels import LARGE
@@ -107,7 +108,7 @@ def differences(theirs: dict[str, str]) -> str:
 
 def _error(exc: Exception) -> Answer:
     kind = type(exc) if isinstance(exc, MazeError) else None
-    return "error", kind, str(exc), "".join(traceback.format_exception(exc))
+    return "error", kind, str(exc), their_traceback(exc) or "".join(traceback.format_exception(exc))
 
 
 def _version(distribution: str) -> str:

@@ -133,7 +133,7 @@ class SACConfig(RLlibConfig):
     epoch_length: PositiveInt = 5
     """RLlib's training iterations in one epoch."""
     num_envs_per_env_runner: _EnvsPerRunner = 1
-    critic_hidden: tuple[PositiveInt, ...] = (256, 256)
+    critic_hidden: params.Hidden = (256, 256)
     """Units of the critics' layers after the copy of the policy's encoder that each of them has."""
     actor_lr: _LearningRate = 3e-5
     critic_lr: _LearningRate = 3e-4

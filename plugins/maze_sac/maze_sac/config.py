@@ -44,7 +44,7 @@ class SACConfig(AlgorithmConfig):
     initial_sampling_policy: params.InitialSamplingPolicy = "random"
     initial_demonstrations: Path | None = None
     """Folder of recorded trajectories that fill the buffer instead of `initial_sampling_policy`."""
-    critic_hidden: tuple[PositiveInt, ...] = (256, 256)
+    critic_hidden: params.Hidden = (256, 256)
     """Units of each hidden layer of the critics."""
     critic_activation: Activation = "relu"
     """Activation of the critics' hidden layers."""

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from maze_core.training.learner import Learner
     from maze_core.training.run import Run
 
+_DEMONSTRATIONS = "algorithm.initial_demonstrations"
 _CRITICS, _LOSS_NOISE = 1, 2
 # Distinguish random numbers of one purpose: the critics' parameters, and the actions sampled in the loss.
 
@@ -87,6 +88,8 @@ class SAC(Algorithm):
         self._run = run
         self._collector = ReplayCollector(run, config.n_rollout_steps, config.num_actors, config.replay_buffer_size)
         self._replay = self._collector.replay
+        if config.initial_demonstrations and run.run_dir is None:  # a new run: refused before it has a folder
+            self._collector.check(load_trajectories(config.initial_demonstrations), _DEMONSTRATIONS)
         self._guide = Guide(run, config.initial_sampling_policy, self._collector.env)
         self._filled = False
         self._actions = JointActions(run.observation_space, run.action_space).to(run.device)
@@ -129,7 +132,7 @@ class SAC(Algorithm):
         path = self.config.initial_demonstrations
         if path is None:
             return self._collector.fill(self.config.initial_buffer_size, self._guide)
-        self._collector.add(load_trajectories(path), "algorithm.initial_demonstrations")
+        self._collector.add(load_trajectories(path), _DEMONSTRATIONS)
         return True
 
     def batches(self) -> Iterator[Batch]:

@@ -49,7 +49,7 @@ class RescaleActions(Plugin):
 class DiscretizeActionsConfig(LeafConfig):
     """The parameters of `discretize_actions`."""
 
-    bins: int = Field(default=5, ge=2)
+    bins: int = Field(default=5, ge=2, le=10_000)
     """Choices for each dimension."""
     space: Literal["multi_discrete", "discrete"] = "multi_discrete"
     """A choice for each dimension, or a single one among all combinations."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Generator
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from gymnasium import Space, spaces
 from gymnasium.wrappers import GrayscaleObservation
-from pydantic import PositiveInt
+from pydantic import Field
 
 from maze_core.envs.spaces import looks_channels_first
 from maze_core.plugins.base import Plugin
@@ -36,12 +36,15 @@ class Gray(Plugin):
         return observe((yield), self.config, _no_colours, lambda leaf: GrayscaleObservation(leaf, keep))
 
 
+Size = Annotated[int, Field(gt=0, le=10_000)]
+
+
 class ResizeConfig(LeafConfig):
     """The parameters of `resize`."""
 
-    height: PositiveInt = 84
+    height: Size = 84
     """Rows of pixels."""
-    width: PositiveInt = 84
+    width: Size = 84
     """Pixels in a row."""
 
 

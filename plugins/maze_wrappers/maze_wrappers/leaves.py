@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -80,6 +80,20 @@ def act(env: Env, config: LeafConfig, problem: Problem, make: Callable[[Env], An
 def masks(env: Env) -> set[str]:
     """The observation leaves that are action masks."""
     return {f"{key}_mask" for key in flatten_space(env.action_space, "action")}
+
+
+def every_leaf(space: Space[Any], role: Role = "observation") -> dict[str, Space[Any]]:
+    """The leaves of a space by key, also those that Maze refuses, which a wrapper may be there to change."""
+    return dict(_walk(space, "", role))
+
+
+def _walk(space: Space[Any], prefix: str, role: Role) -> Iterator[tuple[str, Space[Any]]]:
+    if isinstance(space, spaces.Dict | spaces.Tuple):
+        children = space.spaces.items() if isinstance(space, spaces.Dict) else enumerate(space.spaces)
+        for key, child in children:
+            yield from _walk(child, f"{prefix}{key}/", role)
+    else:
+        yield prefix[:-1] or role, space
 
 
 def choose(

@@ -29,7 +29,7 @@ class RandomResetConfig(PluginConfig):
     """The fewest steps taken at a reset."""
     max_steps: int = Field(default=30, ge=1)
     """The most steps; how many is drawn for each episode."""
-    action: int | None = None
+    action: int | None = Field(default=None, ge=-(2**62), le=2**62)
     """The choice of a Discrete action that is taken, such as a no-op; none: random ones, as masks allow."""
 
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Generator
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import gymnasium
 import numpy as np
 from pydantic import PositiveInt
 
 from maze_core.config.base import PluginConfig
+from maze_core.config.outside import Outside
 from maze_core.data.trajectories import Trajectory
 from maze_core.data.trajectories_files import (
     Description,
@@ -24,8 +26,10 @@ from maze_core.data.trajectories_files import (
 from maze_core.data.trajectories_writer import TrajectoryWriter, encode_episode
 from maze_core.envs.codecs import ActionCodec, ObservationCodec
 from maze_core.envs.vector import Tree
+from maze_core.errors import ConfigError
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.hookspecs import hookimpl
+from maze_core.wording import printable
 from maze_wrappers.leaves import Env
 
 if TYPE_CHECKING:
@@ -35,7 +39,7 @@ if TYPE_CHECKING:
 class RecordConfig(PluginConfig):
     """The parameters of `record`."""
 
-    folder: Path = Path("recordings")
+    folder: Annotated[Path, Outside.FOLDER] = Path("recordings")
     """Folder that gets a recording for each environment, numbered."""
     every: PositiveInt = 1
     """Record one in so many episodes, chosen by their seeds: 1 records all of them."""
@@ -60,7 +64,16 @@ class Record(Plugin):
     @hookimpl(wrapper=True)
     def make_env(self, config: Any, seed: int, index: int) -> Generator[None, Env, Env]:
         """Wrap."""
+        _check_writable(self.config.folder)
         return _Recorded((yield), self.config, index)
+
+
+def _check_writable(folder: Path) -> None:
+    """Raise ConfigError where episodes could not be written, which would come out at the end of the first one."""
+    there = next(each for each in (folder, *folder.absolute().parents) if each.exists())
+    if not there.is_dir() or not os.access(there, os.W_OK):
+        reason = "cannot be written" if there.is_dir() else "is no folder"
+        raise ConfigError(f"{printable(there)} {reason}", "folder", "Name a folder you may write to.")
 
 
 class _Recorded(gymnasium.Wrapper[Any, Any, Any, Any]):

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Generator
+from collections.abc import Callable, Generator
+from functools import partial
 from typing import Any, Literal
 
+import numpy as np
 from gymnasium import Space, spaces
 from gymnasium.wrappers import FrameStackObservation, TransformObservation
 from pydantic import Field
 
-from maze_core.envs.spaces import flatten_space
+from maze_core.envs.spaces import flatten_space, is_channels_first, is_image
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.hookspecs import hookimpl
 from maze_wrappers.leaves import Env, LeafConfig, Part, choose, masks, rebuilt
@@ -19,14 +21,21 @@ from maze_wrappers.leaves import Env, LeafConfig, Part, choose, masks, rebuilt
 class StackConfig(LeafConfig):
     """The parameters of `stack`."""
 
-    size: int = Field(default=4, ge=1)
+    size: int = Field(default=4, ge=1, le=1000)
     """Observations in a stack, the newest last."""
     padding: Literal["reset", "zero"] = "reset"
     """What fills the stack when an episode begins: its first observation, or zeros."""
+    axis: int | None = None
+    """Where the stack is, as a new axis: 0 first, -1 last. None: pictures become further channels of one picture,
+    everything else is stacked along a new first axis."""
 
 
 class Stack(Plugin):
-    """Stack the last observations along a new first axis (gymnasium's FrameStackObservation)."""
+    """Stack the last observations (gymnasium's FrameStackObservation).
+
+    Pictures keep their layout: (84, 84) becomes (84, 84, 4), (84, 84, 3) becomes (84, 84, 12), and (3, 84, 84), whose
+    channels come first beyond doubt, (12, 84, 84).
+    """
 
     Config = StackConfig
 
@@ -35,15 +44,45 @@ class Stack(Plugin):
         """Wrap."""
         env = yield
         leaves = flatten_space(env.observation_space, "observation")
-        chosen = choose(leaves, self.config, _no_stack, masks(env))
+        chosen = choose(leaves, self.config, self._problem, masks(env))
         # Environments may overwrite the observation they gave.
         copied = TransformObservation(env, copy.deepcopy, env.observation_space)
         stacked = FrameStackObservation(copied, self.config.size, padding_type=self.config.padding)
         stacks = flatten_space_of(stacked.observation_space, leaves)
         stay = {key: Part(leaves[key], _last) for key in leaves if key not in chosen}
-        grown = {key: Part(stacks[key], _whole) for key in chosen}
+        grown = {key: self._grown(leaves[key], stacks[key]) for key in chosen}
         whole = rebuilt(env.observation_space, {**stay, **grown}, "observation")
         return TransformObservation(stacked, whole.function, whole.space)
+
+    def _problem(self, space: Space[Any]) -> str | None:
+        if isinstance(space, spaces.MultiDiscrete):
+            return "is a MultiDiscrete, which does not stack"
+        axis, count = self.config.axis or 0, len(space.shape or ())
+        if not -count - 1 <= axis <= count:
+            return f"has no place {axis} for a further axis"
+        return None if isinstance(space, spaces.Box) or not axis else f"is no Box, which alone stacks along axis {axis}"
+
+    def _grown(self, space: Space[Any], stack: Space[Any]) -> Part:
+        """The stack of a leaf: its space and what becomes of `[size, …]`."""
+        axis = self.config.axis
+        move = (
+            _as_channels(space)
+            if axis is None and is_image(space)
+            else partial(np.moveaxis, source=0, destination=axis or 0)
+        )
+        if not isinstance(stack, spaces.Box):
+            return Part(stack, _whole)
+        return Part(spaces.Box(move(stack.low), move(stack.high), dtype=np.dtype(stack.dtype).type), move)
+
+
+def _as_channels(space: Space[Any]) -> Callable[[np.ndarray], np.ndarray]:
+    """What turns pictures `[size, …]` into one that has the channels of all, the newest last."""
+    shape = space.shape or ()
+    if len(shape) == 2:
+        return lambda stack: np.moveaxis(stack, 0, -1)
+    if is_channels_first(shape):
+        return lambda stack: stack.reshape(-1, *shape[1:])
+    return lambda stack: np.moveaxis(stack, 0, -2).reshape(*shape[:2], -1)
 
 
 def flatten_space_of(space: Space[Any], leaves: dict[str, Space[Any]]) -> dict[str, Space[Any]]:
@@ -56,10 +95,6 @@ def flatten_space_of(space: Space[Any], leaves: dict[str, Space[Any]]) -> dict[s
                 at = at[int(part) if isinstance(at, spaces.Tuple) else part]
         found[key] = at
     return found
-
-
-def _no_stack(space: Space[Any]) -> str | None:
-    return "is a MultiDiscrete, which does not stack" if isinstance(space, spaces.MultiDiscrete) else None
 
 
 def _last(value: Any) -> Any:

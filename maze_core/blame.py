@@ -1,0 +1,87 @@
+"""Whose code raised an exception: Maze's own, or that of the user or of a package of hers."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from pathlib import Path
+from types import FrameType
+
+from maze_core.plugins.published import packages
+
+_CALLED_BY_MAZE = frozenset({
+    "gymnasium", "numpy", "torch", "pluggy", "stevedore", "pydantic", "pydantic_core", "typer", "click", "yaml", "rich",
+    "safetensors", "tensorboard", "packaging", "imageio", "ray", "optuna", "minari", "h5py", "PIL", "cloudpickle",
+    "_frozen_importlib", "_frozen_importlib_external",
+})  # fmt: skip
+"""Packages between Maze and the code of others: what they raise is blamed on who called them."""
+
+
+def their_traceback(error: BaseException) -> str:
+    """The traceback of an exception from where it left Maze and what Maze calls; empty where it did not.
+
+    Of the exceptions that led to it, those from elsewhere are left out.
+    """
+    whole = traceback.TracebackException.from_exception(error)
+    return "".join(whole.format()).rstrip() if _keep_theirs(whole, error) else ""
+
+
+def culprit(error: BaseException) -> str:
+    """File and line that raised an exception outside Maze, such as `mine.py, line 7`; empty for one of Maze's own."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"{Path(error.filename).name}, line {error.lineno}"
+    frames = [(frame, line) for frame, line in _theirs(error) if not _is_between(frame)]
+    if not frames:
+        return "" if error.__cause__ is None else culprit(error.__cause__)
+    frame, line = frames[-1]
+    return f"{Path(frame.f_code.co_filename).name}, line {line}"
+
+
+def callers(error: BaseException) -> list[str]:
+    """The packages of others through which an exception came, the outermost first."""
+    names = [_package(frame) for frame, _ in traceback.walk_tb(error.__traceback__) if not _is_between(frame)]
+    return list(dict.fromkeys(name for name in names if name not in (*packages(), "__main__")))
+
+
+def _keep_theirs(shown: traceback.TracebackException, error: BaseException) -> bool:
+    """Cut an exception's traceback, and those of what led to it, to code of others; whether there is any."""
+    theirs = _theirs(error)
+    whole = len(shown.stack)
+    shown.__notes__ = None  # they are told with the error
+    if shown.__suppress_context__:
+        shown.__context__ = None
+    shown.stack = traceback.StackSummary.from_list(shown.stack[whole - len(theirs) :] if theirs else [])
+    for name in ("__cause__", "__context__"):
+        before, origin = getattr(shown, name), getattr(error, name)
+        if before is not None and not _keep_theirs(before, origin):
+            setattr(shown, name, None)
+    if theirs or isinstance(error, SyntaxError):
+        return True
+    led = shown.__cause__ or shown.__context__
+    if led is None:
+        return False
+    # It came about on Maze's side of the border: only what led to it is of interest.
+    vars(shown).update(vars(led))
+    return True
+
+
+def _theirs(error: BaseException) -> list[tuple[FrameType, int]]:
+    """The frames after the last one of Maze, less those at their head that only lead to the code of others."""
+    frames = list(traceback.walk_tb(error.__traceback__))
+    last = max((i for i, (frame, _) in enumerate(frames) if _package(frame) in packages()), default=-1)
+    frames = frames[last + 1 :]
+    while frames and _is_between(frames[0][0]):
+        del frames[0]
+    return frames
+
+
+def _is_between(frame: FrameType) -> bool:
+    package = _package(frame)
+    return package in _CALLED_BY_MAZE or (package in sys.stdlib_module_names and package != "__main__")
+
+
+def _package(frame: FrameType) -> str:
+    name = str(frame.f_globals.get("__name__", ""))
+    if name == "__main__":  # `python -m package.module` is that module
+        name = getattr(frame.f_globals.get("__spec__"), "name", name)
+    return name.partition(".")[0]

@@ -1,0 +1,217 @@
+"""TensorBoard's event files: a run has one with content, which is written anew where training begins again.
+
+So which points are shown depends on no clock, on no order of files and on no reader that would withdraw points.
+
+    tensorboard/events.out.tfevents.1700000000.0000
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import struct
+import time
+import warnings
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from maze_core import files
+
+_NAME = re.compile(r"events\.out\.tfevents\.(?P<seconds>\d{10})\.(?P<number>\d{4})")
+_STEM = "events"
+# Unfinished files are leftovers of this name, which TensorBoard does not read.
+_HEADER = struct.Struct("<QI")
+_CHECKSUM = struct.Struct("<I")
+_LONGEST = 16_000_000
+"""Bytes of one record, at most; more is damage."""
+_DIGITS = 18
+_WRITER = "maze, epoch "
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One record of an event file."""
+
+    event: Any
+    """The protobuf `Event`."""
+    data: bytes
+    """The record as the file holds it, with length and checksums."""
+
+    @property
+    def step(self) -> int:
+        """Where on the curves it is."""
+        step: int = self.event.step
+        return step
+
+    @property
+    def epoch(self) -> int | None:
+        """The epoch that ended with its points; None where none did, or an earlier version wrote it."""
+        number: str = self.event.source_metadata.writer.removeprefix(_WRITER)
+        return int(number) if number.isdecimal() and len(number) < _DIGITS else None
+
+    @property
+    def values(self) -> list[Any]:
+        """Its points and texts, protobuf `Summary.Value`s."""
+        return list(self.event.summary.value)
+
+
+class EventFile:
+    """One event file in TensorBoard's format; each record is on its way to the disk when a call returns.
+
+    It writes records in the caller's thread: tensorboard's own `EventFileWriter` adds a thread and a queue,
+    and loads TensorFlow where that is installed.
+
+    Args:
+        folder: made where it is missing. Event files of earlier processes in it are replaced.
+        kept: what they held that is to be kept, see `read_records`.
+
+    Raises:
+        OSError: it cannot be written; the earlier files are as they were.
+    """
+
+    def __init__(self, folder: Path, kept: Iterable[Record] = ()) -> None:
+        from tensorboard.compat.proto.event_pb2 import SessionLog
+        from tensorboard.summary.writer.record_writer import RecordWriter
+
+        earlier, run_dir = event_files(folder), folder.parent
+        unfinished = _unfinished(folder)
+        self._file = files.open_file(unfinished, "xb", run_dir)
+        self._records = RecordWriter(self._file)
+        try:
+            self._write(file_version="brain.Event:2")
+            if earlier:
+                # Whoever has read the earlier files forgets them, and reads this one.
+                self._write(step=0, session_log=SessionLog(status=SessionLog.START))
+            for record in kept:
+                self._file.write(record.data)
+            self._file.flush()
+            os.fsync(self._file.fileno())
+            files.rename(unfinished, folder / _name_after(earlier), run_dir)
+        except BaseException:
+            self._records.close()
+            files.remove(unfinished, run_dir)
+            raise
+        for path in earlier[:-1]:
+            files.remove(path, run_dir)
+        if earlier:
+            # A TensorBoard that is looking on finds the next file only from where the one that it reads still is.
+            nothing = _unfinished(folder)
+            files.open_file(nothing, "xb", run_dir).close()
+            files.rename(nothing, earlier[-1], run_dir)
+        files.sync(folder, run_dir)
+
+    def write_scalars(self, values: dict[str, float], step: int, epoch: int | None = None) -> None:
+        """Write one point of each curve; nan has none. `epoch`: the epoch that ended with them."""
+        from tensorboard.compat.proto.event_pb2 import SourceMetadata
+        from tensorboard.compat.proto.summary_pb2 import Summary
+
+        points = {tag: float(value) for tag, value in values.items() if not math.isnan(value)}
+        if points:
+            scalars = [Summary.Value(tag=tag, simple_value=value) for tag, value in points.items()]
+            source = {} if epoch is None else {"source_metadata": SourceMetadata(writer=f"{_WRITER}{epoch}")}
+            self._write(step=step, summary=Summary(value=scalars), **source)
+
+    def write_text(self, tag: str, markdown: str, step: int) -> None:
+        """Write a page of text."""
+        from tensorboard.compat.proto.summary_pb2 import Summary
+        from tensorboard.compat.proto.tensor_pb2 import TensorProto
+        from tensorboard.compat.proto.tensor_shape_pb2 import TensorShapeProto
+        from tensorboard.compat.proto.types_pb2 import DT_STRING
+        from tensorboard.plugins.text.metadata import create_summary_metadata
+
+        shape = TensorShapeProto(dim=[TensorShapeProto.Dim(size=1)])
+        text = TensorProto(dtype=DT_STRING, string_val=[markdown.encode()], tensor_shape=shape)
+        metadata = create_summary_metadata(display_name=tag, description="")
+        value = Summary.Value(tag=f"{tag}/text_summary", metadata=metadata, tensor=text)
+        self._write(step=step, summary=Summary(value=[value]))
+
+    def close(self) -> None:
+        """Close the file."""
+        self._records.close()
+
+    def _write(self, **fields: Any) -> None:
+        from tensorboard.compat.proto.event_pb2 import Event
+
+        self._records.write(Event(wall_time=time.time(), **fields).SerializeToString())
+        self._records.flush()
+
+
+def event_files(folder: Path) -> list[Path]:
+    """Make a folder ready; return the event files that Maze wrote into it, in the order that TensorBoard reads them in.
+
+    Raises:
+        OSError: the folder cannot be made, or is a link to another one.
+    """
+    run_dir = folder.parent
+    files.make_folder(folder, run_dir)
+    names = files.names(folder, run_dir)
+    for name in names:
+        if files.is_leftover(name, _STEM):  # its process was killed
+            files.remove(folder / name, run_dir)
+    return [folder / name for name in names if _NAME.fullmatch(name)]
+
+
+def read_records(folder: Path, *, check: bool = True) -> list[Record]:
+    """The points and texts in a folder's event files, as TensorBoard shows them.
+
+    A last record that was cut short is left out without a word; a damaged one, and what follows it, with a warning.
+    `check` False trusts files that this process has written, which spares computing every checksum.
+
+    Raises:
+        OSError: a file cannot be read, or is no regular file.
+    """
+    from tensorboard.compat.proto.event_pb2 import SessionLog
+
+    found: list[Record] = []
+    for path in event_files(folder):
+        for record in _records(path, check):
+            event = record.event
+            if event.HasField("session_log") and event.session_log.status == SessionLog.START:
+                found = [each for each in found if each.step < event.step]
+            elif event.HasField("summary"):
+                found.append(record)
+    return found
+
+
+def _records(path: Path, check: bool) -> Iterator[Record]:
+    from google.protobuf.message import DecodeError
+    from tensorboard.compat.proto.event_pb2 import Event
+
+    with files.open_file(path, "rb", path.parent.parent) as file:
+        try:
+            for data in _frames(file, check):
+                yield Record(Event.FromString(data[_HEADER.size : -_CHECKSUM.size]), data)
+        except (DecodeError, ValueError):
+            warnings.warn(f"{path} is damaged; its points from there on are left out", RuntimeWarning, stacklevel=2)
+
+
+def _frames(file: BinaryIO, check: bool) -> Iterator[bytes]:
+    """The whole records of a file, with lengths and checksums. ValueError where a checksum does not hold."""
+    from tensorboard.compat.tensorflow_stub.pywrap_tensorflow import masked_crc32c
+
+    while len(header := file.read(_HEADER.size)) == _HEADER.size:
+        length, checksum = _HEADER.unpack(header)
+        if masked_crc32c(header[: _HEADER.size - _CHECKSUM.size]) != checksum or length > _LONGEST:
+            raise ValueError
+        body = file.read(length + _CHECKSUM.size)
+        if len(body) < length + _CHECKSUM.size:
+            return
+        if check and masked_crc32c(body[:length]) != _CHECKSUM.unpack(body[length:])[0]:
+            raise ValueError
+        yield header + body
+
+
+def _unfinished(folder: Path) -> Path:
+    return folder / files.leftover(_STEM)
+
+
+def _name_after(earlier: list[Path]) -> str:
+    """A name that TensorBoard reads after the earlier ones, whatever the clock says."""
+    last = _NAME.fullmatch(earlier[-1].name) if earlier else None
+    seconds, number = int(time.time()), 0
+    if last is not None and int(last["seconds"]) >= seconds:
+        seconds, number = divmod(int(last["seconds"]) * 10_000 + int(last["number"]) + 1, 10_000)
+    return f"events.out.tfevents.{seconds:010d}.{number:04d}"

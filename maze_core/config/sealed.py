@@ -1,0 +1,41 @@
+"""The `config.yaml` of a run: YAML whose first line holds the checksum of the lines below it."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from pathlib import Path
+
+from maze_core.config.plain_yaml import parse_mapping, read_text
+from maze_core.config.sources import Raw
+from maze_core.errors import ConfigError
+
+_SEAL = "# sha256 {digest} of the lines below\n"
+_FIRST_LINE = re.compile(re.escape(_SEAL).replace(re.escape("{digest}"), "([0-9a-f]{64})"))
+
+
+def sealed(text: str) -> str:
+    """YAML with its checksum in a line above it."""
+    return _SEAL.format(digest=_digest(text)) + text
+
+
+def read_sealed(path: Path) -> Raw:
+    """The mapping in the configuration of a run; one without a checksum, of earlier versions, is taken as it is.
+
+    Raises:
+        ConfigError: it is missing, no YAML, or not what Maze wrote.
+    """
+    text = read_text(path)
+    first = _FIRST_LINE.match(text)
+    if first and _digest(text[first.end() :]) != first[1]:
+        raise ConfigError(
+            "is damaged, or was edited by hand: its checksum does not match",
+            str(path),
+            f"To change a run: maze resume {path.parent} --set PATH=VALUE. To take the file as it is: delete its first "
+            "line.",
+        )
+    return parse_mapping(text, str(path))
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,79 @@
+"""Environments of other interfaces than gymnasium's: recognised, and answered with what to do."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+import gymnasium
+
+from maze_core.blame import culprit
+from maze_core.errors import ConfigError
+
+_OLD = "the environment speaks the old API of gym"
+_UPDATE = (
+    "Let reset(seed, options) return (observation, info) and step return (observation, reward, terminated, truncated,"
+    " info); or wrap it: pip install shimmy, then GymV21Environment-v0 or GymV26Environment-v0 with env.kwargs.env_id."
+)
+_UNPACKED = re.compile(r"not enough values to unpack \(expected 5, got 4\)|too many values to unpack \(expected 4\)")
+
+
+def foreign(env: object) -> ConfigError | None:
+    """The error for an object of a known kind that is no single environment of gymnasium's; None for any other."""
+    packages = {each.__module__.partition(".")[0] for each in type(env).__mro__}
+    name = type(env).__name__
+    if "envpool" in packages:
+        return _wrong(
+            f"{name} is a batch of EnvPool's environments, and Maze steps single ones itself",
+            "Give a function that builds one environment with gymnasium, and many of them by --concurrency or"
+            " --runner local.",
+        )
+    if "pettingzoo" in packages or _has(env, "possible_agents", "observation_space", "action_space"):
+        return _wrong(
+            f"{name} is a PettingZoo environment of several agents, and Maze trains one",
+            "Write a gymnasium.Env around it in which one agent acts and the others follow fixed policies, or all act"
+            " as one.",
+        )
+    if isinstance(env, gymnasium.vector.VectorEnv):
+        return _wrong(
+            f"{name} is vectorised already, and Maze steps single environments side by side itself",
+            "Give a function that builds one environment.",
+        )
+    if _has(env, "observation_spec", "action_spec"):
+        return _wrong(f"{name} speaks the API of dm_env", "Wrap it: pip install shimmy, then DmControlCompatibilityV0.")
+    if "gym" in packages:
+        return _wrong(f"{name} is an environment of gym, which gymnasium replaces: {_OLD}", _UPDATE)
+    return None
+
+
+def check_reset(result: object) -> None:
+    """Check what a reset returns.
+
+    Raises:
+        ConfigError: it is not an observation and an info.
+    """
+    if isinstance(result, tuple) and len(result) == 2 and isinstance(result[1], Mapping | None):
+        return
+    got = f"{len(result)} values" if isinstance(result, tuple) else "an observation alone"
+    raise _wrong(f"{_OLD}: its reset returns {got}" if got != "2 values" else "its reset returns no info", _UPDATE)
+
+
+def old_api(error: BaseException) -> ConfigError | None:
+    """The error for an environment whose `error` shows that it speaks the old API; None where it shows nothing."""
+    text = str(error)
+    if isinstance(error, ValueError) and _UNPACKED.search(text) and not culprit(error):
+        return _wrong(f"{_OLD}: its step returns 4 values", _UPDATE)
+    if isinstance(error, TypeError) and "reset() got an unexpected keyword argument" in text and not culprit(error):
+        return _wrong(f"{_OLD}: its reset takes no seed or no options", _UPDATE)
+    return None
+
+
+def _has(env: object, *methods: str) -> bool:
+    """Whether these are methods, or a list in the case of the agents; gymnasium's environments have spaces there."""
+    return all(name in dir(env) for name in methods) and all(
+        callable(getattr(type(env), name, None)) for name in methods if name != "possible_agents"
+    )
+
+
+def _wrong(message: str, hint: str) -> ConfigError:
+    return ConfigError(message, "env", hint)

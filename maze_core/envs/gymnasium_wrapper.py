@@ -1,0 +1,81 @@
+"""The wrapper `gymnasium`: any wrapper class that can be imported."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import gymnasium
+from pydantic import Field, JsonValue
+
+from maze_core.config.base import PluginConfig
+from maze_core.errors import ConfigError
+from maze_core.plugins.base import Plugin
+from maze_core.plugins.hookspecs import hookimpl
+
+if TYPE_CHECKING:
+    from maze_core.testing import Trial
+    from maze_core.testing.subject import Case
+
+Env = gymnasium.Env[Any, Any]
+
+
+class GymnasiumWrapperConfig(PluginConfig):
+    """A wrapper class of gymnasium, of another package, or of a module in the current folder."""
+
+    id: str = Field(pattern=r"^[\w.]+:\w+$")
+    """The class as `module:Class`, such as `gymnasium.wrappers:TimeAwareObservation`."""
+    kwargs: dict[str, JsonValue] = Field(default_factory=dict)
+    """Arguments for its constructor, beside the environment."""
+
+
+class GymnasiumWrapper(Plugin):
+    """Wrap single environments in any `gymnasium.Wrapper`; `--wrappers module:Class` is short for it.
+
+    A saved run, or a file, that names a class runs it only where the command line names the class again.
+
+    Raises:
+        ConfigError: the class cannot be imported or is no wrapper, or its constructor refuses the arguments.
+    """
+
+    Config: ClassVar[type[PluginConfig]] = GymnasiumWrapperConfig
+
+    def __init__(self, config: GymnasiumWrapperConfig) -> None:
+        super().__init__(config)
+        self._wrapper = _imported(config.id)
+
+    @classmethod
+    def conformance(cls, case: Case) -> Trial:
+        """With one of gymnasium's own."""
+        from maze_core.testing import Trial
+
+        return Trial(parameters={"id": "gymnasium.wrappers:FlattenObservation"})
+
+    @hookimpl(wrapper=True)
+    def make_env(self, config: PluginConfig, seed: int, index: int) -> Generator[None, Env, Env]:
+        """Wrap."""
+        env = yield
+        try:
+            wrapped: Env = self._wrapper(env, **self.config.kwargs)
+        except TypeError as exc:
+            if "argument" not in str(exc):
+                raise
+            raise ConfigError(f"{self.config.id}: {exc}", "kwargs") from exc
+        return wrapped
+
+
+def _imported(name: str) -> Any:
+    """The wrapper class `module:Class`."""
+    module, _, title = name.partition(":")
+    try:
+        found = getattr(importlib.import_module(module), title)
+    except ImportError as exc:
+        hint = "Install the package that provides it, or run where Python can find it."
+        raise ConfigError(f"the module {module!r} cannot be imported: {exc}", "id", hint) from exc
+    except AttributeError as exc:
+        raise ConfigError(f"the module {module!r} has no {title!r}", "id") from exc
+    if not (isinstance(found, type) and issubclass(found, gymnasium.Wrapper)):
+        hint = "From Python, RunContext(wrappers=[…]) takes any function from environment to environment."
+        raise ConfigError(f"{name} is no class that derives from gymnasium.Wrapper", "id", hint)
+    return found

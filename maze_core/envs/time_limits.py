@@ -1,0 +1,77 @@
+"""Episodes that may never end: which environments have no time limit, and a limit for those that are watched."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import gymnasium
+import numpy as np
+
+from maze_core.envs.layers import layers
+
+if TYPE_CHECKING:
+    from maze_core.config.base import PluginConfig
+
+_NAME_OF_A_LIMIT = re.compile(
+    r"max.*(step|frame|len|time)|time_?limit|(step|frame)s?_?limit|duration|horizon|episode_len"
+)
+
+
+class EpisodeLimit(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """Truncates episodes after `steps` steps, around everything else."""
+
+    def __init__(self, env: gymnasium.Env[Any, Any], steps: int) -> None:
+        super().__init__(env)
+        self._limit, self._taken = steps, 0
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Begin an episode, and count from there."""
+        self._taken = 0
+        return self.env.reset(seed=seed, options=options)
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        """Step; the last one is truncated, unless it terminated."""
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        self._taken += 1
+        return observation, reward, terminated, truncated or self._taken >= self._limit, info
+
+
+def missing_time_limit(config: PluginConfig, build: Callable[[], gymnasium.Env[Any, Any]]) -> str | None:
+    """Return what to tell of an environment that is registered without a time limit and shows none; None of others.
+
+    Many keep a limit of their own, which gymnasium's registry does not know: a wrapper's, or a number by a name such as
+    `max_steps`. `build` is called only where the registry knows of none. Of environments that are not registered
+    nothing is known, so nothing is told.
+    """
+    env_id = str(getattr(config, "id", ""))
+    spec = gymnasium.registry.get(env_id.rpartition(":")[2])
+    if spec is None or spec.max_episode_steps is not None or getattr(config, "max_episode_steps", None) is not None:
+        return None
+    env = build()
+    try:
+        limited = any(map(_limits_itself, layers(env))) or _names_a_limit(spec.kwargs)
+    finally:
+        env.close()
+    if limited:
+        return None
+    return (
+        f"{env_id} is registered without a time limit: an episode that reaches no end by itself goes on for ever."
+        " Where that can happen, set one: --set env.max_episode_steps=200"
+    )
+
+
+def _limits_itself(layer: gymnasium.Env[Any, Any]) -> bool:
+    """Whether a wrapper or an environment has a number that is named like a limit."""
+    own = vars(layer)
+    settings = [own, *(each for name in ("config", "cfg") if isinstance(each := own.get(name), Mapping))]
+    return isinstance(layer, gymnasium.wrappers.TimeLimit | EpisodeLimit) or any(map(_names_a_limit, settings))
+
+
+def _names_a_limit(values: Mapping[str, Any]) -> bool:
+    return any(_is_positive(value) for name, value in values.items() if _NAME_OF_A_LIMIT.search(str(name).lower()))
+
+
+def _is_positive(value: object) -> bool:
+    return isinstance(value, int | float | np.number) and value is not True and bool(value > 0)

@@ -1,0 +1,63 @@
+"""What is said of evaluation episodes that do not end."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+from maze_core.envs.vector import Episode
+from maze_core.wording import counted
+
+_SECONDS = 20.0
+"""An evaluation may take that long before anything is said …"""
+_STEPS = 10_000
+"""… and an episode that many steps."""
+WAY_OUT = (
+    "An environment without a time limit gets one by --set env.max_episode_steps=…, one that was given as a function by"
+    " the wrapper time_limit"
+)
+
+
+class EndlessEpisodes:
+    """Says, once each, that an evaluation takes long because of an endless episode, and that episodes were cut."""
+
+    def __init__(self, limit: int | None, warn: Callable[[str], None]) -> None:
+        self._limit, self._warn = limit, warn
+        self._said: set[str] = set()
+        self._began = 0.0
+
+    def begin(self) -> None:
+        """An evaluation begins."""
+        self._began = time.monotonic()
+
+    def watch(self, steps: int) -> None:
+        """The longest episode under way has so many steps."""
+        if steps < _STEPS or time.monotonic() - self._began < _SECONDS:
+            return
+        end = "never" if self._limit is None else f"at step {self._limit:,}"
+        self._say("long", f"an evaluation episode is at step {steps:,} and has not ended; it is cut {end}")
+
+    def cut(self, episodes: Sequence[Episode]) -> dict[str, float]:
+        """Return how many of the episodes were cut as the metric `eval/episodes_cut`; nothing where none was."""
+        count = episodes_cut(episodes, self._limit)
+        if count:
+            self._say("cut", told_of_cut(count, len(episodes), self._limit))
+        return {"eval/episodes_cut": float(count)} if count else {}
+
+    def _say(self, what: str, message: str) -> None:
+        if what not in self._said:
+            self._said.add(what)
+            self._warn(f"note: {message}. {WAY_OUT}.")
+
+
+def episodes_cut(episodes: Sequence[Episode], limit: int | None) -> int:
+    """How many of the episodes reached the limit."""
+    return 0 if limit is None else sum(episode.length >= limit for episode in episodes)
+
+
+def told_of_cut(count: int, total: int, limit: int | None) -> str:
+    """What is said of episodes that were cut."""
+    return (
+        f"cut at step {limit or 0:,} (evaluation.max_episode_steps): {count} of {counted(total, 'episode')}; what was"
+        " returned so far counts"
+    )

@@ -1,0 +1,168 @@
+"""Which of the folders in `checkpoints/` is whole, and which is the newest: what their manifests say.
+
+A checkpoint is written under a hidden name, `.last.3f9c02aa.new`. Then the folders change their names, one after the
+other. Wherever that is broken off, the newest whole checkpoint is there under one name or another, and its manifest
+tells which one it is: each that is written has a greater number.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from maze_core import files
+from maze_core.data.replay_memory import free_memory
+from maze_core.plain_json import parse_object
+
+FORMAT = 1
+CHECKPOINTS = "checkpoints"
+MODEL, STATE, STATE_TENSORS, MANIFEST = "model.safetensors", "state.json", "state.safetensors", "manifest.json"
+CONTENTS = (MODEL, STATE, STATE_TENSORS)
+LAST, PREVIOUS, BEST = "last", "previous", "best"
+
+_MANIFEST_BYTES = 1_000_000
+_STATE_BYTES = 200_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """How far a file that only grows had come, and what it held up to there."""
+
+    bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What `manifest.json` says."""
+
+    sha256: dict[str, str]
+    """Checksums of the checkpoint's files by name."""
+    sequence: int = 0
+    """Grows with every checkpoint that is written in one run; 0 in those of earlier versions."""
+    beside: dict[str, Extent] = field(default_factory=dict)
+    """What files in the run directory that only grow held at that moment."""
+
+    def encode(self) -> bytes:
+        """The file's contents."""
+        return json.dumps({"format": FORMAT, **asdict(self)}, indent=1).encode()
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """Read the manifest of a checkpoint.
+
+    Raises:
+        OSError: it is missing or cannot be read.
+        ValueError: it is damaged, or of another format.
+    """
+    try:
+        data = parse_object(files.read_bytes(folder / MANIFEST, _MANIFEST_BYTES, root_of(folder)))
+    except ValueError as error:
+        raise ValueError(f"{MANIFEST} is damaged: {error}") from error
+    if not isinstance(data.get("sha256"), dict):
+        raise ValueError(f"{MANIFEST} is damaged")
+    if data.get("format") != FORMAT:
+        found = json.dumps(data.get("format"))[:40]
+        raise ValueError(f"it has format {found}; this version of Maze reads format {FORMAT}")
+    sequence, beside = data.get("sequence", 0), data.get("beside", {})
+    if sorted(data["sha256"]) != sorted(CONTENTS) or type(sequence) is not int or not isinstance(beside, dict):
+        raise ValueError(f"{MANIFEST} is damaged")
+    return Manifest(data["sha256"], sequence, {name: _extent(value) for name, value in beside.items()})
+
+
+def _extent(value: Any) -> Extent:
+    if not isinstance(value, dict) or sorted(value) != ["bytes", "sha256"] or type(value["bytes"]) is not int:
+        raise ValueError(f"{MANIFEST} is damaged")
+    return Extent(**value)
+
+
+def read_contents(folder: Path, manifest: Manifest) -> dict[str, bytes]:
+    """The files of a checkpoint by name.
+
+    Raises:
+        OSError: one is missing or cannot be read.
+        ValueError: one does not match its checksum.
+    """
+    return {name: _verified(folder / name, digest) for name, digest in manifest.sha256.items()}
+
+
+def _verified(path: Path, digest: str) -> bytes:
+    free = free_memory()
+    limit = _STATE_BYTES if path.name == STATE or free is None else free
+    data = files.read_bytes(path, limit, root_of(path.parent))
+    if hashlib.sha256(data).hexdigest() != digest:
+        raise ValueError(f"{path.name} is damaged (its checksum does not match)")
+    return data
+
+
+def is_whole(folder: Path) -> bool:
+    """Whether the checkpoint's files are all there and undamaged."""
+    try:
+        read_contents(folder, read_manifest(folder))
+    except (OSError, ValueError):
+        return False
+    return True
+
+
+def root_of(folder: Path) -> Path:
+    """The run directory of a checkpoint, below which no link is followed."""
+    return folder.parent.parent
+
+
+def standing(folder: Path) -> Path:
+    """Where the checkpoint that `folder` names stands: there, or where an interrupted write left it.
+
+    A damaged one stays what it names, unless a newer one is whole: nobody goes back further without being told.
+    """
+    there = files.names(folder.parent, root_of(folder))
+    beside = [folder.with_name(name) for name in there if files.is_leftover(name, folder.name)]
+    if folder.name in there:
+        beside = [each for each in beside if each.name.endswith(".new")]
+    elif folder.name == LAST and PREVIOUS in there:
+        beside.append(folder.with_name(PREVIOUS))
+    if not beside:
+        return folder
+    candidates = sorted([folder, *beside], key=lambda each: _age(each, folder), reverse=True)
+    return next(filter(is_whole, candidates), folder)
+
+
+def _age(candidate: Path, folder: Path) -> tuple[int, bool, bool]:
+    """Greater for those written later; earlier versions gave no numbers, but their names tell."""
+    return sequence(candidate), candidate.name.endswith(".new"), candidate == folder
+
+
+def sequence(folder: Path) -> int:
+    """The number of a checkpoint; -1 where it has no readable manifest."""
+    try:
+        return read_manifest(folder).sequence
+    except (OSError, ValueError):
+        return -1
+
+
+def checkpoints(run_dir: Path) -> list[str]:
+    """Names of a run's checkpoints, wherever an interruption left them."""
+    root = run_dir / CHECKPOINTS
+    there = files.names(root, run_dir)
+    hidden = (name for name in (LAST, PREVIOUS, BEST) if name not in there and is_whole(standing(root / name)))
+    return sorted({name for name in there if not name.startswith(".")} | set(hidden))
+
+
+def states(run_dir: Path) -> list[str]:
+    """The `state.json` of every folder in `checkpoints/`, whatever its name, that can be read."""
+    root, found = run_dir / CHECKPOINTS, []
+    for name in files.names(root, run_dir):
+        with suppress(OSError):
+            found.append(files.read_bytes(root / name / STATE, _STATE_BYTES, run_dir).decode(errors="replace"))
+    return found
+
+
+def last_extents(run_dir: Path) -> dict[str, Extent]:
+    """What the last checkpoint says of files that only grow; nothing where it has no readable manifest."""
+    try:
+        return read_manifest(standing(run_dir / CHECKPOINTS / LAST)).beside
+    except (OSError, ValueError):
+        return {}

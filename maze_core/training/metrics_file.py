@@ -1,0 +1,69 @@
+"""Reading `metrics.jsonl`, and telling what of it is damaged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from maze_core import files
+from maze_core.plain_json import parse_object
+from maze_core.training.growing import still_holds
+from maze_core.training.manifest import Extent
+
+METRICS_FILE = "metrics.jsonl"
+_MOST_BYTES = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Metrics:
+    """What a `metrics.jsonl` holds. A last line without its end, which a kill tore, is neither of both."""
+
+    epochs: tuple[dict[str, Any], ...] = ()
+    """The whole lines."""
+    damaged: tuple[int, ...] = ()
+    """Numbers of the lines, from 1, that are no JSON object."""
+
+
+def read_metrics(path: Path) -> Metrics:
+    """Read a `metrics.jsonl`; empty where there is none. OSError where it cannot be read."""
+    epochs, damaged = [], []
+    for number, (_, epoch) in enumerate(parsed_lines(path), 1):
+        if epoch is None:
+            damaged.append(number)
+        else:
+            epochs.append(epoch)
+    return Metrics(tuple(epochs), tuple(damaged))
+
+
+def parsed_lines(path: Path) -> Iterator[tuple[bytes, dict[str, Any] | None]]:
+    """The lines that have an end, and what each holds; None where it is no JSON object."""
+    try:
+        for line in files.read_lines(path, _MOST_BYTES):
+            epoch = _parsed(line)
+            if epoch is not None or line.endswith(b"\n"):
+                yield line, epoch
+    except FileNotFoundError:
+        return
+
+
+def _parsed(line: bytes) -> dict[str, Any] | None:
+    try:
+        return parse_object(line) if line.endswith(b"\n") else None
+    except ValueError:
+        return None
+
+
+def damage(run_dir: Path, metrics: Metrics, beside: Mapping[str, Extent]) -> str:
+    """What is wrong with the `metrics.jsonl` of a run, in one sentence; empty where nothing is.
+
+    `beside`: what a checkpoint says of the file.
+    """
+    path, extent = run_dir / METRICS_FILE, beside.get(METRICS_FILE)
+    if metrics.damaged:
+        lines = ", ".join(map(str, metrics.damaged[:5])) + (", …" if len(metrics.damaged) > 5 else "")
+        return f"{path}: line {lines} is damaged and left out"
+    if extent is not None and not still_holds(path, extent, run_dir):
+        return f"{path} is damaged: it does not begin with what it held at the last checkpoint"
+    return ""

@@ -1,0 +1,115 @@
+"""Which parts of an observation there are: some selected, or some dropped, whatever their spaces."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from gymnasium import Space, spaces
+from gymnasium.wrappers import TransformObservation
+from pydantic import Field
+
+from maze_core.config.base import PluginConfig
+from maze_core.errors import ConfigError
+from maze_core.plugins.base import Plugin
+from maze_core.plugins.hookspecs import hookimpl
+from maze_wrappers.leaves import Env, Part, every_leaf
+
+if TYPE_CHECKING:
+    from maze_core.testing import Trial
+    from maze_core.testing.subject import Case
+
+
+class ChoiceConfig(PluginConfig):
+    """The parameters of `select` and `drop`."""
+
+    keys: tuple[str, ...] = Field(min_length=1)
+    """Leaves or branches of the observation, such as `mission` or `robot/arm`."""
+
+
+class Select(Plugin):
+    """Keep some parts of a Dict or Tuple observation, and drop the others, among which may be such as Maze refuses."""
+
+    Config = ChoiceConfig
+
+    @classmethod
+    def conformance(cls, case: Case) -> Trial:
+        """With parts to keep."""
+        from maze_core.testing import Trial
+        from maze_core.testing.probes import Workshop
+
+        return Trial({"keys": ["picture", "gauge"]}, env=Workshop)
+
+    @hookimpl(wrapper=True)
+    def make_env(self, config: Any, seed: int, index: int) -> Generator[None, Env, Env]:
+        """Wrap."""
+        return _chosen((yield), self.config.keys, lambda place, keys: any(_within(place, key) for key in keys))
+
+
+class Drop(Plugin):
+    """Drop some parts of a Dict or Tuple observation, among which may be such as Maze refuses."""
+
+    Config = ChoiceConfig
+
+    @classmethod
+    def conformance(cls, case: Case) -> Trial:
+        """With a part to drop."""
+        from maze_core.testing import Trial
+        from maze_core.testing.probes import Workshop
+
+        return Trial({"keys": ["mode"]}, env=Workshop)
+
+    @hookimpl(wrapper=True)
+    def make_env(self, config: Any, seed: int, index: int) -> Generator[None, Env, Env]:
+        """Wrap."""
+        return _chosen((yield), self.config.keys, lambda place, keys: not any(_within(place, key) for key in keys))
+
+
+def _within(place: str, key: str) -> bool:
+    return f"{place}/".startswith(f"{key}/")
+
+
+def _chosen(env: Env, keys: Sequence[str], stays: Callable[[str, Sequence[str]], bool]) -> Env:
+    """The environment with those leaves that stay.
+
+    Raises:
+        ConfigError: a key that is none, or nothing stays.
+    """
+    known = every_leaf(env.observation_space)
+    if not isinstance(env.observation_space, spaces.Dict | spaces.Tuple):
+        raise ConfigError(
+            f"the observation is a single {type(env.observation_space).__name__}: it has no parts", "keys"
+        )
+    for key in keys:
+        if not any(_within(place, key) for place in known):
+            raise ConfigError(f"there is no part {key!r}", "keys", f"The parts are {', '.join(known)}.")
+    left = _left(env.observation_space, lambda place: stays(place, keys), "")
+    if left is None:
+        raise ConfigError("nothing of the observation is left", "keys", f"The parts are {', '.join(known)}.")
+    return TransformObservation(env, left.function, left.space)
+
+
+def _children(space: Space[Any]) -> list[tuple[Any, Space[Any]]]:
+    if isinstance(space, spaces.Dict):
+        return list(space.spaces.items())
+    return list(enumerate(space.spaces)) if isinstance(space, spaces.Tuple) else []
+
+
+def _left(space: Space[Any], stays: Callable[[str], bool], prefix: str) -> Part | None:
+    """What is left of a space; None where that is nothing."""
+    children = _children(space)
+    if not children:
+        return Part(space, lambda value: value) if stays(prefix[:-1]) else None
+    found = {key: _left(child, stays, f"{prefix}{key}/") for key, child in children}
+    parts = {key: part for key, part in found.items() if part is not None}
+    if not parts:
+        return None
+    if isinstance(space, spaces.Dict):
+        return Part(
+            spaces.Dict({key: part.space for key, part in parts.items()}),
+            lambda value: {key: part.function(value[key]) for key, part in parts.items()},
+        )
+    return Part(
+        spaces.Tuple(tuple(part.space for part in parts.values())),
+        lambda value: tuple(part.function(value[key]) for key, part in parts.items()),
+    )

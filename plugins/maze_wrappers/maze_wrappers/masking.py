@@ -1,0 +1,120 @@
+"""Action masks that the environment tells outside of its observation."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Any
+
+import gymnasium
+import numpy as np
+from gymnasium import Space, spaces
+
+from maze_core.config.base import PluginConfig
+from maze_core.errors import ConfigError, RunError
+from maze_core.plugins.base import Plugin
+from maze_core.plugins.hookspecs import hookimpl
+from maze_wrappers.leaves import Env
+
+if TYPE_CHECKING:
+    from maze_core.testing import Trial
+    from maze_core.testing.subject import Case
+
+_METHOD = "action_masks"
+_LEAF = "action_mask"
+
+
+class MaskFromInfoConfig(PluginConfig):
+    """The parameters of `mask_from_info`."""
+
+    key: str = "action_mask"
+    """Where the mask is in the `info` of `reset` and `step`."""
+
+
+class MaskFromInfo(Plugin):
+    """Put the mask of `info["action_mask"]`, or of the environment's method `action_masks()`, into the observation.
+
+    The observation becomes a Dict with the leaf `action_mask`, beside the leaf `observation` where it was no Dict. An
+    `info` without a mask leaves it to the method; without either, the run ends with an error. The last observation of
+    an episode, from which nothing is chosen, allows everything where there is no mask or it forbids everything.
+    """
+
+    Config = MaskFromInfoConfig
+
+    @classmethod
+    def conformance(cls, case: Case) -> Trial:
+        """In an environment that tells its masks."""
+        from maze_core.testing import Trial
+        from maze_core.testing.probes import Told
+
+        return Trial(env=Told)
+
+    @hookimpl(wrapper=True)
+    def make_env(self, config: Any, seed: int, index: int) -> Generator[None, Env, Env]:
+        """Wrap."""
+        return InfoMasked((yield), self.config.key)
+
+
+class InfoMasked(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """Observations with the mask of the action that follows."""
+
+    def __init__(self, env: Env, key: str) -> None:
+        super().__init__(env)
+        self._key, self._size = key, _size(env.action_space)
+        inner = env.observation_space
+        self._is_dict = isinstance(inner, spaces.Dict)
+        leaves = dict(inner.spaces) if isinstance(inner, spaces.Dict) else {"observation": inner}
+        if _LEAF in leaves:
+            raise ConfigError(f"the observation has {_LEAF!r} already", None, "Leave the wrapper mask_from_info out.")
+        self.observation_space = spaces.Dict({**leaves, _LEAF: spaces.MultiBinary(self._size)})
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Begin an episode."""
+        observation, info = self.env.reset(seed=seed, options=options)
+        return self._with(observation, self._mask(info)), info
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        """Step."""
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        mask = self._mask(info, over=bool(terminated or truncated))
+        return self._with(observation, mask), reward, bool(terminated), bool(truncated), info
+
+    def _with(self, observation: Any, mask: np.ndarray) -> dict[str, Any]:
+        return {**(observation if self._is_dict else {"observation": observation}), _LEAF: mask}
+
+    def _mask(self, info: dict[str, Any], over: bool = False) -> np.ndarray:
+        """The mask, of its own memory.
+
+        Raises:
+            RunError: there is none, or it has not an entry for each choice.
+        """
+        given = info.get(self._key)
+        if given is None and self.env.has_wrapper_attr(_METHOD):
+            given = self.env.get_wrapper_attr(_METHOD)()
+        if given is None:
+            if over:
+                return np.ones(self._size, np.int8)
+            raise RunError(
+                f"mask_from_info finds no mask: the info has no {self._key!r} but {sorted(map(str, info))}, and the "
+                f"environment no method {_METHOD}()"
+            )
+        # The masks of a MultiDiscrete's members may come one by one.
+        members = [np.ravel(each) for each in given] if isinstance(given, tuple | list) else [np.ravel(given)]
+        mask: np.ndarray = (np.concatenate(members) != 0).astype(np.int8)
+        if mask.shape != (self._size,):
+            raise RunError(f"mask_from_info got a mask of {mask.size} entries for {self._size} choices")
+        return np.ones(self._size, np.int8) if over and not mask.any() else mask
+
+
+def _size(space: Space[Any]) -> int:
+    """Entries of the mask of an action.
+
+    Raises:
+        ConfigError: it cannot be masked.
+    """
+    if isinstance(space, spaces.Discrete):
+        return int(space.n)
+    if isinstance(space, spaces.MultiDiscrete):
+        return int(space.nvec.sum())
+    if isinstance(space, spaces.MultiBinary) and isinstance(space.n, int | np.integer):
+        return int(space.n)
+    raise ConfigError(f"the action space is {space}: mask_from_info is for Discrete, MultiDiscrete and MultiBinary")

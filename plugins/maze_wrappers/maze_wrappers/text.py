@@ -1,0 +1,88 @@
+"""Text as numbers."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from gymnasium import Space, spaces
+from gymnasium.wrappers import TransformObservation
+from pydantic import Field
+
+from maze_core.plugins.base import Plugin
+from maze_core.plugins.hookspecs import hookimpl
+from maze_wrappers.leaves import Env, LeafConfig, Part, choose, every_leaf, masks, rebuilt
+
+if TYPE_CHECKING:
+    from maze_core.testing import Trial
+    from maze_core.testing.subject import Case
+
+_WORD = re.compile(r"\w+")
+
+
+class TokenizeConfig(LeafConfig):
+    """The parameters of `tokenize`."""
+
+    length: int = Field(default=8, ge=1, le=10_000)
+    """Words that are read; further ones are cut off."""
+    vocabulary: int = Field(default=32, ge=2, le=1_000_000)
+    """Numbers that words have, from 1; 0 stands for no word. Not used with `words`."""
+    words: tuple[str, ...] = ()
+    """The words that may occur, in lower case, numbered in this order; all others share one further number. None: a
+    word's number is drawn by its letters, so two words may share one."""
+
+
+class Tokenize(Plugin):
+    """Turn each text into the numbers of its first words, as a MultiDiscrete."""
+
+    Config = TokenizeConfig
+
+    @classmethod
+    def conformance(cls, case: Case) -> Trial:
+        """In an environment with texts."""
+        from maze_core.testing import Trial
+        from maze_core.testing.envs import SpacesEnv
+
+        def env() -> Env:
+            texts = spaces.Dict({"note": spaces.Text(20), "at": spaces.Discrete(5)})
+            return SpacesEnv(texts, spaces.Discrete(2))
+
+        return Trial(env=env)
+
+    @hookimpl(wrapper=True)
+    def make_env(self, config: Any, seed: int, index: int) -> Generator[None, Env, Env]:
+        """Wrap."""
+        env = yield
+        leaves = every_leaf(env.observation_space)
+        chosen = choose(leaves, self.config, _no_text, masks(env))
+        part = Part(spaces.MultiDiscrete([self._numbers] * self.config.length), self._tokens)
+        whole = rebuilt(env.observation_space, dict.fromkeys(chosen, part), "observation")
+        return TransformObservation(env, whole.function, whole.space)
+
+    @property
+    def _numbers(self) -> int:
+        """How many numbers there are, 0 among them."""
+        config: TokenizeConfig = self.config
+        return len(config.words) + 2 if config.words else config.vocabulary + 1
+
+    def _tokens(self, text: Any) -> np.ndarray:
+        tokens = np.zeros(self.config.length, np.int64)
+        words = _WORD.findall(str(text).lower())[: self.config.length]
+        tokens[: len(words)] = [self._number(word) for word in words]
+        return tokens
+
+    def _number(self, word: str) -> int:
+        words: tuple[str, ...] = self.config.words
+        if words:
+            return words.index(word) + 1 if word in words else len(words) + 1
+        count: int = self.config.vocabulary
+        return zlib.crc32(word.encode()) % count + 1  # the same in every process, unlike `hash`
+
+
+def _no_text(space: Space[Any]) -> str | None:
+    # Spaces of texts that are no Text, such as MiniGrid's missions, have the same dtype.
+    is_text = isinstance(space, spaces.Text) or (space.dtype is not None and np.dtype(space.dtype).kind == "U")
+    return None if is_text else "is no text"

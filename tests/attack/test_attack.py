@@ -1,0 +1,39 @@
+"""The attack in small: a few hundred seeded cases of every kind. `benchmarks/attack.py` is the attack in full.
+
+A case that does not hold is tried again, alone, by `python -m tests.attack NAME`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PARTS = {
+    "kills": ("kills/ppo+record=9", "kills/sac+record=7", "kills/es=7"),
+    "damaged files": ("damaged/ppo+record=30", "damaged/sac=16", "damaged/es=10", "damaged/recording=30"),
+    "a stranger's run": ("planted=20", "named=36", "doors=24"),
+    "wrong input": ("configured=6", "spaces=8"),
+}
+"""What is attacked, and how many cases of each subject."""
+LEAST = {"kills": 23, "damaged files": 86, "a stranger's run": 100, "wrong input": 66}
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs fork, /proc and prctl")
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_every_case_holds(part: str) -> None:
+    """In a process of its own, with one thread: it forks for every case."""
+    command = [sys.executable, "-m", "tests.attack", "--json", *PARTS[part]]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=280)
+    verdicts = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(verdicts) >= LEAST[part], done.stderr
+    failed = [verdict for verdict in verdicts if not verdict["held"]]
+    told = [f"{each['case']}: {each['what']}\n    " + "\n    ".join(each["problems"]) for each in failed]
+    assert not failed, f"{len(failed)} of {len(verdicts)} cases did not hold:\n" + "\n".join(told)

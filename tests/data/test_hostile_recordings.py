@@ -1,0 +1,105 @@
+"""Recordings whose JSON says what cannot be: refused in one line, before anything is allocated."""
+
+import json
+import random
+import shutil
+
+import pytest
+from typer.testing import CliRunner
+
+from maze_core.cli.main import app
+from maze_core.data.space_json import space_from_json, space_to_json
+from maze_core.data.trajectories_files import TrajectoryError
+from maze_core.data.trajectories_loader import load_trajectories
+
+BOX = {"type": "Box", "shape": [4], "dtype": "float32", "low": -1.0, "high": 1.0}
+SPACES = [
+    {**BOX, "shape": [10**9]}, {**BOX, "shape": [10**5, 10**5]}, {**BOX, "shape": [-4]}, {**BOX, "shape": [True]},
+    {**BOX, "shape": [2**70]}, {**BOX, "shape": "44"}, {**BOX, "shape": [4.0]}, {**BOX, "shape": None},
+    {**BOX, "dtype": "O"}, {**BOX, "dtype": "(1000000000,)f4"}, {**BOX, "dtype": "f4,f4"}, {**BOX, "dtype": "U9"},
+    {**BOX, "dtype": ["f4"]}, {**BOX, "dtype": None}, {**BOX, "low": "x"}, {**BOX, "low": 2.0}, {**BOX, "low": [[]]},
+    {"type": "Dict", "spaces": [["a", {**BOX, "shape": [10**7]}], ["b", {**BOX, "shape": [10**7 + 1]}]]},
+    {"type": "Tuple", "spaces": [{**BOX, "shape": [10**7]}] * 3}, {"type": "Dict", "spaces": 3}, {"type": "Dict"},
+    {"type": "Dict", "spaces": [["a"]]}, {"type": "Dict", "spaces": {"a": BOX}}, {"type": "MultiBinary", "n": 10**9},
+    {"type": "MultiBinary", "n": "9"}, {"type": "MultiBinary", "n": None}, {"type": "Discrete", "n": 2**70, "start": 0},
+    {"type": "Discrete", "n": 0, "start": 0}, {"type": "Discrete", "n": 2, "start": "x"},
+    {"type": "MultiDiscrete", "nvec": [2**70], "start": [0], "dtype": "int64"}, {"type": "Text"}, {"type": []}, [], 3,
+    None, "Box",
+]  # fmt: skip
+RECORDS = {
+    "crc32": [None, [], 3, {"rewards": None}, {"rewards": "x"}, {"rewards": -1}, {"rewards": True}, {"rewards": 2**70}],
+    "length": [None, 0, -1, True, 1.5, "9", 2**62, 2**70, 10**400],
+    "seed": [True, -1, "x", 1.5, []],
+    "episode_return": [None, "x", True, 10**400, float("nan"), []],
+    "terminated": [None, 1, "true"],
+    "surplus": [1],
+}
+DEEP = "[" * 100_000 + "]" * 100_000
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("recorded") / "demos"
+    arguments = ["rollout", "--policy", "random", "--env", "CartPole-v1", "-n", "2", "--record", str(folder)]
+    assert CliRunner().invoke(app, arguments).exit_code == 0
+    return folder
+
+
+@pytest.fixture
+def demos(recorded, tmp_path):
+    return shutil.copytree(recorded, tmp_path / "demos")
+
+
+def check(demos, *parts):
+    with pytest.raises(TrajectoryError) as caught:
+        load_trajectories(demos)
+    message = str(caught.value)
+    assert len(message) < 900
+    assert message.count("\n") <= 1  # the hint
+    assert all(part in message for part in parts), message
+
+
+@pytest.mark.parametrize("role", ["observation_space", "action_space"])
+@pytest.mark.parametrize("number", range(len(SPACES)))
+def test_spaces(demos, number, role):
+    path = demos / "trajectories.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {role: SPACES[number]}))
+    check(demos, "trajectories.json")
+
+
+def test_deep_spaces_and_texts(demos):
+    deep = BOX
+    for _ in range(300):
+        deep = {"type": "Tuple", "spaces": [deep]}
+    assert space_to_json(space_from_json({"type": "Tuple", "spaces": [BOX]}))["spaces"] == [BOX]
+    path = demos / "trajectories.json"
+    whole = json.loads(path.read_text())
+    for text in (json.dumps(whole | {"observation_space": deep}), DEEP, "3", "[]", "null", "", '{"format": []}'):
+        path.write_text(text)
+        check(demos, str(demos))
+
+
+@pytest.mark.parametrize("field", RECORDS)
+def test_episodes(demos, field):
+    path = demos / "episodes.jsonl"
+    lines = path.read_text().splitlines()
+    for value in RECORDS[field]:
+        path.write_text("\n".join([lines[0], json.dumps(json.loads(lines[1]) | {field: value}), ""]))
+        check(demos, "damaged")
+    for text in ("[]", "3", "null", DEEP, "{}", '"' + "x" * 10_000 + '"'):
+        path.write_text(f"{lines[0]}\n{text}\n")
+        check(demos, "line 2")
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_bytes(demos, seed):
+    """Any byte of any file changed, cut or doubled."""
+    rng = random.Random(seed)
+    path = rng.choice([each for each in sorted(demos.rglob("*")) if each.is_file()])
+    data = bytearray(path.read_bytes())
+    place = rng.randrange(len(data))
+    data[place : place + rng.choice([1, 50])] = rng.choice([b"", b"\xff", bytes(data[place : place + 9]) * 2])
+    path.write_bytes(data)
+    result = CliRunner().invoke(app, ["trajectories", "info", str(demos)])
+    assert result.exit_code in (0, 2), result.output
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception

@@ -1,0 +1,145 @@
+"""Wrapper classes from anywhere: named by whoever starts a command, never by a file alone."""
+
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+from maze_core.cli.main import app
+from maze_core.config.load import assemble, dump, env_config, load_run_config
+from maze_core.context import RunContext
+from maze_core.envs.builder import EnvBuilder
+from maze_core.envs.gymnasium_wrapper import GymnasiumWrapper, GymnasiumWrapperConfig
+from maze_core.errors import ConfigError
+
+MODULE = """
+import gymnasium
+
+print("imported", __name__)
+
+
+class Offset(gymnasium.RewardWrapper):
+    def __init__(self, env, by=1.0):
+        super().__init__(env)
+        self.by = by
+
+    def reward(self, reward):
+        return float(reward) + self.by
+
+
+def function(env):
+    return env
+"""
+NAME = "wrappers_of_a_user:Offset"
+AGAIN = f"wrappers.0.id={NAME}"
+
+
+@pytest.fixture(autouse=True)
+def module(tmp_path, monkeypatch):
+    (tmp_path / "wrappers_of_a_user.py").write_text(MODULE)
+    monkeypatch.syspath_prepend(tmp_path)
+    yield
+    sys.modules.pop("wrappers_of_a_user", None)
+
+
+def test_a_class_is_named_by_module_and_class():
+    env, wrappers = env_config(
+        {"name": "gymnasium", "id": "CartPole-v1"},
+        [NAME, "step_skip"],
+        ["wrappers.0.kwargs.by=2", "wrappers.1.steps=2"],
+    )
+    assert wrappers[0] == GymnasiumWrapperConfig(name="gymnasium", id=NAME, kwargs={"by": 2})
+    built = EnvBuilder(env, wrappers)(0)
+    built.reset(seed=0)
+    assert built.step(0)[1] == 6
+
+
+@pytest.mark.parametrize(
+    ("wrapper", "message"),
+    [
+        ({"id": "no_such_module:X"}, "'no_such_module' cannot be imported"),
+        ({"id": "wrappers_of_a_user:Ofset"}, "has no 'Ofset'"),
+        ({"id": "wrappers_of_a_user:function"}, "is no class that derives from gymnasium.Wrapper"),
+        ({"id": "os:system"}, "is no class that derives from gymnasium.Wrapper"),
+        ({"id": "gymnasium.wrappers.vector:ClipReward"}, "is no class that derives from gymnasium.Wrapper"),
+        ({"id": NAME, "kwargs": {"bye": 1}}, r"^wrappers.0.kwargs: wrappers_of_a_user:Offset: .*'bye'"),
+    ],
+)
+def test_what_is_no_wrapper_is_said(wrapper, message):
+    config = GymnasiumWrapperConfig(name="gymnasium", **wrapper)
+    env, _ = env_config({"name": "gymnasium", "id": "CartPole-v1"})
+    with pytest.raises(ConfigError, match=message):
+        EnvBuilder(env, (config,))(0)
+
+
+def test_returns_stay_raw_and_a_run_goes_on_where_the_class_is_named_again(quick, tmp_path):
+    with quick("CartPole-v1", wrappers=[{"name": NAME, "kwargs": {"by": 5}}], run_dir=tmp_path / "run") as context:
+        context.train()
+        assert context.evaluate()["eval/return_max"] < 400  # with the wrapper's rewards it is six for each step
+    for open_again in (
+        lambda: RunContext.open(tmp_path / "run"),
+        lambda: RunContext.reopen(tmp_path / "run", {"algorithm.n_epochs": 3}),
+        lambda: RunContext("CartPole-v1", init_from=tmp_path / "run", silent=True),
+    ):
+        with pytest.raises(ConfigError, match=f"wants to import and run the class '{NAME}'.*\nIf you know it.*{AGAIN}"):
+            open_again()
+    with RunContext.reopen(tmp_path / "run", {"algorithm.n_epochs": 3, "wrappers.0.id": NAME}) as again:
+        assert again.train().epochs == 3
+    with quick("CartPole-v1", wrappers=[NAME]).load(tmp_path / "run") as loaded:
+        assert loaded.config.wrappers[0].kwargs == {"by": 5}
+        assert loaded.make_env().by == 5
+
+
+HOSTILE = [
+    f"wrappers: ['{NAME}']",
+    f"wrappers: [step_skip, {{name: '{NAME}'}}]",
+    f"wrappers: [{{name: gymnasium, id: '{NAME}'}}]",
+    f"{{wrappers: [{{id: '{NAME}', name: gymnasium, kwargs: {{by: 3}}}}]}}",
+]
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_a_file_runs_no_class_of_its_choice(text, tmp_path, capsys):
+    file = tmp_path / "stranger.yaml"
+    file.write_text(text)
+    flags = {"algorithm.name": "ppo", "env.id": "CartPole-v1"}
+    for overrides in ((), ["wrappers.1.kwargs.by=1"], ["wrappers.0.id=gymnasium.wrappers:ClipReward"]):
+        if overrides and "step_skip" in text:
+            continue
+        with pytest.raises(ConfigError, match="only you may decide"):
+            assemble(files=[file], flags=flags, overrides=overrides)
+    with pytest.raises(ConfigError, match="only you may decide"):
+        load_run_config(file)
+    with pytest.raises(ConfigError, match="only you may decide"):
+        assemble(parent=file, flags=flags)
+    assert "imported" not in capsys.readouterr().out
+    place = "wrappers.1.id" if "step_skip" in text else "wrappers.0.id"
+    config = assemble(files=[file], flags=flags, overrides=[f"{place}={NAME}"])
+    assert NAME in dump(config)
+    # Shown, it runs nothing either.
+    assert "imported" not in capsys.readouterr().out
+
+
+def test_a_plan_runs_no_class_of_its_choice(tmp_path):
+    plan = {
+        "config": "{wrappers: ['NAME']}",
+        "overrides": "{wrappers.0: {name: gymnasium, id: 'NAME'}}",
+        "over": "{wrappers.0.id: ['NAME']}",
+    }
+    for key, value in plan.items():
+        over = {} if key == "over" else {"over": "{algorithm.lr: [0.1]}"}
+        parts = {"algorithm": "ppo", "env": "CartPole-v1", key: value.replace("NAME", NAME), **over}
+        folder = tmp_path / key
+        folder.mkdir()
+        (folder / "sweep.yaml").write_text("\n".join(f"{name}: {each}" for name, each in parts.items()))
+        for arguments in (["--dir", str(folder)], ["--plan", str(folder / "sweep.yaml")]):
+            done = CliRunner().invoke(app, ["sweep", *arguments])
+            assert done.exit_code == 2
+            assert "only you may decide" in done.output
+            assert "imported" not in done.output
+
+
+def test_the_plugin_is_bundled():
+    from maze_core.plugins.discovery import load
+
+    assert load("wrapper", "gymnasium") is GymnasiumWrapper

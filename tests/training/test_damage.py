@@ -1,0 +1,195 @@
+"""Damage in any file of a run is found before it decides anything, and told in one line."""
+
+import json
+import shutil
+import warnings
+from contextlib import closing
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from maze_core.cli.main import app
+from maze_core.config.load import assemble
+from maze_core.training import api
+from maze_core.training.checkpoint import Checkpoint, check_finite, read_checkpoint, write_checkpoint
+from maze_core.training.run_dir import read_record, write_record
+
+pytestmark = pytest.mark.usefixtures("known_plugins")
+
+FLAGS = {
+    "algorithm.n_epochs": 4,
+    "algorithm.epoch_length": 1,
+    "algorithm.n_rollout_steps": 4,
+    "evaluation.n_episodes": 1,
+    "callbacks.console": None,
+    "callbacks.tensorboard": None,
+    "seed": 1,
+    "model.normalize_observations": True,
+}
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("trained") / "run"
+    api.train(assemble("ppo", "CartPole-v1", "none", flags=FLAGS), folder)
+    return folder
+
+
+@pytest.fixture
+def run(trained, tmp_path):
+    shutil.copytree(trained, tmp_path / "run")
+    return tmp_path / "run"
+
+
+def maze(*arguments):
+    """The exit code, and the lines that were said."""
+    result = CliRunner().invoke(app, [str(each) for each in arguments])
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result.exit_code, result.output.splitlines()
+
+
+def commands(run):
+    new = ["--run-dir", run.parent / "new", "--epochs", "1"]
+    return {
+        "resume": ["resume", run, "--set", "algorithm.n_epochs=5"],
+        "eval": ["eval", run, "-n", "1"],
+        "rollout": ["rollout", run, "-n", "1"],
+        "init-from": ["train", "ppo", "--env", "CartPole-v1", "--init-from", run, *new],
+        "show": ["config", "show", run],
+        "compare": ["runs", "compare", run],
+    }
+
+
+@pytest.mark.parametrize("share", [0.2, 0.5, 0.9, 0.999])
+def test_a_configuration_that_was_cut_anywhere_is_not_taken_up(run, share):
+    path = run / "config.yaml"
+    data = path.read_bytes()
+    path.write_bytes(data[: int(share * len(data))])
+    for name, command in commands(run).items():
+        code, said = maze(*command)
+        assert code == 2, (name, said)
+        assert any(f"{path}: is damaged, or was edited by hand" in line for line in said), (name, said)
+
+
+def test_a_configuration_that_was_edited_by_hand_is_told_from_a_damaged_one_by_its_user(run):
+    path = run / "config.yaml"
+    path.write_text(path.read_text().replace("n_epochs: 4", "n_epochs: 8"))
+    code, said = maze(*commands(run)["resume"])
+    assert code == 2
+    assert f"To change a run: maze resume {run} --set PATH=VALUE. To take the file as it is: delete" in said[-1]
+    path.write_text(path.read_text().partition("\n")[2])
+    for name, command in commands(run).items():
+        assert maze(*command)[0] == 0, name
+
+
+def test_the_configuration_of_a_run_is_one_that_another_may_begin_with(run):
+    copy = run.parent / "mine.yaml"
+    copy.write_text((run / "config.yaml").read_text().replace("n_epochs: 4", "n_epochs: 8"))
+    command = ["train", "ppo", "--config", copy, "--preset", "none", "--run-dir", run.parent / "new", "--epochs", "1"]
+    assert maze(*command)[0] == 0
+
+
+def test_a_run_without_its_record_is_none(run):
+    (run / "run.json").unlink()
+    for name in ("resume", "eval", "rollout", "compare"):
+        code, said = maze(*commands(run)[name])
+        assert code == 2, name
+        assert f"there is no {run / 'run.json'}, without which a run cannot be used" in said[0]
+
+
+def test_a_changed_record_is_damaged_and_one_without_a_checksum_is_of_an_earlier_version(run):
+    path = run / "run.json"
+    text = path.read_text()
+    path.write_text(text.replace("Discrete(2)", "Discrete(3)"))
+    for name in ("resume", "eval", "rollout", "compare"):
+        code, said = maze(*commands(run)[name])
+        assert code == 2, name
+        assert f"{path} is damaged: its checksum does not match" in said[0]
+    path.write_text(json.dumps({key: value for key, value in json.loads(text).items() if key != "sha256"}))
+    assert maze(*commands(run)["resume"])[0] == 0
+    assert "sha256" in json.loads(path.read_text())
+
+
+def test_a_record_is_what_was_written(tmp_path):
+    record = {"a": [1, 2.5, None], "b": {"nan": float("inf"), "ä": "\u2028"}, "summary": None}
+    write_record(tmp_path, record)
+    assert read_record(tmp_path) == record
+
+
+def without_times(lines):
+    return [{k: v for k, v in json.loads(line).items() if k != "seconds" and "time/" not in k} for line in lines]
+
+
+CHANGED = "is damaged: it does not begin with what it held at the last checkpoint"
+DAMAGED_METRICS = {
+    "no JSON": (lambda lines: [lines[0], lines[1][:40], *lines[2:]], "line 2 is damaged and left out"),
+    "two lines": (lambda lines: ["{", *lines[1:3], "[]"], "line 1, 4 is damaged and left out"),
+    "a digit": (
+        lambda lines: [lines[0].replace('"updates": 1', '"updates": 2'), *lines[1:]],
+        CHANGED,
+    ),
+    "a line less": (lambda lines: [lines[0], *lines[2:]], CHANGED),
+    "cut at its end": (lambda lines: lines[:2], CHANGED),
+    "nothing left": (lambda lines: [], CHANGED),
+}
+
+
+@pytest.mark.parametrize("case", DAMAGED_METRICS)
+def test_damage_in_the_metrics_is_said_once_and_keeps_nobody_from_training(run, case):
+    damage, words = DAMAGED_METRICS[case]
+    path = run / "metrics.jsonl"
+    lines = path.read_text().splitlines()
+    path.write_text("".join(f"{line}\n" for line in damage(lines)))
+    code, said = maze("runs", "compare", run)
+    assert code == 0
+    assert [line for line in said if str(path) in line] == [line for line in said if words in line]
+    assert sum(words in line for line in said) == 1
+    with pytest.warns(RuntimeWarning, match=f"{path}.*{words}"):
+        api.resume(run, ["algorithm.n_epochs=5"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with closing(api.reopen(run, ["algorithm.n_epochs=6"])):
+            pass
+    assert json.loads(path.read_text().splitlines()[-1])["epoch"] == 5
+    assert not any(str(path) in line for line in maze("runs", "compare", run)[1])
+
+
+def test_metrics_are_nothing_to_speak_of_where_all_is_well(run):
+    """Whole, torn by a kill, without a file, and dropped by a resume from an earlier checkpoint."""
+    path = run / "metrics.jsonl"
+    with path.open("a") as file:
+        file.write('{"epoch": 5, "env_')
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for checkpoint in ("last", "previous"):
+            assert not any(str(path) in line for line in maze("runs", "list", run)[1])
+            with closing(api.reopen(run, ["algorithm.n_epochs=9"], checkpoint)):
+                pass
+        api.resume(run, ["algorithm.n_epochs=5"], "previous")
+    assert [each["epoch"] for each in without_times(path.read_text().splitlines())] == [1, 2, 3, 4, 5]
+    assert not any(str(path) in line for line in maze("runs", "list", run)[1])
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+@pytest.mark.parametrize("kind", ["weight", "normalizer"])
+def test_parameters_that_are_not_finite_are_refused_with_their_name(run, value, kind):
+    for checkpoint in ("best", "last"):
+        folder = run / "checkpoints" / checkpoint
+        saved = read_checkpoint(folder)
+        name = min(name for name, tensor in saved.model.items() if kind in name and tensor.is_floating_point())
+        saved.model[name].flatten()[0] = value
+        write_checkpoint(folder, Checkpoint(saved.model, saved.state, saved.beside))
+    for command in ("resume", "eval", "rollout", "init-from"):
+        code, said = maze(*commands(run)[command])
+        assert code == 2, command
+        assert f"{name} of the policy holds numbers that are not finite" in said[0], said
+
+
+def test_a_buffer_that_is_infinite_by_design_is_none_of_these(tmp_path):
+    class Masked(torch.nn.Linear):
+        def __init__(self):
+            super().__init__(2, 2)
+            self.register_buffer("forbidden", torch.tensor([0.0, float("-inf")]))
+
+    check_finite(Masked(), Masked().state_dict(), "policy")
