@@ -325,7 +325,7 @@ def test_random_numbers_of_a_users_own_go_on(quick, whole_state, assert_same):
 
 
 def test_from_the_checkpoint_before_and_from_the_best(quick, whole_state, assert_same, metrics):
-    whole = quick(overrides={"algorithm.n_epochs": 4}, seed=5)
+    whole = quick(overrides={"algorithm.n_epochs": 4}, seed=6)
     whole.train()
     assert whole.run.best_epoch < 3
     expected, lines = whole_state(whole.run_dir), metrics(whole.run_dir)
