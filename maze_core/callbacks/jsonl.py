@@ -54,12 +54,15 @@ def as_record(epoch: EpochReport) -> dict[str, float | None]:
 
 
 def drop_epochs_after(path: Path, last_epoch: int) -> None:
-    """Keep the lines up to `last_epoch`; one that a crash tore or damaged goes too. A missing file stays missing."""
+    """Keep one line of each epoch up to `last_epoch`, and none that is damaged. A missing file stays missing."""
     if not path.exists():
         return
-    kept = [line for line, epoch in parsed_lines(path) if _number(epoch) <= last_epoch]
+    kept: dict[float, bytes] = {}
+    for line, epoch in parsed_lines(path):
+        if (number := _number(epoch)) <= last_epoch:
+            kept.setdefault(number, line)
     with files.replacing(path) as file:
-        file.writelines(kept)
+        file.writelines(kept.values())
 
 
 def _number(epoch: dict[str, Any] | None) -> float:

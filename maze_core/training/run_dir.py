@@ -234,6 +234,8 @@ def read_record(folder: Path) -> dict[str, Any]:
         raise ConfigError(f"{printable(path)} is damaged: {printable(error, 200)}") from error
     if record.pop(_CHECKSUM, None) not in (None, _checksum(record)):  # earlier versions wrote none
         raise ConfigError(f"{printable(path)} is damaged: its checksum does not match")
+    if not {"versions", "preset"} <= record.keys():  # every version wrote them
+        raise ConfigError(f"{printable(path)} is damaged: it is not the record of a run")
     summary = record.get("summary")
     texts = [record.get(name) for name in ("preset", "observation_space", "action_space")]
     if not isinstance(summary, dict | None) or not all(isinstance(text, str | None) for text in texts):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import random
 from collections.abc import Callable
@@ -107,7 +108,7 @@ def value_changed(chance: random.Random, data: bytes) -> bytes:
             document = read(data)
         except ValueError:
             continue
-        return write(_changed(chance, document)).encode(errors="surrogatepass")
+        return _comments(data) + write(_changed(chance, document)).encode(errors="surrogatepass")
     lines = data.splitlines(keepends=True)
     number = chance.randrange(len(lines) or 1)
     try:
@@ -179,6 +180,11 @@ def _yaml_value(data: bytes) -> Any:
     if not isinstance(document, dict | list):
         raise ValueError
     return document
+
+
+def _comments(data: bytes) -> bytes:
+    """The comments that a document begins with: deleting a checksum says that the rest is to be taken as it is."""
+    return b"".join(itertools.takewhile(lambda line: line.startswith(b"#"), data.splitlines(keepends=True)))
 
 
 def _yaml_text(document: Any) -> str:

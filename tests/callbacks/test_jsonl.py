@@ -71,6 +71,18 @@ def test_a_whole_last_line_without_its_newline_counts_as_torn(make_run, make_epo
     assert [record["epoch"] for record in read(run)] == [1, 2]
 
 
+def test_resume_drops_a_repeated_line(make_run, make_epoch):
+    run = make_run(resumed=True, epoch=2)
+    (run.run_dir / "metrics.jsonl").write_text(
+        '{"epoch": 1}\n{"epoch": 2, "was": "first"}\n{"epoch": 2}\n{"epoch": 1}\n'
+    )
+    log = JsonLines(None)
+    log.on_run_start(run)
+    log.on_epoch_end(run, make_epoch(3))
+    assert [record["epoch"] for record in read(run)] == [1, 2, 3]
+    assert read(run)[1]["was"] == "first"
+
+
 def test_without_a_run_directory_nothing_is_written(make_run, make_epoch):
     run, log = make_run(run_dir=None), JsonLines(None)
     log.on_run_start(run)

@@ -204,10 +204,11 @@ RECORDS = [
     "",
     "{",
     DEEP,
-    '{"summary": 3}',
-    '{"summary": []}',
-    '{"preset": []}',
-    '{"action_space": 3}',
+    "{}",
+    '{"versions": {}, "preset": null, "summary": 3}',
+    '{"versions": {}, "preset": null, "summary": []}',
+    '{"versions": {}, "preset": []}',
+    '{"versions": {}, "preset": null, "action_space": 3}',
 ]
 MANIFESTS = [
     "[]",
@@ -221,7 +222,7 @@ MANIFESTS = [
 MANIFESTS += ['{"format": [], "sha256": {}}', '{"format": 1, "sha256": {"model.safetensors": 3}}']
 
 
-@pytest.mark.parametrize("text", RECORDS, ids=lambda text: text[:30])
+@pytest.mark.parametrize("text", RECORDS, ids=lambda text: text[-30:])
 def test_a_damaged_record(run, text):
     (run / "run.json").write_text(text)
     for command in ("resume", "eval"):

@@ -41,7 +41,8 @@ def make_run(tmp_path: Path) -> Any:
             "seconds": len(returns) / 2,
             "final_evaluation": {} if final is None else {"eval/return_mean": final},
         }
-        record = {"started": f"2026-01-{seed + 1:02}T00:00:00+00:00", "summary": summary, "init_from": init_from}
+        record = {"versions": {}, "preset": None}
+        record |= {"started": f"2026-01-{seed + 1:02}T00:00:00+00:00", "summary": summary, "init_from": init_from}
         (folder / "run.json").write_text(json.dumps(record))
         return folder
 

@@ -51,4 +51,4 @@ def write_run(job: Any, epochs: int, outcome: str | None = None) -> None:
     lines = [{"epoch": i, "env_steps": i, "eval/return_mean": value * i / 3} for i in range(1, epochs + 1)]
     (folder / "metrics.jsonl").write_text("".join(json.dumps(each) + "\n" for each in lines))
     summary = outcome and {"outcome": outcome, "reason": "done"}
-    (folder / "run.json").write_text(json.dumps({"summary": summary}))
+    (folder / "run.json").write_text(json.dumps({"versions": {}, "preset": None, "summary": summary}))

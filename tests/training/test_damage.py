@@ -112,7 +112,13 @@ def test_a_changed_record_is_damaged_and_one_without_a_checksum_is_of_an_earlier
 
 
 def test_a_record_is_what_was_written(tmp_path):
-    record = {"a": [1, 2.5, None], "b": {"nan": float("inf"), "ä": "\u2028"}, "summary": None}
+    record = {
+        "versions": {},
+        "preset": None,
+        "a": [1, 2.5, None],
+        "b": {"nan": float("inf"), "ä": "\u2028"},
+        "summary": None,
+    }
     write_record(tmp_path, record)
     assert read_record(tmp_path) == record
 
