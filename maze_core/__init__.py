@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from maze_core.context import RunContext as RunContext
     from maze_core.data.batch import Batch as Batch
     from maze_core.data.batch import Loss as Loss
-    from maze_core.data.rollout import RolloutCollector as RolloutCollector
     from maze_core.data.trajectories import Trajectories as Trajectories
     from maze_core.data.trajectories import Trajectory as Trajectory
     from maze_core.data.trajectories_loader import load_trajectories as load_trajectories
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from maze_core.training.algorithm import Algorithm as Algorithm
     from maze_core.training.report import EpochReport as EpochReport
     from maze_core.training.report import RunSummary as RunSummary
+    from maze_core.training.rollout_collector import RolloutCollector as RolloutCollector
     from maze_core.training.run import Run as Run
 
 _HOMES = {
@@ -45,7 +45,7 @@ _HOMES = {
     "Plugin": "maze_core.plugins.base",
     "PluginConfig": "maze_core.config.base",
     "Policy": "maze_core.models.policy",
-    "RolloutCollector": "maze_core.data.rollout",
+    "RolloutCollector": "maze_core.training.rollout_collector",
     "Run": "maze_core.training.run",
     "RunContext": "maze_core.context",
     "RunError": "maze_core.errors",

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from maze_core.config import params
 from maze_core.config.run import AlgorithmConfig
 from maze_core.data.batch import Batch, Loss
-from maze_core.data.rollout import RolloutCollector
 from maze_core.plugins.hookspecs import hookimpl
 from maze_core.training.algorithm import Algorithm
 from maze_core.training.on_policy import advantage_rows
+from maze_core.training.rollout_collector import RolloutCollector
 
 if TYPE_CHECKING:
     from maze_core.models.policy import Policy

@@ -8,56 +8,57 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from gymnasium import spaces
 
+from maze_core.acting.stepper import Stepper
 from maze_core.data.trajectories import Trajectory
 from maze_core.envs.native import NativeVectorEnv
 from maze_core.envs.spaces import allocate, flatten_space, space_specs
 from maze_core.training.seeding import EpisodeSeeds, Purpose, sequence
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from gymnasium import Space
 
+    from maze_core.acting.agent import Agent, Choice
     from maze_core.envs.vector import StepResult, Tree, VectorEnv
-    from maze_core.policies.base import ActingPolicy
+
+    AgentOf = Callable[[Sequence[np.random.Generator]], Agent]
 
 
 def play(
-    env: VectorEnv, policy: ActingPolicy, seed: int, first: int, count: int, stopped: Callable[[], bool]
+    env: VectorEnv, agent_of: AgentOf, seed: int, first: int, count: int, stopped: Callable[[], bool]
 ) -> Iterator[tuple[int, Trajectory]]:
     """Play episodes `first` … `first + count - 1`, at most one to each environment, and give them in this order.
 
-    What happens in an episode depends on `seed`, its number, the policy and the number of environments only: each has
+    What happens in an episode depends on `seed`, its number, the agent and the number of environments only: each has
     a seed and a random generator of its own. Where `stopped` comes true, those that have ended so far are given.
+    `agent_of` returns the agent that acts with such generators, one for each environment.
     """
     seeds = EpisodeSeeds(seed, Purpose.ROLLOUT_EPISODES, stride=env.num_envs, first=first)
-    rngs = [
-        np.random.Generator(np.random.PCG64(sequence(seed, Purpose.ROLLOUT_NOISE, first + row)))
-        for row in range(env.num_envs)
-    ]
-    record = _Record(env, seeds)
-    env.reset(seeds, record.obs)
-    for row in range(env.num_envs):
-        policy.begin(row)
+    agent = agent_of(
+        [
+            np.random.Generator(np.random.PCG64(sequence(seed, Purpose.ROLLOUT_NOISE, first + row)))
+            for row in range(env.num_envs)
+        ]
+    )
+    recording, stepper = _Recording(env, seeds), Stepper(env, seeds)
+    stepper.begin(recording.room({}))
     following = 0
     while following < count and not stopped():
-        actions = record.received(policy.act(record.obs, rngs))
-        record.before_step(actions)
-        result = env.step(actions, record.obs)
-        record.after_step(result)
-        for row in result.begun:
-            policy.begin(row)
-        while following < count and following in record.ended:
-            yield first + following, record.ended.pop(following)
+        stepper.step(agent, recording)
+        while following < count and following in recording.ended:
+            yield first + following, recording.ended.pop(following)
             following += 1
-    for row in sorted(row for row in record.ended if following <= row < count):
-        yield first + row, record.ended[row]
+    for row in sorted(row for row in recording.ended if following <= row < count):
+        yield first + row, recording.ended[row]
 
 
-class _Record:
-    """Everything that happened since the environments were reset, and the first episode of each that has ended."""
+class _Recording:
+    """A sink that keeps everything since the environments were reset, and the first episode of each that has ended."""
 
     def __init__(self, env: VectorEnv, seeds: EpisodeSeeds) -> None:
-        self.obs = allocate(space_specs(env.observation_space, "observation"), (env.num_envs,))
         self.ended: dict[int, Trajectory] = {}
+        self._specs, self._rows = space_specs(env.observation_space, "observation"), env.num_envs
         # A natively vectorised environment seeds single episodes as it likes.
         self._seeds = None if isinstance(env, NativeVectorEnv) else seeds
         self._playing = set(range(env.num_envs))
@@ -65,14 +66,13 @@ class _Record:
         self._past: list[tuple[Tree, Tree]] = []
         self._rewards: list[np.ndarray] = []
 
-    def received(self, actions: Tree) -> Tree:
-        """The actions as the environments receive them: within their bounds."""
-        return {key: clip(actions[key]) for key, clip in self._clips.items()}
+    def room(self, obs: Tree) -> Tree:
+        """Return new arrays: the current ones are kept."""
+        return allocate(self._specs, (self._rows,))
 
-    def before_step(self, actions: Tree) -> None:
-        self._past.append(({key: leaf.copy() for key, leaf in self.obs.items()}, actions))
-
-    def after_step(self, result: StepResult) -> None:
+    def add(self, obs: Tree, choice: Choice, result: StepResult, following: Tree) -> None:
+        """Keep a step, with the actions as the environments executed them: within their bounds."""
+        self._past.append((obs, {key: clip(choice.actions[key]) for key, clip in self._clips.items()}))
         self._rewards.append(result.reward.copy())
         if result.final_obs is None:
             return

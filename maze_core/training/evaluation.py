@@ -6,13 +6,17 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 
-from maze_core.envs.spaces import allocate, flatten_space, leaf_spec
+from maze_core.acting.network import NetworkAgent, SharedNoise
+from maze_core.acting.stepper import Stepper
+from maze_core.envs.spaces import allocate, space_specs
 from maze_core.envs.vector import Episode
 
 if TYPE_CHECKING:
-    from maze_core.envs.vector import StepResult, VectorEnv
+    import torch
+
+    from maze_core.acting.agent import Choice
+    from maze_core.envs.vector import StepResult, Tree, VectorEnv
     from maze_core.models.policy import Policy
     from maze_core.training.seeding import EpisodeSeeds
 
@@ -56,30 +60,20 @@ def evaluate_policy(
     Raises:
         EvaluationInterrupted: `stopped` came true.
     """
-    specs = {k: leaf_spec(s) for k, s in flatten_space(env.observation_space, "observation").items()}
-    obs = allocate(specs, (env.num_envs,))
-    tensors = {k: torch.from_numpy(v) for k, v in obs.items()}
-    device = next(policy.parameters()).device
+    agent = NetworkAgent(policy, None if deterministic else SharedNoise(env.num_envs, noise))
     quota = _Quota(env.num_envs, n_episodes, max_episode_steps)
+    stepper = Stepper(env, seeds)
     modes = [(module, module.training) for module in policy.modules()]
     policy.eval()
     try:
-        env.reset(seeds, obs)
-        with torch.inference_mode():
-            while not quota.full:
-                if stopped():
-                    raise EvaluationInterrupted
-                distribution = policy.distribution({k: v.to(device) for k, v in tensors.items()})
-                if deterministic:
-                    samples = distribution.mode()
-                else:
-                    drawn = policy.draw_noise((env.num_envs,), noise)
-                    samples = distribution.sample({k: v.to(device) for k, v in drawn.items()})
-                actions = {k: v.cpu().numpy() for k, v in distribution.env_action(samples).items()}
-                quota.count(env.step(actions, obs))
-                if quota.steps % _STEPS_BETWEEN_LOOKS == 0:
-                    watch(quota.longest)
-                    quota.give_up()
+        stepper.begin(allocate(space_specs(env.observation_space, "observation"), (env.num_envs,)))
+        while not quota.full:
+            if stopped():
+                raise EvaluationInterrupted
+            stepper.step(agent, quota)
+            if quota.steps % _STEPS_BETWEEN_LOOKS == 0:
+                watch(quota.longest)
+                quota.give_up()
     finally:
         for module, training in modes:
             module.training = training
@@ -87,7 +81,7 @@ def evaluate_policy(
 
 
 class _Quota:
-    """The episodes that were asked for, as far as they have ended, and how far the others are."""
+    """A sink that keeps the episodes that were asked for, as far as they have ended, and how far the others are."""
 
     def __init__(self, num_envs: int, n_episodes: int, max_episode_steps: int | None) -> None:
         self.steps = 0
@@ -114,7 +108,10 @@ class _Quota:
         rows = [number % self._num_envs for number in self._missing]
         return self.steps - int(self._begun[rows].min(initial=self.steps))
 
-    def count(self, result: StepResult) -> None:
+    def room(self, obs: Tree) -> Tree:
+        return obs
+
+    def add(self, obs: Tree, choice: Choice, result: StepResult, following: Tree) -> None:
         self.steps += 1
         self._rewards += result.reward
         for episode in result.episodes:

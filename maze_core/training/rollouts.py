@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from maze_core.acting.network import NetworkAgent, NoiseByRow
+from maze_core.acting.rule import RuleAgent
 from maze_core.config.run import EvaluationConfig
 from maze_core.data.trajectories_writer import TrajectoryWriter, check_free
 from maze_core.envs.builder import EnvBuilder
@@ -17,7 +19,6 @@ from maze_core.errors import RunError
 from maze_core.plugins import discovery
 from maze_core.plugins.manager import to_stderr
 from maze_core.policies.base import build_policy_plugin
-from maze_core.policies.network import NetworkPolicy
 from maze_core.progress import Report
 from maze_core.runners.dev import DevConfig, DevRunner
 from maze_core.training.endless import WAY_OUT, episodes_cut, told_of_cut
@@ -35,9 +36,9 @@ if TYPE_CHECKING:
     from maze_core.envs.vector import VectorEnv
     from maze_core.models.policy import Policy
     from maze_core.plugins.discovery import Loader
-    from maze_core.policies.base import ActingPolicy
     from maze_core.runners.base import Runner
     from maze_core.runners.workers import Shared, WorkerPool
+    from maze_core.training.episodes import AgentOf
     from maze_core.training.run import Run
 
 LANES = 8
@@ -47,14 +48,14 @@ Played = tuple[int, "Trajectory"]
 """An episode's number and what happened in it."""
 
 
-class MakePolicy(Protocol):
-    """Gives the policy that plays; can be sent to the process that does."""
+class Player(Protocol):
+    """What plays; can be sent to the process in which it does."""
 
-    def __call__(self, observation_space: Space[Any], action_space: Space[Any]) -> ActingPolicy:
-        """The policy for these spaces."""
+    def __call__(self, observation_space: Space[Any], action_space: Space[Any]) -> AgentOf:
+        """Return what makes agents for these spaces."""
 
     def about(self) -> dict[str, Any]:
-        """What it is, as plain data."""
+        """Return what acts, as plain data."""
 
 
 @dataclass(frozen=True)
@@ -66,12 +67,13 @@ class TrainedPolicy:
     origin: dict[str, Any]
     """The run it was trained in."""
 
-    def __call__(self, observation_space: Space[Any], action_space: Space[Any]) -> NetworkPolicy:
-        """The acting policy; the spaces are those the network was built for."""
-        return NetworkPolicy(self.policy, deterministic=self.deterministic)
+    def __call__(self, observation_space: Space[Any], action_space: Space[Any]) -> AgentOf:
+        """Return what makes agents; the spaces are those the network was built for."""
+        policy = self.policy.eval()
+        return lambda rngs: NetworkAgent(policy, None if self.deterministic else NoiseByRow(rngs))
 
     def about(self) -> dict[str, Any]:
-        """Its run, and how it acts."""
+        """Return the run it was trained in, and how it acts."""
         return {**self.origin, "deterministic": self.deterministic}
 
     def __getstate__(self) -> dict[str, Any]:
@@ -89,12 +91,13 @@ class PluginPolicy:
     config: PluginConfig
     plugin: type[Any]
 
-    def __call__(self, observation_space: Space[Any], action_space: Space[Any]) -> ActingPolicy:
-        """The policy, set up for the spaces. Errors as for `build_policy_plugin`."""
-        return build_policy_plugin(self.config, observation_space, action_space, lambda kind, name: self.plugin)
+    def __call__(self, observation_space: Space[Any], action_space: Space[Any]) -> AgentOf:
+        """Return what makes agents, with one policy for all. Errors as for `build_policy_plugin`."""
+        policy = build_policy_plugin(self.config, observation_space, action_space, lambda kind, name: self.plugin)
+        return lambda rngs: RuleAgent(policy, rngs, action_space)
 
     def about(self) -> dict[str, Any]:
-        """Its configuration."""
+        """Return its configuration."""
         return self.config.model_dump(mode="json")
 
 
@@ -103,7 +106,7 @@ class RolloutTask:
     """Plays blocks of episodes: the task of a rollout's workers, and what happens in this process without them."""
 
     builder: EnvBuilder
-    make_policy: MakePolicy
+    player: Player
     seed: int
     lanes: int = LANES
     """Environments stepped side by side. The result may depend on it in the last digits; on the workers it does not."""
@@ -111,14 +114,14 @@ class RolloutTask:
     """A folder to film every episode in."""
 
     def setup(self, worker: int) -> None:
-        """Build environments and policy."""
+        """Build environments and what plays."""
         self._studio = None if self.video is None else Studio(self.builder, self.video)
         self._env: VectorEnv | None = (
             DevRunner(DevConfig()).vector_env(self.builder, self.lanes)
             if self._studio is None
             else self._studio.vector_env(self.lanes)
         )
-        self._policy = self.make_policy(self._env.observation_space, self._env.action_space)
+        self._agent_of = self.player(self._env.observation_space, self._env.action_space)
 
     def play(self, block: tuple[int, int], stopped: Callable[[], bool] = lambda: False) -> Iterator[Played]:
         """Play the block (first, count), at most `lanes` episodes, and give them in order as they end."""
@@ -127,7 +130,7 @@ class RolloutTask:
             raise RunError("the environments are closed")
         if self._studio is not None:
             self._studio.film(first, count)
-        yield from play(self._env, self._policy, self.seed, first, count, stopped)
+        yield from play(self._env, self._agent_of, self.seed, first, count, stopped)
 
     def run(self, job: tuple[int, int], shared: Shared) -> list[Played]:
         """Play a block to its end, in a worker."""
@@ -171,7 +174,7 @@ def task_of_plugin(
 def source_of(task: RolloutTask) -> dict[str, Any]:
     """Where the episodes of a task come from, as plain data: the policy, the environment, seed and versions."""
     return {
-        "policy": task.make_policy.about(),
+        "policy": task.player.about(),
         "env": task.builder.env.model_dump(mode="json"),
         "wrappers": [wrapper.model_dump(mode="json") for wrapper in task.builder.wrappers],
         "seed": task.seed,

@@ -6,6 +6,7 @@ import pytest
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
+from maze_core.acting.rule import RuleAgent
 from maze_core.config.base import PluginConfig
 from maze_core.envs.native import NativeVectorEnv
 from maze_core.envs.spaces import flatten_space
@@ -166,7 +167,7 @@ def test_rules_see_whole_episodes_and_always_a_choice(kind, mode):
     env = NativeVectorEnv(vectorised(kind, mode))
     policy = Counting(PluginConfig())
     policy.setup(env.observation_space, env.action_space)
-    played = dict(play(env, policy, 3, 0, 3, lambda: False))
+    played = dict(play(env, lambda rngs: RuleAgent(policy, rngs, env.action_space), 3, 0, 3, lambda: False))
     assert [len(played[i]) for i in range(3)] == list(LENGTHS)
     assert [played[i].obs["count"][-1, 1] for i in range(3)] == list(LENGTHS)
 

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from maze_a2c.config import A2CConfig
 from maze_core.data.batch import Batch, Loss
-from maze_core.data.rollout import RolloutCollector
 from maze_core.plugins.hookspecs import hookimpl
 from maze_core.training.algorithm import Algorithm
 from maze_core.training.burn_in import CriticBurnIn
 from maze_core.training.on_policy import actor_critic_loss, advantage_rows, check_on_policy, normalized
+from maze_core.training.rollout_collector import RolloutCollector
 from maze_core.training.schedules import scheduled
 
 if TYPE_CHECKING:

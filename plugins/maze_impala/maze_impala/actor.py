@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from maze_core.data.rollout import Rollout, Sampler
+from maze_core.acting.rollouts import Sampler
+from maze_core.data.rollout import Rollout
 from maze_core.envs.in_process import vector_env
 from maze_core.models.parameters import load_arrays
 from maze_core.training.seeding import EpisodeSeeds, Purpose, integer_seed

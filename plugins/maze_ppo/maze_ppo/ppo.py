@@ -9,7 +9,6 @@ import numpy as np
 import torch
 
 from maze_core.data.batch import Batch, Loss
-from maze_core.data.rollout import RolloutCollector
 from maze_core.plugins.hookspecs import hookimpl
 from maze_core.training.algorithm import Algorithm
 from maze_core.training.burn_in import CriticBurnIn
@@ -20,6 +19,7 @@ from maze_core.training.on_policy import (
     check_on_policy,
     normalized,
 )
+from maze_core.training.rollout_collector import RolloutCollector
 from maze_core.training.schedules import scheduled
 from maze_core.training.seeding import Purpose, sequence
 from maze_ppo.config import PPOConfig

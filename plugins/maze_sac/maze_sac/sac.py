@@ -18,7 +18,7 @@ from maze_core.models.distributions import BoxScale
 from maze_core.plugins.hookspecs import hookimpl
 from maze_core.training.adam import Adam
 from maze_core.training.algorithm import Algorithm
-from maze_core.training.off_policy import Guide, ReplayCollector, check_off_policy
+from maze_core.training.off_policy import ReplayCollector, check_off_policy, make_guide
 from maze_core.training.process_state import isolated_rng
 from maze_core.training.schedules import scheduled
 from maze_core.training.seeding import Purpose, integer_seed, sequence
@@ -90,7 +90,7 @@ class SAC(Algorithm):
         self._replay = self._collector.replay
         if config.initial_demonstrations and run.run_dir is None:  # a new run: refused before it has a folder
             self._collector.check(load_trajectories(config.initial_demonstrations), _DEMONSTRATIONS)
-        self._guide = Guide(run, config.initial_sampling_policy, self._collector.env)
+        self._guide = make_guide(run, config.initial_sampling_policy, self._collector.env)
         self._filled = False
         self._actions = JointActions(run.observation_space, run.action_space).to(run.device)
         self._check_policy(policy)

@@ -1,4 +1,4 @@
-"""Acting in a rollout: one row of observations and noise for each environment → samples and actions, as arrays."""
+"""The forward pass of acting: observations and noise of N environments → samples and actions, as arrays."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import torch
 
+from maze_core.acting.agent import Choice
 from maze_core.models.encoders import MlpEncoder
 from maze_core.models.heads import LOG_STD_RANGE, CategoricalHead, GaussianHead
 from maze_core.models.inputs import Flatten
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from maze_core.data.batch import TensorTree
     from maze_core.envs.vector import Tree
     from maze_core.models.blocks import Dense
+    from maze_core.models.tree_distribution import TreeDistribution
 
 _FEW = 131_072
 # Multiplications of a layer up to which numpy is the faster; from twice as many its BLAS may use several threads.
@@ -28,23 +30,23 @@ _ACTIVATIONS: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
 }
 
 
-class Actor(Protocol):
-    """Acts on B observations at a time, with the parameters of the moment."""
+class Forward(Protocol):
+    """Chooses actions for B observations at a time, with the parameters of the moment."""
 
     def by_step(self, noise: TensorTree) -> Sequence[dict[str, Any]]:
-        """What `Policy.draw_noise` gave for (steps, B), step by step, as `act` takes it."""
+        """Split the result of `Policy.draw_noise` for (steps, B) into steps, as `act` takes them."""
 
-    def act(self, obs: Tree, noise: dict[str, Any]) -> tuple[Tree, Tree]:
-        """Samples, and actions in environment units, of B observations (leaves [B, …])."""
-
-
-def make_actor(policy: Policy, rows: int) -> Actor:
-    """The fastest actor for a policy and so many rows; numpy's and torch's differ by rounding."""
-    return NumpyActor(policy, rows) if _is_simple(policy, rows) else TorchActor(policy)
+    def act(self, obs: Tree, noise: dict[str, Any]) -> Choice:
+        """Choose actions for B observations (leaves [B, …])."""
 
 
-class TorchActor:
-    """Acts with any policy, on the device where its parameters are."""
+def fastest_forward(policy: Policy, rows: int) -> Forward:
+    """Return the fastest way for a policy and so many rows; numpy's and torch's differ by rounding."""
+    return NumpyForward(policy, rows) if _is_simple(policy, rows) else TorchForward(policy)
+
+
+class TorchForward:
+    """Torch's, for any policy, on the device where its parameters are."""
 
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
@@ -56,20 +58,31 @@ class TorchActor:
         leaves = zip(*(self._moved(leaf).unbind() for leaf in noise.values()), strict=True)
         return [dict(zip(noise, step, strict=True)) for step in leaves]
 
-    def act(self, obs: Tree, noise: dict[str, Any]) -> tuple[Tree, Tree]:
-        """Samples, and actions in environment units."""
-        distribution = self._policy.distribution({k: self._moved(torch.from_numpy(v)) for k, v in obs.items()})
-        tensors = distribution.sample(noise)
-        samples = {key: sample.numpy(force=True) for key, sample in tensors.items()}
-        actions = distribution.env_action(tensors)
-        return samples, {k: samples[k] if a is tensors[k] else a.numpy(force=True) for k, a in actions.items()}
+    def act(self, obs: Tree, noise: dict[str, Any]) -> Choice:
+        """Choose actions for B observations."""
+        distribution = self._distribution(obs)
+        return _choice(distribution, distribution.sample(noise))
+
+    def most_likely(self, obs: Tree) -> Choice:
+        """Choose the most likely actions for B observations."""
+        distribution = self._distribution(obs)
+        return _choice(distribution, distribution.mode())
+
+    def _distribution(self, obs: Tree) -> TreeDistribution:
+        return self._policy.distribution({k: self._moved(torch.from_numpy(v)) for k, v in obs.items()})
 
     def _moved(self, tensor: torch.Tensor) -> torch.Tensor:
         return tensor if self._device.type == "cpu" else tensor.to(self._device, non_blocking=True)
 
 
-class NumpyActor:
-    """Acts with a small fully connected policy: for a few rows torch's overhead is four times the arithmetic.
+def _choice(distribution: TreeDistribution, tensors: TensorTree) -> Choice:
+    samples = {key: sample.numpy(force=True) for key, sample in tensors.items()}
+    actions = distribution.env_action(tensors)
+    return Choice(samples, {k: samples[k] if a is tensors[k] else a.numpy(force=True) for k, a in actions.items()})
+
+
+class NumpyForward:
+    """Numpy's, for a small fully connected policy: for a few rows torch's overhead is four times the arithmetic.
 
     The arrays share the parameters' memory. Only for policies of which `_is_simple` holds.
     """
@@ -86,8 +99,8 @@ class NumpyActor:
         leaves = zip(*(list(leaf.numpy()) for leaf in noise.values()), strict=True)
         return [dict(zip(noise, step, strict=True)) for step in leaves]
 
-    def act(self, obs: Tree, noise: dict[str, Any]) -> tuple[Tree, Tree]:
-        """Samples, and actions in environment units."""
+    def act(self, obs: Tree, noise: dict[str, Any]) -> Choice:
+        """Choose actions for B observations."""
         keys = self._keys
         features = obs[keys[0]] if len(keys) == 1 else np.concatenate([obs[key] for key in keys], -1)
         for layer in self._layers:
@@ -96,7 +109,7 @@ class NumpyActor:
         samples, actions = {}, {}
         for key, head in self._heads:
             samples[key], actions[key] = head(features, noise[key])
-        return samples, actions
+        return Choice(samples, actions)
 
 
 class _Layer:
@@ -112,7 +125,7 @@ class _Layer:
         return out
 
 
-class _Choice:
+class _Categorical:
     """The Gumbel-max trick of `Categorical.sample`."""
 
     def __init__(self, head: CategoricalHead, rows: int) -> None:
@@ -147,7 +160,7 @@ class _Normal:
         return sample, head.scale.to_env(torch.from_numpy(canonical)).numpy()
 
 
-_HEADS: dict[type, Callable[..., _Choice | _Normal]] = {CategoricalHead: _Choice, GaussianHead: _Normal}
+_HEADS: dict[type, Callable[..., _Categorical | _Normal]] = {CategoricalHead: _Categorical, GaussianHead: _Normal}
 
 
 def _is_simple(policy: Policy, rows: int) -> bool:

@@ -5,7 +5,7 @@ import pytest
 import torch
 from gymnasium import spaces
 
-from maze_core.models.actors import NumpyActor, TorchActor, make_actor
+from maze_core.acting.forward import NumpyForward, TorchForward, fastest_forward
 from maze_core.models.mlp import MlpConfig, MlpModel
 
 ROWS, STEPS = 6, 50
@@ -64,9 +64,9 @@ def decisions(actor, policy, seed=0):
 @pytest.mark.parametrize("name", SIMPLE)
 def test_numpy_decides_as_torch_does(name):
     policy = policy_of(*SIMPLE[name])
-    actor = make_actor(policy, ROWS)
-    assert isinstance(actor, NumpyActor)
-    for ours, expected in zip(decisions(actor, policy), decisions(TorchActor(policy), policy), strict=True):
+    actor = fastest_forward(policy, ROWS)
+    assert isinstance(actor, NumpyForward)
+    for ours, expected in zip(decisions(actor, policy), decisions(TorchForward(policy), policy), strict=True):
         assert ours.keys() == expected.keys()
         for key, leaf in expected.items():
             assert (ours[key].shape, ours[key].dtype) == (leaf.shape, leaf.dtype)
@@ -76,7 +76,7 @@ def test_numpy_decides_as_torch_does(name):
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_what_numpy_does_not_know_goes_through_torch(name):
-    assert isinstance(make_actor(policy_of(*OTHERS[name]), ROWS), TorchActor)
+    assert isinstance(fastest_forward(policy_of(*OTHERS[name]), ROWS), TorchForward)
 
 
 def test_policies_of_other_kinds_go_through_torch():
@@ -85,17 +85,17 @@ def test_policies_of_other_kinds_go_through_torch():
             super().__init__()
             self.policy = policy
 
-    assert isinstance(make_actor(Mine(policy_of(*SIMPLE["discrete"])), ROWS), TorchActor)
+    assert isinstance(fastest_forward(Mine(policy_of(*SIMPLE["discrete"])), ROWS), TorchForward)
     hooked = policy_of(*SIMPLE["discrete"])
     hooked.encoder.register_forward_hook(lambda module, args, output: output)
-    assert isinstance(make_actor(hooked, ROWS), TorchActor)
-    assert isinstance(make_actor(policy_of(*SIMPLE["discrete"]).double(), ROWS), TorchActor)
+    assert isinstance(fastest_forward(hooked, ROWS), TorchForward)
+    assert isinstance(fastest_forward(policy_of(*SIMPLE["discrete"]).double(), ROWS), TorchForward)
 
 
 def test_what_was_decided_stays_and_is_followed_by_the_parameters():
     """Samples are not overwritten by the next step, and a step of the optimizer shows at once."""
     policy = policy_of(*SIMPLE["box"])
-    actor = make_actor(policy, ROWS)
+    actor = fastest_forward(policy, ROWS)
     (first, second) = actor.by_step(policy.draw_noise((2, ROWS), torch.Generator()))
     obs = observations(VECTOR, np.random.default_rng(0))
     with torch.inference_mode():
@@ -108,7 +108,7 @@ def test_what_was_decided_stays_and_is_followed_by_the_parameters():
         policy.action_heads[0][2].log_std += 1
     with torch.inference_mode():
         moved = actor.act(obs, first)[0]["action"]
-        expected = TorchActor(policy).act(obs, {key: torch.from_numpy(leaf) for key, leaf in first.items()})[0][
+        expected = TorchForward(policy).act(obs, {key: torch.from_numpy(leaf) for key, leaf in first.items()})[0][
             "action"
         ]
     np.testing.assert_allclose(moved, expected, rtol=1e-5, atol=1e-5)
@@ -122,5 +122,5 @@ def test_log_standard_deviations_are_bounded_alike(distribution, dependent):
     head = policy.action_heads[0][2]
     with torch.no_grad():
         (head.linear.weight if dependent else head.log_std).add_(3)
-    ours, expected = decisions(make_actor(policy, ROWS), policy)[0], decisions(TorchActor(policy), policy)[0]
+    ours, expected = decisions(fastest_forward(policy, ROWS), policy)[0], decisions(TorchForward(policy), policy)[0]
     np.testing.assert_allclose(ours["action"], expected["action"], rtol=1e-4, atol=1e-4)

@@ -1,0 +1,126 @@
+"""The agent that acts with a policy network."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import torch
+
+from maze_core.acting.agent import Agent, Choice
+from maze_core.acting.forward import Forward, TorchForward, fastest_forward
+
+if TYPE_CHECKING:
+    from maze_core.data.batch import TensorTree
+    from maze_core.envs.vector import Tree
+    from maze_core.models.policy import Policy
+
+
+class Noise(Protocol):
+    """Where the chance in sampled actions comes from."""
+
+    def draw(self, policy: Policy, steps: int) -> TensorTree:
+        """Return the noise of the next steps, leaves [steps, N, …]."""
+
+    def state(self) -> dict[str, Any]:
+        """Return the random state."""
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Restore the result of `state()`."""
+
+
+class SharedNoise:
+    """One generator for all N rows: cheap, and the noise of a row depends on the number of rows."""
+
+    def __init__(self, rows: int, generator: torch.Generator) -> None:
+        self.generator = generator
+        self._rows = rows
+
+    def draw(self, policy: Policy, steps: int) -> TensorTree:
+        """Return the noise of the next steps, leaves [steps, N, …]."""
+        return policy.draw_noise((steps, self._rows), self.generator)
+
+    def state(self) -> dict[str, Any]:
+        """Return the random state."""
+        return {"noise": self.generator.get_state()}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Restore the result of `state()`."""
+        self.generator.set_state(state["noise"])
+
+
+class NoiseByRow:
+    """A generator for each row: an episode's noise does not depend on the episodes that are played beside it."""
+
+    def __init__(self, rngs: Sequence[np.random.Generator]) -> None:
+        self._rngs = rngs
+        self._generator = torch.Generator()
+
+    def draw(self, policy: Policy, steps: int) -> TensorTree:
+        """Return the noise of the next steps, leaves [steps, N, …]."""
+        drawn = [self._row(policy, rng) for _ in range(steps) for rng in self._rngs]
+        rows = {key: torch.cat([row[key] for row in drawn]) for key in drawn[0]}
+        return {key: leaf.reshape(steps, len(self._rngs), *leaf.shape[1:]) for key, leaf in rows.items()}
+
+    def _row(self, policy: Policy, rng: np.random.Generator) -> TensorTree:
+        self._generator.manual_seed(int(rng.integers(2**63)))
+        return policy.draw_noise((1,), self._generator)
+
+    def state(self) -> dict[str, Any]:
+        """Return the random states."""
+        return {"rngs": [rng.bit_generator.state for rng in self._rngs]}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Restore the result of `state()`."""
+        for rng, saved in zip(self._rngs, state["rngs"], strict=True):
+            rng.bit_generator.state = saved
+
+
+class NetworkAgent(Agent):
+    """Acts with a policy network, on the device where its parameters are.
+
+    Args:
+        policy: the network; its parameters are those of the moment.
+        noise: what samples are drawn with; None: the most likely actions.
+        fast_rows: act through numpy where it is faster for so many rows, which differs from torch by rounding; None:
+            always through torch.
+    """
+
+    def __init__(self, policy: Policy, noise: Noise | None, *, fast_rows: int | None = None) -> None:
+        self.policy = policy
+        self._noise, self._fast_rows = noise, fast_rows
+        self._ahead: Iterator[dict[str, Any]] = iter(())
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Look at the network anew. To be called where modules may have been exchanged, not for new parameters."""
+        self._torch = TorchForward(self.policy)
+        rows = self._fast_rows
+        self._forward: Forward = self._torch if rows is None else fastest_forward(self.policy, rows)
+
+    def expect(self, steps: int) -> None:
+        """Draw the noise of the next steps at once, which is cheaper than step by step."""
+        if self._noise is not None:
+            self._ahead = iter(self._forward.by_step(self._noise.draw(self.policy, steps)))
+
+    def act(self, obs: Tree) -> Choice:
+        """Choose an action for every row, with one forward for all."""
+        with torch.inference_mode():
+            if self._noise is None:
+                return self._torch.most_likely(obs)
+            noise = next(self._ahead, None)
+            if noise is None:
+                self.expect(1)
+                noise = next(self._ahead)
+            return self._forward.act(obs, noise)
+
+    def state(self) -> dict[str, Any]:
+        """Return the random state of the noise, of which no step may be left that was drawn ahead."""
+        return {} if self._noise is None else self._noise.state()
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Restore the result of `state()`."""
+        self._ahead = iter(())
+        if self._noise is not None:
+            self._noise.load_state(state)

@@ -1,0 +1,79 @@
+"""The sink that fills a replay buffer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import torch
+
+from maze_core.envs.spaces import allocate, space_specs
+from maze_core.models.inputs import MASK_SUFFIX
+from maze_core.models.masks import check_masks, mask_keys
+
+if TYPE_CHECKING:
+    from maze_core.acting.agent import Choice
+    from maze_core.data.batch import TensorTree
+    from maze_core.data.replay import ReplayBuffer
+    from maze_core.envs.vector import StepResult, Tree, VectorEnv
+    from maze_core.models.normalizer import ObservationNormalizer
+
+
+class ReplaySink:
+    """Writes the transitions of N environments into a replay buffer, whose rows are in environment units.
+
+    Args:
+        replay: the buffer.
+        env: the environments.
+        normalizer: learns from every observation that is acted on; None: there is none.
+        device: where the normaliser is.
+        on_step: told of each step of the environments.
+
+    Raises:
+        RunError: a mask forbids every choice.
+    """
+
+    def __init__(
+        self,
+        replay: ReplayBuffer,
+        env: VectorEnv,
+        normalizer: ObservationNormalizer | None,
+        device: torch.device,
+        on_step: Callable[[StepResult], None],
+    ) -> None:
+        self._replay, self._env, self._on_step = replay, env, on_step
+        self._normalizer, self._device = normalizer, device
+        self._masked = bool(mask_keys(env.observation_space, env.action_space))
+        specs = space_specs(env.observation_space, "observation")
+        # Two in turn: what the last actions were chosen from, and what the next are chosen from.
+        self.obs, self._spare = allocate(specs, (env.num_envs,)), allocate(specs, (env.num_envs,))
+
+    def begin(self) -> None:
+        """Begin the next rows of the buffer with the current observations, which are in `obs`."""
+        self._check_masks()
+        self._replay.begin(self.obs)
+
+    def room(self, obs: Tree) -> Tree:
+        """Return the arrays that the current observations are not in."""
+        return self._spare
+
+    def add(self, obs: Tree, choice: Choice, result: StepResult, following: Tree) -> None:
+        """Take one transition of every environment."""
+        self.obs, self._spare = following, obs
+        if self._normalizer is not None:
+            valid = None if result.valid.all() else torch.from_numpy(result.valid).to(self._device)
+            self._normalizer.update(self._to_device(obs), valid)
+        self._replay.step(choice.actions, result, following)
+        self._on_step(result)
+        self._check_masks()
+
+    def _check_masks(self) -> None:
+        if self._masked:
+            masks = {key: torch.from_numpy(leaf) for key, leaf in self.obs.items() if key.endswith(MASK_SUFFIX)}
+            check_masks(self._env.observation_space, self._env.action_space, masks)
+
+    def _to_device(self, obs: Tree) -> TensorTree:
+        tensors = {key: torch.from_numpy(leaf) for key, leaf in obs.items()}
+        if self._device.type == "cpu":
+            return tensors
+        return {key: leaf.to(self._device, non_blocking=True) for key, leaf in tensors.items()}

@@ -1,0 +1,175 @@
+"""Collecting rollouts: the sink that fills one, and the sampler that steps environments into it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from maze_core.acting.forward import TorchForward
+from maze_core.acting.network import NetworkAgent, SharedNoise
+from maze_core.acting.stepper import Stepper
+from maze_core.data.rollout import Rollout
+from maze_core.envs.spaces import allocate, space_specs
+from maze_core.errors import RunError
+from maze_core.models.inputs import MASK_SUFFIX
+from maze_core.models.masks import check_masks
+
+if TYPE_CHECKING:
+    from maze_core.acting.agent import Choice
+    from maze_core.envs.vector import StepResult, Tree, VectorEnv
+    from maze_core.models.policy import Policy
+    from maze_core.training.seeding import EpisodeSeeds
+
+
+class RolloutSink:
+    """Writes transitions into the arrays of one rollout, which the next one overwrites.
+
+    Args:
+        obs: leaves [T + 1, N, …]
+        samples: leaves [T, N, …]
+    """
+
+    def __init__(self, obs: Tree, samples: Tree) -> None:
+        steps, rows = next(iter(samples.values())).shape[:2]
+        self.steps = 0
+        """Steps taken of this rollout."""
+        self._rows = [{k: v[t] for k, v in obs.items()} for t in range(steps + 1)]
+        self.rollout = Rollout(
+            obs=obs,
+            actions=samples,
+            rewards=np.zeros((steps, rows), np.float32),
+            terminated=np.zeros((steps, rows), bool),
+            truncated=np.zeros((steps, rows), bool),
+            valid=np.ones((steps, rows), bool),
+        )
+
+    @property
+    def first(self) -> Tree:
+        """The arrays of the observations that the rollout begins with, leaves [N, …]."""
+        return self._rows[0]
+
+    @property
+    def last(self) -> Tree:
+        """The arrays of the observations that the next rollout begins with, leaves [N, …]."""
+        return self._rows[-1]
+
+    def clear(self) -> None:
+        """Make ready for the next rollout."""
+        rollout = self.rollout
+        self.steps = 0
+        rollout.truncations.clear()
+        rollout.episodes.clear()
+        rollout.terminated.fill(False)
+        rollout.truncated.fill(False)
+
+    def room(self, obs: Tree) -> Tree:
+        """Return the row after the current one."""
+        return self._rows[self.steps + 1]
+
+    def add(self, obs: Tree, choice: Choice, result: StepResult, following: Tree) -> None:
+        """Take one transition of every environment; the observations are where they belong."""
+        rollout, t = self.rollout, self.steps
+        for key, sample in choice.samples.items():
+            rollout.actions[key][t] = sample
+        rollout.rewards[t] = result.reward
+        rollout.valid[t] = result.valid
+        if len(result.final_indices):
+            rollout.terminated[t] = result.terminated
+            rollout.truncated[t] = result.truncated
+            self._add_cut(result)
+            rollout.episodes += result.episodes
+        self.steps = t + 1
+
+    def _add_cut(self, result: StepResult) -> None:
+        cut, final_obs = result.truncated[result.final_indices], result.final_obs
+        if final_obs is not None and cut.any():
+            final = {key: leaf[cut] for key, leaf in final_obs.items()}
+            self.rollout.truncations.append((self.steps, result.final_indices[cut], final))
+
+
+class Sampler:
+    """Steps environments with a policy, a rollout at a time; needs no run.
+
+    A step is one policy forward for all environments, one vector step and writes into the rollout; sampling noise is
+    drawn once per rollout, values and log-probabilities are left to one batched pass afterwards.
+
+    Args:
+        policy: acts, on the device where its parameters are.
+        env: the environments; reset at the first rollout.
+        n_steps: T, steps in one rollout.
+        seeds: the seeds of the episodes.
+        noise: the sampling noise is drawn from it.
+        on_step: called after each step of the environments.
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        env: VectorEnv,
+        n_steps: int,
+        seeds: EpisodeSeeds,
+        noise: torch.Generator,
+        on_step: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.noise = noise
+        self._env, self._n_steps, self._on_step = env, n_steps, on_step
+        self._agent = NetworkAgent(policy, SharedNoise(env.num_envs, noise), fast_rows=env.num_envs)
+        self._stepper = Stepper(env, seeds)
+        specs = space_specs(env.observation_space, "observation")
+        obs = allocate(specs, (n_steps + 1, env.num_envs))
+        self._sink = RolloutSink(obs, _allocate_samples(policy, obs))
+
+    @property
+    def rollout(self) -> Rollout:
+        """The last rollout."""
+        return self._sink.rollout
+
+    def collect(self) -> Rollout:
+        """Step every environment `n_steps` times; the returned arrays are overwritten by the next call."""
+        agent, stepper, sink = self._agent, self._stepper, self._sink
+        if stepper.started:
+            for leaf in sink.rollout.obs.values():
+                leaf[0] = leaf[-1]
+            stepper.move(sink.first)
+        else:
+            stepper.begin(sink.first)
+        sink.clear()
+        agent.refresh()
+        agent.expect(self._n_steps)
+        try:
+            for _ in range(self._n_steps):
+                stepper.step(agent, sink)
+                self._on_step()
+        except RunError:
+            self._check_masks(sink.steps + 1)  # an environment that refuses an action may have left no choice
+            raise
+        self._check_masks(self._n_steps)
+        return sink.rollout
+
+    def _check_masks(self, steps: int) -> None:
+        """Refuse masks that left no choice in the first steps of the rollout."""
+        rollout, valid = self.rollout, self.rollout.valid[:steps]
+        masks = {k: torch.from_numpy(v[:steps][valid]) for k, v in rollout.obs.items() if k.endswith(MASK_SUFFIX)}
+        check_masks(self._env.observation_space, self._env.action_space, masks)
+
+    def state(self) -> dict[str, Any]:
+        """Return everything that decides the next rollout except the policy."""
+        return {**self._agent.state(), **self._stepper.state()}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Restore the result of `state()`; unfinished episodes are replayed."""
+        self._agent.load_state(state)
+        self._stepper.restore(state, self._sink.last)
+
+
+def _allocate_samples(policy: Policy, obs: Tree) -> Tree:
+    """Allocate arrays [T, N, …] for what the action distribution samples; only a sample tells their shapes."""
+    steps, rows = next(iter(obs.values())).shape[:2]
+    forward = TorchForward(policy)
+    (noise,) = forward.by_step(policy.draw_noise((1, rows), torch.Generator()))
+    with torch.inference_mode():
+        samples = forward.act({k: np.zeros_like(v[0]) for k, v in obs.items()}, noise).samples
+    return {k: np.zeros((steps - 1, *v.shape), v.dtype) for k, v in samples.items()}

@@ -1,0 +1,54 @@
+"""The agent that acts with a policy plugin: a rule, a search, or chance."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from gymnasium.spaces import Box
+
+from maze_core.acting.agent import Agent, Choice
+from maze_core.envs.spaces import flatten_space
+
+if TYPE_CHECKING:
+    from gymnasium import Space
+
+    from maze_core.envs.vector import Tree
+    from maze_core.policies.base import ActingPolicy
+
+
+class RuleAgent(Agent):
+    """Acts with a policy plugin, inside the bounds of the action space.
+
+    Args:
+        policy: set up for the spaces.
+        rngs: a random generator for each of the N rows.
+        action_space: of a single environment.
+    """
+
+    def __init__(self, policy: ActingPolicy, rngs: Sequence[np.random.Generator], action_space: Space[Any]) -> None:
+        self._policy, self._rngs = policy, rngs
+        leaves = flatten_space(action_space, "action")
+        self._bounds = {key: (box.low, box.high) for key, box in leaves.items() if isinstance(box, Box)}
+
+    def begin(self, rows: Sequence[int]) -> None:
+        """Tell the policy that new episodes begin in these rows."""
+        for row in rows:
+            self._policy.begin(row)
+
+    def act(self, obs: Tree) -> Choice:
+        """Choose an action for every row, as the environments will execute it."""
+        chosen = self._policy.act(obs, self._rngs)
+        actions = {k: np.clip(v, *self._bounds[k]) if k in self._bounds else v for k, v in chosen.items()}
+        return Choice(actions, actions)
+
+    def state(self) -> dict[str, Any]:
+        """Return the policy's memory and the random states."""
+        return {"policy": self._policy.state(), "rngs": [rng.bit_generator.state for rng in self._rngs]}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Restore the result of `state()`."""
+        self._policy.load_state(state["policy"])
+        for rng, saved in zip(self._rngs, state["rngs"], strict=True):
+            rng.bit_generator.state = saved

@@ -1,0 +1,98 @@
+"""The one way to step environments: an agent acts, the environments step, a sink takes the transitions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from maze_core.acting.agent import Agent, Choice
+    from maze_core.envs.vector import StepResult, Tree, VectorEnv
+    from maze_core.training.seeding import EpisodeSeeds
+
+
+class Sink(Protocol):
+    """Takes the transitions of N environments: into a rollout, a replay buffer, a recording, or statistics."""
+
+    def room(self, obs: Tree) -> Tree:
+        """Return the arrays for the next observations, leaves [N, …].
+
+        They may be those of `obs`, the current ones, where `add` does not need these any more.
+        """
+
+    def add(self, obs: Tree, choice: Choice, result: StepResult, following: Tree) -> None:
+        """Take one transition of every environment.
+
+        Args:
+            obs: what the actions were chosen from.
+            choice: samples and actions.
+            result: rewards, flags, last observations of episodes that ended.
+            following: what the next actions are chosen from, the arrays that `room` returned.
+        """
+
+
+class Stepper:
+    """Steps N environments, with any agent and into any sink.
+
+    Args:
+        env: the environments.
+        seeds: the seeds of their episodes.
+    """
+
+    def __init__(self, env: VectorEnv, seeds: EpisodeSeeds) -> None:
+        self.env = env
+        self._seeds = seeds
+        self._obs: Tree | None = None
+        self._begun: list[int] = []
+        """The environments whose episode has just begun, of which no agent has been told."""
+
+    @property
+    def started(self) -> bool:
+        """True once there are current observations."""
+        return self._obs is not None
+
+    def begin(self, obs: Tree) -> None:
+        """Begin the first episodes; their first observations are written to `obs`, leaves [N, …]."""
+        self.env.reset(self._seeds, obs)
+        self._obs, self._begun = obs, list(range(self.env.num_envs))
+
+    def move(self, obs: Tree) -> None:
+        """Go on from other arrays, which hold the current observations."""
+        self._obs = obs
+
+    def step(self, agent: Agent, sink: Sink) -> StepResult:
+        """Step every environment once. `begin` or `restore` comes first."""
+        obs = self._obs
+        if obs is None:
+            raise RuntimeError("the environments have not been reset")
+        if self._begun:
+            agent.begin(self._begun)
+        choice = agent.act(obs)
+        following = sink.room(obs)
+        result = self.env.step(choice.actions, following)
+        self._obs = following
+        self._begun = result.begun if len(result.final_indices) or not result.valid.all() else []
+        sink.add(obs, choice, result, following)
+        return result
+
+    def state(self) -> dict[str, Any]:
+        """Return where the environments stand."""
+        return {"env": self.env.state() if self.started else None, "begun": self._begun}
+
+    def restore(self, state: dict[str, Any], obs: Tree) -> None:
+        """Restore the result of `state()` by replaying unfinished episodes; observations are written to `obs`."""
+        if state["env"] is None:
+            return
+        self.env.restore(self._seeds, state["env"], obs)
+        anew = _begun_anew(state["env"], self.env.state())
+        self._obs, self._begun = obs, sorted({*state.get("begun", []), *anew})
+
+
+def _begun_anew(saved: dict[str, Any], restored: dict[str, Any]) -> list[int]:
+    """The environments that could not go on with their saved episode and have begun another one."""
+    before, after = (np.asarray(state.get("episode", state.get("native_episode"))) for state in (saved, restored))
+    if before.shape != after.shape:
+        return list(range(len(after)))
+    begun: list[int] = np.flatnonzero(before != after).tolist()
+    return begun

@@ -1,0 +1,71 @@
+"""Collecting the rollouts of a run that learns on policy."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from maze_core.acting.rollouts import Sampler
+from maze_core.data.replay_memory import check_memory
+from maze_core.envs.spaces import allocated_bytes, space_specs
+from maze_core.training.seeding import EpisodeSeeds, Purpose, integer_seed
+
+if TYPE_CHECKING:
+    from maze_core.data.rollout import Rollout
+    from maze_core.envs.vector import VectorEnv
+    from maze_core.training.run import Run
+
+
+def _check_rollout(env: VectorEnv, n_steps: int) -> None:
+    """Raise ConfigError where a rollout, and the shuffled copy that is learnt from, do not fit into memory."""
+    specs = space_specs(env.observation_space, "observation")
+    needed = 2 * allocated_bytes(specs, (n_steps + 1, env.num_envs))
+    check_memory(needed, n_steps, "algorithm.n_rollout_steps", what="steps of a rollout")
+
+
+class RolloutCollector:
+    """Steps the training environments of a run with its policy and keeps the run's counters."""
+
+    def __init__(self, run: Run, n_steps: int) -> None:
+        self._run = run
+        self._env = run.training_env()
+        _check_rollout(self._env, n_steps)
+        noise = torch.Generator().manual_seed(integer_seed(run.seed, Purpose.POLICY_NOISE))
+        seeds = EpisodeSeeds(run.seed, Purpose.TRAIN_EPISODES)
+        self._sampler = Sampler(run.policy, self._env, n_steps, seeds, noise, self._show_progress)
+
+    @property
+    def rollout(self) -> Rollout:
+        """The last rollout."""
+        return self._sampler.rollout
+
+    def collect(self) -> Rollout:
+        """Step every environment `n_steps` times; the returned arrays are overwritten by the next call."""
+        rollout = self._sampler.collect()
+        self._run.count_env_steps(int(rollout.valid.sum()))
+        self._run.statistics.add(rollout.episodes)
+        return rollout
+
+    def _show_progress(self) -> None:
+        self._run.progress.env_steps += self._env.num_envs
+
+    def update_normalizer(self) -> None:
+        """Let the policy's observation normaliser, if it has one, learn from this rollout.
+
+        Called after the last optimizer step on the rollout: acting, old and new log-probabilities all saw the same
+        statistics.
+        """
+        normalizer, rollout, device = self._run.policy.normalizer, self.rollout, self._run.device
+        if normalizer is not None:
+            valid = torch.from_numpy(rollout.valid.reshape(-1)).to(device)
+            obs = {k: torch.from_numpy(v[:-1].reshape(-1, *v.shape[2:])).to(device) for k, v in rollout.obs.items()}
+            normalizer.update(obs, valid)
+
+    def state(self) -> dict[str, Any]:
+        """Return everything that decides the next rollout except the policy."""
+        return self._sampler.state()
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Restore the result of `state()`; unfinished episodes are replayed."""
+        self._sampler.load_state(state)
