@@ -2,8 +2,34 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+from collections.abc import Mapping
 from typing import Any, TypeGuard
+
+CHECKSUM = "sha256"
+"""The entry of a sealed mapping that holds the checksum of the others."""
+
+
+def sealed(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values with a checksum, for `unsealed`."""
+    return {**values, CHECKSUM: _checksum(values)}
+
+
+def unsealed(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values without their checksum; files of earlier versions have none.
+
+    Raises:
+        ValueError: a value was changed.
+    """
+    rest = dict(values)
+    if rest.pop(CHECKSUM, None) not in (None, _checksum(rest)):
+        raise ValueError("its checksum does not match")
+    return rest
+
+
+def _checksum(values: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
 
 def parse_json(data: bytes | str) -> Any:

@@ -1,7 +1,7 @@
 """The files of a recording. Every one can be read with public tools: JSON, JSON lines and NumPy's `.npy`.
 
-    trajectories.json            format, version, the two spaces, where the recording comes from
-    episodes.jsonl               a line for each episode: length, flags, return, checksums
+    trajectories.json            format, version, the two spaces, where the recording comes from, a checksum
+    episodes.jsonl               a line for each episode: length, flags, return, checksums of its rows and of the line
     observations/KEY.npy         one leaf of the observations, the episodes one after the other, each L + 1 rows
     actions/KEY.npy              one leaf of the actions, L rows each
     rewards.npy                  float32, L rows each
@@ -26,7 +26,7 @@ from maze_core import files
 from maze_core.data.space_json import space_from_json, space_to_json
 from maze_core.envs.spaces import LeafSpec, Role, flatten_space, space_specs
 from maze_core.errors import MazeError
-from maze_core.plain_json import is_count, is_number, parse_object
+from maze_core.plain_json import is_count, is_number, parse_object, sealed, unsealed
 from maze_core.wording import shown
 
 FORMAT, VERSION = "maze-trajectories", 1
@@ -127,7 +127,7 @@ def write_description(folder: Path, description: Description) -> None:
     """Write `trajectories.json`, whole or not at all."""
     observation, action = space_to_json(description.observation_space), space_to_json(description.action_space)
     head = {"format": FORMAT, "version": VERSION, "observation_space": observation, "action_space": action}
-    text = json.dumps({**head, "source": description.source}, indent=1, allow_nan=False)
+    text = json.dumps(sealed({**head, "source": description.source}), indent=1, allow_nan=False)
     files.write_bytes(folder / DESCRIPTION, text.encode())
 
 
@@ -139,7 +139,7 @@ def read_description(folder: Path) -> Description:
     """
     path = folder / DESCRIPTION
     try:
-        data = parse_object(files.read_bytes(path, _DESCRIPTION_BYTES))
+        data = unsealed(parse_object(files.read_bytes(path, _DESCRIPTION_BYTES)))
         if data.get("format") != FORMAT:
             raise ValueError("it is no description of recorded trajectories")
         if data["version"] != VERSION:
@@ -155,7 +155,7 @@ def read_description(folder: Path) -> Description:
 
 def encode_record(record: EpisodeRecord) -> bytes:
     """One line of `episodes.jsonl`."""
-    return json.dumps(asdict(record), allow_nan=False).encode() + b"\n"
+    return json.dumps(sealed(asdict(record)), allow_nan=False).encode() + b"\n"
 
 
 def read_records(folder: Path) -> list[EpisodeRecord]:
@@ -170,7 +170,7 @@ def read_records(folder: Path) -> list[EpisodeRecord]:
         for number, line in enumerate(files.read_lines(path, _EPISODES_BYTES), 1):
             try:
                 if line.endswith(b"\n"):
-                    records.append(_record(parse_object(line)))
+                    records.append(_record(unsealed(parse_object(line))))
             except (ValueError, KeyError, TypeError) as error:
                 raise TrajectoryError(f"{path} is damaged at line {number}: {line[:80]!r}") from error
     except OSError as error:

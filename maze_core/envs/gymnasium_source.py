@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import importlib
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,10 +14,11 @@ from pydantic import Field, JsonValue, PositiveInt
 from maze_core.blame import culprit
 from maze_core.config.base import PluginConfig
 from maze_core.envs.foreign import foreign
+from maze_core.envs.imports import import_module
 from maze_core.envs.mujoco_warnings import tame_mujoco
 from maze_core.errors import ConfigError, MazeError, RunError
 from maze_core.plugins.base import Plugin
-from maze_core.plugins.discovery import describe, place_in
+from maze_core.plugins.discovery import describe
 from maze_core.plugins.hookspecs import hookimpl
 from maze_core.wording import printable, shown
 
@@ -150,25 +150,9 @@ def check_env_id(env_id: str) -> None:
     """
     module, colon, name = env_id.rpartition(":")
     if colon:
-        _import(module)
+        import_module(module, "env.id")
     if name not in gymnasium.registry:
         raise ConfigError(f"no environment {shown(name)} is registered", where="env.id", hint=_suggestion(name))
-
-
-def _import(module: str) -> None:
-    if not all(part.isidentifier() for part in module.split(".")):
-        raise ConfigError(f"{shown(module)} is no name of a module", "env.id", "Write module:Id, or the Id alone.")
-    try:
-        importlib.import_module(module)
-    except KeyboardInterrupt:
-        raise
-    except BaseException as exc:  # a module may raise anything, SystemExit too
-        hint = "Install the package that provides it, or run where Python can find it."
-        raise ConfigError(
-            f"the module {module!r} cannot be imported: {describe(exc)}{place_in(exc)}",
-            where="env.id",
-            hint=hint if isinstance(exc, ModuleNotFoundError) else None,
-        ) from exc
 
 
 def _suggestion(name: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -10,6 +9,7 @@ import gymnasium
 from pydantic import Field, JsonValue
 
 from maze_core.config.base import PluginConfig
+from maze_core.envs.imports import import_module
 from maze_core.errors import ConfigError
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.hookspecs import hookimpl
@@ -69,10 +69,7 @@ def _imported(name: str) -> Any:
     """The wrapper class `module:Class`."""
     module, _, title = name.partition(":")
     try:
-        found = getattr(importlib.import_module(module), title)
-    except ImportError as exc:
-        hint = "Install the package that provides it, or run where Python can find it."
-        raise ConfigError(f"the module {module!r} cannot be imported: {exc}", "id", hint) from exc
+        found = getattr(import_module(module, "id"), title)
     except AttributeError as exc:
         raise ConfigError(f"the module {module!r} has no {title!r}", "id") from exc
     if not (isinstance(found, type) and issubclass(found, gymnasium.Wrapper)):

@@ -14,7 +14,7 @@ from maze_core.envs.checks import all_finite, check_finite, first_bad_row, non_f
 from maze_core.envs.codecs import ActionCodec, ObservationCodec
 from maze_core.envs.foreign import check_reset, old_api
 from maze_core.envs.layers import Memory, episode_metrics, lasting_layers, recall, remembered, reward_meter
-from maze_core.envs.spaces import allocate
+from maze_core.envs.spaces import ROLES, allocate, leaves
 from maze_core.envs.step_log import StepLog
 from maze_core.envs.vector import Episode, StepResult, Tree
 from maze_core.errors import ConfigError, MazeError, RunError
@@ -335,8 +335,10 @@ def _build(make: MakeEnv, indices: range) -> list[gymnasium.Env[Any, Any]]:
     try:
         for index in indices:
             envs.append(make(index))
-            for name in ("observation_space", "action_space"):
+            for role in ROLES:
+                name = f"{role}_space"
                 first, other = getattr(envs[0], name), getattr(envs[-1], name)
+                leaves(other, role)  # what is no space of Maze cannot always be compared
                 if first != other:
                     raise ConfigError(f"environment {index} has the {name} {other}, environment 0 {first}", where="env")
     except BaseException:

@@ -12,10 +12,12 @@ from gymnasium import Space, spaces
 
 from maze_core.envs.vector import Tree
 from maze_core.errors import ConfigError
-from maze_core.wording import argument
+from maze_core.wording import argument, shown
 
 Role = Literal["observation", "action"]
 """What a space is for; also the key of the only leaf of a single space."""
+
+ROLES: tuple[Role, ...] = ("observation", "action")
 
 Specs = dict[str, "LeafSpec"]
 """How each leaf of a tree is stored."""
@@ -28,6 +30,8 @@ _PICTURE = 32
 
 MAX_ENTRIES = 20_000_000
 """Entries that one leaf may have."""
+MAX_DEPTH = 50
+"""Levels of Dict and Tuple that a space may have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +144,10 @@ def start_of(space: Space[Any]) -> Any:
 
 
 def _walk(space: Space[Any], path: tuple[str | int, ...], role: Role) -> Iterator[Leaf]:
+    if not isinstance(space, Space):
+        raise _refused(path, role, f"is {shown(space)}, which is no gymnasium.Space")
+    if len(path) > MAX_DEPTH:
+        raise _refused(path[:3], role, f"has more than {MAX_DEPTH} levels below it")
     if isinstance(space, spaces.Dict):
         for key, child in space.spaces.items():
             _check_key(key, path, role)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
-from pydantic import NonNegativeInt, PositiveFloat
+from pydantic import Field, NonNegativeInt
 
 from maze_core.config.base import PluginConfig
 from maze_core.config.params import SideBySide
@@ -29,11 +29,11 @@ class LocalConfig(RunnerConfig):
     """Environments stepped side by side; none: the number of cores this process may use."""
     workers: SideBySide | None = None
     """Worker processes; none: one for each core, `concurrency` at most."""
-    step_timeout: PositiveFloat = 60.0
+    step_timeout: Annotated[float, Field(ge=0.01)] = 60.0
     """Seconds after which a step that has not come back ends the run; start and reset may take ten times that."""
     start_method: StartMethod = "forkserver"
     """How worker processes are started."""
-    job_timeout: PositiveFloat = 300.0
+    job_timeout: Annotated[float, Field(ge=0.01)] = 300.0
     """Seconds after which a worker that has not answered a job of the algorithm (a rollout of IMPALA) ends the run."""
     max_restarts: NonNegativeInt = 10
     """How often in all an algorithm's worker that died is started again; one more death ends the run."""

@@ -27,7 +27,7 @@ from maze_core.training.loop import train as train_loop
 from maze_core.training.metrics_file import METRICS_FILE, damage, read_metrics
 from maze_core.training.process_state import borrowed_rng, graceful_interrupts, process_turn, torch_threads
 from maze_core.training.report import RunSummary
-from maze_core.training.run import Run
+from maze_core.training.run import Run, is_about_memory
 from maze_core.training.run_dir import (
     CONFIG,
     NETWORK,
@@ -119,6 +119,9 @@ def _create_directory(run: Run, run_dir: Path | None) -> None:
         if isinstance(error, OSError | RunError):
             reason = error.strerror if isinstance(error, OSError) else error
             raise ConfigError(f"cannot write to {run.run_dir}: {reason}", "--run-dir") from error
+        if isinstance(error, Exception) and is_about_memory(error):
+            problem = "there is no memory left for a checkpoint"
+            raise ConfigError(problem, "model", "Make the networks smaller.") from error
         raise
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import hashlib
 import json
 import platform
 import re
@@ -17,7 +16,7 @@ from typing import IO, Any
 
 from maze_core import files
 from maze_core.errors import CheckpointError, ConfigError
-from maze_core.plain_json import parse_object
+from maze_core.plain_json import parse_object, sealed, unsealed
 from maze_core.training.manifest import BEST, CHECKPOINTS, LAST, checkpoints
 from maze_core.wording import argument, printable
 
@@ -26,7 +25,6 @@ CONFIG, RECORD, NETWORK, LOCK, REPLAY = "config.yaml", "run.json", "network.svg"
 _BEGINNING = (CONFIG, RECORD, NETWORK, LOCK, CHECKPOINTS, REPLAY)
 """What a run writes before its first checkpoint."""
 _RECORD_BYTES = 10_000_000
-_CHECKSUM = "sha256"
 
 
 def create_run_dir(run_dir: Path | None, env_name: str, algorithm: str, seed: int) -> Path:
@@ -213,8 +211,7 @@ def versions(distributions: list[str]) -> dict[str, str]:
 
 def write_record(folder: Path, record: dict[str, Any]) -> None:
     """Write `run.json`, what is known about a run beside its configuration, with a checksum."""
-    whole = {**record, _CHECKSUM: _checksum(record)}
-    files.write_bytes(folder / RECORD, json.dumps(whole, indent=1).encode())
+    files.write_bytes(folder / RECORD, json.dumps(sealed(record), indent=1).encode())
 
 
 def read_record(folder: Path) -> dict[str, Any]:
@@ -225,15 +222,13 @@ def read_record(folder: Path) -> dict[str, Any]:
     """
     path = folder / RECORD
     try:
-        record = parse_object(files.read_bytes(path, _RECORD_BYTES))
+        record = unsealed(parse_object(files.read_bytes(path, _RECORD_BYTES)))
     except FileNotFoundError:
         raise ConfigError(f"there is no {printable(path)}, without which a run cannot be used") from None
     except OSError as error:
         raise ConfigError(f"{printable(path)} cannot be read: {error.strerror}") from error
     except ValueError as error:
         raise ConfigError(f"{printable(path)} is damaged: {printable(error, 200)}") from error
-    if record.pop(_CHECKSUM, None) not in (None, _checksum(record)):  # earlier versions wrote none
-        raise ConfigError(f"{printable(path)} is damaged: its checksum does not match")
     if not {"versions", "preset"} <= record.keys():  # every version wrote them
         raise ConfigError(f"{printable(path)} is damaged: it is not the record of a run")
     summary = record.get("summary")
@@ -241,7 +236,3 @@ def read_record(folder: Path) -> dict[str, Any]:
     if not isinstance(summary, dict | None) or not all(isinstance(text, str | None) for text in texts):
         raise ConfigError(f"{printable(path)} is damaged: it has values of wrong types")
     return record
-
-
-def _checksum(record: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()

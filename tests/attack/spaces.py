@@ -154,7 +154,7 @@ class Spaces:
         command += [part for path, value in settings.items() for part in ("--set", f"{path}={value}")]
 
         def attempt() -> int:
-            with interrupted_after(4.0):
+            with interrupted_after(12.0):
                 return maze(command)()
 
         ending = in_child(attempt, self._folder, self._scratch)

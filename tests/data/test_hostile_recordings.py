@@ -11,6 +11,7 @@ from maze_core.cli.main import app
 from maze_core.data.space_json import space_from_json, space_to_json
 from maze_core.data.trajectories_files import TrajectoryError
 from maze_core.data.trajectories_loader import load_trajectories
+from maze_core.plain_json import sealed, unsealed
 
 BOX = {"type": "Box", "shape": [4], "dtype": "float32", "low": -1.0, "high": 1.0}
 SPACES = [
@@ -50,6 +51,11 @@ def demos(recorded, tmp_path):
     return shutil.copytree(recorded, tmp_path / "demos")
 
 
+def changed(text, **values):
+    """A mapping with other values, whose checksum a stranger has made to agree."""
+    return json.dumps(sealed(unsealed(json.loads(text)) | values))
+
+
 def check(demos, *parts):
     with pytest.raises(TrajectoryError) as caught:
         load_trajectories(demos)
@@ -63,7 +69,7 @@ def check(demos, *parts):
 @pytest.mark.parametrize("number", range(len(SPACES)))
 def test_spaces(demos, number, role):
     path = demos / "trajectories.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {role: SPACES[number]}))
+    path.write_text(changed(path.read_text(), **{role: SPACES[number]}))
     check(demos, "trajectories.json")
 
 
@@ -73,8 +79,7 @@ def test_deep_spaces_and_texts(demos):
         deep = {"type": "Tuple", "spaces": [deep]}
     assert space_to_json(space_from_json({"type": "Tuple", "spaces": [BOX]}))["spaces"] == [BOX]
     path = demos / "trajectories.json"
-    whole = json.loads(path.read_text())
-    for text in (json.dumps(whole | {"observation_space": deep}), DEEP, "3", "[]", "null", "", '{"format": []}'):
+    for text in (changed(path.read_text(), observation_space=deep), DEEP, "3", "[]", "null", "", '{"format": []}'):
         path.write_text(text)
         check(demos, str(demos))
 
@@ -84,11 +89,27 @@ def test_episodes(demos, field):
     path = demos / "episodes.jsonl"
     lines = path.read_text().splitlines()
     for value in RECORDS[field]:
-        path.write_text("\n".join([lines[0], json.dumps(json.loads(lines[1]) | {field: value}), ""]))
+        path.write_text("\n".join([lines[0], changed(lines[1], **{field: value}), ""]))
         check(demos, "damaged")
     for text in ("[]", "3", "null", DEEP, "{}", '"' + "x" * 10_000 + '"'):
         path.write_text(f"{lines[0]}\n{text}\n")
         check(demos, "line 2")
+
+
+@pytest.mark.parametrize(
+    ("name", "field", "value"), [("trajectories.json", "source", {}), ("episodes.jsonl", "episode_return", 1e6)]
+)
+def test_a_changed_value_is_damage_and_files_of_earlier_versions_have_no_checksum(demos, name, field, value):
+    path = demos / name
+    first, *rest = [unsealed(json.loads(each)) for each in _texts(path)]
+    path.write_text("".join(json.dumps(each) + "\n" for each in (first, *rest)))
+    assert len(load_trajectories(demos)) == 2
+    path.write_text("".join(json.dumps(each) + "\n" for each in (sealed(first) | {field: value}, *rest)))
+    check(demos, name)
+
+
+def _texts(path):
+    return [path.read_text()] if path.suffix == ".json" else path.read_text().splitlines()
 
 
 @pytest.mark.parametrize("seed", range(20))

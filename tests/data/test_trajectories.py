@@ -19,6 +19,7 @@ from maze_core.data.trajectories_files import TrajectoryError
 from maze_core.data.trajectories_loader import load_trajectories
 from maze_core.data.trajectories_writer import TrajectoryWriter
 from maze_core.envs.spaces import allocate, space_specs
+from maze_core.plain_json import sealed, unsealed
 
 OBSERVATION = spaces.Dict(
     {
@@ -179,6 +180,11 @@ def test_rows_behind_the_last_whole_episode_do_not_count(tmp_path):
     assert_equal(data[0], episodes[0])
 
 
+def other(**values):
+    """A change of values in a mapping, whose checksum agrees."""
+    return lambda data: json.dumps(sealed(unsealed(json.loads(data)) | values)).encode()
+
+
 def damage(folder, path, change):
     file = folder / path
     file.write_bytes(change(file.read_bytes()))
@@ -190,6 +196,8 @@ def damage(folder, path, change):
     [
         ("trajectories.json", lambda b: b[:40]),
         ("trajectories.json", lambda b: b.replace(b'"version": 1', b'"version": 2')),
+        ("trajectories.json", other(version=2)),
+        ("trajectories.json", other(action_space={"type": "Secret"})),
         ("trajectories.json", lambda b: b"[]"),
         ("trajectories.json", lambda b: b.replace(b"Discrete", b"Secret")),
         ("trajectories.json", lambda b: b"\x80\x04" + b),

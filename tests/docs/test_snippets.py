@@ -10,15 +10,19 @@ Comments right before a block change that: `<!-- test: … -->` with
   exit N                  it must end with exit code N
   kill once PATH          its process group gets SIGKILL as soon as PATH exists
   output                  the block's lines must be in what the block before it printed
+
+A package that cannot be required, for its licence, is used where it is installed; else one of `stand_ins` has its name.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import multiprocessing
 import os
 import re
 import runpy
 import shlex
+import shutil
 import signal
 import sys
 import time
@@ -39,6 +43,7 @@ DIRECTIVE = re.compile(r"<!-- test: (.+?) -->")
 FILE_NAME = re.compile(r"# ([\w./-]+\.\w+)\n")
 MAZE = re.compile(r"maze [^<>|&;$`]*")
 TYPED = Path(__file__).with_name("typed.py")
+STAND_INS = Path(__file__).with_name("stand_ins")
 LIMIT = 100
 
 
@@ -155,6 +160,9 @@ def changes(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[st
     site.mkdir()
     # Python looks at `.pth` files, which editable installs are made of, only in folders that are made known so.
     (site / "sitecustomize.py").write_text(f"import site\nsite.addsitedir({str(site)!r})\n", encoding="utf-8")
+    for stand_in in STAND_INS.glob("*.py"):
+        if importlib.util.find_spec(stand_in.stem) is None:
+            shutil.copy(stand_in, site)
     return {
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
         "OMP_NUM_THREADS": "1",

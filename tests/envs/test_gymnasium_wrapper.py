@@ -58,6 +58,7 @@ def test_a_class_is_named_by_module_and_class():
     ("wrapper", "message"),
     [
         ({"id": "no_such_module:X"}, "'no_such_module' cannot be imported"),
+        ({"id": ".:X"}, "'.' is no name of a module"),
         ({"id": "wrappers_of_a_user:Ofset"}, "has no 'Ofset'"),
         ({"id": "wrappers_of_a_user:function"}, "is no class that derives from gymnasium.Wrapper"),
         ({"id": "os:system"}, "is no class that derives from gymnasium.Wrapper"),

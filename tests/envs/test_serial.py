@@ -299,6 +299,17 @@ def test_a_failing_reset_names_environment_and_episode():
         drive(env, out, range(4))
 
 
+@pytest.mark.parametrize("space", [None, np.zeros(3), gymnasium.spaces.Box])
+def test_what_is_no_space_is_refused(space):
+    class Spaceless(CountingEnv):
+        def __init__(self, i):
+            super().__init__()
+            self.observation_space = space
+
+    with pytest.raises(ConfigError, match=r"which is no gymnasium\.Space"):
+        SerialVectorEnv(Spaceless, 1)
+
+
 def test_environments_with_different_spaces_are_refused_and_closed():
     closed = []
 

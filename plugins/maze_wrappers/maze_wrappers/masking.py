@@ -70,33 +70,38 @@ class InfoMasked(gymnasium.Wrapper[Any, Any, Any, Any]):
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Begin an episode."""
         observation, info = self.env.reset(seed=seed, options=options)
-        return self._with(observation, self._mask(info)), info
+        given = self._given(info)
+        if given is None:
+            raise ConfigError(self._missing(info), "wrappers", "Set key to the entry of the info that holds the mask.")
+        return self._with(observation, self._mask(given)), info
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         """Step."""
         observation, reward, terminated, truncated, info = self.env.step(action)
-        mask = self._mask(info, over=bool(terminated or truncated))
+        given, over = self._given(info), bool(terminated or truncated)
+        if given is None and not over:
+            raise RunError(self._missing(info))
+        mask = np.ones(self._size, np.int8) if given is None else self._mask(given, over)
         return self._with(observation, mask), reward, bool(terminated), bool(truncated), info
 
     def _with(self, observation: Any, mask: np.ndarray) -> dict[str, Any]:
         return {**(observation if self._is_dict else {"observation": observation}), _LEAF: mask}
 
-    def _mask(self, info: dict[str, Any], over: bool = False) -> np.ndarray:
-        """The mask, of its own memory.
-
-        Raises:
-            RunError: there is none, or it has not an entry for each choice.
-        """
+    def _given(self, info: dict[str, Any]) -> Any:
+        """Return the mask as the environment has it; None where it has none."""
         given = info.get(self._key)
         if given is None and self.env.has_wrapper_attr(_METHOD):
             given = self.env.get_wrapper_attr(_METHOD)()
-        if given is None:
-            if over:
-                return np.ones(self._size, np.int8)
-            raise RunError(
-                f"mask_from_info finds no mask: the info has no {self._key!r} but {sorted(map(str, info))}, and the "
-                f"environment no method {_METHOD}()"
-            )
+        return given
+
+    def _missing(self, info: dict[str, Any]) -> str:
+        return (
+            f"mask_from_info finds no mask: the info has no {self._key!r} but {sorted(map(str, info))}, and the "
+            f"environment no method {_METHOD}()"
+        )
+
+    def _mask(self, given: Any, over: bool = False) -> np.ndarray:
+        """Return the mask, of its own memory. Raises RunError where it has not an entry for each choice."""
         # The masks of a MultiDiscrete's members may come one by one.
         members = [np.ravel(each) for each in given] if isinstance(given, tuple | list) else [np.ravel(given)]
         mask: np.ndarray = (np.concatenate(members) != 0).astype(np.int8)

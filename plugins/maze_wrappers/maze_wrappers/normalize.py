@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from gymnasium import Space
-from pydantic import Field, JsonValue, NonNegativeInt
+from pydantic import Field, JsonValue
 
 from maze_core.errors import ConfigError
 from maze_core.plugins.base import Plugin
@@ -22,7 +22,7 @@ class NormalizeObservationsConfig(LeafConfig):
 
     strategy: Literal["mean_std", "range"] = "mean_std"
     """`mean_std`: to mean 0 and standard deviation 1; `range`: from what was seen to [-1, 1]."""
-    estimate_steps: NonNegativeInt = 10_000
+    estimate_steps: Annotated[int, Field(ge=0, le=10_000_000)] = 10_000
     """Steps before training from which statistics are estimated; 0: none."""
     policy: str | dict[str, JsonValue] = "random"
     """The policy plugin that takes these steps, or its name and parameters."""

@@ -1,0 +1,31 @@
+"""Importing the modules that users name: of environments, and of wrappers."""
+
+from __future__ import annotations
+
+import importlib
+from types import ModuleType
+
+from maze_core.errors import ConfigError
+from maze_core.plugins.discovery import describe, place_in
+from maze_core.wording import shown
+
+
+def import_module(name: str, where: str) -> ModuleType:
+    """Import a module by its name; `where` is the setting that names it.
+
+    Raises:
+        ConfigError: the name is none of a module, the module is not there, or it raises anything, SystemExit too.
+    """
+    if not all(part.isidentifier() for part in name.split(".")):
+        raise ConfigError(f"{shown(name)} is no name of a module", where, "Write module:Name.")
+    try:
+        return importlib.import_module(name)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as exc:
+        hint = "Install the package that provides it, or run where Python can find it."
+        raise ConfigError(
+            f"the module {name!r} cannot be imported: {describe(exc)}{place_in(exc)}",
+            where,
+            hint if isinstance(exc, ModuleNotFoundError) else None,
+        ) from exc
