@@ -100,7 +100,7 @@ def configuration() -> Sections:
     }
     for entry in entries():
         plugin = entry.load()
-        if plugin is not None:
+        if plugin is not None and entry.kind != "command":
             sections[entry.heading] = _plugin(entry, plugin)
     return sections
 
@@ -172,6 +172,7 @@ def _normal(name: str) -> str:
 
 def _help(command: Any, name: str, parent: Any) -> Iterator[tuple[str, str]]:
     context = command.make_context(name.rpartition(" ")[2], [], parent=parent, resilient_parsing=True)
+    command = context.command  # what is listed stands for it
     text = command.get_help(context)
     yield name, "\n".join(line.rstrip() for line in text.strip().splitlines())
     if hasattr(command, "list_commands"):

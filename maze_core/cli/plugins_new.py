@@ -21,7 +21,9 @@ class License(StrEnum):
 def new(
     kind: Annotated[
         str,
-        typer.Argument(metavar="KIND", help="algorithm, env, wrapper, model, runner, callback, policy or searcher."),
+        typer.Argument(
+            metavar="KIND", help="algorithm, env, wrapper, model, runner, callback, policy, searcher or command."
+        ),
     ],
     name: Annotated[str, typer.Argument(metavar="NAME", help="What users will type, such as my_algo.")],
     folder: Annotated[Path, typer.Option("--dir", metavar="DIR", help="Where the package's folder is made.")] = Path(),

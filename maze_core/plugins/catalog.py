@@ -69,9 +69,14 @@ def _info(claim: discovery.Declaration, file: Path | None, record: list[str]) ->
 
 def _with_clashes(infos: list[PluginInfo]) -> list[PluginInfo]:
     count = Counter((info.kind, info.name) for info in infos)
+    of_core = {info.name for info in infos if info.kind == "command" and info.distribution == discovery.CORE}
     result = []
     for info in infos:
-        if count[info.kind, info.name] > 1:
+        if info.kind == "command" and info.name in of_core:
+            if info.distribution != discovery.CORE:
+                detail = "the core has a command of this name, so this one is never called"
+                info = PluginInfo(**{**asdict(info), "state": "clash", "detail": detail})
+        elif count[info.kind, info.name] > 1:
             rivals = [f"{i.distribution} {i.version}" for i in infos if (i.kind, i.name) == (info.kind, info.name)]
             detail = f"claimed by {' and '.join(rivals)}: uninstall one"
             info = PluginInfo(**{**asdict(info), "state": "clash", "detail": detail})

@@ -38,3 +38,8 @@ def publisher(kind: str, name: str) -> str | None:
     """The distribution that brings a plugin of this kind and name, installed or not; None where it is not known."""
     brings = (each for each, kinds in _PUBLISHED.items() if name in kinds.get(kind, "").split())
     return next(brings, None)
+
+
+def published(kind: str) -> list[str]:
+    """The names of all plugins of a kind that are published with the core, outside of it."""
+    return [name for kinds in _PUBLISHED.values() for name in kinds.get(kind, "").split()]

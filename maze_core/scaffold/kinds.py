@@ -51,5 +51,9 @@ STARTERS: Mapping[str, Starter] = {
         "Searcher", "Change one value of the best point so far",
         "maze sweep ppo --env CartPole-v1 --over algorithm.lr=1e-5..1e-2:log --searcher $name",
     ),
+    "command": Starter(
+        "", "Print the best epoch of a run",
+        "maze $name --help",
+    ),
 }  # fmt: skip
 """The kinds that `maze plugins new` knows."""

@@ -45,7 +45,9 @@ class Names:
 
     @property
     def plugin_class(self) -> str:
-        """The plugin's class: `MyNameWrapper`."""
+        """The plugin's class, `MyNameWrapper`; of a command, its function."""
+        if self.kind == "command":
+            return "command"
         suffix = STARTERS[self.kind].suffix
         return self.camel.removesuffix(suffix) + suffix
 
@@ -92,7 +94,7 @@ def _check_reserved(names: Names) -> None:
             "NAME",
             f"Did you mean {name.removeprefix('maze_')}?",
         )
-    classes = {names.plugin_class, names.config_class}
+    classes = set() if names.kind == "command" else {names.plugin_class, names.config_class}
     hidden = classes & {*maze_core.__all__, *dir(builtins), "Iterator", "Generator", "Sequence"}
     if name in _RESERVED or name in discovery.KINDS or keyword.iskeyword(name) or hidden:
         raise ConfigError(f"the name {name!r} is reserved", "NAME", "Choose another.")

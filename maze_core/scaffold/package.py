@@ -89,6 +89,8 @@ def _values(names: Names, license: License, author: str) -> dict[str, str]:
         "env_class": f"{names.camel}Env",
         "summary": starter.summary,
         "command": usage(names),
+        "help": f"maze {names.name} --help" if names.kind == "command" else f"maze plugins info {names.name}",
+        "parameters": "options" if names.kind == "command" else "parameters",
         "core": discovery.CORE + core_range(discovery.core_version()),
         "license": declared,
         "presets": ', "presets/*.yaml"' if names.kind == "algorithm" else "",

@@ -22,7 +22,7 @@ def conformance(kind: str, name: str) -> Callable[..., None]:
     """A parametrised pytest function with a case for each check of an installed plugin.
 
     Args:
-        kind: `algorithm`, `env`, `wrapper`, `model`, `runner`, `callback`, `policy` or `searcher`.
+        kind: `algorithm`, `env`, `wrapper`, `model`, `runner`, `callback`, `policy`, `searcher` or `command`.
         name: its entry-point name.
     """
     from maze_core.testing.kit import test_function

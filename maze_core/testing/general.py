@@ -13,10 +13,12 @@ from pydantic import ValidationError
 from maze_core.config.base import PluginConfig
 from maze_core.errors import MazeError, PluginError
 from maze_core.plugins import discovery
+from maze_core.plugins.source import locate, summarise
 from maze_core.testing.findings import Check, Failed, NotApplicable
-from maze_core.testing.subject import Subject, hook_problem
+from maze_core.testing.subject import WITHOUT_HOOKS, Subject, hook_problem
 
 NAME = re.compile(r"[a-z][a-z0-9]*([_-][a-z0-9]+)*")
+COMMAND = re.compile(rf"{NAME.pattern}(\.{NAME.pattern})*")
 SECONDS = 1.0
 """Processor time that importing a plugin may take, beside what its kind needs."""
 HEAVY = ("ray", "tensorflow", "jax", "pandas", "scipy", "sklearn", "matplotlib", "tensorboard", "cv2", "pygame",
@@ -48,9 +50,9 @@ print("\\n" + json.dumps([seconds, tops, changes(before, snapshot())]))
 
 def _entry_point(subject: Subject) -> None:
     name = subject.name
-    if not NAME.fullmatch(name):
+    if not (COMMAND if subject.kind == "command" else NAME).fullmatch(name):
         raise Failed(f"the name {name!r} is not made of lower-case words joined by _ or -")
-    claims = [c for c in discovery.declarations() if (c.kind, c.name) == (subject.kind, name)]
+    claims = discovery.claims(subject.kind, name)
     if len(claims) > 1:
         raise Failed(discovery.clash(claims))
 
@@ -88,7 +90,10 @@ def _loads(subject: Subject) -> None:
 
 
 def _described(subject: Subject) -> None:
-    if not vars(subject.plugin).get("__doc__"):
+    entry_point = subject.claim.entry_point
+    if subject.kind == "command" and not summarise(entry_point, locate(entry_point)):
+        raise Failed(f"nothing is found in the source that `maze --help` could say about {entry_point.value}")
+    if subject.kind != "command" and not vars(subject.plugin).get("__doc__"):
         raise Failed(f"the class {subject.plugin.__name__} has no docstring")
 
 
@@ -110,10 +115,10 @@ def _import(subject: Subject) -> None:
 
 
 def _config_described(subject: Subject) -> None:
-    fields = subject.plugin.Config.model_fields
+    fields = subject.model.model_fields
     bare = [name for name, info in fields.items() if not (info.description or "").strip()]
     if bare:
-        raise Failed(f"{subject.plugin.Config.__name__} does not describe {', '.join(bare)}")
+        raise Failed(f"{subject.model.__name__} does not describe {', '.join(bare)}")
 
 
 def _config_frozen(subject: Subject) -> None:
@@ -145,10 +150,10 @@ def _config_round_trip(subject: Subject) -> None:
 
 def _builds(subject: Subject) -> None:
     try:
-        config = subject.plugin.Config.model_validate({"name": subject.name, **subject.walk.parameters})
+        config = subject.model.model_validate({"name": subject.name, **subject.walk.parameters})
     except ValidationError as error:
         missing = ", ".join(".".join(map(str, each["loc"])) for each in error.errors())
-        raise Failed(f"{subject.plugin.Config.__name__} is not valid as it is: {missing}") from error
+        raise Failed(f"{subject.model.__name__} is not valid as it is: {missing}") from error
     try:
         (subject.walk.plugin or subject.plugin)(config)
     except MazeError as error:
@@ -156,7 +161,7 @@ def _builds(subject: Subject) -> None:
 
 
 def _hooks(subject: Subject) -> None:
-    if subject.kind in ("runner", "policy", "searcher"):
+    if subject.kind in WITHOUT_HOOKS:
         raise NotApplicable(f"a {subject.kind} has no hooks")
     if problem := hook_problem(subject, subject.construct()):
         raise Failed(problem)
@@ -180,16 +185,16 @@ CHECKS = (
     ),
     Check(
         "loads",
-        "The entry point gives a class of its kind with a `Config`.",
+        "The entry point gives a class of its kind with a `Config`; of a command, a Typer app or a function.",
         "A plugin that cannot be imported is listed as broken and no run can name it.",
         "Correct the import, or the entry point in pyproject.toml; derive from the base class of the kind.",
         _loads,
     ),
     Check(
         "docstring",
-        "The plugin class has a docstring.",
+        "The plugin class has a docstring; a command has one, or a Typer app has `help`.",
         "Its first line is what `maze plugins list` and `maze train --help` say about the plugin.",
-        "Write one line below `class` that says what the plugin does.",
+        "Write one line below `class` or `def` that says what the plugin does.",
         _described,
     ),
     Check(

@@ -31,7 +31,17 @@ def checks(kind: str) -> tuple[Check, ...]:
 
 
 def _own() -> Mapping[str, tuple[Check, ...]]:
-    from maze_core.testing import algorithms, callbacks, models, policies, runners, searchers, sources, wrappers
+    from maze_core.testing import (
+        algorithms,
+        callbacks,
+        commands,
+        models,
+        policies,
+        runners,
+        searchers,
+        sources,
+        wrappers,
+    )
 
     return {
         "algorithm": algorithms.CHECKS,
@@ -42,6 +52,7 @@ def _own() -> Mapping[str, tuple[Check, ...]]:
         "callback": callbacks.CHECKS,
         "policy": policies.CHECKS,
         "searcher": searchers.CHECKS,
+        "command": commands.CHECKS,
     }
 
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from maze_core.config.base import PluginConfig
 
 MakeEnv = Callable[[], "gymnasium.Env[Any, Any]"]
+WITHOUT_HOOKS = ("runner", "policy", "searcher", "command")
 Share = Callable[[], AbstractContextManager[Any]]
 
 
@@ -119,11 +120,19 @@ class Subject:
 
         return self.trial(Walk)
 
+    @property
+    def model(self) -> type[PluginConfig]:
+        """The model of the plugin's parameters."""
+        if self.kind == "command":
+            raise NotApplicable("a command has options instead of a configuration")
+        model: type[PluginConfig] = self.plugin.Config
+        return model
+
     @cached_property
     def config(self) -> PluginConfig:
         """A valid configuration of the plugin."""
         try:
-            config: PluginConfig = self.plugin.Config.model_validate({"name": self.name, **self.walk.parameters})
+            config = self.model.model_validate({"name": self.name, **self.walk.parameters})
         except ValidationError as error:
             first = error.errors()[0]
             raise NotApplicable(f"there is no valid configuration, see the check `builds` ({first['msg']})") from error
@@ -157,7 +166,7 @@ class Subject:
 
 def hook_problem(subject: Subject, plugin: Any) -> str:
     """What is wrong with the hook implementations of a plugin; empty where they fit."""
-    if subject.kind in ("runner", "policy", "searcher"):
+    if subject.kind in WITHOUT_HOOKS:
         return ""
     try:
         Hooks([Member(subject.kind, subject.name, plugin, subject.claim.origin)])

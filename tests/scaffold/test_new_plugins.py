@@ -49,6 +49,9 @@ def test_what_the_command_says_to_type_next_works(kind, author, workshop, tmp_pa
         statistics = json.loads(author.maze(*command[1:], "--json", folder=tmp_path))
         assert statistics["return_mean"] > 200
         return
+    if kind == "command":
+        assert STARTERS[kind].summary in author.maze(*command[1:], folder=tmp_path)
+        return
     if command[1] == "sweep":
         found = author.maze(*command[1:], *SHORT, "--trials", "2", "--dir", "sweep", "--json", folder=tmp_path)
         assert json.loads(found[found.index("{") :])["runs"] == {"total": 2, "finished": 2, "failed": 0}

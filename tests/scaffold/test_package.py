@@ -37,7 +37,7 @@ def test_the_package_is_complete(kind):
     ((group, entry_points),) = project["entry-points"].items()
     assert group == discovery.KINDS[kind]
     target = entry_points["my_x"].removeprefix("maze_my_x.my_x:")
-    assert f"class {target}(" in files["maze_my_x/my_x.py"]
+    assert re.search(rf"^(class|def) {target}\(", files["maze_my_x/my_x.py"], re.MULTILINE)
     assert "Copyright (c) Ada" in files["LICENSE"]
     assert f'conformance("{kind}", "my_x")' in files["tests/test_my_x.py"]
     assert not re.search(r"\$\w|\$\{(?!\{)", "".join(text for path, text in files.items() if path != "LICENSE"))

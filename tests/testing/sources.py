@@ -288,6 +288,22 @@ class Tested(Searcher):
         return dimension.at(generator.random())
 '''
 
+COMMAND = '''
+"""A command."""
+
+from typing import Annotated
+
+import typer
+
+
+def Tested(
+    word: Annotated[str, typer.Argument(help="Any word.")],
+    times: Annotated[int, typer.Option(help="How often.")] = 1,
+):
+    """Repeat a word."""
+    typer.echo(word * times)
+'''
+
 SOUND = {
     "wrapper": WRAPPER,
     "env": ENV,
@@ -297,5 +313,6 @@ SOUND = {
     "callback": CALLBACK,
     "policy": POLICY,
     "searcher": SEARCHER,
+    "command": COMMAND,
 }
 """A sound plugin of each kind."""

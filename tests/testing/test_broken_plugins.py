@@ -127,7 +127,19 @@ BROKEN = [
     ("searcher", "repeats", "generator = Random(seed)", "generator = Random()"),
     ("searcher", "goes_on", "    def ask(self, number):\n", "    told = 0\n\n    def tell(self, *_): self.told += 1\n\n    def ask(self, number):\n        number += 100 * self.told\n"),
     ("searcher", "global_state", "self.search = search", f"self.search = search; {ENVIRON}"),
+    ("command", "loads", "def Tested(", "Tested = 1\ndef other("),
+    ("command", "docstring", '    """Repeat a word."""\n', ""),
+    ("command", "import", "import typer\n", "import typer, torch\n"),
+    ("command", "help", "import typer\n", "import typer\nopen('left', 'w').close()\n"),
+    ("command", "refuses", "import typer\n",
+     "import atexit, os, sys, typer\n'--no-such-option' in sys.argv and atexit.register(os._exit, 0)\n"),
+    ("command", "options_described", 'typer.Option(help="How often.")', "typer.Option()"),
 ]  # fmt: skip
+
+INAPPLICABLE = dict.fromkeys(SOUND, ("hooks", "vector_env")) | {
+    "command": ("config_described", "config_frozen", "config_closed", "config_round_trip", "builds", "hooks")
+}
+"""Checks that say nothing about the sound plugin of a kind."""
 
 
 def failed(found):
@@ -148,7 +160,7 @@ def resumed_here(monkeypatch):
 def test_a_sound_plugin_passes_every_check(kind, publish, findings):
     found = findings(*publish(kind, SOUND[kind]))
     assert not failed(found), "\n".join(map(str, found.values()))
-    assert all(finding.state == "passed" for name, finding in found.items() if name not in ("hooks", "vector_env"))
+    assert all(finding.state == "passed" for name, finding in found.items() if name not in INAPPLICABLE[kind])
 
 
 @pytest.mark.parametrize(
