@@ -53,6 +53,7 @@ class Declaration:
     """One distribution's claim of one name: nothing has been imported for it."""
 
     kind: str
+    """One of `KINDS`; of what is no plugin, the entry-point group, such as `maze.hints`."""
     name: str
     entry_point: metadata.EntryPoint
     distribution: str
@@ -66,7 +67,8 @@ class Declaration:
     @property
     def title(self) -> str:
         """The plugin as error messages name it."""
-        return f"{self.kind} plugin {self.name!r} of {self.origin}"
+        what = f"{self.kind} plugin" if self.kind in KINDS else f"{self.kind} entry"
+        return f"{what} {self.name!r} of {self.origin}"
 
 
 def names(kind: str) -> list[str]:
@@ -134,6 +136,15 @@ def overlay(classes: Mapping[tuple[str, str], type[Any]], base: Loader = load) -
 
 def declarations() -> list[Declaration]:
     """Every claim of a plugin name by the installed distributions, except those that the user turned off."""
+    return [found for found in _turned_on() if found.kind in KINDS]
+
+
+def entries(group: str, name: str) -> list[Declaration]:
+    """The claims of a name in a group `maze.…` that holds no plugins: what distributions say to each other."""
+    return [found for found in _turned_on() if (found.kind, found.name) == (group, name)]
+
+
+def _turned_on() -> list[Declaration]:
     off = _disabled()
     return [found for found in _declared() if found.distribution == CORE or not off & {found.name, found.distribution}]
 
@@ -189,7 +200,8 @@ def _no_command(plugin: object) -> str:
 def import_claim(claim: Declaration) -> Any:
     """The object behind a claim. Raises PluginError, the reason as its cause, where the import fails."""
     try:
-        if claim.kind == "command":  # stevedore takes 40 ms to import, which a command's help does without
+        if claim.kind == "command" or claim.kind not in KINDS:
+            # stevedore takes 40 ms to import, which a command's help does without.
             return claim.entry_point.load()
         return _driver(claim).extensions[0].plugin
     except KeyboardInterrupt:
@@ -246,11 +258,9 @@ def _unknown(kind: str, name: str) -> ConfigError:
 
 def _hint(name: str) -> str:
     """What a distribution has to say to who asks for this name, which no plugin has; mostly nothing."""
-    for distribution in _distributions():
-        for entry_point in _entry_points(distribution):
-            if (entry_point.group, entry_point.name) == (HINTS, name.lower()):
-                with suppress(Exception):  # a broken hint must not hide the error that it was meant for
-                    return str(entry_point.load())
+    for found in entries(HINTS, name.lower()):
+        with suppress(Exception):  # a broken hint must not hide the error that it was meant for
+            return str(found.entry_point.load())
     return ""
 
 
@@ -294,7 +304,8 @@ def _found() -> Iterator[Declaration]:
             continue
         seen.add(title)
         for entry_point in _entry_points(distribution):
-            if kind := kinds.get(entry_point.group):
+            if entry_point.group.startswith("maze."):
+                kind = kinds.get(entry_point.group, entry_point.group)
                 yield Declaration(kind, entry_point.name, entry_point, title, version)
 
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 _PUBLISHED: Mapping[str, Mapping[str, str]] = {
     "maze-a2c": {"algorithm": "a2c"},
     "maze-bc": {"algorithm": "bc"},
+    "maze-compare": {"command": "runs"},
     "maze-es": {"algorithm": "es"},
     "maze-heuristics": {"policy": "lunar_lander_heuristics"},
     "maze-impala": {"algorithm": "impala"},
@@ -20,6 +21,7 @@ _PUBLISHED: Mapping[str, Mapping[str, str]] = {
         "algorithm": "rllib-ppo rllib-appo rllib-impala rllib-dqn rllib-sac rllib-bc rllib-marwil",
     },
     "maze-sac": {"algorithm": "sac sacfd"},
+    "maze-sweep": {"command": "sweep", "searcher": "grid random"},
     "maze-wrappers": {
         "wrapper": "normalize_observations flatten one_hot transpose unsqueeze rescale_observations gray resize stack "
         "scale_reward clip_reward normalize_reward time_limit step_skip random_reset rescale_actions "

@@ -91,11 +91,16 @@ def _values(names: Names, license: License, author: str) -> dict[str, str]:
         "command": usage(names),
         "help": f"maze {names.name} --help" if names.kind == "command" else f"maze plugins info {names.name}",
         "parameters": "options" if names.kind == "command" else "parameters",
-        "core": discovery.CORE + core_range(discovery.core_version()),
+        "requires": ", ".join(f'"{each}{core_range(discovery.core_version())}"' for each in _requires(names.kind)),
         "license": declared,
         "presets": ', "presets/*.yaml"' if names.kind == "algorithm" else "",
         "author": author or f"the authors of {names.distribution}",
     }
+
+
+def _requires(kind: str) -> list[str]:
+    """The distributions that a plugin of a kind builds on; their versions go along with the core's."""
+    return [discovery.CORE, "maze-sweep"] if kind == "searcher" else [discovery.CORE]
 
 
 def _filled(template: str, values: dict[str, str]) -> str:

@@ -28,7 +28,7 @@ BASES = {
     "algorithm": ("maze_core.training.algorithm", "Algorithm"),
     "runner": ("maze_core.runners.base", "Runner"),
     "policy": ("maze_core.policies.base", "ActingPolicy"),
-    "searcher": ("maze_core.searchers.base", "Searcher"),
+    "searcher": ("maze_sweep.searchers.base", "Searcher"),
 }
 """Where the base class of a kind is; other kinds act through hooks and need none."""
 WITH_TORCH = ("algorithm", "model", "callback")

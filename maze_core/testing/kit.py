@@ -6,7 +6,7 @@ import tempfile
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import ExitStack, closing
 from pathlib import Path
 
@@ -27,33 +27,20 @@ def checks(kind: str) -> tuple[Check, ...]:
 
     if kind not in discovery.KINDS:
         raise ConfigError(f"there is no kind {kind!r}; kinds: {', '.join(discovery.KINDS)}", "--kind")
-    return general.CHECKS + _own()[kind]
+    return general.CHECKS + _own(kind)
 
 
-def _own() -> Mapping[str, tuple[Check, ...]]:
-    from maze_core.testing import (
-        algorithms,
-        callbacks,
-        commands,
-        models,
-        policies,
-        runners,
-        searchers,
-        sources,
-        wrappers,
-    )
+CHECKS = "maze.checks"
+"""The entry-point group of checks, each a tuple by the kind of plugin that it is for."""
 
-    return {
-        "algorithm": algorithms.CHECKS,
-        "env": sources.CHECKS,
-        "wrapper": wrappers.CHECKS,
-        "model": models.CHECKS,
-        "runner": runners.CHECKS,
-        "callback": callbacks.CHECKS,
-        "policy": policies.CHECKS,
-        "searcher": searchers.CHECKS,
-        "command": commands.CHECKS,
-    }
+
+def _own(kind: str) -> tuple[Check, ...]:
+    """The checks of one kind alone, from the distribution that has the kind's base."""
+    claims = discovery.entries(CHECKS, kind)
+    if not claims:
+        raise ConfigError(f"no distribution that is installed has checks for the kind {kind!r}", "--kind")
+    own: tuple[Check, ...] = discovery.import_claim(claims[0])
+    return own
 
 
 def find(kind: str, name: str) -> discovery.Declaration:

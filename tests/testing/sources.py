@@ -266,8 +266,8 @@ SEARCHER = '''
 
 from random import Random
 
-from maze_core.searchers.base import Searcher
-from maze_core.searchers.space import Choices
+from maze_sweep.searchers.base import Searcher
+from maze_sweep.searchers.space import Choices
 
 
 class Tested(Searcher):

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from maze_core.envs.builder import EnvBuilder
     from maze_core.envs.vector import VectorEnv
     from maze_core.runners.workers import Task, WorkerPool
-    from maze_core.sweep.pool import SweepPool
     from maze_core.testing import Trial
     from maze_core.testing.subject import Case
 
@@ -69,15 +68,6 @@ class RayRunner(Runner):
         from maze_ray.pool import RayPool
 
         return RayPool(task, count, self.config, self.config.cpus_per_worker)
-
-    def sweep_pool(self, jobs: int | None) -> SweepPool:
-        """An actor for each run of a sweep, by default as many side by side as there are workers.
-
-        Run directories must lie on a disk that all nodes share.
-        """
-        from maze_ray.sweeps import RaySweepPool
-
-        return RaySweepPool(jobs or self.default_workers, self.config)
 
     @cached_property
     def _cpus(self) -> int:
