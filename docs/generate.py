@@ -235,8 +235,8 @@ def _line(text: str) -> str:
 
 def conformance() -> Sections:
     """The checks of every plugin, then those of each kind."""
-    from maze_core.testing.general import CHECKS
-    from maze_core.testing.kit import checks
+    from maze_devkit.general import CHECKS
+    from maze_devkit.kit import checks
 
     sections = {"Every plugin": _checks(CHECKS)}
     for kind in KINDS:

@@ -14,8 +14,10 @@ NAMES: Mapping[str, str] = {
 
 _MODULES: Mapping[str, str] = {
     "maze_core.comparison": "maze_compare",
+    "maze_core.scaffold": "maze_devkit.scaffold",
     "maze_core.searchers": "maze_sweep.searchers",
     "maze_core.sweep": "maze_sweep",
+    "maze_core.testing": "maze_devkit",
 }
 
 

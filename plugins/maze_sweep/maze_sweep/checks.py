@@ -5,9 +5,10 @@ from __future__ import annotations
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
-from maze_core.testing.findings import Check, Failed, NotApplicable
-from maze_core.testing.process import left_alone
-from maze_core.testing.subject import Subject
+from maze_devkit.findings import Check, Failed, NotApplicable
+from maze_devkit.process import left_alone
+from maze_devkit.subject import Subject
+
 from maze_sweep.searchers.base import Search
 from maze_sweep.searchers.space import Choices, Point, Range
 
