@@ -15,6 +15,7 @@ _PUBLISHED: Mapping[str, Mapping[str, str]] = {
     "maze-es": {"algorithm": "es"},
     "maze-heuristics": {"policy": "lunar_lander_heuristics"},
     "maze-impala": {"algorithm": "impala"},
+    "maze-minari": {"command": "trajectories.import trajectories.export"},
     "maze-optuna": {"searcher": "optuna"},
     "maze-ppo": {"algorithm": "ppo"},
     "maze-ray": {"runner": "ray"},

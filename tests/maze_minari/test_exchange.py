@@ -82,4 +82,4 @@ def test_what_cannot_be_exchanged_is_one_clear_error(minari, demos, tmp_path):
 
 def test_without_the_package_it_says_what_to_install(demos, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "minari", None)
-    assert "maze-core[minari]" in maze("export", demos, "--id", "a/b-v0", code=2).stderr
+    assert 'pip install "minari[hdf5]"' in maze("export", demos, "--id", "a/b-v0", code=2).stderr
