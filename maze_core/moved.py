@@ -15,6 +15,7 @@ NAMES: Mapping[str, str] = {
 _MODULES: Mapping[str, str] = {
     "maze_core.comparison": "maze_compare",
     "maze_core.data.minari": "maze_minari.exchange",
+    "maze_core.models.picture": "maze_pictures.network",
     "maze_core.scaffold": "maze_devkit.scaffold",
     "maze_core.searchers": "maze_sweep.searchers",
     "maze_core.sweep": "maze_sweep",

@@ -17,6 +17,7 @@ _PUBLISHED: Mapping[str, Mapping[str, str]] = {
     "maze-impala": {"algorithm": "impala"},
     "maze-minari": {"command": "trajectories.import trajectories.export"},
     "maze-optuna": {"searcher": "optuna"},
+    "maze-pictures": {},
     "maze-ppo": {"algorithm": "ppo"},
     "maze-ray": {"runner": "ray"},
     "maze-rllib": {
@@ -24,6 +25,7 @@ _PUBLISHED: Mapping[str, Mapping[str, str]] = {
     },
     "maze-sac": {"algorithm": "sac sacfd"},
     "maze-sweep": {"command": "sweep", "searcher": "grid random"},
+    "maze-video": {},
     "maze-wrappers": {
         "wrapper": "normalize_observations flatten one_hot transpose unsqueeze rescale_observations gray resize stack "
         "scale_reward clip_reward normalize_reward time_limit step_skip random_reset rescale_actions "

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
+from maze_pictures.network import network_svg
 from torch import nn
 
 from maze_core.models.mlp import MlpConfig, MlpModel
-from maze_core.models.picture import network_svg, parameter_counts
+from maze_core.models.parameters import parameter_counts
 from maze_core.models.template import TemplateConfig, TemplateModel
 
 NAMESPACE = "{http://www.w3.org/2000/svg}"
