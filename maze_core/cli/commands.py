@@ -68,21 +68,23 @@ def command(path: str) -> Any:
     from maze_core.plugins import discovery
 
     below = _below(path)
-    for hidden in discovery.hidden_by_core("command", path):
-        _warn(f"{hidden.origin} has a command {path!r} too, which is not used: the core has one of that name")
+    for each in discovery.hidden("command", path):
+        _warn(f"the command {path!r} of {each.origin} is not used: Maze has one of that name")
     if below and path not in discovery.names("command"):
-        found: Any = _mounted(typer.Typer(help=f"Commands: {', '.join(below)}.", no_args_is_help=True), path)
+        found: Any = _mounted(typer.Typer(help=_contents(below), no_args_is_help=True), path)
     else:
         found = _mounted(discovery.load("command", path), path)
+    if not hasattr(found, "add_command"):  # a function: nothing can stand below it
+        for name in below:
+            _warn(f"the command {path}.{name} is not used: `maze {path}` has no commands below it")
+        return found
     for name in below:
-        if name in getattr(found, "commands", {}):
-            origin = discovery.origin("command", f"{path}.{name}")
-            _warn(f"the command {path}.{name} of {origin} is not used: `maze {path}` has one of that name")
-        elif hasattr(found, "add_command"):
+        if name in found.commands:
+            _warn(f"the command {path}.{name} is not used: `maze {path}` has one of that name")
+        else:
             found.add_command(deferred(f"{path}.{name}"), name)
-    for name in discovery.missing_below("command", f"{path}."):
-        if hasattr(found, "add_command"):
-            found.add_command(deferred(name, hidden=True), name.rpartition(".")[2])
+    for missing in discovery.missing_below("command", f"{path}."):
+        found.add_command(deferred(missing, hidden=True), missing.rpartition(".")[2])
     return found
 
 
@@ -100,10 +102,11 @@ def _mounted(plugin: Any, path: str) -> Any:
 
 
 def _below(path: str) -> list[str]:
-    """The names of the commands that entry points put below a command."""
+    """The names of the commands that entry points put right below a command."""
     from maze_core.plugins import discovery
 
-    return [name.removeprefix(f"{path}.") for name in discovery.names("command") if name.startswith(f"{path}.")]
+    names = [name.removeprefix(f"{path}.") for name in discovery.names("command") if name.startswith(f"{path}.")]
+    return list(dict.fromkeys(name.partition(".")[0] for name in names))
 
 
 def _summary(path: str) -> str:
@@ -114,7 +117,11 @@ def _summary(path: str) -> str:
     claims = discovery.claims("command", path)
     if claims:
         return printable(summarise(claims[0].entry_point, locate(claims[0].entry_point)))
-    return f"Commands: {', '.join(_below(path))}."
+    return _contents(_below(path))
+
+
+def _contents(names: list[str]) -> str:
+    return printable(f"Commands: {', '.join(names)}.")
 
 
 def _warn(message: str) -> None:

@@ -98,14 +98,14 @@ def load(kind: str, name: str) -> type[Any]:
 
 
 def claims(kind: str, name: str) -> list[Declaration]:
-    """The claims of a name that count. A command of the core's cannot be replaced: the claims of others do not."""
+    """The claims of a name that count: only Maze's own, where it is the name of one of its commands."""
     found = [each for each in declarations() if (each.kind, each.name) == (kind, name)]
-    own = [each for each in found if each.distribution == CORE]
+    own = [each for each in found if each.distribution in (CORE, publisher(kind, name))]
     return own if kind == "command" and own else found
 
 
-def hidden_by_core(kind: str, name: str) -> list[Declaration]:
-    """The claims of a name that do not count, since the core has a command of that name."""
+def hidden(kind: str, name: str) -> list[Declaration]:
+    """The claims of a name that do not count, since Maze has a command of that name."""
     counted = claims(kind, name)
     return [each for each in declarations() if (each.kind, each.name) == (kind, name) and each not in counted]
 
@@ -249,6 +249,8 @@ def _unknown(kind: str, name: str) -> ConfigError:
         hint = advice
     elif near:
         hint = f"Did you mean {' or '.join(near)}?"
+    elif kind == "command" and not known:
+        hint = f"{CORE} is not installed, or not since it has commands. Next: pip install it again"
     elif kind == "command":
         hint = "`maze --help` lists those that are installed"
     else:

@@ -47,10 +47,16 @@ def maze(installation):
 
 @pytest.mark.parametrize(
     ("arguments", "printed"),
-    [(("shout", "hey", "--times", "2"), "HEY HEY"), (("words", "last", "hey"), "y"), (("words", "sub", "hey"), "HEY")],
+    [
+        (("shout", "hey", "--times", "2"), "HEY HEY"),
+        (("words", "last", "hey"), "y"),
+        (("words", "sub", "hey"), "HEY"),
+        (("deep", "down", "below", "hey"), "HEY"),
+    ],
 )
 def test_functions_apps_and_what_stands_below_them(installation, maze, arguments, printed):
-    installation.add("plain", PLAIN, "command:shout = {module}:shout\nwords.sub = {module}:shout")
+    entries = ("shout", "words.sub", "deep.down.below")
+    installation.add("plain", PLAIN, "command:" + "\n".join(f"{name} = {{module}}:shout" for name in entries))
     installation.add("letters", APP, "command:words = {module}:app")
     done = maze(*arguments)
     assert (done.returncode, done.stdout.strip()) == (0, printed), done.stderr
@@ -105,14 +111,17 @@ def test_a_broken_command_breaks_only_itself(installation, maze, source, reason)
 
 
 def test_a_command_of_the_core_cannot_be_replaced(installation, maze):
-    installation.add("plain", PLAIN, "command:envs = {module}:shout\nplugins.info = {module}:shout")
+    entries = ("envs", "plugins.info", "sweep")
+    installation.add("plain", PLAIN, "command:" + "\n".join(f"{name} = {{module}}:shout" for name in entries))
     done = maze("envs", "--help")
     assert "Look at environments." in done.stdout
-    assert done.stderr.count("warning: plain 1.0 has a command 'envs' too, which is not used") == 1
+    assert done.stderr.count("warning: the command 'envs' of plain 1.0 is not used: Maze has one of that name") == 1
     listed = json.loads(maze("plugins", "list", "--kind", "command", "--json").stdout)
     found = {(each["name"], each["distribution"]): each["state"] for each in listed}
     assert found["envs", "maze-core"] == found["plugins.info", "maze-core"] == "ok"
-    assert found["envs", "plain"] == found["plugins.info", "plain"] == "clash"
+    assert found["envs", "plain"] == found["plugins.info", "plain"] == found["sweep", "plain"] == "clash"
+    assert found["sweep", "maze-sweep"] == "ok"
+    assert "Train with many configurations" in maze("sweep", "--help").stdout
     assert maze("plugins", "info", "random", "--kind", "policy").returncode == 0
 
 
@@ -148,3 +157,21 @@ def test_the_help_in_the_source_is_what_typer_shows():
         summary = deferred(name).short_help
         assert summary
         assert (command(name).help or "").startswith(summary), name
+
+
+def test_what_cannot_be_reached_is_told(installation, maze):
+    installation.add("plain", PLAIN, "command:shout = {module}:shout\nshout.more = {module}:shout")
+    installation.add("letters", APP, "command:words = {module}:app\nwords.first = {module}:app")
+    done = maze("shout", "hey")
+    assert (done.returncode, done.stdout.strip()) == (0, "HEY")
+    assert "warning: the command shout.more is not used: `maze shout` has no commands below it" in done.stderr
+    done = maze("words", "first", "hey")
+    assert (done.returncode, done.stdout.strip()) == (0, "h")
+    assert "warning: the command words.first is not used: `maze words` has one of that name" in done.stderr
+
+
+def test_without_metadata_of_the_core_it_says_so(monkeypatch):
+    monkeypatch.setattr(discovery, "_declared", tuple)
+    result = CliRunner().invoke(app, ["train"])
+    assert result.exit_code == 2
+    assert "maze-core is not installed" in result.stderr

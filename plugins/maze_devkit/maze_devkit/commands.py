@@ -67,8 +67,8 @@ def _undescribed(command: Any, place: str) -> Iterator[str]:
 def _alone(subject: Subject) -> None:
     from maze_core.plugins import discovery
 
-    if subject.claim in discovery.hidden_by_core("command", subject.name):
-        raise Failed(f"the core has a command {subject.name!r}, so this one is never called")
+    if subject.claim in discovery.hidden("command", subject.name):
+        raise Failed(f"Maze has a command {subject.name!r}, so this one is never called")
     above = subject.name.rpartition(".")[0]
     if not above:
         return
@@ -79,8 +79,8 @@ def _alone(subject: Subject) -> None:
 CHECKS = (
     Check(
         "not_hidden",
-        "The core has no command of that name.",
-        "A command of the core cannot be replaced: yours would never be called.",
+        "No command that comes with Maze has that name.",
+        "The commands of Maze cannot be replaced: yours would never be called.",
         "Rename the entry point in pyproject.toml and install again.",
         _alone,
     ),
