@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 from typer.testing import CliRunner
@@ -40,9 +41,19 @@ def last(word: str) -> None:
 
 
 @pytest.fixture
-def maze(installation):
-    """Types a command beside the fake distributions."""
-    return installation.maze
+def maze(installation, monkeypatch):
+    """Types a command beside the fake distributions, in this process."""
+    before = set(sys.modules)
+    monkeypatch.syspath_prepend(installation.site)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(installation.cache))
+
+    def run(*arguments, **environment):
+        result = CliRunner().invoke(app, arguments, env={"COLUMNS": "200", **environment})
+        return SimpleNamespace(returncode=result.exit_code, stdout=result.stdout, stderr=result.stderr)
+
+    yield run
+    for name in {path.stem for path in installation.site.glob("*.py")} - before:
+        sys.modules.pop(name, None)
 
 
 @pytest.mark.parametrize(
@@ -134,9 +145,9 @@ def test_two_that_claim_a_name_are_both_out(installation, maze):
     assert maze("shout", "hey", MAZE_DISABLE_PLUGINS="two").stdout.strip() == "HEY"
 
 
-def test_an_error_in_a_command_names_the_file(installation, maze):
+def test_an_error_in_a_command_names_the_file(installation):
     installation.add("plain", PLAIN.replace("typer.echo(", "print(1 / 0, "), "command:shout = {module}:shout")
-    done = maze("shout", "hey")
+    done = installation.maze("shout", "hey")
     assert done.returncode == 1
     assert "error: plain.py, line 10 raised ZeroDivisionError" in done.stderr
 

@@ -17,6 +17,10 @@ BEHIND_PPO = ("rllib-appo", "rllib-bc", "rllib-dqn", "rllib-impala", "rllib-marw
 its own for each takes many seconds. `maze plugins check` asks them that as well."""
 
 
+IN_PROCESSES = ("import", "help", "refuses")
+"""Checks of commands that start a process each: asked of one command of each distribution."""
+
+
 def _bundled():
     """The plugins of this repository that are installed."""
     for claim in discovery.declarations():
@@ -34,6 +38,8 @@ def _missing(claim):
 
 def _asked(claim):
     """The checks that it is given here."""
+    if claim.kind == "command" and claim.name not in ("eval", "runs", "sweep", "plugins.new", "trajectories.export"):
+        return [check for check in checks(claim.kind) if check.name not in IN_PROCESSES]
     if claim.name not in BEHIND_PPO:
         return checks(claim.kind)
     return [check for check in checks(claim.kind) if check.name not in ("import", "global_state")]
