@@ -124,8 +124,8 @@ def missing(kind: str, name: str) -> str:
 
 
 def missing_below(kind: str, beginning: str) -> list[str]:
-    """The names with this beginning that are published with the core, and are not installed."""
-    here = {found.name for found in _declared() if found.kind == kind}
+    """The names with this beginning that are published with the core, and are not installed or turned off."""
+    here = names(kind)
     return [name for name in published(kind) if name.startswith(beginning) and name not in here]
 
 

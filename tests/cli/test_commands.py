@@ -181,6 +181,13 @@ def test_what_cannot_be_reached_is_told(installation, maze):
     assert "warning: the command words.first is not used: `maze words` has one of that name" in done.stderr
 
 
+@pytest.mark.parametrize("command", [["sweep"], ["plugins", "new"]])
+def test_a_command_that_is_turned_off_says_so(maze, command):
+    done = maze(*command, MAZE_DISABLE_PLUGINS="maze-devkit,maze-sweep")
+    assert done.returncode == 2
+    assert "It is installed, but MAZE_DISABLE_PLUGINS turns it off" in done.stderr
+
+
 def test_without_metadata_of_the_core_it_says_so(monkeypatch):
     monkeypatch.setattr(discovery, "_declared", tuple)
     result = CliRunner().invoke(app, ["train"])
