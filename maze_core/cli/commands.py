@@ -89,7 +89,11 @@ def command(path: str) -> Any:
 
 
 def _mounted(plugin: Any, path: str) -> Any:
-    """A Typer app or a function as a command, as `add_typer` and `command` of a parent app have it."""
+    """A Typer app or a function as a command, as `add_typer` and `command` of a parent app have it.
+
+    Raises:
+        PluginError: Typer cannot make a command of it.
+    """
     name = path.rpartition(".")[2]
     parent = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
     parent.callback()(lambda: None)
@@ -97,7 +101,14 @@ def _mounted(plugin: Any, path: str) -> Any:
         parent.add_typer(plugin, name=name)
     else:
         parent.command(name)(plugin)
-    group: Any = typer.main.get_command(parent)
+    try:
+        group: Any = typer.main.get_command(parent)
+    except Exception as error:  # Typer raises whatever the signature of others leads to
+        from maze_core.errors import PluginError
+        from maze_core.plugins.discovery import claims, describe
+
+        title = claims("command", path)[0].title
+        raise PluginError(f"{title}: Typer cannot make a command of it: {describe(error)}") from error
     return group.commands[name]
 
 

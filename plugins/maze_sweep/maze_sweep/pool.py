@@ -93,6 +93,9 @@ def open_pool(runner: PluginConfig, jobs: int | None) -> SweepPool:
     """
     claims = discovery.entries(POOLS, runner.name)
     if not claims:
-        raise ConfigError(f"the runner {runner.name} cannot spread a sweep", "--runner", "Next: --runner local")
+        hint = "Next: --runner local"
+        if hasattr(discovery.load("runner", runner.name), "sweep_pool"):
+            hint = f"Its method sweep_pool is not called any more: name a function in the entry-point group {POOLS}"
+        raise ConfigError(f"the runner {runner.name} cannot spread a sweep", "--runner", hint)
     pool: SweepPool = discovery.import_claim(claims[0])(runner, jobs)
     return pool
