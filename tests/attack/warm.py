@@ -19,7 +19,7 @@ MODULES = (
     "torch.distributions",
     "torch.optim",
 )
-PLUGINS = ("algorithm", "model", "runner", "callback", "wrapper", "env", "policy")
+PLUGINS = ("algorithm", "model", "runner", "callback", "wrapper", "env", "policy", "command")
 
 
 NOT_BUNDLED = ("maze-ray", "maze-rllib", "maze-optuna")
