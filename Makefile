@@ -25,7 +25,7 @@ $(STAMP): pyproject.toml constraints.txt $(PLUGINS)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt setuptools wheel
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --no-build-isolation \
-		--editable ".[box2d,minigrid,mujoco,video,plot,dev]" $(foreach p,$(PLUGINS),--editable ./$(dir $(p)))
+		--editable ".[box2d,minigrid,mujoco,dev]" $(foreach p,$(PLUGINS),--editable ./$(dir $(p)))
 	@touch $(STAMP)
 
 setup-ray: $(RAY_STAMP) ## also install the plugins that run on Ray, and Ray (about 250 MB)

@@ -100,7 +100,7 @@ def configuration() -> Sections:
     }
     for entry in entries():
         plugin = entry.load()
-        if plugin is not None:
+        if plugin is not None and entry.kind != "command":
             sections[entry.heading] = _plugin(entry, plugin)
     return sections
 
@@ -172,6 +172,7 @@ def _normal(name: str) -> str:
 
 def _help(command: Any, name: str, parent: Any) -> Iterator[tuple[str, str]]:
     context = command.make_context(name.rpartition(" ")[2], [], parent=parent, resilient_parsing=True)
+    command = context.command  # what is listed stands for it
     text = command.get_help(context)
     yield name, "\n".join(line.rstrip() for line in text.strip().splitlines())
     if hasattr(command, "list_commands"):
@@ -234,8 +235,8 @@ def _line(text: str) -> str:
 
 def conformance() -> Sections:
     """The checks of every plugin, then those of each kind."""
-    from maze_core.testing.general import CHECKS
-    from maze_core.testing.kit import checks
+    from maze_devkit.general import CHECKS
+    from maze_devkit.kit import checks
 
     sections = {"Every plugin": _checks(CHECKS)}
     for kind in KINDS:

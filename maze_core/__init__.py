@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from maze_core.plugins.base import Plugin as Plugin
     from maze_core.plugins.hookspecs import hookimpl as hookimpl
     from maze_core.policies.base import ActingPolicy as ActingPolicy
-    from maze_core.searchers.base import Searcher as Searcher
-    from maze_core.sweep.api import run_sweep as run_sweep
     from maze_core.training.algorithm import Algorithm as Algorithm
     from maze_core.training.report import EpochReport as EpochReport
     from maze_core.training.report import RunSummary as RunSummary
@@ -52,17 +50,19 @@ _HOMES = {
     "RunSummary": "maze_core.training.report",
     "Trajectories": "maze_core.data.trajectories",
     "Trajectory": "maze_core.data.trajectories",
-    "Searcher": "maze_core.searchers.base",
     "TrajectoryWriter": "maze_core.data.trajectories_writer",
     "hookimpl": "maze_core.plugins.hookspecs",
     "load_trajectories": "maze_core.data.trajectories_loader",
-    "run_sweep": "maze_core.sweep.api",
 }
 
 __all__ = sorted(_HOMES)
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(_HOMES[name]), name)
+    if name in _HOMES:
+        return getattr(importlib.import_module(_HOMES[name]), name)
+    from maze_core.moved import NAMES, moved_name
+
+    if name in NAMES:
+        return moved_name(name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

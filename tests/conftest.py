@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from maze_devkit.envs import SeededWalk
 
 from maze_core.context import RunContext
 from maze_core.plugins import discovery
-from maze_core.testing.envs import SeededWalk
 from maze_core.training.checkpoint import read_checkpoint
 from tests.states import plain, walk
 

@@ -39,7 +39,7 @@ def check(
     from dataclasses import asdict
 
     from maze_core.config.load import env_config
-    from maze_core.testing.environment import examine_environment
+    from maze_core.envs.examine import examine_environment
 
     allow_local_modules()
     names = [name.strip() for name in (wrappers or "").split(",") if name.strip()]

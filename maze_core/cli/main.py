@@ -1,4 +1,4 @@
-"""The command `maze`: its commands, and what errors look like to a user.
+"""The command `maze`, and what errors look like to a user. Its commands are plugins: see `maze_core.cli.commands`.
 
 Imports stay light: each command imports what it needs when it runs, so that `maze --help` answers at once.
 """
@@ -11,19 +11,15 @@ import traceback
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
 from maze_core.blame import callers, culprit, their_traceback
-from maze_core.cli import config, envs, evaluate, plugins, resume, rollout, runs, sweep, train, trajectories
+from maze_core.cli.commands import Commands
 from maze_core.errors import ConfigError, MazeError, RunError
 from maze_core.wording import printable, printable_lines
 
 
-class _Root(TyperGroup):
+class _Root(Commands):
     """The top group: an error raised on purpose becomes a message and an exit code."""
-
-    def list_commands(self, ctx: Any) -> list[str]:
-        return ["train", "resume", "eval", "rollout", "sweep", "runs", "trajectories", "plugins", "config", "envs"]
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -106,18 +102,6 @@ def _maze(
 
     Start with: maze train ppo --env CartPole-v1
     """
-
-
-app.add_typer(train.app, name="train")
-app.command("resume")(resume.resume)
-app.command("eval")(evaluate.evaluate)
-app.command("rollout")(rollout.rollout)
-app.command("sweep")(sweep.sweep)
-app.add_typer(runs.app, name="runs")
-app.add_typer(trajectories.app, name="trajectories")
-app.add_typer(plugins.app, name="plugins")
-app.add_typer(config.app, name="config")
-app.add_typer(envs.app, name="envs")
 
 
 def main() -> None:

@@ -7,20 +7,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from maze_core.cli import output, plugins_check, plugins_new
+from maze_core.cli import output
 
 if TYPE_CHECKING:
     from maze_core.plugins.catalog import PluginInfo
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="List, describe, write and check plugins.")
-app.command("new")(plugins_new.new)
-app.command("check")(plugins_check.check)
+"""Its commands are entry points of their own, so that other distributions can add some: `plugins.list`."""
 
 _Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 _Kind = Annotated[str | None, typer.Option(metavar="KIND", help="algorithm, env, wrapper, model, runner, …")]
 
 
-@app.command("list")
 def list_plugins(kind: _Kind = None, as_json: _Json = False) -> None:
     """List every installed plugin and its state.
 
@@ -44,7 +42,6 @@ def list_plugins(kind: _Kind = None, as_json: _Json = False) -> None:
             output.say(f"{info.kind} {info.name} ({info.distribution} {info.version}): {info.state}: {info.detail}")
 
 
-@app.command("info")
 def describe(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The plugin's name.", show_default=False)],
     kind: _Kind = None,
@@ -75,7 +72,9 @@ def describe(
 
 def _page(info: PluginInfo) -> dict[str, Any]:
     page: dict[str, Any] = asdict(info)
-    if info.state != "ok":
+    if info.kind == "command":
+        page["help"] = f"maze {info.name.replace('.', ' ')} --help"
+    if info.state != "ok" or info.kind == "command":
         return page
     from maze_core.config.flags import flags
     from maze_core.config.presets import presets
@@ -94,7 +93,7 @@ def _page(info: PluginInfo) -> dict[str, Any]:
 
 
 def _print_page(page: dict[str, Any]) -> None:
-    facts = ["kind", "name", "distribution", "version", "state", "detail", "summary", "file"]
+    facts = ["kind", "name", "distribution", "version", "state", "detail", "summary", "help", "file"]
     for fact in [*facts, "hooks", "presets"]:
         value = page.get(fact)
         if value:

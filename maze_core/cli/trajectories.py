@@ -1,4 +1,4 @@
-"""`maze trajectories`: look at recorded trajectories, exchange them with Minari."""
+"""`maze trajectories`: look at recorded trajectories."""
 
 from __future__ import annotations
 
@@ -13,14 +13,7 @@ from maze_core.cli import output
 if TYPE_CHECKING:
     from maze_core.data.trajectories import Trajectories
 
-app = typer.Typer(
-    no_args_is_help=True, rich_markup_mode="rich", help="Look at recorded trajectories; exchange them with Minari."
-)
-
-
-@app.callback()
-def _trajectories() -> None:
-    """Look at recorded trajectories; exchange them with Minari."""
+app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Look at recorded trajectories.")
 
 
 @app.command()
@@ -50,45 +43,6 @@ def info(
     source = shown.pop("source")
     rows = [(name.replace("_", " "), _text(value)) for name, value in shown.items()]
     output.print_table(("fact", "value"), rows + [(name, _text(value)) for name, value in source.items()])
-
-
-@app.command("import")
-def import_(
-    source: Annotated[str, typer.Argument(metavar="MINARI", help="Id or folder of a data set.", show_default=False)],
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The new recording.", show_default=False)],
-) -> None:
-    """Record a Minari data set anew (needs the extra minari).
-
-    \b
-    Examples:
-      maze trajectories import mujoco/hopper/expert-v0 demos
-    """
-    from maze_core.data.minari import import_minari
-    from maze_core.progress import progress_bar
-    from maze_core.wording import argument, counted
-
-    with progress_bar(f"reading {source}") as report:
-        episodes = import_minari(source, folder, report)
-    output.say(f"recorded {counted(episodes, 'episode')} in {folder}. Next: maze trajectories info {argument(folder)}")
-
-
-@app.command("export")
-def export(
-    folder: Annotated[
-        Path, typer.Argument(metavar="DIR", help="A recording, or a folder of some.", show_default=False)
-    ],
-    dataset_id: Annotated[str, typer.Option("--id", metavar="ID", help="The new data set's id.", show_default=False)],
-) -> None:
-    """Write a recording to Minari's local database (needs the extra minari).
-
-    \b
-    Examples:
-      maze trajectories export demos --id lander/heuristic-v0
-    """
-    from maze_core.data.minari import export_minari
-    from maze_core.data.trajectories_loader import load_trajectories
-
-    output.say(f"written to {export_minari(load_trajectories(folder), dataset_id)}")
 
 
 def _facts(data: Trajectories, folders: list[Path]) -> dict[str, Any]:

@@ -1,1 +1,5 @@
-"""Runs beside each other: what is known of each, where their configurations differ, their learning curves."""
+"""Not here any more: an import says where it went."""
+
+from maze_core.moved import moved_module
+
+raise moved_module(__name__)

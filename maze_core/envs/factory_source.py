@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import gymnasium
 
@@ -11,10 +11,6 @@ from maze_core.config.base import PluginConfig
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.given import given, not_given
 from maze_core.plugins.hookspecs import hookimpl
-
-if TYPE_CHECKING:
-    from maze_core.testing import Trial
-    from maze_core.testing.subject import Case
 
 EnvFactory = Callable[[], gymnasium.Env[Any, Any]]
 """A function without arguments, or an environment class, that gives a new environment at each call."""
@@ -49,13 +45,6 @@ class FactorySource(Plugin):
     def of(factory: EnvFactory) -> Any:
         """What stands in for this class in one run: `overlay({("env", "factory"): FactorySource.of(make)})`."""
         return given(FactorySource, factory)
-
-    @classmethod
-    def conformance(cls, case: Case) -> Trial:
-        """With a function."""
-        from maze_core.testing import Trial
-
-        return Trial(plugin=cls.of(case.env))
 
     @hookimpl
     def make_env(self, config: FactoryConfig, seed: int, index: int) -> gymnasium.Env[Any, Any]:

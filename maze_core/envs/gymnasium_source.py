@@ -6,7 +6,7 @@ import difflib
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import gymnasium
 from pydantic import Field, JsonValue, PositiveInt
@@ -21,10 +21,6 @@ from maze_core.plugins.base import Plugin
 from maze_core.plugins.discovery import describe
 from maze_core.plugins.hookspecs import hookimpl
 from maze_core.wording import printable, shown
-
-if TYPE_CHECKING:
-    from maze_core.testing import Trial
-    from maze_core.testing.subject import Case
 
 _RERAISED = " was raised from the environment creator"
 """What gymnasium adds to a TypeError that it raises again."""
@@ -57,13 +53,6 @@ class GymnasiumSource(Plugin):
     def __init__(self, config: GymnasiumConfig) -> None:
         super().__init__(config)
         check_env_id(config.id)
-
-    @classmethod
-    def conformance(cls, case: Case) -> Trial:
-        """An environment that is always there."""
-        from maze_core.testing import Trial
-
-        return Trial(parameters={"id": "CartPole-v1"})
 
     @hookimpl
     def make_env(self, config: GymnasiumConfig, seed: int, index: int) -> gymnasium.Env[Any, Any]:

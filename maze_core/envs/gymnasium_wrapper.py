@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import gymnasium
 from pydantic import Field, JsonValue
@@ -13,10 +13,6 @@ from maze_core.envs.imports import import_module
 from maze_core.errors import ConfigError
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.hookspecs import hookimpl
-
-if TYPE_CHECKING:
-    from maze_core.testing import Trial
-    from maze_core.testing.subject import Case
 
 Env = gymnasium.Env[Any, Any]
 
@@ -44,13 +40,6 @@ class GymnasiumWrapper(Plugin):
     def __init__(self, config: GymnasiumWrapperConfig) -> None:
         super().__init__(config)
         self._wrapper = _imported(config.id)
-
-    @classmethod
-    def conformance(cls, case: Case) -> Trial:
-        """With one of gymnasium's own."""
-        from maze_core.testing import Trial
-
-        return Trial(parameters={"id": "gymnasium.wrappers:FlattenObservation"})
 
     @hookimpl(wrapper=True)
     def make_env(self, config: PluginConfig, seed: int, index: int) -> Generator[None, Env, Env]:

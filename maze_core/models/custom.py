@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from gymnasium import Space
 
     from maze_core.data.batch import TensorTree
-    from maze_core.testing import Trial
-    from maze_core.testing.subject import Case
 
 _POLICY_METHODS = ("distribution", "value", "draw_noise", "forward")
 _WAYS = """A model of your own is a torch.nn.Module, its class, or a function that returns one, called with
@@ -65,14 +63,6 @@ class CustomModel(Plugin):
     def of(source: Any) -> Any:
         """What stands in for this class with one module, module class or function."""
         return given(CustomModel, source)
-
-    @classmethod
-    def conformance(cls, case: Case) -> Trial:
-        """With a function that builds an encoder."""
-        from maze_core.testing import Trial
-        from maze_core.testing.networks import small_encoder
-
-        return Trial(plugin=cls.of(small_encoder))
 
     @hookimpl
     def build_policy(self, observation_space: Space[Any], action_space: Space[Any], config: ModelConfig) -> nn.Module:

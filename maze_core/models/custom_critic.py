@@ -16,9 +16,6 @@ from maze_core.plugins.hookspecs import hookimpl
 if TYPE_CHECKING:
     from gymnasium import Space
 
-    from maze_core.testing import Trial
-    from maze_core.testing.subject import Case
-
 
 class CustomCriticConfig(PluginConfig):
     """A critic that was given as a class, a function or a ready module."""
@@ -49,14 +46,6 @@ class CustomCritic(Plugin):
     def of(source: Any) -> Any:
         """What stands in for this class with one module, module class or function."""
         return given(CustomCritic, source)
-
-    @classmethod
-    def conformance(cls, case: Case) -> Trial:
-        """With a function that builds an encoder."""
-        from maze_core.testing import Trial
-        from maze_core.testing.networks import small_encoder
-
-        return Trial(plugin=cls.of(small_encoder))
 
     @hookimpl(wrapper=True)
     def build_policy(

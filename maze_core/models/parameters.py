@@ -1,4 +1,4 @@
-"""A module's parameters and buffers as arrays, to be shared with other processes."""
+"""A module's parameters: their number, and as arrays to be shared with other processes."""
 
 from __future__ import annotations
 
@@ -28,3 +28,16 @@ def load_arrays(module: nn.Module, arrays: Mapping[str, np.ndarray]) -> None:
         raise ValueError(f"the modules differ in {', '.join(sorted({name for name, _ in differing}))}")
     for name, view in views.items():
         view[...] = arrays[name]
+
+
+def parameter_counts(policy: nn.Module) -> dict[str, int]:
+    """Trainable and frozen parameters by block (the direct children), and in `total`; shared ones count once there."""
+    counts = {name: count(child) for name, child in policy.named_children()}
+    own = sum(parameter.numel() for parameter in policy.parameters(recurse=False))
+    counts = {**counts, "other": own, "total": count(policy)}
+    return {name: number for name, number in counts.items() if number or name == "total"}
+
+
+def count(module: nn.Module) -> int:
+    """Return the number of parameters, trainable and frozen."""
+    return sum(parameter.numel() for parameter in module.parameters())

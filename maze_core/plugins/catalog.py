@@ -69,14 +69,20 @@ def _info(claim: discovery.Declaration, file: Path | None, record: list[str]) ->
 
 def _with_clashes(infos: list[PluginInfo]) -> list[PluginInfo]:
     count = Counter((info.kind, info.name) for info in infos)
-    result = []
-    for info in infos:
-        if count[info.kind, info.name] > 1:
-            rivals = [f"{i.distribution} {i.version}" for i in infos if (i.kind, i.name) == (info.kind, info.name)]
-            detail = f"claimed by {' and '.join(rivals)}: uninstall one"
-            info = PluginInfo(**{**asdict(info), "state": "clash", "detail": detail})
-        result.append(info)
-    return result
+    return [_rival(info, infos) if count[info.kind, info.name] > 1 else info for info in infos]
+
+
+def _rival(info: PluginInfo, infos: list[PluginInfo]) -> PluginInfo:
+    """One of several that claim a name; its state says so unless it is the one that is used."""
+    hidden = [claim.distribution for claim in discovery.hidden(info.kind, info.name)]
+    rivals = [f"{i.distribution} {i.version}" for i in infos if (i.kind, i.name) == (info.kind, info.name)]
+    if info.distribution in hidden:
+        detail = "Maze has a command of this name, so this one is never called"
+    elif len(rivals) > 1 + len(hidden):
+        detail = f"claimed by {' and '.join(rivals)}: uninstall one"
+    else:
+        return info
+    return PluginInfo(**{**asdict(info), "state": "clash", "detail": detail})
 
 
 def _installation() -> str:

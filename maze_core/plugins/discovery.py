@@ -16,13 +16,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from importlib import metadata
 from pathlib import Path
+from types import FunctionType
 from typing import Any
-
-from stevedore.driver import DriverManager
 
 from maze_core.errors import ConfigError, PluginError
 from maze_core.plugins.local_modules import is_current_folder
-from maze_core.plugins.published import publisher
+from maze_core.plugins.published import published, publisher
 from maze_core.wording import shown
 
 KINDS: Mapping[str, str] = {
@@ -34,6 +33,7 @@ KINDS: Mapping[str, str] = {
     "callback": "maze.callbacks",
     "policy": "maze.policies",
     "searcher": "maze.searchers",
+    "command": "maze.commands",
 }
 """The kinds of plugins and the entry-point group of each."""
 
@@ -53,6 +53,7 @@ class Declaration:
     """One distribution's claim of one name: nothing has been imported for it."""
 
     kind: str
+    """One of `KINDS`; of what is no plugin, the entry-point group, such as `maze.hints`."""
     name: str
     entry_point: metadata.EntryPoint
     distribution: str
@@ -66,7 +67,8 @@ class Declaration:
     @property
     def title(self) -> str:
         """The plugin as error messages name it."""
-        return f"{self.kind} plugin {self.name!r} of {self.origin}"
+        what = f"{self.kind} plugin" if self.kind in KINDS else f"{self.kind} entry"
+        return f"{what} {self.name!r} of {self.origin}"
 
 
 def names(kind: str) -> list[str]:
@@ -80,19 +82,32 @@ def load(kind: str, name: str) -> type[Any]:
     Raises ConfigError for a name that nobody provides and PluginError for a plugin that cannot be used: two
     distributions claim the name, its own one excludes this core, its import fails, or it is no plugin class.
     """
-    claims = [found for found in declarations() if (found.kind, found.name) == (kind, name)]
-    if not claims:
+    found = claims(kind, name)
+    if not found:
         raise _unknown(kind, name)
-    if len(claims) > 1:
-        raise PluginError(clash(claims))
-    (claim,) = claims
+    if len(found) > 1:
+        raise PluginError(clash(found))
+    (claim,) = found
     if reason := incompatibility(claim.distribution):
         raise PluginError(f"{claim.title}: wrong version: {reason}")
     plugin = import_claim(claim)
     if reason := misfit(kind, plugin):
         raise PluginError(f"{claim.title}: not a plugin: {reason}")
-    found: type[Any] = plugin
-    return found
+    loaded: type[Any] = plugin
+    return loaded
+
+
+def claims(kind: str, name: str) -> list[Declaration]:
+    """The claims of a name that count: only Maze's own, where it is the name of one of its commands."""
+    found = [each for each in declarations() if (each.kind, each.name) == (kind, name)]
+    own = [each for each in found if each.distribution in (CORE, publisher(kind, name))]
+    return own if kind == "command" and own else found
+
+
+def hidden(kind: str, name: str) -> list[Declaration]:
+    """The claims of a name that do not count, since Maze has a command of that name."""
+    counted = claims(kind, name)
+    return [each for each in declarations() if (each.kind, each.name) == (kind, name) and each not in counted]
 
 
 def origin(kind: str, name: str) -> str:
@@ -108,6 +123,12 @@ def missing(kind: str, name: str) -> str:
     return f"It comes with {brings}, which is not installed. Next: pip install {brings}"
 
 
+def missing_below(kind: str, beginning: str) -> list[str]:
+    """The names with this beginning that are published with the core, and are not installed or turned off."""
+    here = names(kind)
+    return [name for name in published(kind) if name.startswith(beginning) and name not in here]
+
+
 def overlay(classes: Mapping[tuple[str, str], type[Any]], base: Loader = load) -> Loader:
     """A loader that answers with `classes` by (kind, name) first: for plugins that are not installed."""
     return lambda kind, name: classes[kind, name] if (kind, name) in classes else base(kind, name)
@@ -115,6 +136,15 @@ def overlay(classes: Mapping[tuple[str, str], type[Any]], base: Loader = load) -
 
 def declarations() -> list[Declaration]:
     """Every claim of a plugin name by the installed distributions, except those that the user turned off."""
+    return [found for found in _turned_on() if found.kind in KINDS]
+
+
+def entries(group: str, name: str) -> list[Declaration]:
+    """The claims of a name in a group `maze.…` that holds no plugins: what distributions say to each other."""
+    return [found for found in _turned_on() if (found.kind, found.name) == (group, name)]
+
+
+def _turned_on() -> list[Declaration]:
     off = _disabled()
     return [found for found in _declared() if found.distribution == CORE or not off & {found.name, found.distribution}]
 
@@ -144,7 +174,9 @@ def incompatibility(distribution: str) -> str:
 
 
 def misfit(kind: str, plugin: object) -> str:
-    """Why an imported object is not a plugin class of its kind; empty where it is."""
+    """Why an imported object is not a plugin of its kind; empty where it is."""
+    if kind == "command":
+        return _no_command(plugin)
     from maze_core.config.base import PluginConfig
     from maze_core.config.run import AlgorithmConfig
 
@@ -157,29 +189,40 @@ def misfit(kind: str, plugin: object) -> str:
     return ""
 
 
-class _Driver(DriverManager[Any]):
-    """stevedore's driver manager, fed with the entry points that are installed now.
+def _no_command(plugin: object) -> str:
+    from typer import Typer
 
-    stevedore's own listing comes from a cache that keeps mtimes as 32-bit floats (a step of two minutes),
-    drops the distribution and merges equal claims of two distributions.
-    """
-
-    def __init__(self, claim: Declaration) -> None:
-        self._claim = claim
-        super().__init__(KINDS[claim.kind], claim.name, on_missing_entrypoints_callback=None)
-
-    def list_entry_points(self) -> list[metadata.EntryPoint]:
-        return [self._claim.entry_point]
+    if isinstance(plugin, Typer | FunctionType):
+        return ""
+    return f"the entry point gives {type(plugin).__name__} {plugin!r:.60}, not a Typer app or a function"
 
 
 def import_claim(claim: Declaration) -> Any:
     """The object behind a claim. Raises PluginError, the reason as its cause, where the import fails."""
     try:
-        return _Driver(claim).extensions[0].plugin
+        if claim.kind == "command" or claim.kind not in KINDS:
+            # stevedore takes 40 ms to import, which a command's help does without.
+            return claim.entry_point.load()
+        return _driver(claim).extensions[0].plugin
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # a plugin may raise anything at import, SystemExit too
         raise PluginError(f"{claim.title} cannot be imported: {describe(error)}") from error
+
+
+def _driver(claim: Declaration) -> Any:
+    """stevedore's driver manager, fed with one of the entry points that are installed now.
+
+    stevedore's own listing comes from a cache that keeps mtimes as 32-bit floats (a step of two minutes),
+    drops the distribution and merges equal claims of two distributions.
+    """
+    from stevedore.driver import DriverManager
+
+    class Driver(DriverManager[Any]):
+        def list_entry_points(self) -> list[metadata.EntryPoint]:
+            return [claim.entry_point]
+
+    return Driver(claim.entry_point.group, claim.name, on_missing_entrypoints_callback=None)
 
 
 def describe(error: BaseException) -> str:
@@ -206,18 +249,20 @@ def _unknown(kind: str, name: str) -> ConfigError:
         hint = advice
     elif near:
         hint = f"Did you mean {' or '.join(near)}?"
+    elif kind == "command" and not known:
+        hint = f"{CORE} is not installed, or not since it has commands. Next: pip install it again"
+    elif kind == "command":
+        hint = "`maze --help` lists those that are installed"
     else:
         hint = f"Installed: {', '.join(known) or 'none'}; `maze plugins list` shows them all"
-    return ConfigError(f"unknown {kind} {shown(name)}", kind, hint)
+    return ConfigError(f"unknown {kind} {shown(name)}", None if kind == "command" else kind, hint)
 
 
 def _hint(name: str) -> str:
     """What a distribution has to say to who asks for this name, which no plugin has; mostly nothing."""
-    for distribution in _distributions():
-        for entry_point in _entry_points(distribution):
-            if (entry_point.group, entry_point.name) == (HINTS, name.lower()):
-                with suppress(Exception):  # a broken hint must not hide the error that it was meant for
-                    return str(entry_point.load())
+    for found in entries(HINTS, name.lower()):
+        with suppress(Exception):  # a broken hint must not hide the error that it was meant for
+            return str(found.entry_point.load())
     return ""
 
 
@@ -261,7 +306,8 @@ def _found() -> Iterator[Declaration]:
             continue
         seen.add(title)
         for entry_point in _entry_points(distribution):
-            if kind := kinds.get(entry_point.group):
+            if entry_point.group.startswith("maze."):
+                kind = kinds.get(entry_point.group, entry_point.group)
                 yield Declaration(kind, entry_point.name, entry_point, title, version)
 
 

@@ -10,16 +10,22 @@ from collections.abc import Mapping
 _PUBLISHED: Mapping[str, Mapping[str, str]] = {
     "maze-a2c": {"algorithm": "a2c"},
     "maze-bc": {"algorithm": "bc"},
+    "maze-compare": {"command": "runs"},
+    "maze-devkit": {"command": "plugins.new plugins.check"},
     "maze-es": {"algorithm": "es"},
     "maze-heuristics": {"policy": "lunar_lander_heuristics"},
     "maze-impala": {"algorithm": "impala"},
+    "maze-minari": {"command": "trajectories.import trajectories.export"},
     "maze-optuna": {"searcher": "optuna"},
+    "maze-pictures": {},
     "maze-ppo": {"algorithm": "ppo"},
     "maze-ray": {"runner": "ray"},
     "maze-rllib": {
         "algorithm": "rllib-ppo rllib-appo rllib-impala rllib-dqn rllib-sac rllib-bc rllib-marwil",
     },
     "maze-sac": {"algorithm": "sac sacfd"},
+    "maze-sweep": {"command": "sweep", "searcher": "grid random"},
+    "maze-video": {},
     "maze-wrappers": {
         "wrapper": "normalize_observations flatten one_hot transpose unsqueeze rescale_observations gray resize stack "
         "scale_reward clip_reward normalize_reward time_limit step_skip random_reset rescale_actions "
@@ -38,3 +44,8 @@ def publisher(kind: str, name: str) -> str | None:
     """The distribution that brings a plugin of this kind and name, installed or not; None where it is not known."""
     brings = (each for each, kinds in _PUBLISHED.items() if name in kinds.get(kind, "").split())
     return next(brings, None)
+
+
+def published(kind: str) -> list[str]:
+    """The names of all plugins of a kind that are published with the core, outside of it."""
+    return [name for kinds in _PUBLISHED.values() for name in kinds.get(kind, "").split()]

@@ -19,7 +19,10 @@ def locate(entry_point: EntryPoint) -> Path | None:
 
 
 def summarise(entry_point: EntryPoint, file: Path | None) -> str:
-    """The first line of the docstring of the class that an entry point names, or an empty string."""
+    """The first line of the docstring of the class or function that an entry point names, or an empty string.
+
+    Of a Typer app it is what its help begins with: `help=…`, else the docstring of its callback, else the module's.
+    """
     try:
         return _first_line(entry_point.module, entry_point.attr, file, _MAX_HOPS)
     except (OSError, SyntaxError, ValueError, AttributeError, RecursionError):
@@ -44,14 +47,38 @@ def _module_file(module: str) -> Path | None:
 def _first_line(module: str, name: str, file: Path | None, hops: int) -> str:
     if file is None or not hops:
         return ""
-    for node in ast.parse(file.read_bytes()).body:
-        if isinstance(node, ast.ClassDef) and node.name == name:
-            return (ast.get_docstring(node) or "").partition("\n")[0].strip()
+    tree = ast.parse(file.read_bytes())
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef | ast.FunctionDef) and node.name == name:
+            return _first(ast.get_docstring(node))
+        if isinstance(node, ast.Assign) and any(isinstance(to, ast.Name) and to.id == name for to in node.targets):
+            return _first(_help(node.value) or _callback(tree, name) or ast.get_docstring(tree))
         if isinstance(node, ast.ImportFrom):
             for alias in node.names:
                 if (alias.asname or alias.name) == name:
                     origin = _absolute(module, node, file)
                     return _first_line(origin, alias.name, _module_file(origin), hops - 1)
+    return ""
+
+
+def _first(text: str | None) -> str:
+    return (text or "").strip().partition("\n")[0].strip()
+
+
+def _help(call: ast.expr) -> str:
+    """The argument `help` of a call, where it is a plain text."""
+    words = call.keywords if isinstance(call, ast.Call) else []
+    found = [each.value.value for each in words if each.arg == "help" and isinstance(each.value, ast.Constant)]
+    return str(found[0]) if found else ""
+
+
+def _callback(tree: ast.Module, name: str) -> str:
+    """The docstring of the function below `@NAME.callback()`."""
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef) and any(
+            ast.unparse(each).partition("(")[0] == f"{name}.callback" for each in node.decorator_list
+        ):
+            return ast.get_docstring(node) or ""
     return ""
 
 

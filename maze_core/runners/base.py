@@ -7,13 +7,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from maze_core.config.base import PluginConfig
 from maze_core.config.params import SideBySide
-from maze_core.errors import ConfigError
 
 if TYPE_CHECKING:
     from maze_core.envs.builder import EnvBuilder
     from maze_core.envs.vector import VectorEnv
     from maze_core.runners.workers import Task, WorkerPool
-    from maze_core.sweep.pool import SweepPool
 
 
 class RunnerConfig(PluginConfig):
@@ -59,14 +57,3 @@ class Runner(ABC):
             ConfigError: the task cannot be taken to another process, or what its `setup` raises.
             RunError: a worker failed to start.
         """
-
-    def sweep_pool(self, jobs: int | None) -> SweepPool:
-        """What carries out the runs of a sweep, `jobs` side by side; None: as many as the runner thinks fit.
-
-        Optional: a runner that cannot spread a sweep leaves it out. Close the pool when done with it.
-
-        Raises:
-            ConfigError: this runner cannot spread a sweep.
-        """
-        name = self.config.name
-        raise ConfigError(f"the runner {name} cannot spread a sweep", "--runner", "Next: --runner local")

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from maze_core.envs.builder import EnvBuilder
     from maze_core.envs.vector import VectorEnv
     from maze_core.runners.workers import Task, WorkerPool
-    from maze_core.sweep.pool import SweepPool
 
 
 class LocalConfig(RunnerConfig):
@@ -67,12 +66,6 @@ class LocalRunner(Runner):
         """Start worker processes."""
         config = self.config
         return ProcessPool(task, count, config.job_timeout, config.max_restarts, config.start_method)
-
-    def sweep_pool(self, jobs: int | None) -> SweepPool:
-        """A process of this machine for each run of a sweep, by default one for each core."""
-        from maze_core.sweep.local_pool import LocalSweepPool
-
-        return LocalSweepPool(jobs or self.default_workers, self.config.start_method)
 
 
 def _cores() -> int:

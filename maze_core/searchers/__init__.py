@@ -1,1 +1,5 @@
-"""Searchers: what chooses the points of a sweep. Plugins of the group `maze.searchers`."""
+"""Not here any more: an import says where it went."""
+
+from maze_core.moved import moved_module
+
+raise moved_module(__name__)

@@ -1,1 +1,5 @@
-"""Sweeps: many runs that differ in some values of their configuration and in their seeds, and what came of them."""
+"""Not here any more: an import says where it went."""
+
+from maze_core.moved import moved_module
+
+raise moved_module(__name__)

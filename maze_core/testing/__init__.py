@@ -1,49 +1,5 @@
-"""What tests of Maze and of plugins share: the conformance kit, and small environments with known answers.
+"""Not here any more: an import says where it went."""
 
-from maze_core.testing import conformance
+from maze_core.moved import moved_module
 
-test_conformance = conformance("algorithm", "my_algorithm")   # a test for each check
-"""
-
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from maze_core.testing.findings import Report
-    from maze_core.testing.subject import Trial as Trial
-
-__all__ = ["Trial", "check_plugin", "conformance"]
-
-
-def conformance(kind: str, name: str) -> Callable[..., None]:
-    """A parametrised pytest function with a case for each check of an installed plugin.
-
-    Args:
-        kind: `algorithm`, `env`, `wrapper`, `model`, `runner`, `callback`, `policy` or `searcher`.
-        name: its entry-point name.
-    """
-    from maze_core.testing.kit import test_function
-
-    return test_function(kind, name)
-
-
-def check_plugin(kind: str, name: str) -> Report:
-    """Run every check of an installed plugin; needs no pytest.
-
-    Raises:
-        ConfigError: no plugin of that kind has that name.
-    """
-    from maze_core.testing.kit import check_plugin
-
-    return check_plugin(kind, name)
-
-
-def __getattr__(name: str) -> Any:
-    if name != "Trial":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from maze_core.testing.subject import Trial
-
-    return Trial
+raise moved_module(__name__)

@@ -17,7 +17,7 @@ from maze_core.config.run import RunConfig
 from maze_core.config.sealed import read_sealed, sealed
 from maze_core.errors import CheckpointError, ConfigError, MazeError, RunError
 from maze_core.files import write_bytes
-from maze_core.models.picture import network_svg, parameter_counts
+from maze_core.models.parameters import parameter_counts
 from maze_core.plain_json import is_count, is_number
 from maze_core.plugins import discovery
 from maze_core.plugins.discovery import describe
@@ -47,6 +47,9 @@ from maze_core.wording import argument, counted, printable
 if TYPE_CHECKING:
     from maze_core.config.sources import Raw
     from maze_core.plugins.discovery import Loader
+
+PICTURES = "maze.pictures"
+"""The entry-point group of what draws: `network` is called with the policy and a title, and returns an SVG."""
 
 _LOGS_BYTES = 2_000_000
 
@@ -99,8 +102,7 @@ def _create_directory(run: Run, run_dir: Path | None) -> None:
         needed = 4 * 3 * sum(p.numel() * p.element_size() for p in run.policy.parameters())
         check_disk_space(run.run_dir, needed + run.algorithm.disk_bytes + _LOGS_BYTES)
         _describe(run)
-        svg = network_svg(run.policy, f"{config.algorithm.name} on {config.env_title}")
-        write_bytes(run.run_dir / NETWORK, svg.encode())
+        _draw(run, run.run_dir / NETWORK)
         _write_config(run)
         record = {
             "started": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -123,6 +125,18 @@ def _create_directory(run: Run, run_dir: Path | None) -> None:
             problem = "there is no memory left for a checkpoint"
             raise ConfigError(problem, "model", "Make the networks smaller.") from error
         raise
+
+
+def _draw(run: Run, file: Path) -> None:
+    """Draw the network, where something that draws is installed; a failure is told and hurts nothing."""
+    title = f"{run.config.algorithm.name} on {run.config.env_title}"
+    for claim in discovery.entries(PICTURES, "network")[:1]:
+        try:
+            svg: str = discovery.import_claim(claim)(run.policy, title)
+        except Exception as error:  # noqa: BLE001 — whatever the code of others raises
+            to_stderr(f"{claim.origin} could not draw the network: {describe(error)}")
+        else:
+            write_bytes(file, svg.encode())
 
 
 def _describe(run: Run) -> None:

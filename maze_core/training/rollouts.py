@@ -26,7 +26,7 @@ from maze_core.training.episodes import play
 from maze_core.training.process_state import graceful_interrupts, torch_threads
 from maze_core.training.run_dir import versions
 from maze_core.training.statistics import summarize
-from maze_core.training.video import Studio
+from maze_core.training.video import open_studio
 
 if TYPE_CHECKING:
     from gymnasium import Space
@@ -115,7 +115,7 @@ class RolloutTask:
 
     def setup(self, worker: int) -> None:
         """Build environments and what plays."""
-        self._studio = None if self.video is None else Studio(self.builder, self.video)
+        self._studio = None if self.video is None else open_studio(self.builder, self.video)
         self._env: VectorEnv | None = (
             DevRunner(DevConfig()).vector_env(self.builder, self.lanes)
             if self._studio is None

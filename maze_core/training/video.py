@@ -1,136 +1,61 @@
-"""Videos of a policy acting: one episode, one file."""
+"""Videos of a policy acting: one episode, one file. The camera comes from another distribution, such as maze-video."""
 
 from __future__ import annotations
 
-import re
-import warnings
-from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Protocol
 
-import gymnasium
-import numpy as np
 import torch
 
-from maze_core.envs.serial import SerialVectorEnv
 from maze_core.errors import ConfigError
-from maze_core.plugins.discovery import describe
+from maze_core.plugins import discovery
 from maze_core.training.evaluation import evaluate_policy
 from maze_core.training.seeding import EpisodeSeeds, Purpose, integer_seed
 
 if TYPE_CHECKING:
     from maze_core.envs.builder import EnvBuilder
+    from maze_core.envs.vector import VectorEnv
     from maze_core.training.run import Run
 
-
-class _Camera(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """Films the next episode to the file that `film` names; between films it only passes things on."""
-
-    def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
-        super().__init__(env)
-        self._path: Path | None = None
-        self._writer: Any = None
-
-    def film(self, path: Path) -> None:
-        """Film the episode that begins with the next reset."""
-        self._cut()
-        self._path = path
-
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        observation, info = self.env.reset(seed=seed, options=options)
-        self._cut()
-        if self._path is not None:
-            fps = int(self.env.metadata.get("render_fps", 30))
-            self._writer = _imageio().get_writer(self._path, fps=fps, macro_block_size=2)
-            self._path = None
-        self._shoot()
-        return observation, info
-
-    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        observation, reward, terminated, truncated, info = self.env.step(action)
-        self._shoot()
-        if terminated or truncated:
-            self._cut()
-        return observation, reward, bool(terminated), bool(truncated), info
-
-    def close(self) -> None:
-        self._cut()
-        super().close()
-
-    def _shoot(self) -> None:
-        if self._writer is not None:
-            picture: Any = self.env.render()
-            self._writer.append_data(np.asarray(picture))
-
-    def _cut(self) -> None:
-        writer, self._writer = self._writer, None
-        if writer is not None:
-            writer.close()
+VIDEO = "maze.video"
+"""The entry-point group of what films: `studio` is called with an environment's builder and a folder."""
 
 
-class Studio:
-    """Films the episodes of environments stepped in turn (needs the extra `maze-core[video]`).
+class Studio(Protocol):
+    """Films the episodes of environments stepped in turn."""
 
-    Raises:
-        ConfigError: the environment cannot render, or the video libraries are not installed.
-    """
-
-    def __init__(self, builder: EnvBuilder, folder: Path) -> None:
-        _imageio()
-        kwargs = {**getattr(builder.env, "kwargs", {}), "render_mode": "rgb_array"}
-        self._builder = replace(builder, env=builder.env.model_copy(update={"kwargs": kwargs}))
-        self._folder = folder
-        self._cameras: list[_Camera] = []
-
-    def vector_env(self, num_envs: int) -> SerialVectorEnv:
-        """Environments with a camera each. To be closed by the caller."""
-        self._try_out()
-        env = SerialVectorEnv(self._camera, num_envs)
-        self._folder.mkdir(parents=True, exist_ok=True)
-        return env
+    def vector_env(self, num_envs: int) -> VectorEnv:
+        """Build environments with a camera each. The caller closes them."""
 
     def film(self, first: int, count: int) -> None:
         """Film the next episode of the first `count` environments, as episodes `first`, `first + 1`, …."""
-        for number, camera in enumerate(self._cameras[:count], first):
-            camera.film(self.path(number))
 
     def path(self, number: int) -> Path:
-        """The file of an episode."""
-        return self._folder / f"episode-{number}.mp4"
+        """Return the file of an episode."""
 
-    def _try_out(self) -> None:
-        """Take one picture, of an environment that is not used any further."""
-        title = str(getattr(self._builder.env, "id", "") or "the environment")
-        try:
-            with warnings.catch_warnings(action="ignore"), closing(self._builder(0)) as env:
-                if env.render_mode != "rgb_array":
-                    raise _cannot_render(title, "it takes no render_mode rgb_array")
-                env.reset(seed=0)
-                picture = np.asarray(env.render())
-        except ConfigError as error:
-            if error.where != "env.kwargs" or not re.search(r"'render_mode'|takes no arguments", str(error)):
-                raise
-            raise _cannot_render(title, "it takes no render_mode") from None
-        except Exception as error:
-            raise _cannot_render(title, describe(error)) from error
-        if picture.ndim != 3:
-            raise _cannot_render(title, "render() returns no array of height, width and colours")
 
-    def _camera(self, index: int) -> _Camera:
-        self._cameras.append(_Camera(self._builder(index)))
-        return self._cameras[-1]
+def open_studio(builder: EnvBuilder, folder: Path) -> Studio:
+    """Return what films environments into a folder.
+
+    Raises:
+        ConfigError: nothing that films is installed, or it cannot film here.
+    """
+    claims = discovery.entries(VIDEO, "studio")
+    if not claims:
+        raise ConfigError("filming needs maze-video, which is not installed", "--video", "Next: pip install maze-video")
+    studio: Studio = discovery.import_claim(claims[0])(builder, folder)
+    return studio
 
 
 class Film:
     """The film of the first episode of `maze eval`, in a folder. To be closed.
 
     Raises:
-        ConfigError: as for `Studio`; nothing has been played.
+        ConfigError: as for `open_studio`, or the environment cannot render; nothing has been played.
     """
 
     def __init__(self, run: Run, folder: Path) -> None:
-        self._run, self._studio = run, Studio(run.env_builder("evaluation"), folder)
+        self._run, self._studio = run, open_studio(run.env_builder("evaluation"), folder)
         self._env = self._studio.vector_env(1)
 
     def shoot(self, *, deterministic: bool | None = None) -> list[Path]:
@@ -151,20 +76,3 @@ class Film:
     def close(self) -> None:
         """Close the environment and the file."""
         self._env.close()
-
-
-def _cannot_render(title: str, reason: str) -> ConfigError:
-    return ConfigError(
-        f"{title} cannot render pictures: {reason}",
-        "--video",
-        "Leave --video out; or let the environment take render_mode, name rgb_array in metadata['render_modes'], and"
-        " return pictures from render().",
-    )
-
-
-def _imageio() -> Any:
-    try:
-        import imageio.v2 as imageio
-    except ImportError as error:
-        raise ConfigError("recording needs imageio", "--video", 'Next: pip install "maze-core[video]"') from error
-    return imageio

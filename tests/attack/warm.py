@@ -7,8 +7,8 @@ from importlib import import_module
 MODULES = (
     "gymnasium.envs.classic_control",
     "maze_core.cli.main",
-    "maze_core.comparison.groups",
-    "maze_core.comparison.records",
+    "maze_compare.groups",
+    "maze_compare.records",
     "maze_core.data.trajectories_loader",
     "maze_core.training.api",
     "maze_core.training.rollouts",
@@ -19,7 +19,7 @@ MODULES = (
     "torch.distributions",
     "torch.optim",
 )
-PLUGINS = ("algorithm", "model", "runner", "callback", "wrapper", "env", "policy")
+PLUGINS = ("algorithm", "model", "runner", "callback", "wrapper", "env", "policy", "command")
 
 
 NOT_BUNDLED = ("maze-ray", "maze-rllib", "maze-optuna")

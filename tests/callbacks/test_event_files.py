@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import ClassVar
 
 import pytest
+from maze_devkit.envs import SeededWalk
 
 from maze_core.callbacks import event_file
 from maze_core.callbacks.event_file import EventFile, read_records
@@ -16,7 +17,6 @@ from maze_core.callbacks.tensorboard import TensorBoard
 from maze_core.config.base import PluginConfig
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.hookspecs import hookimpl
-from maze_core.testing.envs import SeededWalk
 from maze_core.training.report import RunSummary
 
 accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")

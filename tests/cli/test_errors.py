@@ -10,12 +10,12 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium import spaces
+from maze_devkit.envs import SpacesEnv
+from maze_devkit.probes import Workshop
 from typer.testing import CliRunner
 
 from maze_core.cli.main import app
 from maze_core.config.load import assemble
-from maze_core.testing.envs import SpacesEnv
-from maze_core.testing.probes import Workshop
 from maze_core.training import api
 
 pytestmark = pytest.mark.usefixtures("known_plugins")
@@ -199,7 +199,7 @@ def test_a_run_of_ready_objects_says_what_it_needs(tmp_path, quick, part):
     context = quick(Workshop, model="template") if part == "env" else quick("CartPole-v1", model=Encoder)
     context.train()
     context.close()
-    wanted = "maze_core.testing.probes:Workshop" if part == "env" else ".Encoder"
+    wanted = "maze_devkit.probes:Workshop" if part == "env" else ".Encoder"
     for command in ("resume", "eval"):
         check(maze(command, context.run_dir), f"{part}: this run's", wanted, "from Python")
 

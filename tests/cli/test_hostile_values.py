@@ -11,6 +11,7 @@ from hashlib import sha256
 import gymnasium
 import pytest
 from gymnasium import spaces
+from maze_devkit.envs import SpacesEnv
 from typer.testing import CliRunner
 
 from maze_core.cli.main import app
@@ -18,7 +19,6 @@ from maze_core.config.load import assemble, part_config
 from maze_core.errors import ConfigError
 from maze_core.plugins import discovery
 from maze_core.plugins.local_modules import allow_local_modules
-from maze_core.testing.envs import SpacesEnv
 from maze_core.training import api
 
 pytestmark = pytest.mark.usefixtures("known_plugins")

@@ -14,7 +14,7 @@ from maze_core.cli.output import print_table
 from maze_core.errors import ConfigError
 from maze_core.plain_json import unsealed
 from maze_core.progress import progress_bar
-from tests.comparison.made_runs import make_run
+from tests.maze_compare.made_runs import make_run
 
 __all__ = ["make_run"]
 NAME = "\x1b]0;owned\x07[red]x[/red]\nfaked line\r\u202e\x9b31m\ud800"

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import gymnasium
 import pytest
+from maze_devkit.envs import CountingEnv
 from typer.testing import CliRunner
 
 from maze_core.blame import callers, culprit, their_traceback
 from maze_core.cli import main as command
 from maze_core.cli.main import app
 from maze_core.errors import ConfigError
-from maze_core.testing.envs import CountingEnv
 
 pytestmark = pytest.mark.usefixtures("known_plugins")
 

@@ -4,10 +4,10 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium import spaces
+from maze_devkit.envs import SeededWalk, SpacesEnv
+from maze_devkit.probes import Workshop
 
 from maze_core.errors import ConfigError
-from maze_core.testing.envs import SeededWalk, SpacesEnv
-from maze_core.testing.probes import Workshop
 from tests.context.parts import Doubled
 
 SPACES = {

@@ -7,6 +7,7 @@ import pytest
 import torch
 from gymnasium import spaces
 from maze_a2c.config import A2CConfig
+from maze_devkit.envs import SeededWalk
 from maze_ppo.config import PPOConfig
 from maze_ppo.ppo import PPO
 from torch import nn
@@ -20,7 +21,6 @@ from maze_core.models.template import TemplateModel
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.hookspecs import hookimpl
 from maze_core.runners.dev import DevConfig, DevRunner
-from maze_core.testing.envs import SeededWalk
 from tests.context.parts import Doubled, Encoder, OwnCritic
 
 

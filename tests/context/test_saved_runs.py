@@ -2,10 +2,10 @@
 
 import pytest
 import torch
+from maze_devkit.envs import SeededWalk
 
 from maze_core import RunContext
 from maze_core.errors import ConfigError
-from maze_core.testing.envs import SeededWalk
 from maze_core.training.checkpoint import read_checkpoint
 from tests.context.parts import Encoder
 

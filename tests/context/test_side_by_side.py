@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from maze_devkit.envs import SeededWalk
+from maze_devkit.probes import Workshop
 
 from maze_core.context import RunContext
 from maze_core.errors import ConfigError, RunError
-from maze_core.testing.envs import SeededWalk
-from maze_core.testing.probes import Workshop
 from tests.context.parts import Encoder
 
 

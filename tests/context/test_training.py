@@ -1,11 +1,11 @@
 """The Python API: when a run is built, and training it in parts."""
 
 import pytest
+from maze_devkit.envs import SeededWalk
+from maze_devkit.probes import Workshop
 from torch import nn
 
 from maze_core.errors import RunError
-from maze_core.testing.envs import SeededWalk
-from maze_core.testing.probes import Workshop
 
 
 def test_nothing_is_built_before_it_is_needed(quick, tmp_path):

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 from gymnasium import spaces
+from maze_devkit.envs import CountingEnv
 
 from maze_core.data.replay import ReplayBuffer, row_specs
 from maze_core.data.replay_memory import check_memory, free_memory
@@ -16,7 +17,6 @@ from maze_core.envs.serial import SerialVectorEnv
 from maze_core.envs.spaces import allocate, allocated_bytes
 from maze_core.envs.vector import StepResult
 from maze_core.errors import ConfigError
-from maze_core.testing.envs import CountingEnv
 from maze_core.training.seeding import EpisodeSeeds, Purpose
 
 OBSERVATION = spaces.Box(-np.inf, np.inf, (3,), np.float32)

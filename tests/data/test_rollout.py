@@ -5,14 +5,14 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
+from maze_devkit.envs import CountingEnv, SeededWalk, SpacesEnv
+from maze_devkit.probes import Workshop
 
 from maze_core.config.base import PluginConfig
 from maze_core.config.load import assemble
 from maze_core.plugins import discovery
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.hookspecs import hookimpl
-from maze_core.testing.envs import CountingEnv, SeededWalk, SpacesEnv
-from maze_core.testing.probes import Workshop
 from maze_core.training import api
 from maze_core.training.rollout_collector import RolloutCollector
 from maze_core.training.seeding import EpisodeSeeds, Purpose

@@ -5,6 +5,7 @@ import warnings
 import gymnasium
 import numpy as np
 import pytest
+from maze_devkit.envs import CountingEnv, SeededWalk
 
 from maze_core.config.base import PluginConfig
 from maze_core.envs.builder import EnvBuilder
@@ -18,7 +19,6 @@ from maze_core.errors import ConfigError, RunError
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.discovery import overlay
 from maze_core.plugins.hookspecs import hookimpl
-from maze_core.testing.envs import CountingEnv, SeededWalk
 from maze_core.training.seeding import EpisodeSeeds, Purpose
 
 SEEDS = EpisodeSeeds(5, Purpose.TRAIN_EPISODES)

@@ -5,12 +5,12 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
+from maze_devkit.envs import CountingEnv, SeededWalk, SpacesEnv
 
 from maze_core.envs.native import NativeVectorEnv
 from maze_core.envs.serial import SerialVectorEnv
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.errors import ConfigError, RunError
-from maze_core.testing.envs import CountingEnv, SeededWalk, SpacesEnv
 from maze_core.training.seeding import EpisodeSeeds, Purpose
 
 SEEDS = EpisodeSeeds(2, Purpose.TRAIN_EPISODES)

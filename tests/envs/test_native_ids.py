@@ -8,13 +8,13 @@ import pytest
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from gymnasium.vector.utils import batch_space
+from maze_devkit.envs import CountingEnv, SeededWalk
 
 from maze_core.context import RunContext
 from maze_core.envs.builder import EnvBuilder
 from maze_core.envs.gymnasium_source import GymnasiumConfig
 from maze_core.envs.lone import LoneEnv
 from maze_core.errors import ConfigError
-from maze_core.testing.envs import CountingEnv, SeededWalk
 
 MODULE = """
 import gymnasium
@@ -22,7 +22,7 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
-from maze_core.testing.envs import SeededWalk
+from maze_devkit.envs import SeededWalk
 
 
 class Wide(SeededWalk):

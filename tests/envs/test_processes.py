@@ -7,12 +7,12 @@ from pathlib import Path
 import gymnasium
 import numpy as np
 import pytest
+from maze_devkit.envs import FailingEnv, SeededWalk, SpacesEnv
 
 from maze_core.envs.processes import ProcessVectorEnv
 from maze_core.envs.serial import SerialVectorEnv
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.errors import ConfigError, RunError
-from maze_core.testing.envs import FailingEnv, SeededWalk, SpacesEnv
 from maze_core.training.seeding import EpisodeSeeds, Purpose
 
 SEEDS = EpisodeSeeds(21, Purpose.TRAIN_EPISODES)

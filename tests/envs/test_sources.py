@@ -6,6 +6,7 @@ from functools import partial
 import gymnasium
 import pytest
 from gymnasium.vector import SyncVectorEnv
+from maze_devkit.envs import CountingEnv
 
 from maze_core.config.base import PluginConfig
 from maze_core.envs.builder import EnvBuilder
@@ -16,7 +17,6 @@ from maze_core.plugins.base import Plugin
 from maze_core.plugins.discovery import overlay
 from maze_core.plugins.given import origin
 from maze_core.plugins.hookspecs import hookimpl
-from maze_core.testing.envs import CountingEnv
 
 
 class LimitWrapper(Plugin):
@@ -59,8 +59,7 @@ def test_an_id_with_arguments_and_a_limit():
 
 def test_a_module_is_imported_for_its_id(tmp_path, monkeypatch):
     (tmp_path / "my_levels_of_maze.py").write_text(
-        "import gymnasium\n"
-        "gymnasium.register('Levels-v0', 'maze_core.testing.envs:CountingEnv', kwargs={'length': 9})\n"
+        "import gymnasium\ngymnasium.register('Levels-v0', 'maze_devkit.envs:CountingEnv', kwargs={'length': 9})\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
     env = build(source("my_levels_of_maze:Levels-v0"))
@@ -108,7 +107,7 @@ def test_a_ready_function():
     builder = EnvBuilder(FactoryConfig(), (), 3, "training", load)
     assert builder(0)._length == 5
     assert pickle.loads(pickle.dumps(builder))(0)._length == 5
-    assert origin(CountingEnv) == "maze_core.testing.envs:CountingEnv"
+    assert origin(CountingEnv) == "maze_devkit.envs:CountingEnv"
 
 
 def test_a_recorded_function_cannot_be_opened_without_it():

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
+from maze_devkit.envs import SeededWalk
 from torch import nn
 
 from maze_core.config.load import assemble
@@ -22,7 +23,6 @@ from maze_core.plugins import discovery
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.hookspecs import hookimpl
 from maze_core.policies.base import ActingPolicy
-from maze_core.testing.envs import SeededWalk
 from maze_core.training import api
 from maze_core.training.checkpoint import read_checkpoint
 from maze_core.training.rollouts import roll_out, task_of_plugin

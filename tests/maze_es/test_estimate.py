@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 import torch
+from maze_devkit.envs import SeededWalk
 from maze_es.es import ES
 from maze_es.evaluator import PARAMETERS, noise_seed
 from maze_es.noise import Noise
 from maze_es.ranks import centred_ranks
 
 from maze_core.data.batch import Batch
-from maze_core.testing.envs import SeededWalk
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 import gymnasium
 import numpy as np
 import pytest
+from maze_devkit.envs import CountingEnv, FailingEnv, SeededWalk
 from maze_es.lanes import NativeLanes, SingleLanes, make_lanes
 
 from maze_core.config.base import PluginConfig
@@ -13,7 +14,6 @@ from maze_core.errors import RunError
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.discovery import load, overlay
 from maze_core.plugins.hookspecs import hookimpl
-from maze_core.testing.envs import CountingEnv, FailingEnv, SeededWalk
 from maze_core.training.seeding import EpisodeSeeds, Purpose
 
 NATIVE = GymnasiumConfig(name="gymnasium", id="CartPole-v1", vectorization="native")

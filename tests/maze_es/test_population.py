@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
+from maze_devkit.envs import SpacesEnv
 from maze_es.population import LayeredPopulation, SinglePopulation, VmappedPopulation, make_population
 from maze_es.search_space import SearchSpace
 from torch import nn
@@ -17,7 +18,6 @@ from maze_core.models.cnn import CnnConfig, CnnModel
 from maze_core.models.custom import wrap_module
 from maze_core.models.mlp import MlpConfig, MlpModel
 from maze_core.models.template import TemplateConfig, TemplateModel
-from maze_core.testing.envs import SpacesEnv
 
 VECTOR = spaces.Box(-1, 1, (3,), np.float32)
 IMAGE = spaces.Box(0, 255, (12, 10, 3), np.uint8)

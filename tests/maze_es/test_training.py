@@ -15,14 +15,14 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
+from maze_devkit.envs import SeededWalk, SpacesEnv
+from maze_devkit.probes import Bandit, Doors, Workshop
 from maze_es.config import ESConfig
 from torch import nn
 
 from maze_core.config.load import assemble
 from maze_core.context import RunContext
 from maze_core.errors import ConfigError, RunError
-from maze_core.testing.envs import SeededWalk, SpacesEnv
-from maze_core.testing.probes import Bandit, Doors, Workshop
 from maze_core.training import api
 from maze_core.training.saved_evaluation import evaluate_saved
 
@@ -273,7 +273,7 @@ def test_a_mask_without_a_choice_ends_the_run(es):
 
 
 def test_an_error_of_an_environment_names_it(es):
-    from maze_core.testing.envs import FailingEnv
+    from maze_devkit.envs import FailingEnv
 
     with pytest.raises(RunError, match="of the population raised ZeroDivisionError: the wheel came off"):
         es(lambda: FailingEnv("raise")).train()

@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
+from maze_devkit.envs import SeededWalk
 from maze_es.population import LayeredPopulation
 from maze_es.wrapper import PolicyWrapper, WrappedPolicy
 
 from maze_core.config.base import PluginConfig
 from maze_core.errors import ConfigError
 from maze_core.plugins import discovery
-from maze_core.testing.envs import SeededWalk
 from maze_core.training import api
 
 

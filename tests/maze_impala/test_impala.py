@@ -5,6 +5,8 @@ from contextlib import closing
 import numpy as np
 import pytest
 import torch
+from maze_devkit.envs import CountingEnv, SeededWalk
+from maze_devkit.probes import Steady, Workshop
 from maze_impala.config import IMPALAConfig
 from maze_impala.rewards import clipped_rewards
 
@@ -14,8 +16,6 @@ from maze_core.errors import ConfigError
 from maze_core.plugins import discovery
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.hookspecs import hookimpl
-from maze_core.testing.envs import CountingEnv, SeededWalk
-from maze_core.testing.probes import Steady, Workshop
 from maze_core.training import api
 from tests.training.counted import Table, counting
 

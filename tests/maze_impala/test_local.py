@@ -7,11 +7,11 @@ import time
 from contextlib import closing
 
 import pytest
+from maze_devkit.envs import FailingEnv, SeededWalk
 
 from maze_core.errors import ConfigError, RunError
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.hookspecs import hookimpl
-from maze_core.testing.envs import FailingEnv, SeededWalk
 from maze_core.training import api
 
 LOCAL = {"runner.name": "local", "runner.concurrency": 1}

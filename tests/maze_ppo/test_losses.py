@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 import torch
+from maze_devkit.envs import SeededWalk
 from maze_ppo.losses import approximate_kl, clipped_surrogate, value_loss
 
 from maze_core.data.batch import Batch
-from maze_core.testing.envs import SeededWalk
 
 RATIOS = [0.5, 0.9, 1.0, 1.1, 1.5]
 

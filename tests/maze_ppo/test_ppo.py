@@ -2,14 +2,14 @@
 
 import pytest
 import torch
+from maze_devkit.envs import SeededWalk
+from maze_devkit.probes import Bandit
 from maze_ppo.config import PPOConfig
 from pydantic import ValidationError
 
 from maze_core.config.load import assemble
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.hookspecs import hookimpl
-from maze_core.testing.envs import SeededWalk
-from maze_core.testing.probes import Bandit
 
 
 class Watch(Plugin):

@@ -11,12 +11,12 @@ import time
 from pathlib import Path
 
 import pytest
+from maze_devkit.envs import SeededWalk
 
 from maze_core.context import RunContext
 from maze_core.errors import ConfigError, RunError
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.hookspecs import hookimpl
-from maze_core.testing.envs import SeededWalk
 from maze_core.training.checkpoint import read_checkpoint
 
 ray = pytest.importorskip("ray")
@@ -156,7 +156,7 @@ def test_code_is_sent_to_the_nodes(cluster, tmp_path):
     """A package that only this process can import, as on a cluster of other machines."""
     package = tmp_path / "away" / "wooden_env"
     package.mkdir(parents=True)
-    (package / "__init__.py").write_text("from maze_core.testing.envs import SeededWalk as Wooden\n")
+    (package / "__init__.py").write_text("from maze_devkit.envs import SeededWalk as Wooden\n")
     program = """
         import importlib.util, sys
         from maze_core.context import RunContext
@@ -173,7 +173,7 @@ def test_code_is_sent_to_the_nodes(cluster, tmp_path):
             print(context.train().outcome)
     """
     (package / "__init__.py").write_text(
-        "from maze_core.testing.envs import SeededWalk\n\n\nclass Wooden(SeededWalk):\n    pass\n"
+        "from maze_devkit.envs import SeededWalk\n\n\nclass Wooden(SeededWalk):\n    pass\n"
     )
     answers = {}
     for send in ("no", "yes"):

@@ -9,6 +9,8 @@ from contextlib import closing
 import gymnasium
 import numpy as np
 import pytest
+from maze_devkit.envs import FailingEnv, SeededWalk
+from maze_devkit.probes import Workshop
 
 from maze_core.config.base import PluginConfig
 from maze_core.envs.builder import EnvBuilder
@@ -18,8 +20,6 @@ from maze_core.envs.serial import SerialVectorEnv
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.errors import ConfigError, RunError
 from maze_core.plugins import discovery
-from maze_core.testing.envs import FailingEnv, SeededWalk
-from maze_core.testing.probes import Workshop
 from maze_core.training.seeding import EpisodeSeeds, Purpose
 
 ray = pytest.importorskip("ray")

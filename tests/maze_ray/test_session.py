@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[2]
 SCRIPT = """
 import sys, time
 from maze_core.context import RunContext
-from maze_core.testing.envs import FailingEnv, SeededWalk
+from maze_devkit.envs import FailingEnv, SeededWalk
 
 class Breaks(FailingEnv):
     def __init__(self):

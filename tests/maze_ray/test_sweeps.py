@@ -5,10 +5,11 @@ from __future__ import annotations
 from contextlib import closing
 
 import pytest
+from maze_compare.records import read_run
+from maze_sweep.api import run_sweep
+from maze_sweep.pool import open_pool
 
-from maze_core.comparison.records import read_run
-from maze_core.sweep.api import run_sweep
-from tests.sweep.test_local_pool import ENDLESS, QUICK, collect, job, wait_for
+from tests.maze_sweep.test_local_pool import ENDLESS, QUICK, collect, job, wait_for
 
 ray = pytest.importorskip("ray")
 pytestmark = pytest.mark.usefixtures("local_ray")
@@ -16,9 +17,8 @@ pytestmark = pytest.mark.usefixtures("local_ray")
 
 def test_how_jobs_end(tmp_path):
     from maze_ray.config import RayConfig
-    from maze_ray.runner import RayRunner
 
-    with closing(RayRunner(RayConfig(name="ray")).sweep_pool(4)) as pool:
+    with closing(open_pool(RayConfig(name="ray"), 4)) as pool:
         assert pool.size == 4
         pool.start(job(tmp_path, "asked", **ENDLESS))
         pool.start(job(tmp_path, "bad", env="sweep_envs:Breaks-v0"))

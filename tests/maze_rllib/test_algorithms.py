@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import Env, spaces
+from maze_devkit.envs import SeededWalk
 
 from maze_core.context import RunContext
 from maze_core.errors import ConfigError
-from maze_core.testing.envs import SeededWalk
 from maze_core.training.saved_evaluation import evaluate_saved
 
 ONLINE = ["rllib-ppo", "rllib-appo", "rllib-impala", "rllib-dqn", "rllib-sac"]

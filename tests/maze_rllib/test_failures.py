@@ -12,17 +12,17 @@ from pathlib import Path
 
 import pytest
 import ray
+from maze_devkit.envs import FailingEnv, SeededWalk
 from maze_rllib import trainer as trainer_module
 
 from maze_core.errors import ConfigError, RunError
-from maze_core.testing.envs import FailingEnv, SeededWalk
 
 LOCAL = {"runner": {"name": "local", "workers": 1}}
 
 SCRIPT = """
 import sys
 from maze_core.context import RunContext
-from maze_core.testing.envs import FailingEnv, SeededWalk
+from maze_devkit.envs import FailingEnv, SeededWalk
 
 def make():
     return FailingEnv("raise") if sys.argv[2] == "fail" else SeededWalk()

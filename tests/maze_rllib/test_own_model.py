@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
+from maze_devkit.envs import SeededWalk, SpacesEnv
 
 from maze_core.errors import CheckpointError, ConfigError
-from maze_core.testing.envs import SeededWalk, SpacesEnv
 from maze_core.training.saved_evaluation import evaluate_saved
 
 MIXED = spaces.Dict({"place": spaces.Box(-1, 1, (2,), np.float32), "mode": spaces.Discrete(3, start=1)})

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
+from maze_devkit.envs import SpacesEnv
 
 from maze_core.envs.spaces import flatten_space
-from maze_core.testing.envs import SpacesEnv
 from tests.maze_sac.enumeration import choices_of, expectation, summed
 
 BOX = spaces.Box(np.array([-2, 0], np.float32), np.array([2, 10], np.float32))

@@ -12,6 +12,8 @@ import time
 
 import numpy as np
 import pytest
+from maze_devkit.envs import SeededWalk
+from maze_devkit.probes import Workshop
 
 from maze_core.config.load import load_run_config
 from maze_core.context import RunContext
@@ -22,8 +24,6 @@ from maze_core.errors import CheckpointError
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.discovery import overlay
 from maze_core.plugins.hookspecs import hookimpl
-from maze_core.testing.envs import SeededWalk
-from maze_core.testing.probes import Workshop
 from maze_core.training import api
 from maze_core.training.checkpoint import read_checkpoint
 from maze_core.training.saved_evaluation import evaluate_saved
@@ -44,8 +44,8 @@ LOAD = overlay({("env", "factory"): FactorySource, ("callback", "bomb"): Plugin}
 SCRIPT = """
 import sys
 from maze_core.context import RunContext
-from maze_core.testing.probes import Workshop
-from maze_core.testing.envs import SeededWalk
+from maze_devkit.probes import Workshop
+from maze_devkit.envs import SeededWalk
 import json
 values, run_dir, resume = json.loads(sys.argv[1]), sys.argv[2], sys.argv[3] == "resume"
 with RunContext(Workshop, "sac", preset="none", seed=1, silent=True, run_dir=run_dir, overrides=values) as context:

@@ -4,6 +4,8 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium import spaces
+from maze_devkit.envs import SpacesEnv
+from maze_devkit.probes import Told
 
 from maze_core.config.load import part_config
 from maze_core.envs.builder import EnvBuilder
@@ -12,8 +14,6 @@ from maze_core.envs.serial import SerialVectorEnv
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.errors import ConfigError, RunError
 from maze_core.plugins.discovery import load, overlay
-from maze_core.testing.envs import SpacesEnv
-from maze_core.testing.probes import Told
 from maze_core.training.seeding import EpisodeSeeds, Purpose
 
 SEEDS = EpisodeSeeds(3, Purpose.TRAIN_EPISODES)

@@ -7,6 +7,8 @@ import gymnasium
 import numpy as np
 import pytest
 import torch
+from maze_devkit.envs import SeededWalk
+from maze_devkit.probes import Workshop
 
 from maze_core import RunContext
 from maze_core.config.load import assemble
@@ -14,8 +16,6 @@ from maze_core.data.trajectories_loader import load_trajectories
 from maze_core.errors import ConfigError
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.hookspecs import hookimpl
-from maze_core.testing.envs import SeededWalk
-from maze_core.testing.probes import Workshop
 from maze_core.training.checkpoint import read_checkpoint
 
 NORMALIZE = {"name": "normalize_observations", "estimate_steps": 60}

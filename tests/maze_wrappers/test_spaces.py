@@ -6,6 +6,8 @@ import pytest
 from gymnasium import spaces
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from maze_devkit.envs import CountingEnv, SeededWalk, SpacesEnv
+from maze_devkit.probes import Doors, Workshop
 from maze_wrappers.images import area_weights
 
 from maze_core.config.load import part_config
@@ -15,8 +17,6 @@ from maze_core.envs.serial import SerialVectorEnv
 from maze_core.envs.spaces import allocate, flatten_space, space_specs
 from maze_core.errors import ConfigError
 from maze_core.plugins.discovery import overlay
-from maze_core.testing.envs import CountingEnv, SeededWalk, SpacesEnv
-from maze_core.testing.probes import Doors, Workshop
 from maze_core.training.seeding import EpisodeSeeds, Purpose
 
 SEEDS = EpisodeSeeds(5, Purpose.TRAIN_EPISODES)

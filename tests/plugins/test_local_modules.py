@@ -8,7 +8,7 @@ import pytest
 
 WALK = """
 import gymnasium
-from maze_core.testing.envs import SeededWalk
+from maze_devkit.envs import SeededWalk
 gymnasium.register("Walk-v0", SeededWalk)
 """
 GROUPS = ["gymnasium.envs", "torch.backends", "tensorboard_plugins", "maze.hints"]

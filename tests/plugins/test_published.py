@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 from maze_core.cli.main import app
 from maze_core.errors import ConfigError
 from maze_core.plugins import discovery
-from maze_core.plugins.published import _PUBLISHED, publisher
+from maze_core.plugins.published import _PUBLISHED, packages, publisher
 
 PLUGINS = Path(__file__).parents[2] / "plugins"
 
@@ -25,6 +25,10 @@ def test_the_table_holds_what_the_distributions_say():
     assert declared == {each: publisher(*each) for each in declared}
     told = {(kind, name) for each in _PUBLISHED.values() for kind, names in each.items() for name in names.split()}
     assert told == set(declared)
+
+
+def test_errors_in_any_published_package_are_not_blamed_on_strangers():
+    assert packages() == {"maze_core", *(path.parent.name for path in PLUGINS.glob("*/pyproject.toml"))}
 
 
 @pytest.fixture

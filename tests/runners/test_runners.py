@@ -3,6 +3,7 @@ import os
 import numpy as np
 import pytest
 from gymnasium.vector import SyncVectorEnv
+from maze_devkit.envs import CountingEnv, SeededWalk
 
 from maze_core.envs.builder import EnvBuilder
 from maze_core.envs.factory_source import FactoryConfig, FactorySource
@@ -15,7 +16,6 @@ from maze_core.plugins.discovery import overlay
 from maze_core.plugins.hookspecs import hookimpl
 from maze_core.runners.dev import DevConfig, DevRunner
 from maze_core.runners.local import LocalConfig, LocalRunner
-from maze_core.testing.envs import CountingEnv, SeededWalk
 from maze_core.training.seeding import EpisodeSeeds, Purpose
 
 

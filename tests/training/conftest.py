@@ -12,9 +12,9 @@ MODULE = """
 import gymnasium
 
 for name in ("Workshop", "Steady", "Doors"):
-    gymnasium.register(f"{name}-v0", entry_point=f"maze_core.testing.probes:{name}")
-gymnasium.register("Walk-v0", entry_point="maze_core.testing.envs:SeededWalk")
-gymnasium.register("Failing-v0", entry_point="maze_core.testing.envs:FailingEnv")
+    gymnasium.register(f"{name}-v0", entry_point=f"maze_devkit.probes:{name}")
+gymnasium.register("Walk-v0", entry_point="maze_devkit.envs:SeededWalk")
+gymnasium.register("Failing-v0", entry_point="maze_devkit.envs:FailingEnv")
 """
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import itertools
 
 import torch
+from maze_devkit.envs import CountingEnv
 from torch import nn
 
 from maze_core.models.policy import Policy
-from maze_core.testing.envs import CountingEnv
 
 
 class Blind(nn.Module):

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
+from maze_devkit.envs import SeededWalk, SpacesEnv
 from torch import nn
 
 from maze_core.errors import ConfigError
 from maze_core.models.distributions import Categorical
 from maze_core.models.tree_distribution import TreeDistribution
-from maze_core.testing.envs import SeededWalk, SpacesEnv
 
 OBSERVATION = spaces.Dict({"x": spaces.Box(-5, 9, (3,), np.float32), "pick_mask": spaces.MultiBinary(3)})
 ACTIONS = spaces.Dict({
@@ -151,7 +151,7 @@ def test_a_critic_without_parameters_of_its_own_is_refused(quick):
 
 
 def test_a_critic_of_ones_own_beside_a_shared_one_learns_whole(quick):
-    from maze_core.testing.networks import small_encoder
+    from maze_devkit.networks import small_encoder
 
     context = quick(SeededWalk, "ppo", BURN_IN | {"model.critic": "shared"}, critic=small_encoder)
     start = parameters(context.policy)

@@ -9,6 +9,7 @@ from gymnasium import spaces
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 from maze_a2c.config import A2CConfig
+from maze_devkit.envs import SeededWalk, SpacesEnv
 from maze_ppo.config import PPOConfig
 
 from maze_core.config.load import assemble
@@ -18,7 +19,6 @@ from maze_core.errors import ConfigError
 from maze_core.models.mlp import MlpConfig
 from maze_core.plugins import discovery
 from maze_core.runners.dev import DevConfig
-from maze_core.testing.envs import SeededWalk, SpacesEnv
 from maze_core.training import api
 
 SMALL = {

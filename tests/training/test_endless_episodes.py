@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
+from maze_devkit.envs import CountingEnv, SeededWalk
 from typer.testing import CliRunner
 
 from maze_core.cli.main import app
@@ -19,7 +20,6 @@ from maze_core.config.load import part_config
 from maze_core.envs.native import NativeVectorEnv
 from maze_core.envs.time_limits import missing_time_limit
 from maze_core.envs.vector import Episode
-from maze_core.testing.envs import CountingEnv, SeededWalk
 from maze_core.training.endless import EndlessEpisodes
 from maze_core.training.evaluation import evaluate_policy
 from maze_core.training.rollouts import roll_out, task_of_plugin

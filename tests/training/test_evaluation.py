@@ -4,13 +4,13 @@ import gymnasium
 import numpy as np
 import pytest
 import torch
+from maze_devkit.envs import CountingEnv, SeededWalk
+from maze_devkit.probes import Workshop
 from torch import nn
 
 from maze_core.envs.codecs import ActionCodec, ObservationCodec
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.hookspecs import hookimpl
-from maze_core.testing.envs import CountingEnv, SeededWalk
-from maze_core.testing.probes import Workshop
 from maze_core.training import api
 from maze_core.training.checkpoint import read_checkpoint
 from maze_core.training.seeding import EpisodeSeeds, Purpose

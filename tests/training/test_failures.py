@@ -2,12 +2,12 @@
 
 import pytest
 import torch
+from maze_devkit.envs import SeededWalk
 
 from maze_core.data.batch import Loss
 from maze_core.errors import RunError
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.hookspecs import hookimpl
-from maze_core.testing.envs import SeededWalk
 from maze_core.training.checkpoint import read_checkpoint
 
 

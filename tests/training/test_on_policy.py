@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
+from maze_devkit.envs import CountingEnv, SeededWalk, SpacesEnv
+from maze_devkit.probes import Doors, Steady, Workshop
 from torch import nn
 
 from maze_core.config.base import PluginConfig
@@ -15,8 +17,6 @@ from maze_core.errors import ConfigError, RunError
 from maze_core.plugins import discovery
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.hookspecs import hookimpl
-from maze_core.testing.envs import CountingEnv, SeededWalk, SpacesEnv
-from maze_core.testing.probes import Doors, Steady, Workshop
 from maze_core.training import api
 from maze_core.training.on_policy import normalized
 from tests.training.counted import Table, counting

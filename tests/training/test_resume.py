@@ -9,6 +9,8 @@ from contextlib import closing
 
 import pytest
 import torch
+from maze_devkit.envs import SeededWalk
+from maze_devkit.probes import Workshop
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from maze_core.callbacks.console import next_commands
@@ -17,8 +19,6 @@ from maze_core.context import RunContext
 from maze_core.errors import ConfigError, RunError
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.hookspecs import hookimpl
-from maze_core.testing.envs import SeededWalk
-from maze_core.testing.probes import Workshop
 from maze_core.training import api
 from maze_core.training import run as run_module
 from maze_core.training.run_dir import read_record, write_record

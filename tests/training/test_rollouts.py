@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
+from maze_devkit.envs import SeededWalk, SpacesEnv
 from typer.testing import CliRunner
 
 from maze_core.cli.main import app
@@ -27,7 +28,6 @@ from maze_core.envs.factory_source import FactorySource
 from maze_core.errors import ConfigError
 from maze_core.plugins import discovery
 from maze_core.policies.base import ActingPolicy
-from maze_core.testing.envs import SeededWalk, SpacesEnv
 from maze_core.training.rollouts import PluginPolicy, RolloutTask, roll_out, statistics_of
 
 MAZE = str(Path(sys.executable).with_name("maze"))

@@ -10,11 +10,11 @@ from types import SimpleNamespace
 
 import pytest
 import yaml
+from maze_devkit.envs import SeededWalk
+from maze_devkit.probes import Workshop
 
 from maze_core.config.load import load_run_config
 from maze_core.errors import CheckpointError, ConfigError, MazeError
-from maze_core.testing.envs import SeededWalk
-from maze_core.testing.probes import Workshop
 from maze_core.training import api, run_dir
 from maze_core.training.run_dir import create_run_dir, find_run, lock
 from maze_core.training.saved_evaluation import evaluate_saved
@@ -170,7 +170,7 @@ def test_a_run_describes_itself(quick):
     config = load_run_config(context.run_dir / "config.yaml", load=context._load)
     assert config == context.config
     assert isinstance(config.seed, int)
-    assert config.env.factory == "maze_core.testing.probes:Workshop"
+    assert config.env.factory == "maze_devkit.probes:Workshop"
     text = (context.run_dir / "config.yaml").read_text()
     for name in ("python", "maze-core", "torch", "gymnasium", "maze-ppo"):
         assert f"# {name} " in text

@@ -153,7 +153,7 @@ def test_yaml_tags_are_refused_everywhere(run, victim, tag):
     assert not victim.exists()
 
 
-@pytest.mark.parametrize("name", ["os:system", "os.system", "maze_core.testing.envs:FailingEnv", "../../evil", "eval"])
+@pytest.mark.parametrize("name", ["os:system", "os.system", "maze_devkit.envs:FailingEnv", "../../evil", "eval"])
 @pytest.mark.parametrize("part", ["algorithm", "model", "runner", "env", "callbacks.x"])
 def test_plugins_are_named_not_imported_by_path(run, part, name):
     with pytest.raises(MazeError, match=r"unknown|no such"):

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from maze_core.config.run import RunConfig
     from maze_core.data.trajectories import Trajectories
     from maze_core.models.policy import Policy
-    from maze_core.testing import Trial
-    from maze_core.testing.subject import Case
     from maze_core.training.learner import Learner
     from maze_core.training.run import Run
 
@@ -42,14 +40,6 @@ class BC(Algorithm):
 
     Config = BCConfig
     config: BCConfig
-
-    @classmethod
-    def conformance(cls, case: Case) -> Trial:
-        """A recording of the environment, and no critic: cloning leaves it as it is, for who learns on."""
-        from maze_core.testing import Trial
-
-        parameters = {"dataset": str(case.demonstrations()), "n_eval_episodes": 1, "eval_every_k_iterations": None}
-        return Trial(parameters=parameters, run={"model.critic": "none"})
 
     def check(self, config: RunConfig) -> None:
         """Refuse runs counted in environment steps, and those that have nothing to tell the best policy by."""

@@ -27,8 +27,6 @@ from maze_es.wrapper import WrappedPolicy, wrap
 if TYPE_CHECKING:
     from maze_core.config.run import RunConfig
     from maze_core.models.policy import Policy
-    from maze_core.testing import Trial
-    from maze_core.testing.subject import Case
     from maze_core.training.run import Run
 
 
@@ -38,16 +36,6 @@ class ES(Algorithm):
     Config = ESConfig
     config: ESConfig
     defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {"model": {"critic": "none"}}
-
-    @classmethod
-    def conformance(cls, case: Case) -> Trial:
-        """A small population. Its indices and ranks never leave the host."""
-        from maze_core.testing import Trial
-
-        return Trial(
-            parameters={"n_rollouts_per_update": 8, "n_eval_rollouts": 2},
-            waived={"host_synchronisation": "a population's indices and ranks are on the host from the beginning"},
-        )
 
     def check(self, config: RunConfig) -> None:
         """Refuse schedules without an end."""

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import gymnasium
 import numpy as np
 from gymnasium import spaces
 from pydantic import NonNegativeFloat, PositiveFloat
@@ -19,8 +17,6 @@ if TYPE_CHECKING:
     from gymnasium import Space
 
     from maze_core.envs.vector import Tree
-    from maze_core.testing import Trial
-    from maze_core.testing.subject import Case
 
 _UNITS = np.array([10.0, 20 / 3, 5.0, 7.5, 1.0, 2.5])
 """What an observed 1 is: m, m, m/s, m/s, rad, rad/s (half a screen of 20 m by 13.3 m; 50 frames per second)."""
@@ -63,13 +59,6 @@ class LunarLanderHeuristics(ActingPolicy):
 
     Config: ClassVar[type[PluginConfig]] = LunarLanderConfig
     config: LunarLanderConfig
-
-    @classmethod
-    def conformance(cls, case: Case) -> Trial:
-        """The environment that it lands."""
-        from maze_core.testing import Trial
-
-        return Trial(env=functools.partial(gymnasium.make, "LunarLander-v3"))
 
     def setup(self, observation_space: Space[Any], action_space: Space[Any]) -> None:
         """Accept the two forms of the environment."""

@@ -26,8 +26,6 @@ from maze_impala.trajectories import TrajectoryBatch, check_trajectories
 if TYPE_CHECKING:
     from maze_core.config.run import RunConfig
     from maze_core.models.policy import Policy
-    from maze_core.testing import Trial
-    from maze_core.testing.subject import Case
     from maze_core.training.run import Run
 
 
@@ -43,16 +41,6 @@ class IMPALA(Algorithm):
     defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "model": {"normalize_observations": True, "log_std_init": -0.5}
     }
-
-    @classmethod
-    def conformance(cls, case: Case) -> Trial:
-        """A run of two actors. V-trace is computed on the host, once per batch."""
-        from maze_core.testing import Trial
-
-        return Trial(
-            parameters={"num_actors": 2, "actors_batch_size": 2},
-            waived={"host_synchronisation": "V-trace runs on the host: one wait per batch instead of one per step"},
-        )
 
     def check(self, config: RunConfig) -> None:
         """Refuse models without a critic and schedules without an end."""

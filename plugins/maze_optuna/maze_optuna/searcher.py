@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Literal
 
+from maze_sweep.searchers.base import Search, Searcher
+from maze_sweep.searchers.space import Point
 from pydantic import NonNegativeInt, PositiveInt
 
 from maze_core.config.base import PluginConfig
 from maze_core.errors import ConfigError
-from maze_core.searchers.base import Search, Searcher
-from maze_core.searchers.space import Point
 
 if TYPE_CHECKING:
     from maze_optuna.study import SweepStudy

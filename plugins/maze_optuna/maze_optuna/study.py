@@ -8,13 +8,13 @@ import zlib
 from pathlib import Path
 
 import optuna
+from maze_sweep.searchers.base import Search
+from maze_sweep.searchers.space import Choices, Dimension, Point
 from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
 from optuna.trial import TrialState
 
 from maze_core.errors import ConfigError
 from maze_core.files import open_file
-from maze_core.searchers.base import Search
-from maze_core.searchers.space import Choices, Dimension, Point
 from maze_optuna.searcher import OptunaConfig
 
 JOURNAL = "optuna.journal"

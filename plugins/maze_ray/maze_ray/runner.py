@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
@@ -17,9 +16,6 @@ if TYPE_CHECKING:
     from maze_core.envs.builder import EnvBuilder
     from maze_core.envs.vector import VectorEnv
     from maze_core.runners.workers import Task, WorkerPool
-    from maze_core.sweep.pool import SweepPool
-    from maze_core.testing import Trial
-    from maze_core.testing.subject import Case
 
 _FEWEST = 8
 """Environments side by side, at least: a step of all takes a millisecond, however few there are."""
@@ -30,13 +26,6 @@ class RayRunner(Runner):
 
     Config: ClassVar[type[PluginConfig]] = RayConfig
     config: RayConfig
-
-    @classmethod
-    def conformance(cls, case: Case) -> Trial:
-        """Two workers, all on one Ray."""
-        from maze_core.testing import Trial
-
-        return Trial(parameters={"workers": 2}, shared=_one_ray)
 
     @property
     def concurrency(self) -> int:
@@ -70,15 +59,6 @@ class RayRunner(Runner):
 
         return RayPool(task, count, self.config, self.config.cpus_per_worker)
 
-    def sweep_pool(self, jobs: int | None) -> SweepPool:
-        """An actor for each run of a sweep, by default as many side by side as there are workers.
-
-        Run directories must lie on a disk that all nodes share.
-        """
-        from maze_ray.sweeps import RaySweepPool
-
-        return RaySweepPool(jobs or self.default_workers, self.config)
-
     @cached_property
     def _cpus(self) -> int:
         """The number of CPUs of the cluster, at least 1; of a Ray of our own, those this process may use."""
@@ -88,12 +68,3 @@ class RayRunner(Runner):
             return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         with closing(Session(self.config)):
             return max(1, int(import_ray().cluster_resources().get("CPU", 1)))
-
-
-@contextmanager
-def _one_ray() -> Iterator[None]:
-    """A Ray for all pools inside."""
-    from maze_ray.session import Session
-
-    with closing(Session(RayConfig(name="ray"))):
-        yield

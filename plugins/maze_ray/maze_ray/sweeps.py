@@ -8,10 +8,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from maze_sweep.execute import execute
+from maze_sweep.pool import JobEnd, SweepJob
+
 from maze_core.errors import ConfigError
 from maze_core.processes import begin_worker
-from maze_core.sweep.execute import execute
-from maze_core.sweep.pool import JobEnd, SweepJob
 from maze_ray.pool import reason_of
 from maze_ray.session import Session, import_ray
 from maze_ray.worker import differences, versions
@@ -27,6 +28,16 @@ class _Running:
     place: Any
     """Ray's reference to the process id and the node; there once the job has found room."""
     interrupted: bool = False
+
+
+def ray_pool(config: RayConfig, jobs: int | None) -> RaySweepPool:
+    """An actor for each run of a sweep, by default as many side by side as the runner `ray` has workers.
+
+    Run directories must lie on a disk that all nodes share.
+    """
+    from maze_ray.runner import RayRunner
+
+    return RaySweepPool(jobs or RayRunner(config).default_workers, config)
 
 
 class RaySweepPool:

@@ -20,8 +20,6 @@ from maze_rllib.session import check_installed
 if TYPE_CHECKING:
     from maze_core.config.run import AlgorithmConfig, RunConfig
     from maze_core.models.policy import Policy
-    from maze_core.testing import Trial
-    from maze_core.testing.subject import Case
     from maze_core.training.adam import Optimizer
     from maze_core.training.learner import Learner
     from maze_core.training.run import Run
@@ -44,13 +42,6 @@ class RLlib(Algorithm):
     """Parameters of RLlib that are other than RLlib has them, unless the user sets them."""
     samples: ClassVar[bool] = True
     """Whether it steps environments."""
-
-    @classmethod
-    def conformance(cls, case: Case) -> Trial:
-        """Runs of a moment, all on one Ray."""
-        from maze_rllib.trials import trial
-
-        return trial(cls, case)
 
     def check(self, config: RunConfig) -> None:
         """Refuse runners and models that RLlib cannot take. Needs no Ray: a trained policy opens without it."""

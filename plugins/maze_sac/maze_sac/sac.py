@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 
     from maze_core.config.run import AlgorithmConfig, RunConfig
     from maze_core.models.policy import Policy
-    from maze_core.testing import Trial
-    from maze_core.testing.subject import Case
     from maze_core.training.adam import Optimizer
     from maze_core.training.learner import Learner
     from maze_core.training.run import Run
@@ -59,13 +57,6 @@ class SAC(Algorithm):
             "activation": "relu",
         }
     }
-
-    @classmethod
-    def conformance(cls, case: Case) -> Trial:
-        """Critics of a moment."""
-        from maze_core.testing import Trial
-
-        return Trial(parameters={"critic_hidden": [32, 32]})
 
     def check(self, config: RunConfig) -> None:
         """Refuse models with a state critic and sizes that do not fit."""
@@ -243,11 +234,3 @@ class SACfD(SAC):
 
     Config = SACfDConfig
     config: SACfDConfig
-
-    @classmethod
-    def conformance(cls, case: Case) -> Trial:
-        """Critics of a moment, and a recording of the environment."""
-        from maze_core.testing import Trial
-
-        parameters = {**super().conformance(case).parameters, "initial_demonstrations": str(case.demonstrations())}
-        return Trial(parameters=parameters)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gymnasium import Space, spaces
 from gymnasium.wrappers import TransformObservation
@@ -14,10 +14,6 @@ from maze_core.errors import ConfigError
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.hookspecs import hookimpl
 from maze_wrappers.leaves import Env, Part, every_leaf
-
-if TYPE_CHECKING:
-    from maze_core.testing import Trial
-    from maze_core.testing.subject import Case
 
 
 class ChoiceConfig(PluginConfig):
@@ -32,14 +28,6 @@ class Select(Plugin):
 
     Config = ChoiceConfig
 
-    @classmethod
-    def conformance(cls, case: Case) -> Trial:
-        """With parts to keep."""
-        from maze_core.testing import Trial
-        from maze_core.testing.probes import Workshop
-
-        return Trial({"keys": ["picture", "gauge"]}, env=Workshop)
-
     @hookimpl(wrapper=True)
     def make_env(self, config: Any, seed: int, index: int) -> Generator[None, Env, Env]:
         """Wrap."""
@@ -50,14 +38,6 @@ class Drop(Plugin):
     """Drop some parts of a Dict or Tuple observation, among which may be such as Maze refuses."""
 
     Config = ChoiceConfig
-
-    @classmethod
-    def conformance(cls, case: Case) -> Trial:
-        """With a part to drop."""
-        from maze_core.testing import Trial
-        from maze_core.testing.probes import Workshop
-
-        return Trial({"keys": ["mode"]}, env=Workshop)
 
     @hookimpl(wrapper=True)
     def make_env(self, config: Any, seed: int, index: int) -> Generator[None, Env, Env]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import gymnasium
 import numpy as np
@@ -14,10 +14,6 @@ from maze_core.errors import ConfigError, RunError
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.hookspecs import hookimpl
 from maze_wrappers.leaves import Env
-
-if TYPE_CHECKING:
-    from maze_core.testing import Trial
-    from maze_core.testing.subject import Case
 
 _METHOD = "action_masks"
 _LEAF = "action_mask"
@@ -39,14 +35,6 @@ class MaskFromInfo(Plugin):
     """
 
     Config = MaskFromInfoConfig
-
-    @classmethod
-    def conformance(cls, case: Case) -> Trial:
-        """In an environment that tells its masks."""
-        from maze_core.testing import Trial
-        from maze_core.testing.probes import Told
-
-        return Trial(env=Told)
 
     @hookimpl(wrapper=True)
     def make_env(self, config: Any, seed: int, index: int) -> Generator[None, Env, Env]:

@@ -7,7 +7,7 @@ import os
 from collections.abc import Generator
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import gymnasium
 import numpy as np
@@ -32,9 +32,6 @@ from maze_core.plugins.hookspecs import hookimpl
 from maze_core.wording import printable
 from maze_wrappers.leaves import Env
 
-if TYPE_CHECKING:
-    from maze_core.testing import Case, Trial
-
 
 class RecordConfig(PluginConfig):
     """The parameters of `record`."""
@@ -53,13 +50,6 @@ class Record(Plugin):
     """
 
     Config = RecordConfig
-
-    @classmethod
-    def conformance(cls, case: Case) -> Trial:
-        """A folder that is thrown away."""
-        from maze_core.testing import Trial
-
-        return Trial(parameters={"folder": str(case.folder / "recordings")})
 
     @hookimpl(wrapper=True)
     def make_env(self, config: Any, seed: int, index: int) -> Generator[None, Env, Env]:

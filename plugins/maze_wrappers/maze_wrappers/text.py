@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Generator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from gymnasium import Space, spaces
@@ -15,10 +15,6 @@ from pydantic import Field
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.hookspecs import hookimpl
 from maze_wrappers.leaves import Env, LeafConfig, Part, choose, every_leaf, masks, rebuilt
-
-if TYPE_CHECKING:
-    from maze_core.testing import Trial
-    from maze_core.testing.subject import Case
 
 _WORD = re.compile(r"\w+")
 
@@ -39,18 +35,6 @@ class Tokenize(Plugin):
     """Turn each text into the numbers of its first words, as a MultiDiscrete."""
 
     Config = TokenizeConfig
-
-    @classmethod
-    def conformance(cls, case: Case) -> Trial:
-        """In an environment with texts."""
-        from maze_core.testing import Trial
-        from maze_core.testing.envs import SpacesEnv
-
-        def env() -> Env:
-            texts = spaces.Dict({"note": spaces.Text(20), "at": spaces.Discrete(5)})
-            return SpacesEnv(texts, spaces.Discrete(2))
-
-        return Trial(env=env)
 
     @hookimpl(wrapper=True)
     def make_env(self, config: Any, seed: int, index: int) -> Generator[None, Env, Env]:

@@ -1,0 +1,176 @@
+"""A look at one environment as a run would step it: what training would refuse, and what helps."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from gymnasium import spaces
+from gymnasium.utils.env_checker import check_env
+
+from maze_core.config.base import PluginConfig
+from maze_core.envs.builder import EnvBuilder
+from maze_core.envs.in_process import vector_env
+from maze_core.envs.native import NativeVectorEnv
+from maze_core.envs.soundness import WHY, Failed, NotApplicable, honest, other_seed, replays, same_seed
+from maze_core.envs.spaces import (
+    allocate,
+    flatten_space,
+    is_channels_first,
+    is_image,
+    looks_channels_first,
+    space_specs,
+)
+from maze_core.envs.time_limits import missing_time_limit
+from maze_core.errors import ConfigError, MazeError
+from maze_core.models.inputs import input_spaces
+from maze_core.models.masks import mask_keys
+from maze_core.plugins.discovery import describe
+from maze_core.policies.random import RandomPolicy
+from maze_core.training.seeding import EpisodeSeeds, Purpose
+
+if TYPE_CHECKING:
+    from maze_core.envs.vector import VectorEnv
+
+_COLOURS = re.compile(r"\x1b\[\d*m")
+_ENVS = 2
+_STEPS = 100
+_SEEDS = EpisodeSeeds(0, Purpose.TRAIN_EPISODES)
+_MILD = ("chance", "replay")
+"""Checks that an environment may fail and still be trained on as it is."""
+
+
+@dataclass
+class EnvReport:
+    """What was found."""
+
+    environment: str
+    observation_space: str
+    action_space: str
+    stepped: str = ""
+    """`single`, or `vectorised` where the natively vectorised form is stepped; empty where none could be."""
+    warnings: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    """What training would refuse, or what is wrong with the environment."""
+
+
+def examine_environment(env: PluginConfig, wrappers: tuple[PluginConfig, ...] = ()) -> EnvReport:
+    """Build an environment with its wrappers, and step it for a few seconds at most.
+
+    Raises:
+        ConfigError: it cannot be built.
+    """
+    builder = EnvBuilder(env, wrappers, seed=0, purpose="check")
+    with closing(builder(0)) as one:
+        report = EnvReport(str(one), str(one.observation_space), str(one.action_space))
+        said: set[str] = set()
+        with _heard(said):
+            steps = _steps_as_trained(report, builder)
+            # Masks are obeyed so far only: the checks take any action, which such an environment may refuse.
+            masked = steps and bool(mask_keys(one.observation_space, one.action_space))
+            if not masked:
+                _ask(report, lambda: _check_interface(builder))
+            if steps:
+                said |= _advice(one)
+                if (endless := missing_time_limit(env, lambda: builder(0))) is not None:
+                    said.add(endless)
+                if not masked:
+                    _own_checks(report, builder)
+    report.warnings = sorted({*report.warnings, *said})
+    return report
+
+
+def _check_interface(builder: EnvBuilder) -> None:
+    with closing(builder.single(0)) as env:  # below all wrappers, and in the form that gymnasium's checker knows
+        check_env(env.unwrapped, skip_render_check=True)
+
+
+@contextmanager
+def _heard(said: set[str]) -> Iterator[None]:
+    """Collect warnings as single lines."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield
+    said |= {" ".join(_COLOURS.sub("", str(each.message)).removeprefix("WARN:").split()) for each in caught}
+
+
+def _ask(report: EnvReport, question: Callable[[], object]) -> bool:
+    """Whether something works; if not, it is a problem."""
+    try:
+        question()
+    except MazeError as error:
+        report.problems.append(str(error))
+    except Exception as error:  # noqa: BLE001 — whatever the environment raises is the finding
+        report.problems.append(describe(error))
+    else:
+        return True
+    return False
+
+
+def _steps_as_trained(report: EnvReport, builder: EnvBuilder) -> bool:
+    def step() -> None:
+        with closing(vector_env(builder, _ENVS)) as env:
+            _step(env)
+            report.stepped = "vectorised" if isinstance(env, NativeVectorEnv) else "single"
+
+    return _ask(report, step)
+
+
+def _step(env: VectorEnv) -> None:
+    """Step random actions that masks allow, as a run would."""
+    policy = RandomPolicy(PluginConfig(name="random"))
+    policy.setup(env.observation_space, env.action_space)
+    rngs = [np.random.default_rng(i) for i in range(_ENVS)]
+    out = allocate(space_specs(env.observation_space, "observation"), (_ENVS,))
+    env.reset(_SEEDS, out)
+    for _ in range(_STEPS):
+        env.step(policy.act(out, rngs), out)
+
+
+def _own_checks(report: EnvReport, builder: EnvBuilder) -> None:
+    """What the conformance kit asks of an environment too."""
+    asked = {"seeds": same_seed, "chance": other_seed, "honesty": lambda make: honest(make, _STEPS), "replay": replays}
+    for name, ask in asked.items():
+        try:
+            ask(builder)
+        except NotApplicable:
+            continue
+        except Failed as failed:
+            found = report.warnings if name in _MILD else report.problems
+            found.append(f"{failed}. {WHY[name]}")
+        except Exception as error:  # noqa: BLE001 — as above
+            report.problems.append(describe(error))
+
+
+def _advice(env: Any) -> set[str]:
+    """What would help, where the environment can be trained on but not with the defaults, or not well."""
+    leaves = input_spaces(env.observation_space, env.action_space)
+    pictures = [key for key, space in leaves.items() if is_image(space)]
+    said = {
+        f"observation {key!r} of shape {leaves[key].shape} looks like a picture whose channels come first, and models "
+        "expect them last: --set model.layout=chw, or the wrapper transpose with axes [1, 2, 0]"
+        for key in pictures
+        if looks_channels_first(leaves[key].shape or ()) and not is_channels_first(leaves[key].shape or ())
+    }
+    if pictures:
+        model = "cnn" if len(leaves) == 1 else "template"
+        said.add(f"observation {pictures[0]!r} is a picture, which the model mlp does not take: --model {model}")
+    if _tells_masks(env) and not mask_keys(env.observation_space, env.action_space):
+        said.add("it tells which actions are allowed, and the observation does not: --wrappers mask_from_info")
+    return said
+
+
+def _tells_masks(env: Any) -> bool:
+    """Whether there is a mask that `mask_from_info` would find."""
+    try:
+        (action,) = flatten_space(env.action_space, "action").items()
+    except (ConfigError, ValueError):
+        return False
+    _, info = env.reset(seed=0)
+    masked = "action_mask" in info or env.has_wrapper_attr("action_masks")
+    return masked and not isinstance(action[1], spaces.Box)

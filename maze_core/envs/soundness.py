@@ -1,0 +1,167 @@
+"""Whether an environment can be trained on: it repeats itself under a seed and gives what its spaces declare."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+
+from maze_core.envs.codecs import ActionCodec
+from maze_core.envs.serial import SerialVectorEnv
+from maze_core.envs.spaces import allocate, space_specs
+from maze_core.envs.vector import Tree
+from maze_core.errors import MazeError
+from maze_core.training.seeding import EpisodeSeeds, Purpose
+
+Env = gymnasium.Env[Any, Any]
+Make = Callable[[int], Env]
+"""Builds an environment by number, each a new copy."""
+STEPS = 1000
+
+
+class Failed(Exception):  # noqa: N818 — a finding, not an error of the program
+    """What is wrong, in plain words."""
+
+
+class NotApplicable(Exception):  # noqa: N818
+    """Why a check says nothing."""
+
+
+WHY: Mapping[str, str] = {
+    "seeds": "Runs could not be repeated, and not be resumed exactly.",
+    "chance": "Environments side by side would all show the same, and evaluations on several seeds say nothing.",
+    "honesty": "Networks are built for the declared space: what is outside of it is cut, refused, or learnt wrongly.",
+    "replay": "A resumed run replays the episodes that were under way; what they depend on beside must not be lost.",
+}
+"""What goes wrong in training where a check fails."""
+
+
+def same_seed(make: Make) -> None:
+    """Raise Failed unless the same seed and actions give the same episodes in every copy."""
+    with closing(make(0)) as first, closing(make(1)) as second:
+        for one, two in zip(random_steps(first, 7), random_steps(second, 7), strict=True):
+            if not (equal(one[1], two[1]) and np.array_equal(one[2:], two[2:], equal_nan=True)):
+                raise Failed(f"two environments with the same seed and actions differ at step {one[0]}")
+
+
+def other_seed(make: Make) -> None:
+    """Raise Failed unless another seed gives other episodes."""
+    with closing(make(0)) as first, closing(make(1)) as second:
+        pairs = zip(random_steps(first, 7), random_steps(second, 8), strict=False)
+        if all(equal(one[1], two[1]) and np.array_equal(one[2:], two[2:], equal_nan=True) for one, two in pairs):
+            raise Failed("with another seed and the same actions everything is the same")
+
+
+def honest(make: Make, steps: int = STEPS) -> None:
+    """Raise Failed unless observations are in the declared space, rewards finite numbers and flags booleans."""
+    with closing(make(0)) as env:
+        for number, observation, reward, *flags in random_steps(env, 3, steps):
+            _check_observation(env.observation_space, observation, number, "observation")
+            if (not np.isscalar(reward) and np.shape(reward) != ()) or not np.isfinite(float(reward)):
+                raise Failed(f"the reward of step {number} is {reward!r:.80}, not a finite number")
+            if not all(isinstance(flag, bool | np.bool_) for flag in flags):
+                raise Failed(f"step {number} says terminated={flags[0]!r}, truncated={flags[1]!r}, not booleans")
+
+
+def replays(make: Make) -> None:
+    """Raise Failed unless a new copy repeats an episode from its seed, its actions and the `state` before it.
+
+    Raises:
+        NotApplicable: it cannot be stepped, or does not repeat itself under a seed.
+    """
+    try:
+        same_seed(make)
+        with closing(SerialVectorEnv(lambda _: make(0), 1)) as env:
+            state = _in_the_middle_of_an_episode(env)
+        with closing(SerialVectorEnv(lambda _: make(0), 1)) as env, warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            env.restore(_SEEDS, state, _observations(env))
+    except (MazeError, Failed) as error:
+        raise NotApplicable(f"it cannot be stepped, see the other checks ({error})") from error
+    if any("not reproducible" in str(each.message) for each in said):
+        raise Failed(
+            f"episode {state['episode'][0]} gives other rewards or observations in a new copy, from the same seed, "
+            "the same actions and the `state` before it"
+        )
+
+
+def action_of(env: Env, rng: np.random.Generator) -> Any:
+    """A random action that only `rng` decides."""
+    env.action_space.seed(int(rng.integers(2**31)))
+    return env.action_space.sample()
+
+
+def equal(first: Any, second: Any) -> bool:
+    """Whether two observations are the same."""
+    if isinstance(first, dict):
+        return (
+            isinstance(second, dict)
+            and first.keys() == second.keys()
+            and all(equal(first[k], second[k]) for k in first)
+        )
+    if isinstance(first, tuple | list):
+        return len(first) == len(second) and all(map(equal, first, second))
+    return np.array_equal(np.asarray(first), np.asarray(second))
+
+
+def random_steps(env: Env, seed: int, count: int = 60) -> Iterator[tuple[int, Any, Any, Any, Any]]:
+    """Random steps, the same for all seeds, and new episodes as they end.
+
+    Gives the number of the step, observation (that of a reset as well), reward, terminated and truncated.
+    """
+    rng = np.random.default_rng(3)
+    observation, _ = env.reset(seed=seed)
+    yield 0, observation, 0.0, False, False
+    for number in range(1, count + 1):
+        observation, reward, terminated, truncated, _ = env.step(action_of(env, rng))
+        yield number, observation, reward, terminated, truncated
+        if terminated or truncated:
+            observation, _ = env.reset()
+            yield number, observation, 0.0, False, False
+
+
+_SEEDS = EpisodeSeeds(5, Purpose.TRAIN_EPISODES)
+
+
+def _observations(env: SerialVectorEnv) -> Tree:
+    return allocate(space_specs(env.observation_space, "observation"), (env.num_envs,))
+
+
+def _in_the_middle_of_an_episode(env: SerialVectorEnv) -> dict[str, Any]:
+    """Step through some episodes; return the state in the middle of one that is not the first, where there is one."""
+    rng, codec, out = np.random.default_rng(3), ActionCodec(env.action_space), _observations(env)
+    env.reset(_SEEDS, out)
+    state: dict[str, Any] = {}
+    for _ in range(60):
+        env.step(codec.tree(action_of(env.envs[0], rng)), out)
+        now = env.state()
+        if not state or now["length"][0] > min(1, state["length"][0]):
+            state = now
+    return state
+
+
+def _check_observation(space: spaces.Space[Any], value: Any, number: int, place: str) -> None:
+    if isinstance(space, spaces.Dict):
+        if not isinstance(value, dict) or value.keys() != space.spaces.keys():
+            raise Failed(f"step {number}: {place} has not the keys {sorted(space.spaces)}")
+        for key, child in space.spaces.items():
+            _check_observation(child, value[key], number, f"{place}[{key!r}]")
+    elif isinstance(space, spaces.Tuple):
+        for index, child in enumerate(space.spaces):
+            _check_observation(child, value[index], number, f"{place}[{index}]")
+    elif isinstance(space, spaces.Box):
+        array = np.asarray(value)
+        if array.dtype != space.dtype or array.shape != space.shape:
+            raise Failed(
+                f"step {number}: {place} is {array.dtype} of shape {array.shape}, declared is {space.dtype} of shape "
+                f"{space.shape}"
+            )
+        if not np.isfinite(array).all() or (array < space.low).any() or (array > space.high).any():
+            raise Failed(f"step {number}: {place} {array!r:.80} is outside of {space}")
+    elif not space.contains(value):
+        raise Failed(f"step {number}: {place} {value!r:.80} is not in {space}")

@@ -1,0 +1,46 @@
+"""What left the core for distributions of their own: the only place that knows the old import paths."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from typing import Any
+
+NAMES: Mapping[str, str] = {
+    "Searcher": "maze_sweep.searchers.base",
+    "run_sweep": "maze_sweep.api",
+}
+"""Names of `maze_core` by the module that has them now; they can still be imported from `maze_core`."""
+
+_MODULES: Mapping[str, str] = {
+    "maze_core.comparison": "maze_compare",
+    "maze_core.data.minari": "maze_minari.exchange",
+    "maze_core.models.picture": "maze_pictures.network",
+    "maze_core.scaffold": "maze_devkit.scaffold",
+    "maze_core.searchers": "maze_sweep.searchers",
+    "maze_core.sweep": "maze_sweep",
+    "maze_core.testing": "maze_devkit",
+}
+
+
+def moved_name(name: str) -> Any:
+    """Return an object of `maze_core` that lives elsewhere now.
+
+    Raises:
+        ImportError: its distribution is not installed.
+    """
+    home = NAMES[name]
+    try:
+        return getattr(importlib.import_module(home), name)
+    except ModuleNotFoundError as error:
+        raise ImportError(f"maze_core.{name} is {home}.{name} now. Next: {_install(home)}") from error
+
+
+def moved_module(old: str) -> ImportError:
+    """Return the error of an import from a package that left the core."""
+    new = _MODULES[old]
+    return ImportError(f"{old} is {new} now: import from there. Next: {_install(new)}")
+
+
+def _install(module: str) -> str:
+    return f"pip install {module.partition('.')[0].replace('_', '-')}"

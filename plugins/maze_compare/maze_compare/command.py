@@ -1,0 +1,331 @@
+"""`maze runs`: tables and pictures of the runs there are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from maze_core.cli import output
+
+if TYPE_CHECKING:
+    from maze_compare.groups import Group
+    from maze_compare.records import DamagedRun, RunRecord
+
+app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="List, compare and plot runs.")
+
+_Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+_Metric = Annotated[str, typer.Option(metavar="NAME", help="A metric of metrics.jsonl.")]
+_Env = Annotated[str | None, typer.Option(metavar="ID", help="Only runs on this environment.")]
+_Algorithm = Annotated[str | None, typer.Option(metavar="NAME", help="Only runs of this algorithm.")]
+_Where = Annotated[
+    list[str] | None,
+    typer.Option("--where", metavar="PATH=VALUE", help="Only runs configured so, as algorithm.lr=1e-3; repeatable."),
+]
+_State = Annotated[
+    str | None, typer.Option(metavar="STATE", help="finished, failed, interrupted, running, killed or damaged.")
+]
+_Sort = Annotated[
+    str, typer.Option(metavar="COLUMN", help="when, env, algorithm, seed, state, steps, best, final or path.")
+]
+_Places = Annotated[
+    list[Path], typer.Argument(metavar="RUN…", help="Runs, or folders that hold some.", show_default=False)
+]
+_SORTS: dict[str, Any] = {
+    "when": lambda run: run.started,
+    "env": lambda run: run.env,
+    "algorithm": lambda run: run.algorithm,
+    "seed": lambda run: -1 if run.seed is None else run.seed,
+    "state": lambda run: run.state,
+    "steps": lambda run: run.count("env_steps"),
+    "best": lambda run: _or_least(run.value()),
+    "final": lambda run: _or_least(run.value(take="last")),
+    "path": lambda run: str(run.path),
+}
+
+
+@app.command("list")
+def list_runs(
+    folders: Annotated[
+        list[Path] | None, typer.Argument(metavar="DIR…", help="Where to look: runs unless given.", show_default=False)
+    ] = None,
+    env: _Env = None,
+    algorithm: _Algorithm = None,
+    state: _State = None,
+    where: _Where = None,
+    sort: _Sort = "when",
+    reverse: Annotated[bool, typer.Option("--reverse", help="The other way round.")] = False,
+    as_json: _Json = False,
+) -> None:
+    """List runs with their state and returns, the newest last; damaged ones at the end, with the reason.
+
+    \b
+    Examples:
+      maze runs list
+      maze runs list runs/CartPole-v1 --state finished --sort best
+      maze runs list --where algorithm.lr=1e-3 --json
+    """
+    _check("--sort", sort, list(_SORTS))
+    whole, damaged = _runs(folders or [Path("runs")], env, algorithm, where, state)
+    whole.sort(key=_SORTS[sort], reverse=reverse)
+    if as_json:
+        output.print_json([*map(_facts, whole), *map(_damage, damaged)])
+    elif whole or damaged:
+        headers = ("env", "algorithm", "seed", "steps", "state", "best", "final", "when", "run")
+        output.print_table(headers, [*map(_row, whole), *map(_damaged_row, damaged)])
+    else:
+        typer.echo("no run is like that")
+    for each in damaged:
+        output.warn(f"damaged: {each.path}: {each.reason}")
+
+
+@app.command()
+def compare(
+    runs: _Places,
+    metric: _Metric = "eval/return_mean",
+    env: _Env = None,
+    algorithm: _Algorithm = None,
+    where: _Where = None,
+    minimize: Annotated[bool, typer.Option("--minimize", help="Less of the metric is better.")] = False,
+    as_json: _Json = False,
+) -> None:
+    """Show where configurations differ, and what came of each.
+
+    Runs that differ in nothing but the seed, or in what only logs, stand together: results are the mean ± the standard
+    deviation over the seeds. The best comes first.
+
+    \b
+    Examples:
+      maze runs compare runs/first runs/second
+      maze runs compare runs/CartPole-v1 --metric eval/length_median
+    """
+    from maze_compare.groups import differing, group
+
+    groups = _ranked(group(_some(_records(runs, env, algorithm, where))), metric, minimize)
+    paths = differing(groups)
+    if as_json:
+        output.print_json(
+            {"differing": paths, "groups": [_group_facts(each, paths, metric, minimize) for each in groups]}
+        )
+        return
+    _print_groups(groups, paths, metric, minimize)
+
+
+@app.command()
+def plot(
+    runs: _Places,
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="The picture: .png, .svg or .pdf.")],
+    metric: _Metric = "eval/return_mean",
+    x: Annotated[str, typer.Option(metavar="AXIS", help="env_steps, seconds, updates or epoch.")] = "env_steps",
+    smooth: Annotated[int, typer.Option(metavar="N", min=1, help="Show means of the last N epochs.")] = 1,
+    env: _Env = None,
+    algorithm: _Algorithm = None,
+    where: _Where = None,
+    title: Annotated[str, typer.Option(metavar="TEXT", help="What stands above.")] = "",
+) -> None:
+    """Draw learning curves with a band over the seeds.
+
+    For each configuration: the mean over its seeds, a band of one standard deviation, and a thin line for each run.
+
+    \b
+    Examples:
+      maze runs plot runs/CartPole-v1 --out curves.png
+      maze runs plot runs/first runs/second --metric loss/entropy --x seconds --smooth 5 --out entropy.svg
+    """
+    from maze_compare.curves import Axis, curves
+    from maze_compare.groups import group
+    from maze_compare.picture import draw
+    from maze_core.wording import counted
+
+    axes: tuple[Axis, ...] = ("env_steps", "seconds", "updates", "epoch")
+    _check("--x", x, axes)
+    axis = next(each for each in axes if each == x)
+    found = _some(_records(runs, env, algorithm, where))
+    lines = curves(group(found), metric, axis, smooth)
+    draw(lines, metric, axis, out, title)
+    drawn = sum(len(each.runs) for each in lines)
+    output.say(f"{out}: {counted(drawn, 'run')} in {counted(len(lines), 'curve')}")
+    if drawn < len(found):
+        output.warn(f"left out {counted(len(found) - drawn, 'run')} without {metric}")
+
+
+def _records(
+    places: Sequence[Path], env: str | None, algorithm: str | None, where: Sequence[str] | None
+) -> list[RunRecord]:
+    whole, damaged = _runs(places, env, algorithm, where)
+    for each in damaged:
+        output.warn(f"skipped {each.path}: {each.reason}")
+    return whole
+
+
+def _runs(
+    places: Sequence[Path],
+    env: str | None,
+    algorithm: str | None,
+    where: Sequence[str] | None,
+    state: str | None = None,
+) -> tuple[list[RunRecord], list[DamagedRun]]:
+    """The whole runs that are as wanted, and the damaged ones unless another state is wanted."""
+    from typing import get_args
+
+    from maze_compare.records import DamagedRun, RunRecord, State, find_runs
+    from maze_core.config.sources import parse_assignment
+
+    if state is not None:
+        _check("--state", state, (*get_args(State), "damaged"))
+    wanted = [parse_assignment(text) for text in where or ()]
+    found = find_runs(places)
+    damaged = [each for each in found if isinstance(each, DamagedRun) and state in (None, "damaged")]
+    whole = [
+        run
+        for run in found
+        if isinstance(run, RunRecord)
+        and env in (None, run.env)
+        and algorithm in (None, run.algorithm)
+        and state in (None, run.state)
+        and all(_value_at(run.config, path) == value for path, value in wanted)
+    ]
+    for run in whole:
+        if run.damage:
+            output.warn(run.damage)
+    return whole, damaged
+
+
+def _some(records: list[RunRecord]) -> list[RunRecord]:
+    from maze_core.errors import ConfigError
+
+    if not records:
+        raise ConfigError("no run is like that", hint="Next: maze runs list")
+    return records
+
+
+def _value_at(config: Any, path: Sequence[str]) -> Any:
+    for key in path:
+        if isinstance(config, list) and key.isdigit() and int(key) < len(config):
+            config = config[int(key)]
+        elif isinstance(config, dict):
+            config = config.get(key)
+        else:
+            return None
+    return config
+
+
+def _check(option: str, value: str, known: Sequence[str]) -> None:
+    from maze_core.config.explain import nearest
+    from maze_core.errors import ConfigError
+
+    if value not in known:
+        raise ConfigError(f"unknown {value!r}; {nearest(value, known)}", option)
+
+
+def _or_least(value: float | None) -> float:
+    return float("-inf") if value is None else value
+
+
+def _facts(run: RunRecord) -> dict[str, Any]:
+    return {
+        "run": str(run.path),
+        "env": run.env,
+        "algorithm": run.algorithm,
+        "seed": run.seed,
+        "state": run.state,
+        "reason": run.reason,
+        "env_steps": run.count("env_steps"),
+        "epochs": run.count("epoch"),
+        "seconds": run.count("seconds"),
+        "best_return": run.value(),
+        "final_return": run.value(take="last"),
+        "started": run.started.isoformat(),
+    }
+
+
+def _damage(run: DamagedRun) -> dict[str, Any]:
+    return {"run": str(run.path), "state": "damaged", "reason": run.reason}
+
+
+def _damaged_row(run: DamagedRun) -> list[str]:
+    from maze_compare.groups import MISSING
+
+    return [MISSING] * 4 + ["damaged"] + [MISSING] * 2 + [_when(run.changed), str(run.path)]
+
+
+def _row(run: RunRecord) -> list[str]:
+    from maze_compare.groups import MISSING
+
+    seed = MISSING if run.seed is None else str(run.seed)
+    best, final = _text(run.value()), _text(run.value(take="last"))
+    steps = f"{run.count('env_steps'):,.0f}"
+    return [run.env, run.algorithm, seed, steps, run.state, best, final, _when(run.started), str(run.path)]
+
+
+def _when(moment: datetime) -> str:
+    return moment.astimezone().strftime("%Y-%m-%d %H:%M")
+
+
+def _text(value: float | None) -> str:
+    from maze_compare.groups import MISSING, number
+
+    return MISSING if value is None else number(value)
+
+
+def _ranked(groups: list[Group], metric: str, minimize: bool) -> list[Group]:
+    from maze_compare.groups import spread
+
+    def place(each: Group) -> tuple[bool, float]:
+        found = spread(run.value(metric, minimize=minimize) for run in each.runs)
+        return (found is None, 0.0 if found is None else found.mean if minimize else -found.mean)
+
+    return sorted(groups, key=place)
+
+
+def _results(each: Group, metric: str, minimize: bool) -> dict[str, Any]:
+    """What came of a group: spreads over its runs, by column."""
+    from maze_compare.groups import spread
+
+    return {
+        "best": spread(run.value(metric, minimize=minimize) for run in each.runs),
+        "final": spread(run.value(metric, "last") for run in each.runs),
+        "env_steps": spread(run.count("env_steps") for run in each.runs),
+        "seconds": spread(run.count("seconds") for run in each.runs),
+    }
+
+
+def _group_facts(each: Group, paths: Sequence[str], metric: str, minimize: bool) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    results = _results(each, metric, minimize)
+    return {
+        "settings": {path: each.settings[path] for path in paths if path in each.settings},
+        "runs": [_facts(run) for run in each.runs],
+        "metric": metric,
+        **{name: None if found is None else asdict(found) for name, found in results.items()},
+    }
+
+
+def _print_groups(groups: Sequence[Group], paths: Sequence[str], metric: str, minimize: bool) -> None:
+    """A row for each group; where settings outnumber groups, a column."""
+    from maze_compare.groups import MISSING, short, text
+
+    shared = paths or ["algorithm.name", "env.id"]
+    columns = [
+        [
+            *(text(each.settings[path]) if path in each.settings else MISSING for path in shared),
+            str(len(each.runs)),
+            *(MISSING if found is None else str(found) for found in _results(each, metric, minimize).values()),
+        ]
+        for each in groups
+    ]
+    headers = [*map(short, shared), "runs", "best", "final", "env_steps", "seconds"]
+    if len(groups) >= len(paths):
+        output.print_table(headers, columns)
+    else:
+        names = ["", *(chr(ord("A") + index) if index < 26 else str(index) for index in range(len(groups)))]
+        output.print_table(names, [list(row) for row in zip(headers, *columns, strict=True)])
+    output.say(f"best and final: {metric}, mean ± standard deviation over the runs")
+    if any(len(set(each.seeds)) < len(each.runs) for each in groups):
+        typer.echo("some runs repeat the seed of another: they tell nothing new")
+    if not paths and len(groups) == 1:
+        typer.echo("the runs differ in nothing but the seed")

@@ -1,0 +1,87 @@
+"""Learning curves: a metric over steps or time, over the seeds of a group."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from maze_compare.groups import Group, labels
+from maze_compare.records import RETURN, RunRecord
+from maze_core.config.explain import nearest
+from maze_core.errors import ConfigError
+
+Axis = Literal["env_steps", "seconds", "updates", "epoch"]
+_POINTS = 400
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """A group's curve. `x`, `mean`, `low`, `high`: `[points]`, float64; `runs`: x and y of each run."""
+
+    label: str
+    x: np.ndarray
+    mean: np.ndarray
+    """Mean over the runs, as far as all of them got."""
+    low: np.ndarray
+    """Mean minus the standard deviation (n - 1) over the runs; the mean itself where there is one run."""
+    high: np.ndarray
+    runs: tuple[tuple[np.ndarray, np.ndarray], ...]
+
+
+def curves(
+    groups: Sequence[Group],
+    metric: str = RETURN,
+    axis: Axis = "env_steps",
+    smooth: int = 1,
+) -> list[Curve]:
+    """A curve for each group that has the metric.
+
+    Args:
+        groups: what to draw.
+        metric: name of the metric.
+        axis: what x is.
+        smooth: each value becomes the mean of the last `smooth` epochs; 1: as it is.
+
+    Raises:
+        ConfigError: no run has the metric; the message suggests others.
+    """
+    found = []
+    for each, title in zip(groups, labels(groups), strict=True):
+        lines = [line for line in (_line(run, metric, axis, smooth) for run in each.runs) if line[0].size]
+        if lines:
+            found.append(_curve(f"{title} ({len(lines)})", lines))
+    if not found:
+        known = {name for each in groups for run in each.runs for epoch in run.epochs for name in epoch}
+        raise ConfigError(f"no run has {metric}; {nearest(metric, sorted(known))}", "--metric")
+    return found
+
+
+def _line(run: RunRecord, metric: str, axis: Axis, smooth: int) -> tuple[np.ndarray, np.ndarray]:
+    """x and y of one run, both `[epochs]`, without epochs that lack the metric."""
+    pairs = [(epoch.get(axis), epoch.get(metric)) for epoch in run.epochs]
+    known = np.array([pair for pair in pairs if None not in pair], dtype=np.float64).reshape(-1, 2)
+    return known[:, 0], _trailing_mean(known[:, 1], smooth)
+
+
+def _trailing_mean(values: np.ndarray, window: int) -> np.ndarray:
+    """The mean of the last `window` values at each place, of fewer at the beginning; `[n]` to `[n]`."""
+    sums = np.cumsum(np.concatenate([[0.0], values]))
+    ends = np.arange(1, values.size + 1)
+    starts = np.maximum(ends - window, 0)
+    return np.asarray((sums[ends] - sums[starts]) / (ends - starts))
+
+
+def _curve(title: str, lines: Sequence[tuple[np.ndarray, np.ndarray]]) -> Curve:
+    """Mean and band at common places; between a run's epochs its values are interpolated."""
+    x = np.unique(np.concatenate([line[0] for line in lines]))
+    # A mean over those alone that got further would jump where one ends.
+    x = x[(x >= max(line[0][0] for line in lines)) & (x <= min(line[0][-1] for line in lines))]
+    if x.size > _POINTS:
+        x = np.linspace(x[0], x[-1], _POINTS)
+    values = np.stack([np.interp(x, xs, ys) for xs, ys in lines])
+    mean = values.mean(axis=0)
+    std = values.std(axis=0, ddof=1) if len(lines) > 1 else np.zeros_like(mean)
+    return Curve(title, x, mean, mean - std, mean + std, tuple(lines))

@@ -1,0 +1,77 @@
+"""Curves as a picture, by matplotlib."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from maze_compare.curves import Axis, Curve
+from maze_core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_AXES: dict[Axis, str] = {
+    "env_steps": "environment steps",
+    "seconds": "seconds of training",
+    "updates": "updates",
+    "epoch": "epochs",
+}
+# Okabe and Ito's colours, which colour-blind readers tell apart; the dashes go on where they end.
+_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+_DASHES = ("-", "--", ":", "-.")
+_IN_PICTURE = 8
+"""Labels that fit inside the axes; more stand beside them."""
+
+
+def draw(curves: Sequence[Curve], metric: str, axis: Axis, out: Path, title: str = "") -> None:
+    """Write a picture of the curves, in the format that the file's name ends with.
+
+    Raises:
+        ConfigError: matplotlib is missing, or the file cannot be written.
+    """
+    figure = _figure(len(curves))
+    axes = figure.add_subplot()
+    for index, curve in enumerate(curves):
+        _draw_curve(axes, curve, _COLOURS[index % len(_COLOURS)], _DASHES[index // len(_COLOURS) % len(_DASHES)])
+    axes.set(xlabel=_AXES[axis], ylabel=metric, title=title)
+    axes.grid(alpha=0.25)
+    axes.spines[["top", "right"]].set_visible(False)
+    if axis != "epoch":
+        axes.xaxis.set_major_formatter(lambda value, _: _brief(value))
+    beside: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1.01, 1.0), "borderaxespad": 0.0}
+    axes.legend(frameon=False, fontsize="small", **({} if len(curves) <= _IN_PICTURE else beside))
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(out)
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"cannot write {out}: {error}", "--out", "Next: a name such as curves.png") from error
+
+
+def _draw_curve(axes: Axes, curve: Curve, colour: str, dashes: str) -> None:
+    if len(curve.runs) > 1:
+        for x, y in curve.runs:
+            axes.plot(x, y, color=colour, linewidth=0.6, alpha=0.35)
+        axes.fill_between(curve.x, curve.low, curve.high, color=colour, alpha=0.18, linewidth=0)
+    marker = "o" if curve.x.size == 1 else ""
+    axes.plot(curve.x, curve.mean, color=colour, linestyle=dashes, linewidth=1.8, marker=marker, label=curve.label)
+
+
+def _figure(count: int) -> Figure:
+    """A figure of its own, that no window and no global state of pyplot knows of."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        hint = "Next: pip install matplotlib"
+        raise ConfigError(f"pictures need matplotlib, which is not installed ({error})", hint=hint) from error
+    return Figure(figsize=(8.0 if count <= _IN_PICTURE else 11.0, 5.0), dpi=130, layout="constrained")
+
+
+def _brief(value: float) -> str:
+    """`40k`, `1.5M`."""
+    for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(value) >= size:
+            return f"{value / size:g}{letter}"
+    return f"{value:g}"

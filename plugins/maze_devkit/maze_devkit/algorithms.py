@@ -1,0 +1,265 @@
+"""The checks of algorithms: that they can be repeated, resumed, trusted with every space, and that they learn."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Generator, Mapping
+from typing import Any
+
+import torch
+
+from maze_core.data.batch import Batch, Loss
+from maze_core.errors import ConfigError
+from maze_core.plugins.base import Plugin
+from maze_core.plugins.hookspecs import hookimpl
+from maze_core.training import api
+from maze_devkit import elsewhere, runs
+from maze_devkit.findings import Check, Failed, NotApplicable
+from maze_devkit.learning import learns
+from maze_devkit.probes import Ending
+from maze_devkit.process import left_alone
+from maze_devkit.spaces import ACTIONS, OBSERVATIONS, environment
+from maze_devkit.subject import Subject, refusal
+from maze_devkit.synchronisation import Watch
+
+
+def _trains(subject: Subject) -> None:
+    with runs.started(subject, runs.walk(subject), subject.folder / "run") as run:
+        summary = api.carry_out(run)
+        wrong = [name for name, tensor in runs.learned(run).items() if not tensor.isfinite().all()]
+        if wrong:
+            raise Failed(f"after {summary.updates} updates {', '.join(wrong[:3])} is not finite")
+        if summary.updates < 1:
+            raise Failed("a run of two epochs takes no update")
+
+
+def _deterministic(subject: Subject) -> None:
+    first, second = (runs.train(subject, runs.walk(subject), subject.folder / name) for name in ("first", "second"))
+    if names := runs.differing(first, second):
+        raise Failed(f"two runs with the same seed differ in {len(names)} of {len(first)} tensors, such as {names[0]}")
+
+
+def _resumes(subject: Subject) -> None:
+    env, split = runs.walk(subject), subject.folder / "split"
+    whole = runs.train(subject, env, subject.folder / "whole", {"algorithm.n_epochs": 6})
+    runs.train(subject, env, split, {"algorithm.n_epochs": 3})
+    names = runs.differing(whole, elsewhere.resume(subject, split, 6))
+    if names:
+        again = runs.train(subject, env, subject.folder / "again", {"algorithm.n_epochs": 6})
+        _insist_on_determinism(whole, again)
+        raise Failed(
+            f"6 epochs at once and 3 epochs, reopened in a new process, and 3 more differ in {len(names)} of "
+            f"{len(whole)} tensors, such as {names[0]}"
+        )
+
+
+def _insist_on_determinism(first: Mapping[str, torch.Tensor], again: Mapping[str, torch.Tensor]) -> None:
+    """Say nothing of an algorithm whose runs differ anyway."""
+    if runs.differing(first, again):
+        raise NotApplicable("two runs differ anyway, see the check `deterministic`")
+
+
+class _Gradients(Plugin):
+    """Remembers which parameters the loss reaches."""
+
+    reached: set[int]
+    tensors: list[torch.Tensor]
+
+    def __init__(self, config: Any) -> None:
+        super().__init__(config)
+        self.reached, self.tensors, self.batches = set(), [], 0
+
+    @hookimpl(wrapper=True)
+    def compute_loss(self) -> Generator[None, Loss, Loss]:
+        """Look at the gradients of the algorithm's own loss."""
+        loss = yield
+        gradients = torch.autograd.grad(loss.total, self.tensors, retain_graph=True, allow_unused=True)
+        found = zip(self.tensors, gradients, strict=True)
+        self.reached |= {id(tensor) for tensor, gradient in found if gradient is not None and bool(gradient.any())}
+        self.batches += 1
+        return loss
+
+
+def _gradients(subject: Subject) -> None:
+    more = {("callback", "gradients"): _Gradients}
+    values = {"callbacks.gradients.name": "gradients"}
+    with runs.started(subject, runs.walk(subject), subject.folder / "run", values, more) as run:
+        probe = run.hooks.plugin("callback")
+        networks = {"policy": run.policy, **run.algorithm.modules()}
+        names = {id(p): f"{n}.{key}" for n, network in networks.items() for key, p in network.named_parameters()}
+        probe.tensors = [p for group in run.learner.optimizer.param_groups for p in group["params"]]
+        optimized = {id(tensor) for tensor in probe.tensors}
+        try:
+            api.carry_out(run)
+        except Exception as error:
+            raise NotApplicable(runs.BROKEN_RUN) from error
+        if not probe.batches:
+            raise NotApplicable("it learns without batches")
+        left = [names[id(p)] for p in run.policy.parameters() if p.requires_grad and id(p) not in optimized]
+        if left:
+            raise Failed(f"the optimizer leaves out {', '.join(left[:4])} of the policy")
+        idle = [names.get(number, "a parameter") for number in optimized - probe.reached]
+        if idle:
+            raise Failed(f"the loss of {probe.batches} batches gives no gradient to {', '.join(sorted(idle)[:4])}")
+
+
+def _spaces(subject: Subject) -> None:
+    declared = subject.plugin.action_spaces
+    usual = next(name for name, (kinds, _) in ACTIONS.items() if set(kinds) <= set(declared))
+    pairs = [("a vector", name) for name in ACTIONS] + [(name, usual) for name in OBSERVATIONS if name != "a vector"]
+    for number, (seen, done) in enumerate(pairs):
+        env = environment(OBSERVATIONS[seen], ACTIONS[done][1])
+        claimed = set(ACTIONS[done][0]) <= set(declared)
+        title = f"observations of {seen} and actions of {done}"
+        try:
+            with runs.started(subject, env, subject.folder / str(number), {"algorithm.n_epochs": 1}) as run:
+                if claimed:
+                    api.carry_out(run)
+        except ConfigError as error:
+            if claimed:
+                raise Failed(f"it declares to take {title}, and refuses: {refusal(error)}") from error
+        except Exception as error:
+            if number == 0:
+                raise NotApplicable(runs.BROKEN_RUN) from error
+            raise Failed(f"{title}: {type(error).__name__}: {error}") from error
+        else:
+            if not claimed:
+                raise Failed(f"it does not declare to take {title}, and does not refuse them by a ConfigError")
+
+
+def _truncation(subject: Subject) -> None:
+    def after(truncate: bool, last: float, folder: str) -> Mapping[str, torch.Tensor]:
+        env = functools.partial(Ending, truncate, last, runs.continuous(subject))
+        return runs.train(subject, env, subject.folder / folder, {"algorithm.n_epochs": 1})
+
+    ended = after(False, 1.0, "ended")
+    if not ended["environment steps"]:
+        raise NotApplicable("it steps no environment")
+    if runs.differing(ended, after(False, -1.0, "ended elsewhere")):
+        _insist_on_determinism(ended, after(False, 1.0, "ended again"))
+        raise Failed("what it learns depends on the observation after an episode's end: it bootstraps at termination")
+    if not _estimates_values(subject):
+        raise NotApplicable("it learns no values to bootstrap from")
+    if not runs.differing(after(True, 1.0, "cut"), after(True, -1.0, "cut elsewhere")):
+        raise Failed("what it learns does not depend on the observation at a time limit: it does not bootstrap there")
+
+
+def _estimates_values(subject: Subject) -> bool:
+    with runs.started(subject, runs.walk(subject), subject.folder / "values") as run:
+        return bool(run.algorithm.modules()) or bool(getattr(run.policy, "has_critic", False))
+
+
+class _Synchronisations(Plugin):
+    """Counts what makes the host wait for the device while the loss is computed."""
+
+    def __init__(self, config: Any) -> None:
+        super().__init__(config)
+        self.found: list[str] = []
+        self.batches = 0
+
+    @hookimpl(wrapper=True)
+    def compute_loss(self, batch: Batch) -> Generator[None, Loss, Loss]:
+        """Watch what is inside."""
+        with Watch() as watch:
+            loss = yield
+        self.found += watch.found
+        self.batches += 1
+        return loss
+
+
+def _synchronisation(subject: Subject) -> None:
+    more = {("callback", "watch"): _Synchronisations}
+    with runs.started(
+        subject, runs.walk(subject), subject.folder / "run", {"callbacks.watch.name": "watch"}, more
+    ) as run:
+        try:
+            api.carry_out(run)
+        except Exception as error:
+            raise NotApplicable(runs.BROKEN_RUN) from error
+        watch = run.hooks.plugin("callback")
+    if not watch.batches:
+        raise NotApplicable("it learns without batches")
+    if watch.found:
+        raise Failed(f"compute_loss calls {', '.join(sorted(set(watch.found)))}")
+
+
+def _global_state(subject: Subject) -> None:
+    with left_alone("a run"):
+        runs.train(subject, runs.walk(subject), subject.folder / "run")
+
+
+CHECKS = (
+    Check(
+        "trains",
+        "A small run comes to its end, with finite losses and parameters.",
+        "Nothing else can be said of an algorithm that does not train.",
+        "Read the error. Where a number is not finite, look for a logarithm or a division without a bound, or for a "
+        "mean over no rows.",
+        _trains,
+    ),
+    Check(
+        "deterministic",
+        "Two runs with the same seed end with bit-equal parameters.",
+        "Results that cannot be repeated cannot be compared or mended.",
+        "Draw every random number from `sequence(run.seed, Purpose.…)`; keep away from global generators, clocks and "
+        "the order of sets.",
+        _deterministic,
+    ),
+    Check(
+        "resumes",
+        "Six epochs end where three epochs, and three more of the run reopened in a new process end, bit by bit.",
+        "Runs are killed; who goes on must not get another result.",
+        "Put into `state` what decides the next batch: collectors, generators, buffers, counters; name further "
+        "networks in `modules`. Take all of it up in `load_state`, and keep nothing in variables of the module.",
+        _resumes,
+    ),
+    Check(
+        "gradients",
+        "Every parameter of the policy is with the optimizer, and the loss gives a gradient to each.",
+        "A part that does not learn acts at random for ever, and nothing reports it.",
+        "Use it in the loss, freeze it by `requires_grad_(False)`, or prefer a model without it, such as "
+        '`defaults = {"model": {"critic": "none"}}`.',
+        _gradients,
+    ),
+    Check(
+        "spaces",
+        "Every action space in the class attribute `action_spaces` works, as do all observations; others are refused "
+        "by a ConfigError before the first step.",
+        "Users have every kind of environment; a crash in the first update tells them nothing.",
+        "Leave spaces to the policy's distribution, or take what does not work out of `action_spaces`: the core then "
+        "refuses it.",
+        _spaces,
+    ),
+    Check(
+        "truncation",
+        "Values are bootstrapped at a time limit and not at an episode's end.",
+        "Who takes a time limit for an end learns that a good state is worth little, because time ran out there.",
+        "Use `advantage_rows`, or zero the value at `terminated` only and use the value of the final observation at "
+        "`truncated`.",
+        _truncation,
+    ),
+    Check(
+        "learns",
+        "It learns to answer four lights in some thousand steps.",
+        "An algorithm can run, log and save without learning anything.",
+        "Look for a sign, a detached tensor or rows that do not belong together. Where the defaults are for larger "
+        "problems, name others in `conformance`.",
+        learns,
+    ),
+    Check(
+        "host_synchronisation",
+        "`compute_loss` calls nothing that waits for the device: `item`, `tolist`, `numpy`, `cpu`, `bool`, `float`.",
+        "On a GPU each such call stops the queue; a few of them halve the speed.",
+        "Compute with tensors, and return what is to be logged as detached scalars in `Loss.metrics`.",
+        _synchronisation,
+    ),
+    Check(
+        "global_state",
+        "A run leaves random states, threads, signal handlers, environment variables and the working directory alone.",
+        "Two runs in one process, or a notebook around one, would disturb each other.",
+        "Use generators of your own; put back what you must change.",
+        _global_state,
+        alone=True,
+    ),
+)
+"""The checks of algorithms."""

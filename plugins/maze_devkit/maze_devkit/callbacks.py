@@ -1,0 +1,237 @@
+"""The checks of callbacks."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import io
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from maze_core.config.load import assemble
+from maze_core.errors import MazeError
+from maze_core.plugins.hookspecs import hookimpl
+from maze_core.plugins.manager import Hooks, Member
+from maze_core.training import api
+from maze_core.training.report import EpochReport, RunSummary
+from maze_core.variables import variables_set
+from maze_devkit.findings import Check, Failed, NotApplicable
+from maze_devkit.probes import Walk
+from maze_devkit.process import left_alone
+from maze_devkit.reference import Reference
+from maze_devkit.runs import QUICK
+from maze_devkit.subject import Subject
+
+if TYPE_CHECKING:
+    from maze_core.training.learner import Learner
+    from maze_core.training.run import Run
+
+_PLANTED = "planted by the conformance kit"
+
+
+class _Telling(Reference):
+    """Tells observers all that there is to tell, in each epoch."""
+
+    def train_epoch(self, learner: Learner, updates: int) -> None:
+        """Evaluate and save in the middle."""
+        super().train_epoch(learner, updates)
+        self._run.evaluate_within_epoch({})
+        self._run.save_checkpoint("best")
+
+
+class _Raising:
+    """Stands for a callback's class: in what it builds, one hook raises."""
+
+    def __init__(self, subject: Subject, hook: str) -> None:
+        self.Config = subject.plugin.Config
+        self._plugin, self._hook = subject.walk.plugin or subject.plugin, hook
+
+    def __call__(self, config: Any) -> Any:
+        plugin = self._plugin(config)
+        setattr(plugin, self._hook, _fail)
+        return plugin
+
+
+@hookimpl
+def _fail(*_: object) -> None:
+    raise ZeroDivisionError(_PLANTED)
+
+
+@contextmanager
+def _run(subject: Subject, folder: Path, instead: Any = None) -> Iterator[Run]:
+    """A run of three epochs with the callback, or with what stands for its class."""
+    config, name = subject.config, subject.name
+    subject.build()
+    more = {("algorithm", "reference"): _Telling} | ({("callback", name): instead} if instead else {})
+    load = subject.load(Walk, more)
+    flags = {
+        **QUICK,
+        "env.name": "factory",
+        "seed": 1,
+        "algorithm.name": "reference",
+        "algorithm.n_epochs": 3,
+        "algorithm.epoch_length": 2,
+        **subject.walk.run,
+        f"callbacks.{name}": config.model_dump(mode="json"),
+    }
+    with closing(api.start(assemble(preset="none", flags=flags, load=load), folder, load=load)) as run:
+        yield run
+
+
+def _trained(subject: Subject, folder: Path) -> RunSummary:
+    """A whole run with the callback, whatever it prints kept away.
+
+    Raises:
+        NotApplicable: it does not come to its end, see the check `observes`.
+    """
+    try:
+        with _quiet(), _run(subject, folder) as run:
+            return api.carry_out(run)
+    except NotApplicable:
+        raise
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt):
+            raise
+        raise NotApplicable("a run with it fails, see the check `observes`") from error
+
+
+@contextmanager
+def _quiet() -> Iterator[io.StringIO]:
+    said = io.StringIO()
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(said):
+        yield said
+
+
+def _observes(subject: Subject) -> None:
+    with _quiet() as said:
+        try:
+            with _run(subject, subject.folder / "run") as run:
+                api.carry_out(run)
+        except MazeError as error:
+            raise Failed(f"a run with it fails: {error}") from error
+    broken = [line for line in said.getvalue().splitlines() if "failed and is left out" in line]
+    if broken:
+        raise Failed(broken[0])
+
+
+def _never_stops(subject: Subject) -> None:
+    with _quiet(), _run(subject, subject.folder / "run") as run:
+        try:
+            api.carry_out(run)
+        except Exception as error:
+            raise NotApplicable("a run with it fails, see the check `observes`") from error
+        _bears_odd_reports(subject, run)
+        _bears_a_lost_folder(subject, run)
+    hooks = [name for name, value in inspect.getmembers_static(type(subject.build())) if hasattr(value, "maze_impl")]
+    for hook in hooks:
+        if hook.startswith("on_"):
+            _bears_an_error(subject, hook)
+
+
+def _bears_an_error(subject: Subject, hook: str) -> None:
+    """A whole run in which the hook raises: it goes on, and a warning says why it hears no more of the callback."""
+    ended = f"where its {hook} raises, a run"
+    with _quiet() as said, _run(subject, subject.folder / hook, _Raising(subject, hook)) as run:
+        try:
+            outcome = api.carry_out(run).outcome
+        except BaseException as error:
+            if isinstance(error, KeyboardInterrupt):
+                raise
+            raise Failed(f"{ended} ends by {type(error).__name__}: {error}") from error
+    if outcome not in ("finished", "stopped"):  # some are there to stop runs
+        raise Failed(f"{ended} is {outcome}")
+    warnings = [line for line in said.getvalue().splitlines() if _PLANTED in line]
+    if len(warnings) != 1 or subject.name not in warnings[0]:
+        raise Failed(f"{ended} shows {len(warnings) or 'no'} warnings that name it, not one")
+
+
+def _bears_a_lost_folder(subject: Subject, run: Run) -> None:
+    """The run directory is gone: below a file there can be no other."""
+    place, run.run_dir = run.run_dir, subject.folder / "file" / "run"
+    run.run_dir.parent.write_text("")
+    report = EpochReport(run.epoch + 1, run.env_steps, run.updates, run.seconds, {"eval/return_mean": 1.0})
+    try:
+        _told(subject, run, (report,), "a run directory that is gone")
+    finally:
+        run.run_dir = place
+
+
+def _bears_odd_reports(subject: Subject, run: Run) -> None:
+    report = EpochReport(run.epoch + 1, run.env_steps, run.updates, run.seconds, {"eval/return_mean": float("nan")})
+    _told(subject, run, (report, EpochReport(report.epoch, 0, 0, 0.0, {})), "a report without a return")
+    if run.stop_reason is not None:
+        raise Failed(f"a report without a return makes it stop the run: {run.stop_reason}")
+
+
+def _told(subject: Subject, run: Run, reports: Sequence[EpochReport], what: str) -> None:
+    """Call the hooks of a new callback. Raises Failed where one of them ends the run."""
+    hooks = Hooks([Member("callback", subject.name, subject.build(), subject.claim.origin)], lambda text: None)
+    summary = RunSummary("failed", "an error", run.epoch, run.env_steps, run.updates, run.seconds)
+    run.stop_reason = None
+    try:
+        hooks.on_run_start(run)
+        for report in reports:
+            hooks.on_epoch_end(run, report)
+            hooks.on_evaluation(run, report)
+        hooks.on_run_end(run, summary)
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt):
+            raise
+        raise Failed(f"{what} makes it end the run by {type(error).__name__}: {error}") from error
+
+
+def _writes(subject: Subject) -> None:
+    here, home = subject.folder / "here", subject.folder / "home"
+    for folder in (here, home):
+        folder.mkdir(parents=True)
+    homes = {"HOME": str(home), "XDG_CACHE_HOME": str(home / "cache"), "XDG_CONFIG_HOME": str(home / "config")}
+    with variables_set(homes), contextlib.chdir(here):
+        _trained(subject, subject.folder / "run")
+    found = [path.relative_to(subject.folder) for root in (here, home) for path in root.rglob("*")]
+    if found:
+        raise Failed(f"it writes outside of the run directory: {', '.join(map(str, found[:3]))}")
+
+
+def _global_state(subject: Subject) -> None:
+    with left_alone("a run with it"):
+        _trained(subject, subject.folder / "run")
+
+
+CHECKS = (
+    Check(
+        "observes",
+        "A run of three epochs with it comes to its end, and none of its hooks fails.",
+        "A callback that fails is reported once and left out: its users get nothing.",
+        "Read the error. `run.run_dir` may be None; a loss wrapper returns a `Loss`.",
+        _observes,
+    ),
+    Check(
+        "never_stops_a_run",
+        "A run goes on and warns once, whichever of its hooks raises. It goes on, too, where an evaluation is missing "
+        "or not a number, and where the run directory cannot be written to.",
+        "A logger must not cost a night of training.",
+        'Read metrics by `epoch.metrics.get("eval/return_mean")`, let errors of files and servers pass as they are, '
+        "raise RunError and call `run.stop` only for what it is there for, and never SystemExit. `on_run_end` is also "
+        "called where `on_run_start` failed.",
+        _never_stops,
+    ),
+    Check(
+        "writes_in_the_run_directory",
+        "It writes nowhere but in the run directory.",
+        "Two runs would overwrite each other's files, and a moved run directory would not be whole.",
+        "Build every path from `run.run_dir`.",
+        _writes,
+    ),
+    Check(
+        "global_state",
+        "A run with it leaves random states, threads, signal handlers, environment variables and the working directory "
+        "alone.",
+        "An observer must not change what it observes.",
+        "Use generators of your own, and end threads in `on_run_end`.",
+        _global_state,
+        alone=True,
+    ),
+)
+"""The checks of callbacks."""

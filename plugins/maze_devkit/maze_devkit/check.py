@@ -1,0 +1,81 @@
+"""`maze plugins check`: what the conformance kit finds in an installed plugin."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from itertools import count
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from maze_core.cli import output
+from maze_core.wording import counted
+
+if TYPE_CHECKING:
+    from maze_devkit.findings import Report
+
+
+def check(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The plugin's name.", show_default=False)],
+    kind: Annotated[str | None, typer.Option(metavar="KIND", help="Its kind, where several have the name.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Check that a plugin keeps what Maze asks of its kind: exit code 1 where it does not.
+
+    Beside how it is published and configured, the checks try it in small runs; that may take a minute.
+
+    \b
+    Examples:
+      maze plugins check ppo
+      maze plugins check mlp --kind model --json
+    """
+    reports = [_report(each, name, shown=not as_json) for each in _kinds(name, kind)]
+    if as_json:
+        output.print_json([_as_data(report) for report in reports])
+    else:
+        for report in reports:
+            _print(report)
+    if any(report.failed for report in reports):
+        raise typer.Exit(1)
+
+
+def _report(kind: str, name: str, shown: bool) -> Report:
+    from maze_core.progress import progress_bar
+    from maze_devkit.kit import check_plugin, checks
+
+    total, done = len(checks(kind)), count(1)
+    with progress_bar(f"checking {kind} {name}", shown) as report:
+        return check_plugin(kind, name, lambda finding: report(next(done), total))
+
+
+def _kinds(name: str, kind: str | None) -> list[str]:
+    """The kinds of the plugins that have the name."""
+    from maze_core.errors import ConfigError
+    from maze_core.plugins import discovery
+
+    if kind is not None:
+        return [kind]
+    kinds = {claim.kind for claim in discovery.declarations() if claim.name == name}
+    if not kinds:
+        from maze_core.config.explain import nearest
+
+        known = sorted({claim.name for claim in discovery.declarations()})
+        raise ConfigError(f"no plugin is called {name!r}; {nearest(name, known)}")
+    return [each for each in discovery.KINDS if each in kinds]
+
+
+def _as_data(report: Report) -> dict[str, object]:
+    return {**asdict(report), "ok": not report.failed}
+
+
+def _print(report: Report) -> None:
+    rows = []
+    for finding in report.findings:
+        note = finding.what if finding.state == "not applicable" else ""
+        rows.append((finding.check, finding.state, f"{finding.seconds:.1f} s", note))
+    output.print_table((f"{report.kind} {report.name}", "state", "time", "note"), rows)
+    for finding in report.failed:
+        typer.echo(f"\n{finding}")
+    checked = counted(len(report.findings), "check")
+    verdict = f"{len(report.failed) or 'none'} of {checked} failed"
+    typer.echo(f"\n{report.distribution}: {verdict}")

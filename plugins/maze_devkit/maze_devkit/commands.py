@@ -1,0 +1,109 @@
+"""The checks of commands."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from maze_devkit.findings import Check, Failed, NotApplicable
+from maze_devkit.subject import Subject
+
+_CHILD = """
+import json, sys
+sys.path[:], sys.argv = json.loads(sys.argv[1])
+from maze_core.cli.main import main
+main()
+"""
+_UNKNOWN = "--no-such-option"
+
+
+def _maze(subject: Subject, *arguments: str) -> tuple[int, str, str]:
+    """What `maze NAME ARGUMENTS` ends with and prints, typed in an empty folder."""
+    subject.plugin  # noqa: B018 — where it cannot be imported, another check says so
+    typed = ["maze", *subject.name.split("."), *arguments]
+    command = [sys.executable, "-c", _CHILD, json.dumps([sys.path, typed])]
+    subject.folder.mkdir(parents=True, exist_ok=True)
+    done = subprocess.run(  # noqa: S603
+        command, cwd=subject.folder, capture_output=True, text=True, timeout=120, check=False
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+def _help(subject: Subject) -> None:
+    code, printed, said = _maze(subject, "--help")
+    if code or "Usage:" not in printed:
+        raise Failed(f"`--help` ends with {code} and prints {printed or said!r:.200}")
+    if left := sorted(path.name for path in subject.folder.iterdir()):
+        raise Failed(f"`--help` writes {', '.join(left)} to the current folder")
+
+
+def _refuses(subject: Subject) -> None:
+    code, _, said = _maze(subject, _UNKNOWN)
+    if code != 2 or "Traceback" in said:
+        raise Failed(f"with {_UNKNOWN} it ends with {code}, not with 2: {said.strip()!r:.200}")
+
+
+def _options_described(subject: Subject) -> None:
+    from maze_core.cli.commands import command
+
+    subject.plugin  # noqa: B018 — as above
+    bare = list(_undescribed(command(subject.name), ""))
+    if bare:
+        raise Failed(f"there is no help for {', '.join(bare)}")
+
+
+def _undescribed(command: Any, place: str) -> Iterator[str]:
+    for each in command.params:
+        if not getattr(each, "help", None) and not getattr(each, "hidden", False):
+            yield f"{place}{each.opts[0] if each.opts else each.name}"
+    for name, child in getattr(command, "commands", {}).items():
+        if not getattr(child, "path", ""):  # others put it there
+            yield from _undescribed(child, f"{place}{name} ")
+
+
+def _alone(subject: Subject) -> None:
+    from maze_core.plugins import discovery
+
+    if subject.claim in discovery.hidden("command", subject.name):
+        raise Failed(f"Maze has a command {subject.name!r}, so this one is never called")
+    above = subject.name.rpartition(".")[0]
+    if not above:
+        return
+    if not discovery.claims("command", above):
+        raise NotApplicable(f"no command {above!r} is installed; its help is made from the commands below it")
+
+
+CHECKS = (
+    Check(
+        "not_hidden",
+        "No command that comes with Maze has that name.",
+        "The commands of Maze cannot be replaced: yours would never be called.",
+        "Rename the entry point in pyproject.toml and install again.",
+        _alone,
+    ),
+    Check(
+        "help",
+        "`--help` prints the usage, ends with exit code 0 and leaves nothing behind.",
+        "Help is the first thing that users type, on machines where nothing is set up yet.",
+        "Do the work in the function's body; let importing the module only define it.",
+        _help,
+    ),
+    Check(
+        "refuses",
+        "An unknown option ends with exit code 2 and without a traceback.",
+        "Scripts tell wrong input (2) from failed work (1) by the exit code.",
+        "Leave parsing to Typer; raise maze_core.ConfigError for input that is wrong.",
+        _refuses,
+    ),
+    Check(
+        "options_described",
+        "Every argument and option has a help text.",
+        "`--help` is all the documentation that a command has on a terminal.",
+        'Write Annotated[…, typer.Option(help="…")].',
+        _options_described,
+    ),
+)
+"""What every command keeps, beside what every plugin keeps."""

@@ -1,0 +1,27 @@
+"""What the kit tries the core's own plugins with, where their defaults do not do."""
+
+from __future__ import annotations
+
+from maze_devkit.subject import Case, Trial
+
+
+def gymnasium_source(case: Case) -> Trial:
+    """Use an environment that is always there."""
+    return Trial(parameters={"id": "CartPole-v1"})
+
+
+def factory_source(case: Case) -> Trial:
+    """Use a function."""
+    return Trial(plugin=case.plugin.of(case.env))
+
+
+def gymnasium_wrapper(case: Case) -> Trial:
+    """Use one of gymnasium's own wrappers."""
+    return Trial(parameters={"id": "gymnasium.wrappers:FlattenObservation"})
+
+
+def custom(case: Case) -> Trial:
+    """Use a function that builds an encoder."""
+    from maze_devkit.networks import small_encoder
+
+    return Trial(plugin=case.plugin.of(small_encoder))

@@ -1,0 +1,252 @@
+"""The checks of every plugin: how it is published, imported, configured and built."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from importlib import metadata
+
+from pydantic import ValidationError
+
+from maze_core.config.base import PluginConfig
+from maze_core.errors import MazeError, PluginError
+from maze_core.plugins import discovery
+from maze_core.plugins.source import locate, summarise
+from maze_devkit.findings import Check, Failed, NotApplicable
+from maze_devkit.subject import WITHOUT_HOOKS, Subject, hook_problem
+
+NAME = re.compile(r"[a-z][a-z0-9]*([_-][a-z0-9]+)*")
+COMMAND = re.compile(rf"{NAME.pattern}(\.{NAME.pattern})*")
+SECONDS = 1.0
+"""Processor time that importing a plugin may take, beside what its kind needs."""
+HEAVY = ("ray", "tensorflow", "jax", "pandas", "scipy", "sklearn", "matplotlib", "tensorboard", "cv2", "pygame",
+         "optuna", "transformers", "mujoco", "numba", "pyarrow", "wandb", "mlflow", "IPython")  # fmt: skip
+"""What no plugin needs before it is used."""
+BASES = {
+    "algorithm": ("maze_core.training.algorithm", "Algorithm"),
+    "runner": ("maze_core.runners.base", "Runner"),
+    "policy": ("maze_core.policies.base", "ActingPolicy"),
+    "searcher": ("maze_sweep.searchers.base", "Searcher"),
+}
+"""Where the base class of a kind is; other kinds act through hooks and need none."""
+WITH_TORCH = ("algorithm", "model", "callback")
+"""Kinds that live in the process that learns, where torch is there anyway."""
+
+_CHILD = """
+import importlib, json, sys, time
+sys.path[:], first, module = json.loads(sys.argv[1])
+for name in first:
+    importlib.import_module(name)
+from maze_devkit.process import changes, snapshot
+known, before, started = set(sys.modules), snapshot(), time.process_time()
+importlib.import_module(module)
+seconds = time.process_time() - started
+tops = sorted({name.partition(".")[0] for name in set(sys.modules) - known})
+print("\\n" + json.dumps([seconds, tops, changes(before, snapshot())]))
+"""
+
+
+def _entry_point(subject: Subject) -> None:
+    name = subject.name
+    if not (COMMAND if subject.kind == "command" else NAME).fullmatch(name):
+        raise Failed(f"the name {name!r} is not made of lower-case words joined by _ or -")
+    claims = discovery.claims(subject.kind, name)
+    if len(claims) > 1:
+        raise Failed(discovery.clash(claims))
+
+
+def _core_version(subject: Subject) -> None:
+    from packaging.requirements import Requirement
+
+    claim = subject.claim
+    if claim.distribution == discovery.CORE:
+        raise NotApplicable("it is part of the core")
+    lines = [Requirement(line) for line in metadata.requires(claim.distribution) or []]
+    found = [line for line in lines if re.sub(r"[-_.]+", "-", line.name).lower() == discovery.CORE]
+    if not found:
+        raise Failed(f"{claim.distribution} does not depend on {discovery.CORE}")
+    signs = {specifier.operator for line in found for specifier in line.specifier}
+    if not signs & {"<", "<=", "==", "~=", "==="}:
+        raise Failed(f"its dependency {found[0]} has no upper bound")
+    if not signs & {">", ">=", "==", "~=", "==="}:
+        raise Failed(f"its dependency {found[0]} has no lower bound")
+    if reason := discovery.incompatibility(claim.distribution):
+        raise Failed(reason)
+
+
+def _loads(subject: Subject) -> None:
+    try:
+        plugin = discovery.import_claim(subject.claim)
+    except PluginError as error:
+        raise Failed(str(error)) from error
+    if reason := discovery.misfit(subject.kind, plugin):
+        raise Failed(reason)
+    if subject.kind in BASES:
+        module, name = BASES[subject.kind]
+        if not issubclass(plugin, getattr(__import__(module, fromlist=[name]), name)):
+            raise Failed(f"{plugin.__name__} does not derive from {module}.{name}")
+
+
+def _described(subject: Subject) -> None:
+    entry_point = subject.claim.entry_point
+    if subject.kind == "command" and not summarise(entry_point, locate(entry_point)):
+        raise Failed(f"nothing is found in the source that `maze --help` could say about {entry_point.value}")
+    if subject.kind != "command" and not vars(subject.plugin).get("__doc__"):
+        raise Failed(f"the class {subject.plugin.__name__} has no docstring")
+
+
+def _import(subject: Subject) -> None:
+    subject.plugin  # noqa: B018 — where it cannot be imported, another check says so
+    first = ["gymnasium"] + (["maze_core.training.algorithm"] if subject.kind in ("algorithm", "model") else [])
+    command = [sys.executable, "-c", _CHILD, json.dumps([sys.path, first, subject.claim.entry_point.module])]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)  # noqa: S603
+    if done.returncode:
+        raise Failed(f"importing it in a new process fails: {done.stderr.strip().splitlines()[-1]}")
+    seconds, modules, changed = json.loads(done.stdout.splitlines()[-1])
+    heavy = [name for name in (*HEAVY, *(() if subject.kind in WITH_TORCH else ("torch",))) if name in modules]
+    if heavy:
+        raise Failed(f"importing {subject.claim.entry_point.module} imports {', '.join(heavy)}")
+    if changed:
+        raise Failed(f"importing {subject.claim.entry_point.module} changes {', '.join(changed)}")
+    if seconds > SECONDS and "torch" not in modules:
+        raise Failed(f"importing {subject.claim.entry_point.module} takes {seconds:.1f} s of processor time")
+
+
+def _config_described(subject: Subject) -> None:
+    fields = subject.model.model_fields
+    bare = [name for name, info in fields.items() if not (info.description or "").strip()]
+    if bare:
+        raise Failed(f"{subject.model.__name__} does not describe {', '.join(bare)}")
+
+
+def _config_frozen(subject: Subject) -> None:
+    config = subject.config
+    field = next(iter(type(config).model_fields))
+    try:
+        setattr(config, field, getattr(config, field))
+    except ValidationError:
+        return
+    raise Failed(f"a value of {type(config).__name__} can be changed, such as {field}")
+
+
+def _config_closed(subject: Subject) -> None:
+    config = subject.config
+    try:
+        type(config).model_validate({**config.model_dump(), "no_such_parameter": 1})
+    except ValidationError:
+        return
+    raise Failed(f"{type(config).__name__} takes a parameter `no_such_parameter` that it does not have")
+
+
+def _config_round_trip(subject: Subject) -> None:
+    config: PluginConfig = subject.config
+    again = type(config).model_validate_json(config.model_dump_json())
+    if again != config:
+        lost = [k for k, v in again.model_dump().items() if v != config.model_dump().get(k)]
+        raise Failed(f"written as JSON and read again, {', '.join(lost) or 'the configuration'} is not what it was")
+
+
+def _builds(subject: Subject) -> None:
+    try:
+        config = subject.model.model_validate({"name": subject.name, **subject.walk.parameters})
+    except ValidationError as error:
+        missing = ", ".join(".".join(map(str, each["loc"])) for each in error.errors())
+        raise Failed(f"{subject.model.__name__} is not valid as it is: {missing}") from error
+    try:
+        (subject.walk.plugin or subject.plugin)(config)
+    except MazeError as error:
+        raise Failed(f"{subject.plugin.__name__}(config) refuses its configuration: {error}") from error
+
+
+def _hooks(subject: Subject) -> None:
+    if subject.kind in WITHOUT_HOOKS:
+        raise NotApplicable(f"a {subject.kind} has no hooks")
+    if problem := hook_problem(subject, subject.construct()):
+        raise Failed(problem)
+
+
+CHECKS = (
+    Check(
+        "entry_point",
+        "The name is of lower-case words joined by `_` or `-`, and no other distribution claims it.",
+        "Users type the name in commands and files; a name that two distributions claim can be used by nobody.",
+        "Rename the entry point in pyproject.toml and install again.",
+        _entry_point,
+    ),
+    Check(
+        "core_version",
+        "The distribution depends on `maze-core` with a lower and an upper bound that hold for this core.",
+        "With bounds, installers keep a plugin from a core that it was never tried with, and `maze plugins list` can "
+        "say what is wrong.",
+        'Write dependencies = ["maze-core>=0.1,<0.2"] in pyproject.toml, with the versions you test against.',
+        _core_version,
+    ),
+    Check(
+        "loads",
+        "The entry point gives a class of its kind with a `Config`; of a command, a Typer app or a function.",
+        "A plugin that cannot be imported is listed as broken and no run can name it.",
+        "Correct the import, or the entry point in pyproject.toml; derive from the base class of the kind.",
+        _loads,
+    ),
+    Check(
+        "docstring",
+        "The plugin class has a docstring; a command has one, or a Typer app has `help`.",
+        "Its first line is what `maze plugins list` and `maze train --help` say about the plugin.",
+        "Write one line below `class` or `def` that says what the plugin does.",
+        _described,
+    ),
+    Check(
+        "import",
+        "Importing the plugin takes less than a second, pulls in nothing heavy, and changes nothing in the process.",
+        "Help and every worker process import the plugin: a heavy import makes each of them slow, a changed state "
+        "changes other people's results.",
+        "Import heavy packages inside the functions that use them; leave seeds, variables and settings alone.",
+        _import,
+    ),
+    Check(
+        "config_described",
+        "Every parameter has a description.",
+        "Flags, `maze plugins info` and the reference are made from the descriptions.",
+        "Write a string literal below each field of the Config.",
+        _config_described,
+    ),
+    Check(
+        "config_frozen",
+        "The configuration cannot be changed once it is made.",
+        "What a run directory records must be what the run was done with.",
+        "Derive from PluginConfig (AlgorithmConfig for algorithms) and do not override `frozen`.",
+        _config_frozen,
+    ),
+    Check(
+        "config_closed",
+        "An unknown parameter is refused.",
+        "A misspelt parameter would silently do nothing.",
+        'Derive from PluginConfig and do not override `extra="forbid"`.',
+        _config_closed,
+    ),
+    Check(
+        "config_round_trip",
+        "Written as JSON and read again, the configuration is the same.",
+        "Runs are recorded, resumed and sent to workers in this form.",
+        "Let validators accept what serialisers write; use plain types.",
+        _config_round_trip,
+    ),
+    Check(
+        "builds",
+        "The plugin can be built from its defaults, or from what its `Trial` names.",
+        "Users begin with the defaults.",
+        "Give fields defaults. Where a parameter is required, let an entry point of `maze.conformance` name a value.",
+        _builds,
+    ),
+    Check(
+        "hooks",
+        "Hook implementations have arguments that the hook has, the decorator `@hookimpl`, and where they wrap "
+        "`wrapper=True` and one `yield`.",
+        "A hook that does not fit stops every run that names the plugin; one that is never called does nothing.",
+        "Compare with docs/reference/hooks.md.",
+        _hooks,
+    ),
+)  # fmt: skip
+"""The checks of every plugin."""

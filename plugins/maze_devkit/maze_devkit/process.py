@@ -1,0 +1,90 @@
+"""What a plugin must leave as it was: the state of the process that it runs in."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from maze_core.variables import changed_since, put_back
+from maze_devkit.findings import Failed
+
+
+def snapshot() -> dict[str, Any]:
+    """The global state of this process by name; torch's only where it is imported."""
+    import numpy as np
+
+    state: dict[str, Any] = {
+        "Python's random state": random.getstate(),
+        "numpy's global random state": repr(np.random.get_state()),
+        "the environment variables": dict(os.environ),
+        "the working directory": os.getcwd(),  # noqa: PTH109
+        "the signal handlers": [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)],
+        "numpy's error handling": np.geterr(),
+        "the threads that are alive": sorted(thread.name for thread in threading.enumerate() if not thread.daemon),
+    }
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        state |= {
+            "torch's random state": torch.get_rng_state().tolist(),
+            "torch's number of threads": torch.get_num_threads(),
+            "torch's default dtype": torch.get_default_dtype(),
+            "torch's gradient mode": torch.is_grad_enabled(),
+            "torch's deterministic mode": torch.are_deterministic_algorithms_enabled(),
+        }
+    return state
+
+
+def changes(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
+    """The names of what is not as it was."""
+    return [name for name, value in before.items() if after[name] != value]
+
+
+@contextmanager
+def restored() -> Iterator[dict[str, Any]]:
+    """Put back afterwards what the body changes in the state of the process; gives that state as it was."""
+    import numpy as np
+
+    before, states = snapshot(), (random.getstate(), np.random.get_state())
+    torch: Any = sys.modules.get("torch")
+    try:
+        yield before
+    finally:
+        random.setstate(states[0])
+        np.random.set_state(states[1])
+        _put_back(before, torch)
+
+
+@contextmanager
+def left_alone(what: str) -> Iterator[None]:
+    """Raise Failed where the body changes the state of the process; what was changed is put back.
+
+    Args:
+        what: what the body does, for the message.
+    """
+    with restored() as before:
+        yield
+        if names := changes(before, snapshot()):
+            raise Failed(f"{what} changes {', '.join(names)}")
+
+
+def _put_back(before: dict[str, Any], torch: Any) -> None:
+    put_back(changed_since(before["the environment variables"]))
+    os.chdir(before["the working directory"])
+    if threading.current_thread() is threading.main_thread():
+        for number, handler in zip((signal.SIGINT, signal.SIGTERM), before["the signal handlers"], strict=True):
+            signal.signal(number, handler)
+    import numpy as np
+
+    np.seterr(**before["numpy's error handling"])
+    if torch is not None:
+        torch.set_rng_state(torch.tensor(before["torch's random state"], dtype=torch.uint8))
+        torch.set_num_threads(before["torch's number of threads"])
+        torch.set_default_dtype(before["torch's default dtype"])
+        torch.set_grad_enabled(before["torch's gradient mode"])
+        torch.use_deterministic_algorithms(before["torch's deterministic mode"])

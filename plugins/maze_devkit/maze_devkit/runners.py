@@ -1,0 +1,198 @@
+"""The checks of runners: what they step and whom they let work must not depend on where."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from maze_core.envs.builder import EnvBuilder
+from maze_core.envs.factory_source import FactoryConfig
+from maze_core.envs.spaces import allocate, space_specs
+from maze_core.errors import RunError
+from maze_core.runners.dev import DevConfig, DevRunner
+from maze_core.training.seeding import EpisodeSeeds, Purpose
+from maze_devkit.envs import FailingEnv
+from maze_devkit.findings import Check, Failed
+from maze_devkit.probes import Walk
+from maze_devkit.process import left_alone
+from maze_devkit.subject import MakeEnv, Subject
+
+if TYPE_CHECKING:
+    from maze_core.envs.vector import VectorEnv
+    from maze_core.runners.base import Runner
+    from maze_core.runners.workers import Shared, WorkerPool
+
+_ENVS, _STEPS = 3, 40
+
+
+def _builder(subject: Subject, make: MakeEnv) -> EnvBuilder:
+    return EnvBuilder(FactoryConfig(), seed=1, load=subject.load(make))
+
+
+@contextmanager
+def _vector_env(runner: Runner, builder: EnvBuilder) -> Iterator[VectorEnv]:
+    with closing(runner.vector_env(builder, _ENVS)) as env:
+        yield env
+
+
+def _transitions(runner: Runner, builder: EnvBuilder) -> list[list[np.ndarray]]:
+    """Everything that a fixed sequence of actions gives."""
+    seeds, rng = EpisodeSeeds(1, Purpose.TRAIN_EPISODES), np.random.default_rng(1)
+    rows = []
+    with _vector_env(runner, builder) as env:
+        out = allocate(space_specs(env.observation_space, "observation"), (_ENVS,))
+        env.reset(seeds, out)
+        rows.append([leaf.copy() for leaf in out.values()])
+        for _ in range(_STEPS):
+            result = env.step({"action": rng.integers(3, size=_ENVS)}, out)
+            arrays = [result.reward, result.terminated, result.truncated, result.valid, result.final_indices]
+            final = list((result.final_obs or {}).values())
+            rows.append([np.array(array) for array in (*out.values(), *arrays, *final)])
+    return rows
+
+
+def _environments(subject: Subject) -> None:
+    builder = _builder(subject, Walk)
+    wanted = _transitions(DevRunner(DevConfig()), builder)
+    for step, (mine, theirs) in enumerate(zip(_transitions(subject.build(), builder), wanted, strict=True)):
+        if len(mine) != len(theirs) or not all(map(np.array_equal, mine, theirs)):
+            raise Failed(f"at step {step} the transitions are not those of the runner dev")
+
+
+def _concurrency(subject: Subject) -> None:
+    runner = subject.build()
+    for name in ("concurrency", "default_workers"):
+        value = getattr(runner, name)
+        if not isinstance(value, int) or value < 1:
+            raise Failed(f"{name} is {value!r}, not a positive number")
+
+
+def _failures(subject: Subject) -> None:
+    builder = _builder(subject, functools.partial(FailingEnv, "raise"))
+    try:
+        _transitions(subject.build(), builder)
+    except RunError as error:
+        if "the wheel came off" not in _told(error):
+            raise Failed(f"an environment raised an error 'the wheel came off', and the run says {error}") from error
+    else:
+        raise Failed("an environment raised an error, and nothing came of it")
+
+
+def _told(error: RunError) -> str:
+    return "\n".join([str(error), *getattr(error, "__notes__", ()), repr(error.__cause__)])
+
+
+class Sums:
+    """A task: the sum of a job and of what was shared; `fail` fails."""
+
+    def setup(self, worker: int) -> None:
+        """Nothing."""
+
+    def run(self, job: Any, shared: Shared) -> Any:
+        """Add."""
+        if job == "fail":
+            raise ZeroDivisionError("the wheel came off")
+        return np.full(3, job) + shared.arrays["x"], shared.version
+
+    def state(self) -> dict[str, Any]:
+        """Nothing."""
+        return {}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Nothing."""
+
+    def close(self) -> None:
+        """Nothing."""
+
+
+def _workers(subject: Subject) -> None:
+    with closing(subject.build().workers(Sums(), 2)) as pool:
+        if pool.num_workers != 2:
+            raise Failed(f"a pool of two workers says it has {pool.num_workers}")
+        version = pool.share({"x": np.arange(3.0)})
+        numbers = {pool.submit(job): job for job in range(5)}
+        for _ in range(5):
+            result = pool.collect(60.0)
+            if result is None:
+                raise Failed("a job has no result after a minute")
+            job = numbers.pop(result.job)
+            if not np.array_equal(result.value[0], np.full(3, job) + np.arange(3.0)) or result.value[1] != version:
+                raise Failed(f"job {job} gave {result.value!r:.80} of the shared version {version}")
+        if pool.collect(0.1) is not None:
+            raise Failed("there is a result without a job")
+        pool.close()
+
+
+def _worker_failures(subject: Subject) -> None:
+    with closing(subject.build().workers(Sums(), 1)) as pool:
+        pool.share({"x": np.arange(3.0)})
+        pool.submit("fail")
+        try:
+            _collect(pool)
+        except RunError as error:
+            if "the wheel came off" not in _told(error):
+                raise Failed(f"a task raised an error 'the wheel came off', and the run says {error}") from error
+        else:
+            raise Failed("a task raised an error, and `collect` gave a result or nothing")
+
+
+def _collect(pool: WorkerPool) -> None:
+    pool.collect(60.0)
+
+
+def _global_state(subject: Subject) -> None:
+    with left_alone("stepping environments"):
+        _transitions(subject.build(), _builder(subject, Walk))
+
+
+CHECKS = (
+    Check(
+        "concurrency",
+        "`concurrency` and `default_workers` are positive numbers.",
+        "Runs are sized by them.",
+        "Count cores where the configuration says nothing.",
+        _concurrency,
+    ),
+    Check(
+        "environments",
+        "The environments give the transitions that the runner `dev` gives, bit by bit.",
+        "Where environments are stepped must not change what a policy learns.",
+        "Seed each episode by `seeds(index, episode)`, keep the order of environments, and hand on the final "
+        "observation of every episode.",
+        _environments,
+    ),
+    Check(
+        "failures",
+        "An environment that raises ends the run with a RunError that says what was raised.",
+        "A hang or a silent restart costs a night; an error without its reason costs a day.",
+        "Catch the error where the environment is stepped, send its traceback, and raise RunError from it.",
+        _failures,
+    ),
+    Check(
+        "workers",
+        "Workers answer each job once, with the parameters that were shared last.",
+        "Algorithms lose data, or learn from that of old policies.",
+        "Compare with `WorkerPool` in maze_core/runners/workers.py.",
+        _workers,
+    ),
+    Check(
+        "worker_failures",
+        "A task that raises makes `collect` raise a RunError that says what was raised.",
+        "The learner would wait for ever.",
+        "Send the traceback with the result, and raise RunError in `collect`.",
+        _worker_failures,
+    ),
+    Check(
+        "global_state",
+        "It leaves random states, threads, signal handlers, environment variables and the working directory alone.",
+        "Two runs in one process would disturb each other.",
+        "End what you start in `close`.",
+        _global_state,
+        alone=True,
+    ),
+)
+"""The checks of runners."""

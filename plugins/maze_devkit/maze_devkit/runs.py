@@ -1,0 +1,153 @@
+"""Runs that take a moment, for checks of what takes part in training."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from gymnasium import spaces
+
+from maze_core.config.load import DEFAULTS, assemble
+from maze_core.errors import ConfigError, MazeError
+from maze_core.plugins.discovery import describe
+from maze_core.training import api
+from maze_devkit.findings import NotApplicable
+from maze_devkit.probes import Walk
+from maze_devkit.subject import MakeEnv, Subject
+
+if TYPE_CHECKING:
+    from maze_core.config.run import RunConfig
+    from maze_core.plugins.discovery import Loader
+    from maze_core.training.run import Run
+
+QUICK: Mapping[str, Any] = {
+    "runner.name": "dev",
+    "runner.concurrency": 2,
+    "evaluation.n_episodes": 1,
+    "model.name": "template",
+    "model.hidden": [16],
+    "model.leaf_hidden": [16],
+    "model.image_features": 16,
+    **{f"callbacks.{name}": None for name in DEFAULTS["callbacks"]},
+}
+"""A run of nothing but the plugin, with small networks that take any observation."""
+SMALL: Mapping[str, Any] = {
+    "n_epochs": 2,
+    "epoch_length": 2,
+    "patience": 0,
+    "device": "cpu",
+    "n_rollout_steps": 8,
+    "batch_size": 8,
+    "initial_buffer_size": 16,
+    "replay_buffer_size": 1000,
+}
+"""Small values for the parameters that algorithms share (`maze_core.config.params`); set where there is one."""
+BROKEN_RUN = "a small run fails, see the check `trains`"
+
+
+def continuous(subject: Subject) -> bool:
+    """Whether the algorithm is only for continuous actions."""
+    return spaces.Discrete not in subject.plugin.action_spaces
+
+
+def walk(subject: Subject) -> MakeEnv:
+    """The environment that the algorithm is tried in where nothing depends on it."""
+    trial: MakeEnv | None = subject.walk.env
+    return trial or functools.partial(Walk, continuous(subject))
+
+
+def configured(subject: Subject, env: MakeEnv, load: Loader, values: Mapping[str, Any]) -> RunConfig:
+    """The configuration of a run of an algorithm; `values` by path win over everything else."""
+    trial = subject.trial(env)
+    fields = subject.plugin.Config.model_fields
+    own = {name: value for name, value in SMALL.items() if name in fields} | dict(trial.parameters)
+    flags = {
+        **QUICK,
+        "env.name": "factory",
+        "seed": 1,
+        "algorithm.name": subject.name,
+        **{f"algorithm.{name}": value for name, value in own.items()},
+        **trial.run,
+        **values,
+    }
+    return assemble(preset="none", flags=flags, load=load)
+
+
+@contextmanager
+def started(
+    subject: Subject,
+    env: MakeEnv,
+    folder: Path,
+    values: Mapping[str, Any] | None = None,
+    more: Mapping[tuple[str, str], Any] | None = None,
+) -> Iterator[Run]:
+    """A new run of an algorithm, closed afterwards; nothing has been stepped.
+
+    Args:
+        subject: the algorithm.
+        env: builds its environments.
+        folder: the run directory.
+        values: parts of the configuration by path.
+        more: further plugin classes by kind and name.
+    """
+    load = subject.load(env, more)
+    with closing(api.start(configured(subject, env, load, values or {}), folder, load=load)) as run:
+        yield run
+
+
+def train(
+    subject: Subject,
+    env: MakeEnv,
+    folder: Path,
+    values: Mapping[str, Any] | None = None,
+    more: Mapping[tuple[str, str], Any] | None = None,
+) -> dict[str, torch.Tensor]:
+    """Train a new run to its end; what it learned.
+
+    Raises:
+        NotApplicable: it does not get that far, which is for the check `trains` to report.
+    """
+    try:
+        with started(subject, env, folder, values, more) as run:
+            api.carry_out(run)
+            return learned(run)
+    except (MazeError, ArithmeticError, LookupError, TypeError, ValueError, AttributeError, RuntimeError) as error:
+        raise NotApplicable(f"{BROKEN_RUN} ({describe(error)})") from error
+
+
+def resume(subject: Subject, env: MakeEnv, folder: Path, epochs: int) -> dict[str, torch.Tensor]:
+    """Open a saved run anew and train it to `epochs`; what it learned."""
+    overrides = [f"algorithm.n_epochs={epochs}"]
+    with closing(api.reopen(folder, overrides, load=subject.load(env))) as run:
+        api.carry_out(run)
+        return learned(run)
+
+
+def learned(run: Run) -> dict[str, torch.Tensor]:
+    """Copies of every parameter and buffer of policy and further networks, by name, and the count of steps."""
+    networks = {"policy": run.policy, **run.algorithm.modules()}
+    tensors = {
+        f"{name}.{key}": tensor.detach().cpu().clone()
+        for name, network in networks.items()
+        for key, tensor in network.state_dict().items()
+    }
+    return {**tensors, "environment steps": torch.tensor(run.env_steps)}
+
+
+def differing(first: Mapping[str, torch.Tensor], second: Mapping[str, torch.Tensor]) -> list[str]:
+    """The names whose values are not equal bit by bit."""
+    names = sorted(first.keys() | second.keys())
+    return [n for n in names if n not in first or n not in second or not torch.equal(first[n], second[n])]
+
+
+def accepted(subject: Subject, env: MakeEnv, folder: Path) -> ConfigError | None:
+    """How an algorithm refuses an environment before the first step; None where it takes it."""
+    try:
+        with started(subject, env, folder):
+            return None
+    except ConfigError as error:
+        return error

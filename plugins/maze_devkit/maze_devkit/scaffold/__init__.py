@@ -1,0 +1,1 @@
+"""Writing new plugin packages: `maze plugins new`."""

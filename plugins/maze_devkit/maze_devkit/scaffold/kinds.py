@@ -1,0 +1,59 @@
+"""What each kind of plugin begins as, and how it is used."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Starter:
+    """A working plugin to begin with; its code is `templates/KIND.py.txt`."""
+
+    suffix: str
+    """What its class is called, after the plugin's own name."""
+    summary: str
+    """What it does, as a sentence without its stop."""
+    command: str
+    """What to type to see it work; `$name` is the plugin's name."""
+
+
+STARTERS: Mapping[str, Starter] = {
+    "algorithm": Starter(
+        "", "Policy gradient with a critic as its baseline, on-policy, for every action space",
+        "maze train $name --env CartPole-v1",
+    ),
+    "env": Starter(
+        "Source", "Grid worlds of any size: find the corner",
+        "maze train ppo --env-source $name",
+    ),
+    "wrapper": Starter(
+        "Wrapper", "Multiply rewards by a constant",
+        "maze train ppo --env CartPole-v1 --wrappers $name",
+    ),
+    "model": Starter(
+        "Model", "Policy and critic with residual layers, for observations without images",
+        "maze train ppo --env CartPole-v1 --model $name",
+    ),
+    "runner": Starter(
+        "Runner", "Environments in this process, two for each processor",
+        "maze train ppo --env CartPole-v1 --runner $name",
+    ),
+    "callback": Starter(
+        "Callback", "Write the evaluation of each epoch to a CSV file",
+        "maze train ppo --env CartPole-v1 --set callbacks.$name={}",
+    ),
+    "policy": Starter(
+        "Policy", "Balance CartPole by pushing towards the side to which the pole falls",
+        "maze rollout --policy $name --env CartPole-v1 --episodes 8",
+    ),
+    "searcher": Starter(
+        "Searcher", "Change one value of the best point so far",
+        "maze sweep ppo --env CartPole-v1 --over algorithm.lr=1e-5..1e-2:log --searcher $name",
+    ),
+    "command": Starter(
+        "", "Print the best epoch of a run",
+        "maze $name --help",
+    ),
+}  # fmt: skip
+"""The kinds that `maze plugins new` knows."""

@@ -1,0 +1,125 @@
+"""What a new plugin may be called, and what follows from its name."""
+
+from __future__ import annotations
+
+import builtins
+import importlib.util
+import keyword
+import re
+from dataclasses import dataclass
+
+import maze_core
+from maze_core.errors import ConfigError
+from maze_core.plugins import discovery
+from maze_core.plugins.published import publisher
+from maze_devkit.scaffold.kinds import STARTERS
+
+_NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
+_LONGEST = 30
+_RESERVED = {"core", "none", "null", "true", "false", "yes", "no", "on", "off", "auto"}
+"""`maze-core` is the core's own, the others are values in YAML or on the command line."""
+
+
+@dataclass(frozen=True)
+class Names:
+    """What a plugin, its package and its classes are called."""
+
+    kind: str
+    name: str
+    """The entry point's name, which users type."""
+
+    @property
+    def distribution(self) -> str:
+        """What is installed, and the folder it is written in: `maze-my-name`."""
+        return f"maze-{self.name.replace('_', '-')}"
+
+    @property
+    def package(self) -> str:
+        """What is imported: `maze_my_name`."""
+        return f"maze_{self.name}"
+
+    @property
+    def camel(self) -> str:
+        """The name as classes begin: `MyName`."""
+        return "".join(part.capitalize() for part in self.name.split("_"))
+
+    @property
+    def plugin_class(self) -> str:
+        """The plugin's class, `MyNameWrapper`; of a command, its function."""
+        if self.kind == "command":
+            return "command"
+        suffix = STARTERS[self.kind].suffix
+        return self.camel.removesuffix(suffix) + suffix
+
+    @property
+    def config_class(self) -> str:
+        """The model of its parameters: `MyNameConfig`."""
+        return f"{self.camel}Config"
+
+
+def new_names(kind: str, name: str) -> Names:
+    """The names of a new plugin.
+
+    Raises:
+        ConfigError: the kind is unknown; the name is malformed, reserved, or taken by something that is installed.
+    """
+    if kind not in STARTERS:
+        raise ConfigError(f"there is no kind {kind!r}; kinds: {', '.join(STARTERS)}", "KIND")
+    _check_form(name)
+    names = Names(kind, name)
+    _check_reserved(names)
+    _check_free(names)
+    return names
+
+
+def _check_form(name: str) -> None:
+    if _NAME.fullmatch(name) and len(name) <= _LONGEST:
+        return
+    better = re.sub(r"[^a-z0-9]+", "_", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()).strip("_")
+    better = better.removeprefix("maze_").lstrip("0123456789_")[:_LONGEST].rstrip("_")
+    raise ConfigError(
+        f"{name!r} is no name for a plugin: lower-case letters, digits and single underscores, a letter first, "
+        f"at most {_LONGEST} characters",
+        "NAME",
+        f"Did you mean {better}?" if better else None,
+    )
+
+
+def _check_reserved(names: Names) -> None:
+    """Refuse a name that means something else already, or whose classes would hide what the package imports."""
+    name = names.name
+    if name.startswith("maze_"):
+        raise ConfigError(
+            f"the package's name begins with maze anyway: {name!r} would become {names.distribution}",
+            "NAME",
+            f"Did you mean {name.removeprefix('maze_')}?",
+        )
+    classes = set() if names.kind == "command" else {names.plugin_class, names.config_class}
+    hidden = classes & {*maze_core.__all__, *dir(builtins), "Iterator", "Generator", "Sequence"}
+    if name in _RESERVED or name in discovery.KINDS or keyword.iskeyword(name) or hidden:
+        raise ConfigError(f"the name {name!r} is reserved", "NAME", "Choose another.")
+
+
+def _check_free(names: Names) -> None:
+    """Refuse a name that would not work beside what is installed here, or beside what comes from this repository."""
+    for found in discovery.declarations():
+        if (found.kind, found.name) == (names.kind, names.name):
+            raise ConfigError(
+                f"{found.origin} has {names.kind} {names.name!r} already, and two would clash",
+                "NAME",
+                f"Choose another name, or uninstall {found.distribution} first.",
+            )
+        if found.distribution == names.distribution:
+            raise ConfigError(
+                f"a package {names.distribution} is installed already, which has {found.kind} {found.name!r}",
+                "NAME",
+                "Choose another name: the new package would replace it.",
+            )
+    if brings := publisher(names.kind, names.name):
+        raise ConfigError(
+            f"{brings}, which is not installed here, has {names.kind} {names.name!r}, and two would clash",
+            "NAME",
+            "Choose another name.",
+        )
+    if importlib.util.find_spec(names.package):
+        raise ConfigError(f"Python finds a package {names.package} already", "NAME", "Choose another name.")

@@ -1,0 +1,100 @@
+"""The checks of env sources."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from maze_core.envs.builder import EnvBuilder
+from maze_core.envs.soundness import STEPS, Env, action_of
+from maze_devkit import stepping, vectorised
+from maze_devkit.findings import Check, Failed
+from maze_devkit.stepping import not_built
+from maze_devkit.subject import Subject
+
+_EPISODES = 6
+
+
+def _builder(subject: Subject) -> EnvBuilder:
+    subject.build()
+    return EnvBuilder(subject.config, seed=1, load=subject.load())
+
+
+def _build(subject: Subject, index: int) -> Env:
+    builder = _builder(subject)
+    try:
+        return builder.single(index)
+    except Exception as error:
+        raise not_built(error) from error
+
+
+def _makes(subject: Subject) -> None:
+    from maze_core.envs.in_process import vector_env
+
+    builder = _builder(subject)
+    first, second = builder.single(0), builder.single(1)
+    if first is second or first.unwrapped is second.unwrapped:
+        raise Failed("two calls of make_env give the same environment")
+    first.close()
+    second.close()
+    vector_env(builder, 2).close()
+
+
+def _time_limit(subject: Subject) -> None:
+    env = _build(subject, 0)
+    lengths: list[int] = []
+    try:
+        for seed in range(_EPISODES):
+            length, truncated = _play(env, seed)
+            if truncated or length >= STEPS:
+                return
+            lengths.append(length)
+    finally:
+        env.close()
+    if len(set(lengths)) == 1 and lengths[0] > 1:
+        raise Failed(f"{_EPISODES} episodes of random actions all end with terminated after exactly {lengths[0]} steps")
+
+
+def _vectorised(subject: Subject) -> None:
+    vectorised.conforms(_builder(subject))
+
+
+def _play(env: Any, seed: int) -> tuple[int, bool]:
+    rng = np.random.default_rng(seed)
+    env.reset(seed=seed)
+    for length in range(1, STEPS + 1):
+        _, _, terminated, truncated, _ = env.step(action_of(env, rng))
+        if terminated or truncated:
+            return length, bool(truncated)
+    return STEPS, False
+
+
+CHECKS = (
+    Check(
+        "makes",
+        "`make_env` gives a new environment at each call, whose spaces Maze supports.",
+        "Training and evaluation step several environments side by side.",
+        "Return a new gymnasium.Env each time; docs/guide/environments.md lists the spaces.",
+        _makes,
+    ),
+    *stepping.checks(_build),
+    Check(
+        "time_limit",
+        "Episodes do not all end with `terminated` after the same number of steps.",
+        "A time limit that is told as an end teaches that every state is worth little.",
+        "Set `truncated`, or wrap the environment in gymnasium.wrappers.TimeLimit. Where the task does end then, waive "
+        "this check in `conformance`.",
+        _time_limit,
+    ),
+    Check(
+        "vector_env",
+        "Where it offers vectorised environments, they are those of `make_env`: the same spaces, transitions, ends and "
+        "last observations; with one seed for all, repeatable and different from each other.",
+        "A policy would be trained in another environment than it is evaluated and used in.",
+        "Correct `make_vector_env`: leave `terminated` and `truncated` apart, and with the autoreset mode SAME_STEP "
+        "give an episode's last observation in `info['final_obs']`.",
+        _vectorised,
+    ),
+)
+"""The checks of env sources."""

@@ -1,0 +1,203 @@
+"""The plugin under examination: its class, what it asks to be tried with, and its configuration."""
+
+from __future__ import annotations
+
+import inspect
+import tempfile
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
+
+from maze_core.errors import ConfigError, MazeError, PluginError
+from maze_core.plugins import discovery
+from maze_core.plugins.manager import Hooks, Member
+from maze_devkit.findings import Failed, NotApplicable
+
+if TYPE_CHECKING:
+    import gymnasium
+
+    from maze_core.config.base import PluginConfig
+
+MakeEnv = Callable[[], "gymnasium.Env[Any, Any]"]
+TRIALS = "maze.conformance"
+"""The entry-point group of functions that give a plugin's `Trial`, each named `KIND.NAME`."""
+_KIT = "maze-devkit"
+WITHOUT_HOOKS = ("runner", "policy", "searcher", "command")
+Share = Callable[[], AbstractContextManager[Any]]
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What a plugin is to be tried with, where its defaults do not do.
+
+    A distribution says so by a function, which an entry point of the group `maze.conformance` names by kind and name of
+    the plugin: `"algorithm.imitation" = "maze_imitation.conformance:trial"`.
+
+        def trial(case: Case) -> Trial:
+            return Trial(parameters={"dataset": str(case.demonstrations())})
+    """
+
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    """The plugin's own parameters, by name: required ones, and sizes that make a run short."""
+    run: Mapping[str, Any] = field(default_factory=dict)
+    """Other values of a run's configuration, by path, such as `{"model.name": "cnn"}`."""
+    env: MakeEnv | None = None
+    """Builds an environment that the plugin is for; None: the kit chooses."""
+    plugin: Any = None
+    """What stands for the class, for a plugin that is built around a ready object."""
+    waived: Mapping[str, str] = field(default_factory=dict)
+    """Checks that the plugin does not claim to pass, each with the reason; reports show it."""
+    shared: Share | None = None
+    """Starts what takes seconds to start, such as a server: once for all checks, ended after the last. Only the check
+    `global_state` begins without it."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """What the function that gives a plugin's `Trial` may use."""
+
+    plugin: Any
+    """The plugin class under examination."""
+    env: MakeEnv
+    """The environment of the check, unless the plugin names another."""
+    folder: Path
+    """An empty folder."""
+
+    def demonstrations(self, episodes: int = 12) -> Path:
+        """A recording of episodes in the environment: the best actions where it knows them, else random ones."""
+        from maze_devkit.demonstrations import record
+
+        return record(self.env, self.folder / "demonstrations", episodes)
+
+
+@dataclass(frozen=True)
+class Subject:
+    """An installed plugin, as one check sees it."""
+
+    claim: discovery.Declaration
+    folder: Path
+    """An empty folder for this check alone."""
+
+    @property
+    def kind(self) -> str:
+        """The kind of plugin."""
+        return self.claim.kind
+
+    @property
+    def name(self) -> str:
+        """The entry-point name."""
+        return self.claim.name
+
+    @cached_property
+    def plugin(self) -> type[Any]:
+        """The plugin class."""
+        try:
+            plugin = discovery.import_claim(self.claim)
+        except MazeError as error:
+            raise NotApplicable("the plugin cannot be imported, see the check `loads`") from error
+        if discovery.misfit(self.kind, plugin):
+            raise NotApplicable("it is no plugin class, see the check `loads`")
+        found: type[Any] = plugin
+        return found
+
+    def trial(self, env: MakeEnv) -> Trial:
+        """What the plugin asks to be tried with in an environment."""
+        if hasattr(self.plugin, "conformance"):
+            raise Failed(
+                f"{self.plugin.__name__}.conformance is not called any more: make it a function, and name it in the "
+                f"entry-point group {TRIALS} as {self.kind}.{self.name}"
+            )
+        claims = [each for each in discovery.entries(TRIALS, f"{self.kind}.{self.name}") if self._may_say(each)]
+        if not claims:
+            return Trial()
+        self.folder.mkdir(parents=True, exist_ok=True)
+        trial = discovery.import_claim(claims[0])(Case(self.plugin, env, Path(tempfile.mkdtemp(dir=self.folder))))
+        if not isinstance(trial, Trial):
+            raise Failed(f"{claims[0].entry_point.value} returned {type(trial).__name__}, not a Trial")
+        return trial
+
+    def _may_say(self, entry: discovery.Declaration) -> bool:
+        """Whether an entry is of the plugin's own distribution; this one speaks for the core's."""
+        mine = _KIT if self.claim.distribution == discovery.CORE else self.claim.distribution
+        return entry.distribution == mine
+
+    @cached_property
+    def walk(self) -> Trial:
+        """What the plugin asks to be tried with where the environment does not matter."""
+        from maze_devkit.probes import Walk
+
+        return self.trial(Walk)
+
+    @property
+    def model(self) -> type[PluginConfig]:
+        """The model of the plugin's parameters."""
+        if self.kind == "command":
+            raise NotApplicable("a command has options instead of a configuration")
+        model: type[PluginConfig] = self.plugin.Config
+        return model
+
+    @cached_property
+    def config(self) -> PluginConfig:
+        """A valid configuration of the plugin."""
+        try:
+            config = self.model.model_validate({"name": self.name, **self.walk.parameters})
+        except ValidationError as error:
+            first = error.errors()[0]
+            raise NotApplicable(f"there is no valid configuration, see the check `builds` ({first['msg']})") from error
+        return config
+
+    def build(self) -> Any:
+        """The plugin itself, built with its configuration; its hooks fit."""
+        plugin = self.construct()
+        if hook_problem(self, plugin):
+            raise NotApplicable("its hooks do not fit, see the check `hooks`")
+        return plugin
+
+    def construct(self) -> Any:
+        """The plugin itself, whether its hooks fit or not."""
+        config = self.config
+        try:
+            return (self.walk.plugin or self.plugin)(config)
+        except Exception as error:
+            problem = discovery.describe(error)
+            raise NotApplicable(f"the plugin cannot be built, see the check `builds` ({problem})") from error
+
+    def load(self, env: MakeEnv | None = None, more: Mapping[tuple[str, str], Any] | None = None) -> discovery.Loader:
+        """A loader that knows this plugin, an environment as the source `factory`, and `more` classes."""
+        from maze_core.envs.factory_source import FactorySource
+
+        classes: dict[tuple[str, str], Any] = {(self.kind, self.name): self.walk.plugin or self.plugin}
+        if env is not None:
+            classes["env", "factory"] = FactorySource.of(env)
+        return discovery.overlay({**classes, **(more or {})})
+
+
+def hook_problem(subject: Subject, plugin: Any) -> str:
+    """What is wrong with the hook implementations of a plugin; empty where they fit."""
+    if subject.kind in WITHOUT_HOOKS:
+        return ""
+    try:
+        Hooks([Member(subject.kind, subject.name, plugin, subject.claim.origin)])
+    except PluginError as error:
+        return str(error)
+    own = [name for name, value in inspect.getmembers_static(type(plugin)) if hasattr(value, "maze_impl")]
+    needed = {"env": "make_env", "model": "build_policy", "algorithm": "compute_loss"}
+    wanted = needed.get(subject.kind)
+    if wanted and wanted not in own and not _trains_itself(subject.plugin):
+        return f"it does not implement {wanted}, which every {subject.kind} has"
+    return "" if own or wanted else "it implements no hook, so nothing will ever call it"
+
+
+def _trains_itself(plugin: type[Any]) -> bool:
+    """Whether an algorithm overrides what calls `compute_loss`."""
+    return any("train_epoch" in vars(base) for base in plugin.__mro__ if not base.__module__.startswith("maze_core."))
+
+
+def refusal(error: ConfigError) -> str:
+    """The first line of a refusal."""
+    return str(error).partition("\n")[0]

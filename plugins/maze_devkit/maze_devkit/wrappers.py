@@ -1,0 +1,178 @@
+"""The checks of environment wrappers."""
+
+from __future__ import annotations
+
+import copy
+import functools
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+from maze_core.envs.builder import EnvBuilder
+from maze_core.envs.factory_source import FactoryConfig
+from maze_core.envs.soundness import Env, action_of, equal
+from maze_core.errors import ConfigError
+from maze_devkit import stepping
+from maze_devkit.findings import Check, Failed, NotApplicable
+from maze_devkit.probes import Walk
+from maze_devkit.spaces import ACTIONS, OBSERVATIONS, environment
+from maze_devkit.stepping import not_built
+from maze_devkit.subject import MakeEnv, Subject
+
+_LIMIT = 4
+
+
+_CANDIDATES: tuple[MakeEnv, ...] = (
+    Walk,
+    functools.partial(Walk, True),
+    *(environment(space, ACTIONS["a choice"][1]) for space in OBSERVATIONS.values()),
+)
+
+
+class _Cut(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """Cuts episodes after `limit` steps, or ends them there, and notes what it said last."""
+
+    def __init__(self, env: Env, limit: int, terminate: bool = False) -> None:
+        super().__init__(env)
+        self._limit, self._terminate, self._steps = limit, terminate, 0
+        self.said = (False, False)
+
+    def reset(self, **options: Any) -> tuple[Any, dict[str, Any]]:
+        """Begin to count."""
+        self._steps, self.said = 0, (False, False)
+        return self.env.reset(**options)
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        """Count."""
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        self._steps += 1
+        over = self._steps >= self._limit
+        self.said = bool(terminated) or (over and self._terminate), bool(truncated) or (over and not self._terminate)
+        return observation, reward, *self.said, info
+
+
+def _around(subject: Subject, make: MakeEnv, index: int = 0) -> Env:
+    """The plugin's environment around what `make` builds."""
+    subject.build()
+    builder = EnvBuilder(FactoryConfig(), (subject.config,), seed=1, load=subject.load(make))
+    return builder(index)
+
+
+def _base(subject: Subject) -> MakeEnv:
+    """The environment that the plugin names, or the first of the kit's that it does not refuse."""
+    if subject.walk.env is not None:
+        return subject.walk.env
+    for make in _CANDIDATES:
+        try:
+            _around(subject, make).close()
+        except ConfigError:
+            continue
+        except Exception:  # noqa: BLE001 — the check `makes` reports it
+            return make
+        return make
+    return Walk
+
+
+def _build(subject: Subject, index: int) -> Env:
+    try:
+        return _around(subject, _base(subject), index)
+    except NotApplicable:
+        raise
+    except Exception as error:
+        raise not_built(error) from error
+
+
+def _cut(subject: Subject, limit: int, terminate: bool = False) -> tuple[Env, _Cut]:
+    inner = _Cut(_base(subject)(), limit, terminate)
+    try:
+        return _around(subject, lambda: inner), inner
+    except NotApplicable:
+        raise
+    except Exception as error:
+        raise not_built(error) from error
+
+
+def _makes(subject: Subject) -> None:
+    made: list[Env] = []
+
+    def make() -> Env:
+        made.append(_base(subject)())
+        return made[-1]
+
+    env = _around(subject, make)
+    if env.unwrapped is not made[0].unwrapped:
+        raise Failed("what it returns is not around the environment that it was given")
+    env.close()
+
+
+def _ends(subject: Subject) -> None:
+    for terminate in (False, True):
+        env, inner = _cut(subject, _LIMIT, terminate)
+        rng = np.random.default_rng(5)
+        for episode in range(3):
+            env.reset(seed=episode)
+            for _ in range(20 * _LIMIT):
+                _, _, terminated, truncated, _ = env.step(action_of(env, rng))
+                _compare(inner.said, (bool(terminated), bool(truncated)))
+                if terminated or truncated:
+                    break
+        env.close()
+
+
+def _compare(inner: tuple[bool, bool], outer: tuple[bool, bool]) -> None:
+    names = ("terminated", "truncated")
+    if any(inner) and not any(outer):
+        raise Failed(f"an episode that the environment ended ({names[not inner[0]]}) goes on outside of the wrapper")
+    if inner == (False, True) and outer[0]:
+        raise Failed("an episode that the environment cut by a time limit (truncated) ends as terminated")
+    if inner[0] and not outer[0]:
+        raise Failed("an episode that the environment ended (terminated) is told as truncated")
+
+
+def _final_observation(subject: Subject) -> None:
+    (short, inner), (long, _) = _cut(subject, _LIMIT), _cut(subject, 10 * _LIMIT)
+    for seed in range(5):
+        for env in (short, long):
+            env.reset(seed=seed)
+        rng = np.random.default_rng(seed)
+        for _ in range(20 * _LIMIT):
+            action = action_of(short, rng)
+            last, following = copy.deepcopy(short.step(action)), long.step(action)
+            if any(inner.said) and not (following[2] or following[3]):
+                if not equal(last[0], following[0]):
+                    raise Failed(
+                        f"the last observation of a truncated episode is {last[0]!r:.60}, that of the same step in an "
+                        f"episode that goes on {following[0]!r:.60}"
+                    )
+                return
+            if any(inner.said) or following[2] or following[3] or last[2] or last[3]:
+                break
+    raise NotApplicable("its episodes end sooner than the environment's")
+
+
+CHECKS = (
+    Check(
+        "makes",
+        "It returns an environment around the one that it was given.",
+        "A wrapper that returns nothing, or something else, breaks every run that names it.",
+        "Write `env = yield` and `return YourWrapper(env)`, and give `env` to gymnasium.Wrapper.__init__.",
+        _makes,
+    ),
+    *stepping.checks(_build),
+    Check(
+        "truncation",
+        "An episode's end passes through as what it is: `truncated` stays truncated, `terminated` terminated.",
+        "Values are bootstrapped at the one and not at the other.",
+        "Return both flags as the inner environment gave them; set `truncated` for limits of your own.",
+        _ends,
+    ),
+    Check(
+        "final_observation",
+        "The last observation of an episode is treated like any other.",
+        "Its value is what a time limit is bootstrapped with: it must look like what the network was trained on.",
+        "Transform every observation that `step` returns, and leave resets to Maze: no autoreset inside.",
+        _final_observation,
+    ),
+)
+"""The checks of wrappers."""

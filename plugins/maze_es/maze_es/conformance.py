@@ -1,0 +1,13 @@
+"""What the conformance kit tries ES with."""
+
+from __future__ import annotations
+
+from maze_devkit import Case, Trial
+
+
+def es(case: Case) -> Trial:
+    """Use a small population. Its indices and ranks never leave the host."""
+    return Trial(
+        parameters={"n_rollouts_per_update": 8, "n_eval_rollouts": 2},
+        waived={"host_synchronisation": "a population's indices and ranks are on the host from the beginning"},
+    )

@@ -1,0 +1,1 @@
+"""Minari data sets become recordings of Maze, and recordings become Minari data sets."""

@@ -1,0 +1,47 @@
+"""`maze trajectories import` and `export`: data sets of Minari."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from maze_core.cli import output
+
+
+def import_(
+    source: Annotated[str, typer.Argument(metavar="MINARI", help="Id or folder of a data set.", show_default=False)],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The new recording.", show_default=False)],
+) -> None:
+    """Record a Minari data set anew.
+
+    \b
+    Examples:
+      maze trajectories import mujoco/hopper/expert-v0 demos
+    """
+    from maze_core.progress import progress_bar
+    from maze_core.wording import argument, counted
+    from maze_minari.exchange import import_minari
+
+    with progress_bar(f"reading {source}") as report:
+        episodes = import_minari(source, folder, report)
+    output.say(f"recorded {counted(episodes, 'episode')} in {folder}. Next: maze trajectories info {argument(folder)}")
+
+
+def export(
+    folder: Annotated[
+        Path, typer.Argument(metavar="DIR", help="A recording, or a folder of some.", show_default=False)
+    ],
+    dataset_id: Annotated[str, typer.Option("--id", metavar="ID", help="The new data set's id.", show_default=False)],
+) -> None:
+    """Write a recording to Minari's local database.
+
+    \b
+    Examples:
+      maze trajectories export demos --id lander/heuristic-v0
+    """
+    from maze_core.data.trajectories_loader import load_trajectories
+    from maze_minari.exchange import export_minari
+
+    output.say(f"written to {export_minari(load_trajectories(folder), dataset_id)}")

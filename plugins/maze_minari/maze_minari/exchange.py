@@ -1,0 +1,149 @@
+"""Minari data sets in and out (https://minari.farama.org)."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import gymnasium
+import numpy as np
+
+from maze_core.data.trajectories import Trajectories, Trajectory
+from maze_core.data.trajectories_files import TrajectoryError
+from maze_core.data.trajectories_writer import TrajectoryWriter
+from maze_core.envs.codecs import nest
+from maze_core.envs.spaces import Role, leaf_spec, leaves, start_of
+from maze_core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from gymnasium import Space
+
+    from maze_core.envs.vector import Tree
+    from maze_core.progress import Report
+
+
+def import_minari(source: str, folder: Path, report: Report | None = None) -> int:
+    """Record a Minari data set anew in a folder.
+
+    Args:
+        source: the id of a data set in Minari's local database, or the folder of one.
+        folder: the new recording.
+        report: told how many of how many episodes are done.
+
+    Returns:
+        The number of episodes.
+
+    Raises:
+        ConfigError: the package minari is missing, or a space is not supported.
+        TrajectoryError: there is no such data set, it cannot be read, or the folder is in use.
+    """
+    data = _opened(source)
+    about = {"minari": str(data.spec.dataset_id or source), "path": str(source)}
+    with TrajectoryWriter(folder, data.observation_space, data.action_space, about) as writer:
+        for done, index in enumerate(map(int, data.episode_indices), 1):
+            (episode,) = data.iterate_episodes([index])
+            (facts,) = data.storage.get_episode_metadata([index])
+            writer.add(_trajectory(data, episode, facts.get("seed")))
+            if report is not None:
+                report(done, len(data))
+    return len(data)
+
+
+def export_minari(data: Trajectories, dataset_id: str) -> Path:
+    """Write recorded episodes to Minari's local database, images without loss.
+
+    Args:
+        data: the episodes.
+        dataset_id: a new id, such as `lander/heuristic-v0`.
+
+    Returns:
+        The folder of the data set.
+
+    Raises:
+        ConfigError: the package minari is missing, or the id is malformed or taken.
+    """
+    minari = _minari()
+    env = data.description.source.get("env", {}).get("id")
+    known = env in gymnasium.registry and not data.description.source.get("wrappers")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # it asks for an author, a description and the like
+            written = minari.create_dataset_from_buffers(
+                dataset_id,
+                [_buffer(minari, data, episode) for episode in data],
+                env=gymnasium.spec(env) if known else None,
+                observation_space=data.observation_space,
+                action_space=data.action_space,
+                jpeg_encoding=False,
+            )
+    except ValueError as error:
+        raise ConfigError(str(error), "--id") from error
+    return Path(written.spec.data_path)
+
+
+def _minari() -> Any:
+    try:
+        import minari
+    except ImportError as error:
+        raise ConfigError(
+            f"this needs the package minari ({error})", hint='Next: pip install "minari[hdf5]"'
+        ) from error
+    return minari
+
+
+def _opened(source: str) -> Any:
+    minari = _minari()
+    folder = next((each for each in (Path(source), Path(source) / "data") if (each / "metadata.json").exists()), None)
+    try:
+        return minari.load_dataset(source) if folder is None else minari.MinariDataset(folder)
+    except Exception as error:  # Minari raises whatever its storage raises
+        raise TrajectoryError(f"{source} cannot be read as a Minari data set: {error}") from error
+
+
+def _trajectory(data: Any, episode: Any, seed: int | None) -> Trajectory:
+    terminated = bool(episode.terminations[-1])
+    return Trajectory(
+        _tree(data.observation_space, "observation", episode.observations),
+        _tree(data.action_space, "action", episode.actions),
+        np.asarray(episode.rewards, np.float32),
+        terminated,
+        bool(episode.truncations[-1]) and not terminated,
+        float(np.sum(episode.rewards, dtype=np.float64)),
+        None if seed is None else int(seed),
+    )
+
+
+def _tree(space: Space[Any], role: Role, values: Any) -> Tree:
+    """Rows in the user's structure as a tree."""
+    tree = {}
+    for leaf in leaves(space, role):
+        value = values
+        for part in leaf.path:
+            value = value[part]
+        start, spec = start_of(leaf.space), leaf_spec(leaf.space, role)
+        rows = np.asarray(value) if start is None else np.asarray(value) - start
+        tree[leaf.key] = rows.astype(spec.dtype, copy=False)
+    return tree
+
+
+def _buffer(minari: Any, data: Trajectories, episode: Trajectory) -> Any:
+    before = [False] * (len(episode) - 1)
+    return minari.data_collector.EpisodeBuffer(
+        seed=episode.seed,
+        observations=_structure(data.observation_space, "observation", episode.obs),
+        actions=_structure(data.action_space, "action", episode.actions),
+        rewards=episode.rewards.tolist(),
+        terminations=[*before, episode.terminated],
+        truncations=[*before, episode.truncated],
+    )
+
+
+def _structure(space: Space[Any], role: Role, tree: Tree) -> Any:
+    """Rows of a tree in the user's structure, units and dtypes."""
+    values = {}
+    for leaf in leaves(space, role):
+        start = start_of(leaf.space)
+        rows = tree[leaf.key] if start is None else tree[leaf.key] + start
+        values[leaf.key] = rows.astype(leaf.space.dtype)
+    return nest(space, values, role)

@@ -1,0 +1,162 @@
+"""A picture of a policy."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from gymnasium import spaces
+
+from maze_core.envs.spaces import flatten_space
+from maze_core.models.blocks import MLP
+from maze_core.models.encoders import ConcatEncoder, ImageEncoder, MlpEncoder
+from maze_core.models.heads import BetaHead, CategoricalHead, GaussianHead, MultiCategoricalHead
+from maze_core.models.inputs import input_spaces
+from maze_core.models.masks import mask_keys
+from maze_core.models.parameters import count
+from maze_core.models.policy import Policy
+from maze_pictures.svg import Box, Panel, draw
+
+if TYPE_CHECKING:
+    from gymnasium import Space
+    from torch import nn
+_TIMES = " \N{MULTIPLICATION SIGN} "
+
+
+def network_svg(policy: nn.Module, title: str) -> str:
+    """A self-contained SVG of the network: observations, encoders, action heads and critic, with sizes.
+
+    A policy of a user's own class is drawn as the list of its children.
+    """
+    subtitle = f"{count(policy):,} parameters"
+    if not isinstance(policy, Policy):
+        return draw(title, subtitle, [_foreign_panel(policy)])
+    heads = _head_boxes(policy)
+    value = [_value_box(policy)] if policy.has_critic else []
+    if policy.critic_encoder is None:
+        name = "Policy and critic (shared layers)" if value else "Policy"
+        return draw(title, subtitle, [_panel(name, policy, policy.encoder, heads + value)])
+    panels = [
+        _panel("Policy", policy, policy.encoder, heads),
+        _panel("Critic", policy, policy.critic_encoder, value),
+    ]
+    return draw(title, subtitle, panels)
+
+
+def _panel(name: str, policy: Policy, encoder: nn.Module, outputs: list[Box]) -> Panel:
+    inputs = _input_boxes(policy)
+    columns = _encoder_columns(encoder, inputs)
+    for output in outputs:
+        output.sources = list(columns[-1])
+    parameters = count(encoder)
+    columns = [list(inputs.values()), *columns, outputs]
+    return Panel(f"{name} — encoder {parameters:,} parameters", columns)
+
+
+def _input_boxes(policy: Policy) -> dict[str, Box]:
+    leaves = input_spaces(policy.observation_space, policy.action_space)
+    normalized = policy.normalizer.keys if policy.normalizer is not None else ()
+    words = "range" if getattr(policy.normalizer, "strategy", "") == "range" else "mean, std"
+    boxes = {}
+    for key, space in leaves.items():
+        lines = [_space_line(space), *([f"normalised ({words})"] if key in normalized else [])]
+        boxes[key] = Box("input", key, lines)
+    return boxes
+
+
+def _encoder_columns(encoder: nn.Module, inputs: dict[str, Box]) -> list[list[Box]]:
+    """The boxes of an encoder, column by column, linked to the inputs; the last column is one box."""
+    if not isinstance(encoder, ConcatEncoder):
+        return [[_encoder_box(encoder, inputs)]]
+    parts = [_encoder_box(part, inputs) for part in encoder.parts.values()]
+    if len(parts) == 1 and not len(encoder.trunk.layers):
+        return [parts]
+    lines = [f"width {encoder.trunk.in_features}"] if len(parts) > 1 else []
+    title = "concatenate" if len(parts) > 1 else "dense"
+    return [parts, [Box("block", title, lines + _mlp_lines(encoder.trunk) + _own_count(encoder.trunk), parts)]]
+
+
+def _encoder_box(encoder: nn.Module, inputs: dict[str, Box]) -> Box:
+    size = [_count_line(encoder)]
+    if isinstance(encoder, MlpEncoder):
+        sources = [inputs[key] for key in encoder.input.keys]
+        return Box("block", "dense", _mlp_lines(encoder.trunk) + size, sources)
+    if isinstance(encoder, ImageEncoder):
+        return Box("block", "convolutions", _image_lines(encoder) + size, [inputs[encoder.key]])
+    return Box("block", type(encoder).__name__, _children_lines(encoder) + size, list(inputs.values()))
+
+
+def _head_boxes(policy: Policy) -> list[Box]:
+    masks = mask_keys(policy.observation_space, policy.action_space)
+    boxes = []
+    for key, space in flatten_space(policy.action_space, "action").items():
+        head = policy.heads[f"{key}_head"]
+        lines = [_distribution_name(head), _space_line(space), _count_line(head)]
+        if key in masks:
+            lines.insert(2, f"masked by {masks[key]}")
+        boxes.append(Box("head", key, lines))
+    return boxes
+
+
+def _distribution_name(head: nn.Module) -> str:
+    if isinstance(head, GaussianHead):
+        name = "squashed Gaussian" if head.squashed else "diagonal Gaussian"
+        return f"{name}, {'state-dependent' if head.state_dependent else 'constant'} std"
+    if isinstance(head, BetaHead):
+        return "Beta"
+    if isinstance(head, CategoricalHead):
+        return "categorical"
+    return "product of categoricals" if isinstance(head, MultiCategoricalHead) else "Bernoulli"
+
+
+def _value_box(policy: Policy) -> Box:
+    return Box("value", "value", ["state value, one number", _count_line(policy.value_head)])
+
+
+def _foreign_panel(policy: nn.Module) -> Panel:
+    observation_space = getattr(policy, "observation_space", None)
+    action_space = getattr(policy, "action_space", None)
+    inputs, outputs = [], []
+    if observation_space is not None:
+        leaves = flatten_space(observation_space, "observation")
+        inputs = [Box("input", key, [_space_line(space)]) for key, space in leaves.items()]
+    body = Box("block", type(policy).__name__, [*_children_lines(policy), _count_line(policy)], inputs)
+    if action_space is not None:
+        actions = flatten_space(action_space, "action")
+        outputs = [Box("head", key, [_space_line(space)], [body]) for key, space in actions.items()]
+    return Panel("Policy", [column for column in (inputs, [body], outputs) if column])
+
+
+def _children_lines(module: nn.Module) -> list[str]:
+    children = list(module.named_children())
+    lines = [f"{name}: {type(child).__name__}, {count(child):,}" for name, child in children[:12]]
+    return lines + ([f"… {len(children) - 12} more"] if len(children) > 12 else [])
+
+
+def _mlp_lines(mlp: MLP) -> list[str]:
+    return [f"{layer.in_features} → {layer.out_features}, {mlp.activation}" for layer in mlp.dense_layers]
+
+
+def _image_lines(encoder: ImageEncoder) -> list[str]:
+    lines = [f"layout {encoder.layout}, {encoder.channels} channel{'s' if encoder.channels > 1 else ''}"]
+    for layer in encoder.convolution_layers:
+        size = _TIMES.join(map(str, layer.kernel_size))
+        lines.append(f"{layer.out_channels} of {size}, stride {layer.stride[0]}, relu")
+    return [*lines, f"dense {encoder.dense.in_features} → {encoder.dense.out_features}, relu"]
+
+
+def _space_line(space: Space[Any]) -> str:
+    if isinstance(space, spaces.Discrete):
+        return f"Discrete, {space.n} choices"
+    if isinstance(space, spaces.MultiDiscrete):
+        return f"MultiDiscrete, {_TIMES.join(str(n) for n in space.nvec)}"
+    if isinstance(space, spaces.MultiBinary):
+        return f"MultiBinary, {space.n} bits"
+    return f"{type(space).__name__} {_TIMES.join(map(str, space.shape or ())) or 'scalar'}, {space.dtype}"
+
+
+def _own_count(trunk: MLP) -> list[str]:
+    return [_count_line(trunk)] if trunk.dense_layers else []
+
+
+def _count_line(module: nn.Module) -> str:
+    return f"{count(module):,} parameters"

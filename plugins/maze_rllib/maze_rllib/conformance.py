@@ -1,0 +1,63 @@
+"""What the conformance kit tries RLlib's algorithms with: sizes of a moment, and what RLlib cannot keep."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from typing import TYPE_CHECKING, Any
+
+from maze_devkit import Case, Trial
+
+if TYPE_CHECKING:
+    from maze_rllib.base import RLlib
+
+_QUEUED = {"train_batch_size_per_learner": 100, "rollout_fragment_length": 10}
+_REPLAYED = {
+    "train_batch_size_per_learner": 16,
+    "num_steps_sampled_before_learning_starts": 16,
+    "rllib": {"min_sample_timesteps_per_iteration": 16, "min_time_s_per_iteration": 0},
+}
+_RECORDED = {"train_batch_size_per_learner": 64}
+
+_SIZES: Mapping[str, Mapping[str, Any]] = {
+    "PPO": {"train_batch_size_per_learner": 128, "minibatch_size": 64, "num_epochs": 2},
+    "IMPALA": _QUEUED,
+    "APPO": _QUEUED,
+    "DQN": _REPLAYED,
+    "SAC": {**_REPLAYED, "critic_hidden": [32], "actor_lr": 3e-3, "critic_lr": 3e-3, "alpha_lr": 3e-3},
+    "BC": _RECORDED,
+    "MARWIL": _RECORDED,
+}
+_RESUMES = {"resumes": "RLlib goes on with new episodes and empty replay buffers, see docs/algorithms/rllib.md"}
+_REPLAY = {"deterministic": "RLlib draws from its replay buffer without a seed"}
+_QUEUE = {
+    "deterministic": "RLlib's learner takes what its queue holds by then",
+    "truncation": "which is told from runs with the same seed, and those differ by what the queue held",
+}
+_WAIVED: Mapping[str, Mapping[str, str]] = {
+    "PPO": {"truncation": "RLlib standardises advantages over rows of its own too, which stand for episodes' ends"},
+    "IMPALA": _QUEUE,
+    "APPO": _QUEUE,
+    "DQN": _REPLAY,
+    "SAC": _REPLAY,
+}
+
+
+def trial(case: Case) -> Trial:
+    """Use sizes of a moment, and one Ray for all runs."""
+    algorithm: type[RLlib] = case.plugin
+    parameters = dict(_SIZES[algorithm.title])
+    if "dataset" in algorithm.Config.model_fields:
+        parameters["dataset"] = str(case.demonstrations())
+    waived = {**_RESUMES, **_WAIVED.get(algorithm.title, {})}
+    return Trial(parameters=parameters, waived=waived, shared=one_ray)
+
+
+@contextmanager
+def one_ray() -> Iterator[None]:
+    """A Ray for all runs inside."""
+    from maze_rllib.session import RaySession, check_installed
+
+    check_installed()
+    with closing(RaySession(num_cpus=2)):
+        yield

@@ -1,0 +1,58 @@
+"""Sweeps from Python; `maze sweep` stands on this."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from maze_core.config.load import part_config
+from maze_sweep.plan import SweepPlan, make_plan
+from maze_sweep.pool import JobEnd, open_pool
+from maze_sweep.sweep import Sweep, Watch
+
+
+def run_sweep(
+    plan: SweepPlan | Mapping[str, Any],
+    folder: Path | str | None = None,
+    *,
+    jobs: int | None = None,
+    runner: str | Mapping[str, Any] = "local",
+    watch: Watch | None = None,
+) -> Sweep:
+    """Carry out a sweep, or go on with one that was broken off; only what is missing is run.
+
+        sweep = run_sweep({"algorithm": "ppo", "env": "CartPole-v1", "over": {"algorithm.lr": [1e-4, 1e-3]}}, "lr")
+
+    Ctrl-C and SIGTERM let the runs under way save themselves; a second one ends them at once.
+
+    Args:
+        plan: a plan, or plain data as `sweep.yaml` holds them.
+        folder: the sweep's own folder; None: a new one below `runs/`.
+        jobs: runs side by side; None: as many as the runner thinks fit.
+        runner: where runs are carried out: a runner that can spread a sweep, by name or with parameters.
+        watch: told how it goes.
+
+    Returns:
+        The sweep: its `trials`, and the `runs` of each with `state` and `run_dir`. See `maze_sweep.ranking`.
+
+    Raises:
+        ConfigError: the plan does not fit; nothing was run.
+    """
+    plan = plan if isinstance(plan, SweepPlan) else make_plan(plan)
+    part = {"name": runner} if isinstance(runner, str) else dict(runner)
+    config = part_config("runner", part)
+    with closing(Sweep(plan, None if folder is None else Path(folder))) as sweep:
+        sweep.check()
+        # Only now: it imports torch.
+        from maze_core.training.process_state import graceful_interrupts
+
+        with closing(open_pool(config, jobs)) as pool, graceful_interrupts(sweep.interrupt):
+            sweep.begin()
+            sweep.carry_out(pool, watch or _say_nothing)
+    return sweep
+
+
+def _say_nothing(sweep: Sweep, end: JobEnd | None) -> None:
+    pass

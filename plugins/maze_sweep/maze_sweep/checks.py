@@ -1,0 +1,135 @@
+"""The checks of searchers."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+from maze_devkit.findings import Check, Failed, NotApplicable
+from maze_devkit.process import left_alone
+from maze_devkit.subject import Subject
+
+from maze_sweep.searchers.base import Search
+from maze_sweep.searchers.space import Choices, Point, Range
+
+if TYPE_CHECKING:
+    from maze_sweep.searchers.base import Searcher
+
+_SPACES: dict[str, dict[str, Choices | Range]] = {
+    "lists": {"algorithm.lr": Choices((1e-3, 1e-2)), "model.hidden": Choices(([8], [16], [8, 8]))},
+    "ranges": {"algorithm.gamma": Range(0.9, 0.99), "algorithm.lr": Range(1e-5, 1e-2, log=True), "steps": Range(1, 9)},
+}
+_TRIALS = 6
+
+
+def _search(subject: Subject, part: str, folder: str) -> tuple[Searcher, Search, int] | None:
+    """A searcher that was set up; None where it does not take such a space."""
+    from maze_core.errors import ConfigError
+
+    where = subject.folder / folder
+    where.mkdir(parents=True, exist_ok=True)
+    search = Search(space=_SPACES[part], seed=3, trials=_TRIALS, maximize=True, folder=where)
+    searcher = subject.build()
+    try:
+        return searcher, search, searcher.setup(search)
+    except ConfigError:
+        searcher.close()
+        return None
+
+
+def _points(subject: Subject, part: str, folder: str) -> list[Point] | None:
+    found = _search(subject, part, folder)
+    if found is None:
+        return None
+    searcher, _, trials = found
+    points = []
+    with closing(searcher):
+        for number in range(trials):
+            points.append(searcher.ask(number))
+            searcher.tell(number, points[-1], float(number))
+    return points
+
+
+def _proposes(subject: Subject) -> None:
+    taken = {part: _points(subject, part, part) for part in _SPACES}
+    if not any(taken.values()):
+        raise Failed("it takes neither a space of lists nor one of ranges")
+    for part, points in taken.items():
+        for number, point in enumerate(points or []):
+            if point.keys() != _SPACES[part].keys():
+                raise Failed(f"point {number} has values for {sorted(point)}, not for {sorted(_SPACES[part])}")
+            for path, value in point.items():
+                if not _inside(_SPACES[part][path], value):
+                    raise Failed(f"point {number}: {path} = {value!r} is not among {_SPACES[part][path]}")
+
+
+def _inside(dimension: Choices | Range, value: Any) -> bool:
+    if isinstance(dimension, Choices):
+        return value in dimension.values
+    return bool(dimension.low <= value <= dimension.high) and (not dimension.whole or isinstance(value, int))
+
+
+def _repeats(subject: Subject) -> None:
+    for part in _SPACES:
+        if _points(subject, part, f"{part}-1") != _points(subject, part, f"{part}-2"):
+            raise Failed(f"with the same seed and values it proposes other points in a space of {part}")
+
+
+def _again(subject: Subject) -> None:
+    for part in _SPACES:
+        found = _search(subject, part, part)
+        if found is None:
+            continue
+        searcher, search, trials = found
+        with closing(searcher):
+            asked = [searcher.ask(number) for number in range(min(3, trials))]
+            searcher.tell(0, asked[0], 1.0)
+        other = subject.build()
+        other.setup(search)
+        with closing(other):
+            other.tell(0, asked[0], 1.0)
+            if [other.ask(number) for number in range(len(asked))] != asked:
+                if _points(subject, part, f"{part}-1") != _points(subject, part, f"{part}-2"):
+                    raise NotApplicable("its points differ anyway, see the check `repeats`")
+                raise Failed("set up again in the same folder, it gives other points for trials that were under way")
+
+
+def _global_state(subject: Subject) -> None:
+    with left_alone("a search"):
+        for part in _SPACES:
+            _points(subject, part, part)
+
+
+CHECKS = (
+    Check(
+        "proposes",
+        "Each point has a value for every path of the space, and each value is in its list or range.",
+        "A trial with a value that nobody asked for is refused, or worse, reported.",
+        "Draw from `search.space`; round where a Range is `whole`.",
+        _proposes,
+    ),
+    Check(
+        "repeats",
+        "The same seed and the same values give the same points.",
+        "A sweep could not be repeated.",
+        "Derive every random number from `search.seed`.",
+        _repeats,
+    ),
+    Check(
+        "goes_on",
+        "Set up again in the same folder, it gives trials that were under way the points that they had.",
+        "Sweeps are broken off; their trials must go on where they were.",
+        "Keep what was asked in `search.folder`, or derive each point from its number.",
+        _again,
+    ),
+    Check(
+        "global_state",
+        "A search leaves random states, threads, signal handlers, environment variables and the working directory "
+        "alone.",
+        "Trials may run in the same process.",
+        "Use generators of your own.",
+        _global_state,
+        alone=True,
+    ),
+)
+"""The checks of searchers."""

@@ -1,0 +1,226 @@
+"""`maze sweep`: many runs that differ in some values and in their seeds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from maze_core.cli import output
+from maze_core.cli.places import placed
+from maze_core.plugins.local_modules import allow_local_modules
+
+if TYPE_CHECKING:
+    from maze_sweep.sweep import Sweep
+
+
+def sweep(
+    algorithm: Annotated[
+        str | None, typer.Argument(metavar="ALGORITHM", help="The algorithm; not needed to go on.", show_default=False)
+    ] = None,
+    env: Annotated[str | None, typer.Option(metavar="ID", help="Environment id.")] = None,
+    env_source: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Env source plugin: gymnasium unless given.")
+    ] = None,
+    over: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--over",
+            metavar="PATH=VALUES",
+            help="Values: a list a,b,c; a range low..high, low..high:log; n values of one, low..high:n. Repeatable.",
+        ),
+    ] = None,
+    seeds: Annotated[
+        str | None, typer.Option(metavar="N|A,B", help="How many seeds each point is run with, from 0; or which.")
+    ] = None,
+    searcher: Annotated[
+        str | None, typer.Option(metavar="NAME", help="What chooses points: grid (unless given), random, or a plugin.")
+    ] = None,
+    trials: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Points to try; a grid has its own number.")
+    ] = None,
+    metric: Annotated[
+        str | None, typer.Option(metavar="NAME", help="What points are ranked by: eval/return_mean unless given.")
+    ] = None,
+    take: Annotated[
+        str | None, typer.Option(metavar="best|last", help="Which value of it counts: best unless given.")
+    ] = None,
+    minimize: Annotated[bool | None, typer.Option("--minimize", help="Less is better.", show_default=False)] = None,
+    plan: Annotated[Path | None, typer.Option("--plan", metavar="FILE", help="All this from a YAML file.")] = None,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", metavar="PATH=VALUE", help="Set anything for all runs; repeatable.")
+    ] = None,
+    config: Annotated[
+        list[Path] | None, typer.Option("--config", "-c", metavar="FILE", help="YAML file for all runs.")
+    ] = None,
+    preset: Annotated[str | None, typer.Option(metavar="NAME", help="auto, none or a name.")] = None,
+    wrappers: Annotated[
+        str | None, typer.Option(metavar="A,B", help="Environment wrappers, the first innermost.")
+    ] = None,
+    model: Annotated[str | None, typer.Option(metavar="NAME", help="Model plugin: mlp unless given.")] = None,
+    concurrency: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Environments that each run steps side by side.")
+    ] = None,
+    steps: Annotated[int | None, typer.Option(metavar="N", min=1, help="Environment steps of each run.")] = None,
+    epochs: Annotated[int | None, typer.Option(metavar="N", min=1, help="Epochs of each run.")] = None,
+    init_from: Annotated[
+        Path | None, typer.Option("--init-from", metavar="RUN", help="Start every run from another run's weights.")
+    ] = None,
+    folder: Annotated[
+        Path | None, typer.Option("--dir", metavar="DIR", help="The sweep's folder; one below runs/ unless given.")
+    ] = None,
+    jobs: Annotated[
+        int | None,
+        typer.Option("--jobs", "-j", metavar="N", min=1, help="Runs side by side; one per core unless given."),
+    ] = None,
+    runner: Annotated[
+        str, typer.Option(metavar="NAME", help="Where runs are carried out; local: in processes of this machine.")
+    ] = "local",
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing on the way.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+) -> None:
+    """Train with many configurations and seeds, side by side, and rank them.
+
+    The same command again, or just --dir, goes on with a sweep that was broken off: only what is missing is run, and
+    runs that were killed go on from their last checkpoint. Exit code 1: some runs failed.
+
+    \b
+    Examples:
+      maze sweep ppo --env CartPole-v1 --over algorithm.lr=1e-4,3e-4,1e-3 --seeds 3 --steps 50000 --dir lr
+      maze sweep ppo --env CartPole-v1 --over algorithm.lr=1e-5..1e-2:log --searcher random --trials 20
+      maze sweep ppo --init-from runs/first --over algorithm.lr=1e-5,1e-4 --model mlp
+      maze sweep --dir lr --seeds 5
+    """
+    from maze_core.config.classes import check_classes
+    from maze_sweep.plan import make_plan, read_plan
+
+    allow_local_modules()
+    common = {
+        "env_source": env_source, "wrappers": wrappers, "model": model, "concurrency": concurrency,
+        "steps": steps, "epochs": epochs,
+    }  # fmt: skip
+    typed = {
+        "algorithm": algorithm, "env": env, "preset": preset, "trials": trials, "metric": metric, "take": take,
+        "minimize": minimize, "seeds": _seeds(seeds), "searcher": _part(searcher, "--searcher"),
+        "over": _over(over), "overrides": _overrides(set_, common), "config": _config(config),
+        "init_from": None if init_from is None else str(init_from),
+    }  # fmt: skip
+    given = _plan_file(plan) | {key: value for key, value in typed.items() if value is not None}
+    begun = {} if folder is None else read_plan(folder)
+    check_classes(_plan_file(plan), typed, plan or "")
+    check_classes({"config": typed["config"]}, {**typed, "config": None}, "--config")
+    check_classes(begun, typed, folder or "")
+    _check_enough(begun | given, folder)
+    done = _carry_out(make_plan(begun | given), folder, jobs, _part(runner, "--runner"), quiet)
+    _report(done, as_json)
+
+
+def _carry_out(plan: Any, folder: Path | None, jobs: int | None, runner: Any, quiet: bool) -> Sweep:
+    from maze_sweep.api import run_sweep
+    from maze_sweep.display import display
+
+    with display(quiet) as watch:
+        return run_sweep(plan, folder, jobs=jobs, runner=runner, watch=watch)
+
+
+def _report(done: Sweep, as_json: bool) -> None:
+    from maze_sweep.ranking import facts, failures, ranked, table
+
+    failed = failures(done)
+    if as_json:
+        output.print_json(facts(done))
+    else:
+        trials = ranked(done)
+        output.print_table(*table(done, trials))
+        for run in failed:
+            log = f" (log: {run.log})" if run.log.exists() else ""
+            output.say(f"failed: {run.name}: {run.reason}{log}")
+        _say_what_next(done, len(failed))
+    if done.interrupted_by is not None:
+        raise typer.Exit(130)
+    if failed:
+        raise typer.Exit(1)
+
+
+def _say_what_next(done: Sweep, failed: int) -> None:
+    import os
+
+    from maze_core.wording import argument, counted
+
+    folder = os.path.relpath(done.folder)
+    folder = folder if len(folder) < len(str(done.folder)) else str(done.folder)
+    if done.interrupted_by is not None:
+        typer.echo(f"interrupted by {done.interrupted_by}. To go on: maze sweep --dir {argument(folder)}")
+        return
+    if failed:
+        typer.echo(f"{counted(failed, 'run')} failed. To try again: maze sweep --dir {argument(folder)}")
+    if done.count("finished"):
+        typer.echo(f"Next: maze runs plot {argument(folder)} --out curves.png")
+
+
+def _plan_file(path: Path | None) -> dict[str, Any]:
+    from maze_core.config.plain_yaml import read_yaml
+
+    return {} if path is None else read_yaml(path)
+
+
+def _check_enough(raw: dict[str, Any], folder: Path | None) -> None:
+    from maze_core.errors import ConfigError
+
+    example = "Next: maze sweep ppo --env CartPole-v1 --over algorithm.lr=1e-4,1e-3"
+    if folder is not None and not raw:
+        raise ConfigError(f"{folder} holds no sweep to go on with", "--dir", example)
+    if "algorithm" not in raw:
+        raise ConfigError("name the algorithm", hint=example)
+    if "over" not in raw:
+        raise ConfigError("say what differs between the runs", "--over", example)
+
+
+def _over(texts: list[str] | None) -> dict[str, Any] | None:
+    from maze_core.errors import ConfigError
+    from maze_core.wording import argument
+    from maze_sweep.searchers.space import parse_over
+
+    if not texts:
+        return None
+    found: dict[str, Any] = {}
+    for path, values in map(parse_over, texts):
+        if path in found:
+            raise ConfigError("is given twice", f"over.{path}", f"Next: --over {argument(path)}=A,B")
+        found[path] = values
+    return found
+
+
+def _overrides(texts: list[str] | None, common: dict[str, Any]) -> dict[str, Any] | None:
+    from maze_core.config.sources import parse_assignment
+
+    found = {".".join(path): value for path, value in map(parse_assignment, texts or ())}
+    return found | placed(common) or None
+
+
+def _config(files: list[Path] | None) -> dict[str, Any] | None:
+    from maze_core.config.plain_yaml import read_yaml
+    from maze_core.config.sources import merge
+
+    if not files:
+        return None
+    layers: dict[str, Any] = {}
+    for path in files:
+        layers = merge(layers, read_yaml(path))
+    return layers
+
+
+def _seeds(given: str | None) -> Any:
+    from maze_core.config.plain_yaml import parse_value
+
+    if given is None:
+        return None
+    return parse_value(f"[{given}]" if "," in given and "[" not in given else given, "--seeds")
+
+
+def _part(text: str | None, option: str) -> Any:
+    """A plugin by name, or as a YAML mapping with its parameters."""
+    from maze_core.config.plain_yaml import parse_value
+
+    return None if text is None else parse_value(text, option) if text.lstrip().startswith("{") else text

@@ -1,0 +1,127 @@
+"""How a sweep shows itself while it runs: a live table on a terminal, a line for each run elsewhere."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from maze_compare.groups import MISSING, number, short
+
+from maze_core.wording import counted, printable
+from maze_sweep.pool import JobEnd
+from maze_sweep.ranking import FAILED, brief, ranked, table, title
+from maze_sweep.sweep import Sweep, Watch
+from maze_sweep.trials import SweepRun, Trial
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.text import Text
+
+_SHOWN = 8
+"""Trials that the live table shows."""
+
+
+@contextmanager
+def display(quiet: bool = False) -> Iterator[Watch]:
+    """What to tell how a sweep goes; it writes to the error output."""
+    if quiet:
+        yield lambda sweep, end: None
+    elif not sys.stderr.isatty():
+        yield _Lines()
+    else:
+        from rich.console import Console
+        from rich.live import Live
+
+        with Live(console=Console(stderr=True), transient=True, auto_refresh=False) as live:
+
+            def show(sweep: Sweep, end: JobEnd | None) -> None:
+                if end is not None and end.outcome in FAILED:
+                    live.console.print(printable(_line(sweep, end)), markup=False, highlight=False)
+                live.update(_picture(sweep), refresh=True)
+
+            yield show
+
+
+class _Lines:
+    """A line at the beginning, one for each run that ends, and one where the sweep is interrupted."""
+
+    def __init__(self) -> None:
+        self._begun = self._interrupted = False
+
+    def __call__(self, sweep: Sweep, end: JobEnd | None) -> None:
+        if not self._begun:
+            self._begun = True
+            print(printable(heading(sweep)), file=sys.stderr, flush=True)
+        if end is not None:
+            print(printable(_line(sweep, end)), file=sys.stderr, flush=True)
+        if sweep.interrupted_by is not None and not self._interrupted:
+            self._interrupted = True
+            print(_counts(sweep), file=sys.stderr, flush=True)
+
+
+def heading(sweep: Sweep) -> str:
+    """What the sweep is, in one line."""
+    trials, seeds = counted(sweep.total_trials, "trial"), counted(len(sweep.plan.seeds), "seed")
+    return f"sweep of {trials} with {seeds} each: {counted(sweep.total_runs, 'run')} in {sweep.folder}"
+
+
+def _line(sweep: Sweep, end: JobEnd) -> str:
+    trial, run = next((trial, run) for trial in sweep.trials for run in trial.runs if run.name == end.name)
+    done = sweep.total_runs - sum(run.state in ("waiting", "running") for run in sweep.runs)
+    done -= len(sweep.plan.seeds) * (sweep.total_trials - len(sweep.trials))
+    parts = [f"[{done}/{sweep.total_runs}] {run.name} {run.state}", _point(trial)]
+    if run.state in FAILED:
+        parts += [run.reason, f"log: {run.log}"]
+    else:
+        parts.append(_progress(run, sweep))
+    return "  ".join(parts)
+
+
+def _point(trial: Trial) -> str:
+    return " ".join(f"{short(path)}={brief(value)}" for path, value in trial.point.items())
+
+
+def _progress(run: SweepRun, sweep: Sweep) -> str:
+    if not run.epochs:
+        return "no epoch yet"
+    last = run.epochs[-1]
+    value = last.get(sweep.plan.metric)
+    shown = MISSING if value is None else number(value)
+    return f"epoch {last['epoch']:,}, {last.get('env_steps', 0):,} steps, {title(sweep.plan.metric)} {shown}"
+
+
+def _picture(sweep: Sweep) -> RenderableType:
+    from rich.console import Group
+    from rich.table import Column, Table
+
+    under_way = Table(title="running", title_justify="left", box=None)
+    for name in ("run", "point", "so far"):
+        under_way.add_column(name, justify="left")
+    for trial in sweep.trials:
+        for run in trial.runs:
+            if run.state == "running":
+                under_way.add_row(*map(_text, (run.name, _point(trial), _progress(run, sweep))))
+    headers, rows = table(sweep, [trial for trial in ranked(sweep) if trial.ended][:_SHOWN])
+    best = Table(*(Column(_text(each)) for each in headers), title="best so far", title_justify="left", box=None)
+    for row in rows:
+        best.add_row(*map(_text, row))
+    parts: list[Any] = [_text(heading(sweep)), under_way, *([best] if rows else []), _text(_counts(sweep))]
+    return Group(*parts)
+
+
+def _text(text: str) -> Text:
+    from rich.text import Text
+
+    return Text(printable(text))
+
+
+def _counts(sweep: Sweep) -> str:
+    done, failed = sweep.count("finished"), sweep.count(*FAILED)
+    parts = [f"{done} of {sweep.total_runs} finished", f"{sweep.count('running')} running"]
+    parts += [f"{failed} failed"] if failed else []
+    parts += [f"{sweep.count('pruned')} pruned"] if sweep.count("pruned") else []
+    if sweep.interrupted_by is not None:
+        parts.append(f"ending after {sweep.interrupted_by}: the runs under way save themselves (again: at once)")
+    return ", ".join(parts)

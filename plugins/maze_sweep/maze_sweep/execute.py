@@ -1,0 +1,73 @@
+"""Carrying out one job of a sweep, in the process that is there for it."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from io import TextIOWrapper
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from maze_core import files
+from maze_core.errors import ConfigError, MazeError, RunError
+from maze_core.plugins.local_modules import understand_local_modules
+from maze_sweep.pool import JobEnd, SweepJob
+
+if TYPE_CHECKING:
+    from maze_core.training.report import RunSummary
+
+
+def execute(job: SweepJob) -> JobEnd:
+    """Train the job's run to its end, going on where it was left; never raises. What it prints goes to the job's log.
+
+    The process is expected to do nothing else: output is redirected for good, and signals are those of a run.
+    """
+    _print_to(Path(job.log))
+    understand_local_modules()
+    sys.path.extend(folder for folder in job.search_path if folder not in sys.path)
+    try:
+        summary = _train(job)
+    except KeyboardInterrupt:
+        return JobEnd(job.name, "interrupted", "interrupted at once")
+    except Exception as error:  # noqa: BLE001 — whatever ends one run must not end the sweep
+        _explain(error)
+        return JobEnd(job.name, "failed", str(error).partition("\n")[0] or type(error).__name__)
+    return JobEnd(job.name, summary.outcome, summary.reason)
+
+
+def _train(job: SweepJob) -> RunSummary:
+    from maze_core.config.load import load_run_config
+    from maze_core.training import api
+    from maze_core.training.manifest import LAST, PREVIOUS, checkpoints
+    from maze_core.training.run_dir import lock
+
+    run_dir = Path(job.run_dir)
+    if run_dir.is_symlink():
+        raise ConfigError(f"{run_dir} is a link, which is not followed here")
+    if any(name in checkpoints(run_dir) for name in (LAST, PREVIOUS)):
+        return api.resume(run_dir, agreed=job.config)
+    if run_dir.exists():  # killed before its first checkpoint: nothing to go on with
+        with lock(run_dir):
+            files.remove(run_dir, run_dir.parent)
+    source = None if job.init_from is None else Path(job.init_from)
+    return api.train(load_run_config(job.config), run_dir, source, preset=job.preset)
+
+
+def _print_to(log: Path) -> None:
+    log.parent.mkdir(parents=True, exist_ok=True)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    with files.open_file(log, "ab") as file:
+        os.dup2(file.fileno(), 1)
+        os.dup2(file.fileno(), 2)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(line_buffering=True)
+
+
+def _explain(error: Exception) -> None:
+    """Print an error as `maze train` would; for one that is nobody's purpose, with the traceback."""
+    if not isinstance(error, MazeError) or (isinstance(error, RunError) and error.__cause__ is not None):
+        traceback.print_exception(error)
+    print("\n".join([f"error: {error}", *getattr(error, "__notes__", ())]), file=sys.stderr, flush=True)

@@ -1,0 +1,93 @@
+"""The runs of a sweep in processes of this machine."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from typing import Any
+
+from maze_core.config.base import PluginConfig
+from maze_core.processes import StartMethod, begin_worker, end_processes, how_it_ended, worker_context, worker_variables
+from maze_sweep.pool import JobEnd, Outcome, SweepJob
+
+
+@dataclass(slots=True)
+class _Running:
+    process: Any
+    answer: Connection
+    interrupted: bool = False
+
+
+def local_pool(config: PluginConfig, jobs: int | None) -> LocalSweepPool:
+    """A process of this machine for each run of a sweep, by default one for each core.
+
+    Args:
+        config: the parameters of the runner `local`.
+        jobs: runs side by side.
+    """
+    from maze_core.runners.local import LocalRunner
+
+    runner = LocalRunner(config)
+    return LocalSweepPool(jobs or runner.default_workers, runner.config.start_method)
+
+
+class LocalSweepPool:
+    """A `SweepPool` of processes: one for each job, in a group of its own, so that Ctrl-C reaches the sweep alone."""
+
+    def __init__(self, size: int, start_method: StartMethod = "forkserver") -> None:
+        self.size = size
+        self._context = worker_context(start_method)
+        self._running: dict[str, _Running] = {}
+
+    def start(self, job: SweepJob) -> None:
+        """Begin a job in a new process."""
+        ours, theirs = self._context.Pipe(duplex=False)
+        process = self._context.Process(target=_work, args=(job, theirs), name=job.name)
+        with worker_variables():
+            process.start()
+        theirs.close()
+        self._running[job.name] = _Running(process, ours)
+
+    def ended(self, timeout: float) -> list[JobEnd]:
+        """The jobs whose processes are gone."""
+        wait([each.process.sentinel for each in self._running.values()], timeout)
+        gone = [name for name, each in self._running.items() if not each.process.is_alive()]
+        return [_ending(name, self._running.pop(name)) for name in gone]
+
+    def interrupt(self, name: str) -> None:
+        """Send SIGTERM, once: a second one would not wait for the checkpoint."""
+        each = self._running.get(name)
+        if each is not None and not each.interrupted:
+            each.interrupted = True
+            each.process.terminate()
+
+    def close(self) -> None:
+        """Kill what still runs."""
+        for each in self._running.values():
+            each.process.kill()
+        end_processes([each.process for each in self._running.values()], patience=2.0)
+        self._running.clear()
+
+
+def _work(job: SweepJob, answer: Connection) -> None:
+    """In the new process."""
+    from maze_sweep.execute import execute
+
+    with contextlib.suppress(OSError):
+        os.setsid()
+    begin_worker()
+    answer.send(execute(job))
+
+
+def _ending(name: str, each: _Running) -> JobEnd:
+    each.process.join()
+    with contextlib.suppress(EOFError, OSError), each.answer:
+        if each.answer.poll():
+            end: JobEnd = each.answer.recv()
+            return end
+    if each.interrupted:
+        outcome: Outcome = "interrupted"
+        return JobEnd(name, outcome, "interrupted before it could say more")
+    return JobEnd(name, "killed", f"its process died{how_it_ended(each.process.exitcode)}")

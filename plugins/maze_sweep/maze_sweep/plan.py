@@ -1,0 +1,176 @@
+"""The plan of a sweep: what `sweep.yaml` in its folder holds, and how it is read and changed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from maze_compare.records import RETURN
+from pydantic import Field, JsonValue, NonNegativeInt, PositiveInt, SerializeAsAny, ValidationError
+
+from maze_core.config.base import ConfigModel, PluginConfig
+from maze_core.config.explain import combined, explain
+from maze_core.config.load import assemble_with_preset
+from maze_core.config.plain_yaml import parse_mapping, read_text, to_yaml
+from maze_core.config.run import RunConfig
+from maze_core.config.sources import Raw
+from maze_core.errors import ConfigError
+from maze_core.files import write_bytes
+from maze_core.plugins import discovery
+from maze_core.training.run_dir import CONFIG, find_run
+from maze_core.wording import argument
+from maze_sweep.searchers.space import Point, Space, parse_space
+
+PLAN = "sweep.yaml"
+_MAY_GROW = ("seeds", "trials")
+
+
+class SweepPlan(ConfigModel):
+    """What is tried, how often, and what makes a trial good. A trial is one point of the space, run once per seed."""
+
+    algorithm: Annotated[str, Field(min_length=1)]
+    """The learning algorithm."""
+    env: str | None = None
+    """Environment id; none: `config` or `overrides` name the environment."""
+    preset: str = "auto"
+    """A preset's name, `auto` (the one named like the environment) or `none`."""
+    config: dict[str, JsonValue] = Field(default_factory=dict)
+    """What the configuration files of all runs hold."""
+    overrides: dict[str, JsonValue] = Field(default_factory=dict)
+    """Values by path, the same for all runs."""
+    init_from: str | None = None
+    """A run directory whose model and wrappers all runs take over, and whose weights they start from."""
+    over: Annotated[dict[str, list[JsonValue] | str], Field(min_length=1)]
+    """What differs: for each path a list of values, or a text such as `1e-4,1e-3` or `1e-5..1e-2:log`."""
+    seeds: Annotated[tuple[NonNegativeInt, ...], Field(min_length=1)] = (0,)
+    """Each trial is run once with each of these; a number n in a file stands for 0 to n - 1."""
+    searcher: SerializeAsAny[PluginConfig]
+    """What chooses the points."""
+    trials: PositiveInt | None = None
+    """Points to try; none: all of the grid."""
+    metric: str = RETURN
+    """The metric of `metrics.jsonl` by which trials are ranked."""
+    take: Literal["best", "last"] = "best"
+    """Which value of it counts: the best epoch's, or the last (that of the final evaluation, where there is one)."""
+    minimize: bool = False
+    """Whether less is better."""
+
+    @property
+    def space(self) -> Space:
+        """The dimensions by path."""
+        return parse_space(self.over)
+
+    def run_config(self, point: Point, load: discovery.Loader = discovery.load) -> tuple[RunConfig, str]:
+        """The configuration of a point's runs, without a seed, and the preset that is part of it.
+
+        Raises:
+            ConfigError: a value does not fit.
+        """
+        named = {"algorithm.name": self.algorithm} | ({} if self.env is None else {"env.id": self.env})
+        flags = {**named, **self.overrides, **point}
+        parent = None if self.init_from is None else Path(self.init_from) / CONFIG
+        return assemble_with_preset(
+            preset=self.preset, files=[dict(self.config)], flags=flags, load=load, parent=parent
+        )
+
+
+def make_plan(raw: Mapping[str, Any], load: discovery.Loader = discovery.load) -> SweepPlan:
+    """The plan that plain data describe, as in a YAML file.
+
+    Raises:
+        ConfigError: something does not fit; every problem is a line.
+    """
+    data = {"searcher": {"name": "grid"}, **raw}
+    errors: list[ConfigError] = []
+    if isinstance(data["searcher"], str):
+        data["searcher"] = {"name": data["searcher"]}
+    if not isinstance(data["searcher"], PluginConfig):
+        data["searcher"] = _searcher(data["searcher"], load, errors)
+    data["seeds"] = _seeds(data.get("seeds", 1))
+    data["init_from"] = _source(data.get("init_from"), errors)
+    plan = None
+    try:
+        plan = SweepPlan.model_validate(data)
+        _check_paths(plan)
+    except ValidationError as error:
+        # The searcher is None here where it is reported already.
+        errors += [each for each in explain(error, SweepPlan, "", data) if each.where != "searcher" or not errors]
+    except ConfigError as error:
+        errors.append(error)
+    if errors or plan is None:
+        raise combined(errors)
+    return plan
+
+
+def read_plan(folder: Path) -> Raw:
+    """What the plan in a sweep's folder holds; empty where there is none yet."""
+    path = folder / PLAN
+    return parse_mapping(read_text(path), str(path)) if os.path.lexists(path) else {}
+
+
+def write_plan(folder: Path, plan: SweepPlan) -> None:
+    """Write the plan to a sweep's folder, where it is whole or as it was before."""
+    write_bytes(folder / PLAN, to_yaml(plan.model_dump(mode="json")).encode())
+
+
+def check_continues(plan: SweepPlan, before: SweepPlan, folder: Path) -> None:
+    """Raise ConfigError unless `plan` is the plan of a sweep that was begun, or has more seeds or trials."""
+    old, new = before.model_dump(mode="json"), plan.model_dump(mode="json")
+    changed = [key for key in new if new[key] != old[key] and key not in _MAY_GROW]
+    if changed:
+        raise ConfigError(
+            f"{folder} holds another sweep; what differs: {', '.join(changed)}",
+            "--dir",
+            f"Name another folder, or go on with that sweep: maze sweep --dir {argument(folder)}",
+        )
+    if dropped := sorted(set(before.seeds) - set(plan.seeds)):
+        raise ConfigError(f"seeds may be added, not dropped: {', '.join(map(str, dropped))}", "--seeds")
+    if before.trials is not None and (plan.trials or 0) < before.trials:
+        raise ConfigError(f"trials may be added, not dropped: there are {before.trials}", "--trials")
+
+
+def _searcher(raw: Any, load: discovery.Loader, errors: list[ConfigError]) -> PluginConfig | None:
+    name = raw.get("name") if isinstance(raw, dict) else None
+    if not isinstance(name, str) or not name:
+        errors.append(ConfigError("must be the name of an installed searcher", "searcher.name"))
+        return None
+    try:
+        model: type[PluginConfig] = load("searcher", name).Config
+        return model.model_validate(raw)
+    except ConfigError as error:
+        errors.append(ConfigError(error.message, "searcher.name", error.hint))
+    except ValidationError as error:
+        errors += explain(error, model, "searcher", raw)
+    return None
+
+
+def _source(given: Any, errors: list[ConfigError]) -> Any:
+    """The run to start from, as an absolute path: a sweep may be gone on with from another folder."""
+    if not isinstance(given, str | Path):
+        return given
+    try:
+        return str(find_run(Path(given)))
+    except ConfigError as error:
+        errors.append(ConfigError(error.message, "init_from", "Next: --init-from with the folder of a run"))
+        return None
+
+
+def _seeds(given: Any) -> Any:
+    """A number of seeds as that many; anything else as it is."""
+    if isinstance(given, bool) or not isinstance(given, int):
+        return list(dict.fromkeys(given)) if isinstance(given, list | tuple) else given
+    if given < 1:
+        raise ConfigError(f"must be a number of seeds or a list, got {given}", "seeds", "Next: --seeds 3")
+    return list(range(given))
+
+
+def _check_paths(plan: SweepPlan) -> None:
+    for path in plan.space:
+        if path == "seed":
+            raise ConfigError("seeds are not searched", "over.seed", "Next: --seeds 3")
+        if path in plan.overrides:
+            raise ConfigError("is both fixed and searched", f"over.{path}", f"Next: leave out --set {argument(path)}=…")
+    if "seed" in plan.overrides:
+        raise ConfigError("a sweep names its seeds itself", "overrides.seed", "Next: --seeds 1,2,3")

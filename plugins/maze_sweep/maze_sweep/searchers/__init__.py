@@ -1,0 +1,1 @@
+"""Searchers: what chooses the points of a sweep. Plugins of the group `maze.searchers`."""

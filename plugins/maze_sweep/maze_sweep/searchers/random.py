@@ -1,0 +1,48 @@
+"""The searcher `random`: points drawn independently of each other."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import ClassVar
+
+from maze_core.errors import ConfigError
+from maze_sweep.searchers.base import Search, Searcher
+from maze_sweep.searchers.space import Choices, Dimension, Point
+
+
+class RandomSearcher(Searcher):
+    """Draw each value from its list or range, all alike; as good as it gets without learning from trials."""
+
+    foresees: ClassVar[bool] = True
+
+    def setup(self, search: Search) -> int:
+        """Take the number of trials as it is."""
+        self._search = search
+        return asked_for(search)
+
+    def ask(self, number: int) -> Point:
+        """Drawn from a generator of the trial's own."""
+        # A text as the seed is hashed by SHA-512: neighbouring trials have nothing in common.
+        return {
+            path: _draw(dimension, Random(f"{self._search.seed}/{number}/{path}"))
+            for path, dimension in self._search.space.items()
+        }
+
+
+def asked_for(search: Search) -> int:
+    """The number of trials that the user asked for.
+
+    Raises:
+        ConfigError: none was given.
+    """
+    if search.trials is None:
+        raise ConfigError("say how many points to try", "--trials", "Next: --trials 20")
+    return search.trials
+
+
+def _draw(dimension: Dimension, generator: Random) -> object:
+    if isinstance(dimension, Choices):
+        return generator.choice(dimension.values)
+    if dimension.whole and not dimension.log:
+        return generator.randint(int(dimension.low), int(dimension.high))
+    return dimension.at(generator.random())

@@ -1,0 +1,250 @@
+"""A sweep: asks the searcher for points, hands out runs, hears how they end, and knows where everything stands."""
+
+from __future__ import annotations
+
+import functools
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import IO
+
+from maze_core import files
+from maze_core.config.run import RunConfig
+from maze_core.errors import ConfigError
+from maze_core.plugins import discovery
+from maze_core.training.run_dir import lock, new_folder
+from maze_sweep.plan import SweepPlan, check_continues, make_plan, read_plan, write_plan
+from maze_sweep.pool import JobEnd, SweepJob, SweepPool
+from maze_sweep.searchers.base import Search, Searcher
+from maze_sweep.trials import (
+    LOGS,
+    RUNS,
+    RunState,
+    SweepRun,
+    Trial,
+    mark_pruned,
+    new_trial,
+    read_trials,
+    write_trials,
+)
+from maze_sweep.validation import check_runs, probes
+
+_TICK = 0.5
+"""Seconds between two looks at the runs."""
+
+Watch = Callable[["Sweep", JobEnd | None], None]
+"""Told of every run that ended, and with None now and then in between."""
+
+
+class Sweep:
+    """A sweep in a folder, new or broken off.
+
+    Args:
+        plan: what is tried.
+        folder: the sweep's own folder; None: a new one below `runs/`.
+        load: how plugin classes are found.
+
+    Raises:
+        ConfigError: the plan does not fit: a value, a path, the number of trials, or the sweep that is in the folder.
+    """
+
+    def __init__(self, plan: SweepPlan, folder: Path | None, load: discovery.Loader = discovery.load) -> None:
+        self.plan = plan
+        self._folder = None if folder is None else folder.absolute()
+        self._lock: IO[bytes] | None = None
+        self.interrupted_by: str | None = None
+        self._load = functools.cache(load)
+        before = {} if self._folder is None else read_plan(self._folder)
+        if before and self._folder is not None:
+            check_continues(plan, make_plan(before, self._load), self._folder)
+        self.trials = read_trials(self._folder, plan) if before and self._folder is not None else []
+        self.searcher: Searcher = self._load("searcher", plan.searcher.name)(plan.searcher)
+        self._prunes = type(self.searcher).prune is not Searcher.prune
+
+    @property
+    def folder(self) -> Path:
+        """The sweep's own folder, once it has begun."""
+        if self._folder is None:
+            raise RuntimeError("this sweep has no folder before it has begun")
+        return self._folder
+
+    def check(self) -> None:
+        """Validate every point that is known; nothing is written.
+
+        Raises:
+            ConfigError: a point does not fit, or an environment cannot be built.
+        """
+        check_runs(self.plan, probes(self.plan.space), self._load)
+        if self.searcher.foresees:
+            self._setup_searcher(Path())
+            check_runs(self.plan, map(self.searcher.ask, range(self.total_trials)), self._load)
+
+    def begin(self) -> None:
+        """Write the plan to the folder, and take up what was done before.
+
+        Raises:
+            ConfigError: the folder cannot be written, another process is at this sweep, or the searcher refuses it.
+        """
+        existed = self._folder is not None and self._folder.exists()
+        self._create_folder()
+        try:
+            self._lock = lock(self.folder)
+            self._make_places()
+            if not self.searcher.foresees:
+                self._setup_searcher(self.folder)
+        except ConfigError:
+            self.close()
+            if not existed:
+                shutil.rmtree(self.folder)
+            raise
+        write_plan(self.folder, self.plan)
+        for trial in self.trials:
+            self._configure(trial)
+            self._tell(trial)
+
+    def _create_folder(self) -> None:
+        plan = self.plan
+        try:
+            if self._folder is None:
+                first, _ = plan.run_config(next(probes(plan.space)), self._load)
+                self._folder = new_folder(first.env_title, plan.algorithm, "sweep")
+            self._folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            where = error.filename or self._folder
+            raise ConfigError(f"cannot create {where}: {error.strerror}", "--dir", "Name another folder.") from error
+
+    def _make_places(self) -> None:
+        """Make the folders of runs and logs; in a folder from elsewhere they might lead out of it."""
+        try:
+            for name in (RUNS, LOGS):
+                files.make_folder(self.folder / name, self.folder)
+        except OSError as error:
+            raise ConfigError(f"{error.filename} cannot be used: {error.strerror}", "--dir") from error
+
+    def _setup_searcher(self, folder: Path) -> None:
+        plan = self.plan
+        search = Search(plan.space, plan.seeds[0], plan.trials, not plan.minimize, folder)
+        self.total_trials = self.searcher.setup(search)
+
+    @property
+    def runs(self) -> list[SweepRun]:
+        """All runs that were asked for so far."""
+        return [run for trial in self.trials for run in trial.runs]
+
+    @property
+    def total_runs(self) -> int:
+        """How many runs there will be."""
+        return self.total_trials * len(self.plan.seeds)
+
+    def count(self, *states: RunState) -> int:
+        """How many runs are in one of some states."""
+        return sum(run.state in states for run in self.runs)
+
+    def carry_out(self, pool: SweepPool, watch: Watch) -> None:
+        """Run what is missing, until nothing is or somebody interrupts: then the runs under way save themselves."""
+        waiting = self._waiting()
+        running: dict[str, tuple[Trial, SweepRun]] = {}
+        while True:
+            while len(running) < pool.size and self.interrupted_by is None:
+                found = next(waiting, None)
+                if found is None:
+                    break
+                running[found[1].name] = found
+                self._start(*found, pool)
+            if not running:
+                return
+            if self.interrupted_by is not None:
+                for name in running:
+                    pool.interrupt(name)
+            for end in pool.ended(_TICK):
+                self._note(*running.pop(end.name), end)
+                watch(self, end)
+            for trial, run in list(running.values()):
+                self._follow(trial, run, pool)
+            watch(self, None)
+
+    def interrupt(self, cause: str) -> None:
+        """Ask the sweep to end: no run begins any more, and those under way are asked to save themselves."""
+        self.interrupted_by = cause
+
+    def close(self) -> None:
+        """Let go of the folder; safe to call twice."""
+        self.searcher.close()
+        if self._lock is not None:
+            self._lock.close()
+
+    def _waiting(self) -> Iterator[tuple[Trial, SweepRun]]:
+        """The runs to be started, in order; points are asked for when their turn comes."""
+        number = 0
+        while number < self.total_trials:
+            if number == len(self.trials):
+                self._ask(number)
+            trial = self.trials[number]
+            for run in trial.runs:
+                if run.state == "waiting":
+                    yield trial, run
+            number += 1
+
+    def _ask(self, number: int) -> None:
+        trial = new_trial(self.folder, number, self.searcher.ask(number), self.plan)
+        self.trials.append(trial)
+        write_trials(self.folder, self.trials)
+        self._configure(trial)
+        self._tell(trial)
+
+    def _configure(self, trial: Trial) -> None:
+        """Assemble the configuration; a point that does not fit fails its runs and no other."""
+        try:
+            trial.config, trial.preset = self.plan.run_config(trial.point, self._load)
+        except ConfigError as error:
+            for run in trial.runs:
+                run.state, run.reason = "failed", " ".join(str(error).split())
+
+    def _start(self, trial: Trial, run: SweepRun, pool: SweepPool) -> None:
+        if trial.config is None:
+            raise RuntimeError(f"trial {trial.number} has no configuration")
+        run.state = "running"
+        pool.start(
+            SweepJob(
+                name=run.name,
+                run_dir=str(run.run_dir),
+                log=str(run.log),
+                config=_with_seed(trial.config, run.seed),
+                preset=trial.preset or None,
+                init_from=self.plan.init_from,
+                search_path=tuple(str(Path(folder).absolute()) for folder in sys.path),
+            )
+        )
+
+    def _note(self, trial: Trial, run: SweepRun, end: JobEnd) -> None:
+        run.follow()
+        run.state, run.reason = "finished" if end.outcome == "stopped" else end.outcome, end.reason
+        if trial.pruned and run.state == "interrupted":
+            run.state, run.reason = "pruned", "its trial was pruned"
+        self._tell(trial)
+
+    def _follow(self, trial: Trial, run: SweepRun, pool: SweepPool) -> None:
+        """Read the new epochs of a run; those of a trial's first seed may end the trial."""
+        for epoch in run.follow():
+            value = epoch.get(self.plan.metric)
+            if not self._prunes or trial.pruned or run is not trial.runs[0] or not isinstance(value, int | float):
+                continue
+            if self.searcher.prune(trial.number, epoch["epoch"], value):
+                mark_pruned(trial)
+                write_trials(self.folder, self.trials)
+        if trial.pruned:
+            pool.interrupt(run.name)
+
+    def _tell(self, trial: Trial) -> None:
+        """Tell the searcher how a trial ended: once, and not of one that was only interrupted."""
+        states = {run.state for run in trial.runs}
+        if trial.told or trial.pruned or not trial.ended or "interrupted" in states:
+            return
+        found = trial.spread(self.plan) if states == {"finished"} else None
+        trial.told = True
+        self.searcher.tell(trial.number, trial.point, None if found is None else found.mean)
+
+
+def _with_seed(config: RunConfig, seed: int) -> dict[str, object]:
+    return config.model_copy(update={"seed": seed}).model_dump(mode="json")

@@ -1,0 +1,161 @@
+"""The trials of a sweep and their runs: where each stands, as the sweep's folder tells it."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from maze_compare.groups import Spread, spread
+from maze_compare.records import RunRecord, read_run
+
+from maze_core import files
+from maze_core.config.run import RunConfig
+from maze_core.errors import ConfigError
+from maze_core.plain_json import parse_json, parse_object
+from maze_core.training.metrics_file import METRICS_FILE
+from maze_sweep.plan import SweepPlan
+from maze_sweep.searchers.space import Point
+
+TRIALS, RUNS, LOGS = "trials.json", "runs", "logs"
+_TRIALS_BYTES = 100_000_000
+
+RunState = Literal["waiting", "running", "finished", "failed", "interrupted", "killed", "pruned"]
+"""waiting: not begun, or to be gone on with; pruned: broken off, since its trial was not worth going on with."""
+
+
+@dataclass(slots=True)
+class SweepRun:
+    """One run of a sweep: a trial with one seed."""
+
+    name: str
+    """Such as `t003-s1`: names its folder below `runs`, and its log."""
+    seed: int
+    run_dir: Path
+    log: Path
+    state: RunState = "waiting"
+    reason: str = ""
+    """Why it ended so, in one sentence."""
+    epochs: list[dict[str, Any]] = field(default_factory=list)
+    """The lines of its `metrics.jsonl` that `follow` has read."""
+    _read: int = 0
+    _record: RunRecord | None = None
+
+    def follow(self) -> list[dict[str, Any]]:
+        """The epochs that were written since the last call, by a run that may be writing."""
+        last = self.epochs[-1]["epoch"] if self.epochs else 0
+        try:
+            with files.open_file(self.run_dir / METRICS_FILE, "rb") as file:
+                # A resumed run writes the file anew: the same lines, up to its checkpoint.
+                file.seek(min(self._read, file.seek(0, os.SEEK_END)))
+                self._read = file.tell()
+                whole, newline, _torn = file.read().rpartition(b"\n")
+        except OSError:
+            return []
+        self._read += len(whole) + len(newline)
+        fresh = [each for each in map(_epoch, whole.splitlines()) if each and each["epoch"] > last]
+        self.epochs += fresh
+        return fresh
+
+    def record(self) -> RunRecord | None:
+        """What its folder tells; None where there is nothing whole."""
+        if self._record is not None:
+            return self._record
+        try:
+            record = read_run(self.run_dir)
+        except (ConfigError, OSError):
+            return None
+        if record.state == "finished":  # nothing about it will change
+            self._record = record
+        return record
+
+
+@dataclass(slots=True)
+class Trial:
+    """A point of the space, and its runs."""
+
+    number: int
+    point: Point
+    config: RunConfig | None
+    """The configuration of its runs, without a seed; None where the point does not fit."""
+    preset: str
+    runs: list[SweepRun]
+    pruned: bool = False
+    told: bool = False
+    """Whether the searcher has heard of its end."""
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing of it waits or runs."""
+        return all(run.state not in ("waiting", "running") for run in self.runs)
+
+    def values(self, plan: SweepPlan) -> list[float]:
+        """The value of each run that finished and has one."""
+        records = [run.record() for run in self.runs if run.state == "finished"]
+        found = [each.value(plan.metric, plan.take, minimize=plan.minimize) for each in records if each is not None]
+        return [value for value in found if value is not None]
+
+    def spread(self, plan: SweepPlan) -> Spread | None:
+        """Mean and deviation of its values; None where it has none."""
+        return spread(self.values(plan))
+
+
+def new_trial(folder: Path, number: int, point: Point, plan: SweepPlan) -> Trial:
+    """A trial with its runs as they stand in the folder. The configuration is still missing."""
+    runs = []
+    for seed in plan.seeds:
+        name = f"t{number:03}-s{seed}"
+        run = SweepRun(name, seed, folder / RUNS / name, folder / LOGS / f"{name}.log")
+        record = run.record()
+        if record is not None and record.state == "finished":
+            run.state, run.reason = "finished", record.reason
+        runs.append(run)
+    return Trial(number, point, None, "", runs)
+
+
+def mark_pruned(trial: Trial) -> None:
+    """Nothing of the trial is gone on with."""
+    trial.pruned = True
+    for run in trial.runs:
+        if run.state == "waiting":
+            run.state, run.reason = "pruned", "its trial was pruned"
+
+
+def read_trials(folder: Path, plan: SweepPlan) -> list[Trial]:
+    """The trials that a sweep had asked for before it was broken off, in order.
+
+    Raises:
+        ConfigError: the file is damaged.
+    """
+    path = folder / TRIALS
+    try:
+        saved = parse_json(files.read_bytes(path, _TRIALS_BYTES))
+        trials = []
+        for number, each in enumerate(saved):
+            trial = new_trial(folder, number, dict(each["point"]), plan)
+            if each.get("pruned"):
+                mark_pruned(trial)
+            trials.append(trial)
+    except FileNotFoundError:
+        return []
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        hint = "Delete it: a grid or a random search goes on without it."
+        raise ConfigError(f"{path} is damaged: {error}", hint=hint) from error
+    return trials
+
+
+def write_trials(folder: Path, trials: list[Trial]) -> None:
+    """Keep the points that were asked for, and which of them were pruned."""
+    saved = [{"point": each.point, **({"pruned": True} if each.pruned else {})} for each in trials]
+    lines = ",\n ".join(json.dumps(each) for each in saved)
+    files.write_bytes(folder / TRIALS, f"[\n {lines}\n]\n".encode())
+
+
+def _epoch(line: bytes) -> dict[str, Any] | None:
+    try:
+        epoch = parse_object(line)
+    except ValueError:
+        return None
+    return epoch if isinstance(epoch.get("epoch"), int) else None

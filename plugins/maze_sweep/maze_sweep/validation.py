@@ -1,0 +1,86 @@
+"""What is checked before the first run of a sweep begins: every value, every environment."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from maze_core.config.explain import combined
+from maze_core.errors import ConfigError
+from maze_core.plugins.discovery import Loader
+from maze_sweep.searchers.space import Choices, Dimension, Point, Space
+
+if TYPE_CHECKING:
+    from maze_core.config.base import PluginConfig
+    from maze_core.config.run import RunConfig
+    from maze_sweep.plan import SweepPlan
+
+
+def probes(space: Space) -> Iterator[Point]:
+    """Points that between them have every choice and both ends of every range."""
+    first = {path: _extremes(dimension)[0] for path, dimension in space.items()}
+    yield first
+    for path, dimension in space.items():
+        for value in _extremes(dimension)[1:]:
+            yield {**first, path: value}
+
+
+def check_runs(plan: SweepPlan, points: Iterable[Point], load: Loader) -> None:
+    """Assemble the configuration of every point, ask its algorithm, and build every environment once.
+
+    Where runs start from another's weights, every network is built once too, and given them.
+
+    Raises:
+        ConfigError: the problems, each once.
+        CheckpointError: the run to start from has no whole checkpoint.
+    """
+    problems: dict[str, ConfigError] = {}
+    built: set[str] = set()
+    filled: set[str] = set()
+    for point in points:
+        try:
+            config, _ = plan.run_config(point, load)
+            load("algorithm", config.algorithm.name)(config.algorithm).check(config)
+            _check_environment(config, load, built)
+            if plan.init_from is not None:
+                _check_weights(config, Path(plan.init_from), load, filled)
+        except ConfigError as error:
+            problems.setdefault(str(error), error)
+    if problems:
+        raise combined(list(problems.values()))
+
+
+def _extremes(dimension: Dimension) -> tuple[object, ...]:
+    return dimension.values if isinstance(dimension, Choices) else (dimension.at(0.0), dimension.at(1.0))
+
+
+def _check_environment(config: RunConfig, load: Loader, built: set[str]) -> None:
+    """Build the environment, as the runs will, unless one like it was."""
+    from maze_core.envs.builder import EnvBuilder
+    from maze_core.envs.in_process import vector_env
+
+    key = _key(config.env, *config.wrappers)
+    if key not in built:
+        built.add(key)
+        vector_env(EnvBuilder(config.env, config.wrappers, 0, "evaluation", load), 1).close()
+
+
+def _check_weights(config: RunConfig, source: Path, load: Loader, filled: set[str]) -> None:
+    """Give a policy the weights of another run, as the runs will, unless one like it was given them."""
+    key = _key(config.env, *config.wrappers, config.model) + config.algorithm.name
+    if key in filled:
+        return
+    filled.add(key)
+    from maze_core.training.api import load_parameters  # imports torch
+    from maze_core.training.run import Run
+
+    with closing(Run(config.model_copy(update={"seed": 0}), load=load)) as run:
+        run.build_policy()
+        load_parameters(run, source)
+
+
+def _key(*parts: PluginConfig) -> str:
+    return json.dumps([part.model_dump(mode="json") for part in parts], sort_keys=True)

@@ -1,0 +1,41 @@
+"""What the conformance kit tries the wrappers with that need more than their defaults."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+from gymnasium import spaces
+from maze_devkit import Case, Trial
+from maze_devkit.envs import SpacesEnv
+from maze_devkit.probes import Told, Workshop
+
+
+def record(case: Case) -> Trial:
+    """Use a folder that is thrown away."""
+    return Trial(parameters={"folder": str(case.folder / "recordings")})
+
+
+def tokenize(case: Case) -> Trial:
+    """Use an environment with texts."""
+
+    def env() -> gymnasium.Env[Any, Any]:
+        texts = spaces.Dict({"note": spaces.Text(20), "at": spaces.Discrete(5)})
+        return SpacesEnv(texts, spaces.Discrete(2))
+
+    return Trial(env=env)
+
+
+def mask_from_info(case: Case) -> Trial:
+    """Use an environment that tells its masks."""
+    return Trial(env=Told)
+
+
+def select(case: Case) -> Trial:
+    """Keep two parts."""
+    return Trial({"keys": ["picture", "gauge"]}, env=Workshop)
+
+
+def drop(case: Case) -> Trial:
+    """Drop a part."""
+    return Trial({"keys": ["mode"]}, env=Workshop)

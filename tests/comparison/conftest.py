@@ -1,5 +1,0 @@
-"""Runs that were never trained, for every test here."""
-
-from tests.comparison.made_runs import make_run
-
-__all__ = ["make_run"]

@@ -1,0 +1,110 @@
+"""A look at an environment finds what training would refuse, and names what helps."""
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces
+from gymnasium.envs.registration import EnvSpec
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+from maze_devkit.envs import FailingEnv, SeededWalk, SpacesEnv
+from maze_devkit.probes import Doors, Told, Workshop
+
+from maze_core.config.load import env_config
+from maze_core.envs.examine import examine_environment
+
+pytestmark = pytest.mark.usefixtures("known_plugins")
+
+
+@pytest.fixture
+def examine(monkeypatch):
+    def look(make, wrappers=(), overrides=(), **spec):
+        monkeypatch.setitem(gymnasium.registry, "Looked-v0", EnvSpec("Looked-v0", make, **spec))
+        return examine_environment(*env_config({"name": "gymnasium", "id": "Looked-v0"}, wrappers, overrides))
+
+    return look
+
+
+def grid():
+    parts = {"image": spaces.Box(0, 255, (7, 7, 3), np.uint8), "mission": spaces.Text(20)}
+    return SpacesEnv(spaces.Dict(parts), spaces.Discrete(3))
+
+
+@pytest.mark.parametrize("make", [SeededWalk, Doors])
+def test_a_sound_environment_has_no_problems(make, examine):
+    report = examine(make)
+    assert report.problems == []
+    assert report.stepped == "single"
+
+
+def test_a_text_is_refused_and_the_wrapper_that_helps_is_named(examine):
+    (problem,) = examine(grid).problems
+    assert "Text space" in problem
+    assert "--wrappers drop --set 'wrappers.0.keys=[mission]'" in problem
+    assert "--wrappers tokenize" in problem
+    dropped = examine(grid, ["drop"], ["wrappers.0.keys=[mission]"])
+    assert dropped.problems == []
+    assert "mission" not in dropped.observation_space
+    assert any("--model cnn" in each for each in dropped.warnings)
+    assert any("--model template" in each for each in examine(grid, ["tokenize"]).warnings)
+
+
+class Untrue(SeededWalk):
+    """Its observations are not as declared; which ones, `when` says."""
+
+    def __init__(self, when):
+        super().__init__()
+        self._when = when
+        self.observation_space = spaces.Box(-1e3, 1e3, (2,), np.float64)
+
+    def _observe(self):
+        observation = super()._observe()
+        if (self._steps == 0) == (self._when == "first"):
+            return observation[:1] if self._when == "first" else observation + 1e4
+        return observation
+
+
+@pytest.mark.parametrize(("when", "message"), [("first", "first observation does not match"), ("later", "step 1")])
+def test_observations_that_are_not_as_declared(when, message, examine):
+    assert any(message in each for each in examine(lambda: Untrue(when)).problems)
+
+
+@pytest.mark.parametrize("way", ["raise", "nan_observation", "nan_reward"])
+def test_what_ends_a_run_is_found(way, examine):
+    assert examine(lambda: FailingEnv(way)).problems
+
+
+class Careless(SeededWalk):
+    """Draws from no seed."""
+
+    def step(self, action):
+        observation, *rest = super().step(action)
+        return observation + np.random.default_rng().normal(), *rest
+
+
+def test_what_the_seed_does_not_decide_is_found(examine):
+    assert any("same seed and actions differ" in each for each in examine(Careless).problems)
+
+
+def test_masks_that_are_told_elsewhere(examine):
+    assert any("--wrappers mask_from_info" in each for each in examine(Told).warnings)
+    masked = examine(Told, ["mask_from_info"])
+    assert masked.problems == []
+    assert not any("mask" in each for each in masked.warnings)
+
+
+def test_a_wrapper_class_is_looked_through(examine):
+    report = examine(Workshop, ["gymnasium.wrappers:TimeLimit"], ["wrappers.0.kwargs.max_episode_steps=5"])
+    assert "TimeLimit" in report.environment
+    assert report.problems == []
+
+
+def test_the_vectorised_form_is_looked_at(examine):
+    def vector(num_envs):
+        return SyncVectorEnv([SeededWalk] * num_envs, autoreset_mode=AutoresetMode.SAME_STEP)
+
+    native = ["env.vectorization=native"]
+    assert examine(SeededWalk, (), native, vector_entry_point=vector).stepped == "vectorised"
+    single = examine(SeededWalk, ["step_skip"], native, vector_entry_point=vector)
+    assert single.stepped == "single"
+    assert any("'step_skip' wraps single environments" in each for each in single.warnings)
+    assert any("has no vectorised form" in each for each in examine(SeededWalk, ["step_skip"], native).problems)

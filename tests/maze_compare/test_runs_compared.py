@@ -1,0 +1,111 @@
+"""`maze runs list`, `compare` and `plot`, on runs that were never trained."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from maze_core.cli.main import app
+from tests.maze_compare import made_runs
+
+make_run = made_runs.make_run
+
+
+def maze(*arguments, code=0):
+    result = CliRunner().invoke(app, ["runs", *map(str, arguments)], env={"COLUMNS": "200"})
+    assert result.exit_code == code, result.output
+    return result
+
+
+@pytest.fixture(autouse=True)
+def runs(make_run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for seed in (0, 1):
+        make_run(f"slow{seed}", [10.0 + seed, 20.0], seed=seed, lr=1e-4, final=19.0 + seed)
+    make_run("quick", [90.0], seed=2, lr=1e-2, outcome="failed")
+    make_run("other", [-5.0], seed=3, env="Pendulum-v1", algorithm="sac", outcome=None)
+
+
+def listed(*arguments):
+    return [Path(each["run"]).name for each in json.loads(maze("list", *arguments, "--json").stdout)]
+
+
+def test_list_shows_every_run():
+    lines = maze("list").stdout.splitlines()
+    assert lines[0].split() == ["env", "algorithm", "seed", "steps", "state", "best", "final", "when", "run"]
+    assert lines[1].split()[:7] == ["CartPole-v1", "ppo", "0", "200", "finished", "20", "19"]
+    assert lines[4].split()[:7] == ["Pendulum-v1", "sac", "3", "100", "killed", "-5", "-5"]
+
+
+def test_filters_and_order():
+    assert listed() == ["slow0", "slow1", "quick", "other"]
+    assert listed("--sort", "best", "--reverse") == ["quick", "slow0", "slow1", "other"]
+    assert listed("--state", "killed") == ["other"]
+    assert listed("--where", "algorithm.lr=1e-4", "--where", "seed=1") == ["slow1"]
+    assert listed("--env", "CartPole-v1", "--algorithm", "sac") == []
+    assert "no run is like that" in maze("list", "--env", "None-v0").stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["list", "--sort", "stat"], "--sort: unknown 'stat'; did you mean state"),
+        (["list", "--state", "dead"], "--state: unknown 'dead'"),
+        (["list", "nowhere"], "there is no nowhere"),
+        (["list", "--where", "lr"], "path=value"),
+        (["compare", "runs", "--env", "None-v0"], "no run is like that"),
+        (["plot", "runs", "--out", "a.png", "--x", "steps"], "--x: unknown 'steps'; did you mean env_steps"),
+        (["plot", "runs", "--out", "a.png", "--metric", "eval/x"], "no run has eval/x"),
+        (["plot", "runs"], "--out"),
+    ],
+)
+def test_wrong_input_is_one_line(arguments, message):
+    result = maze(*arguments, code=2)
+    assert message in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_compare_ranks_groups_and_shows_where_they_differ():
+    lines = maze("compare", "runs", "--env", "CartPole-v1").stdout.splitlines()
+    assert lines[0].split() == ["lr", "runs", "best", "final", "env_steps", "seconds"]
+    assert lines[1].split()[:4] == ["0.01", "1", "90", "90"]
+    assert lines[2].split()[:8] == ["0.0001", "2", "20", "±", "0", "19.5", "±", "0.707"]
+
+
+def test_compare_turns_the_table_where_settings_outnumber_groups():
+    lines = maze("compare", "runs/quick", "runs/other").stdout.splitlines()
+    assert lines[0].split() == ["A", "B"]
+    assert ["env", "CartPole-v1", "Pendulum-v1"] in [line.split() for line in lines]
+
+
+def test_compare_as_json():
+    found = json.loads(maze("compare", "runs", "--env", "CartPole-v1", "--json", "--minimize").stdout)
+    assert found["differing"] == ["algorithm.lr"]
+    slow, quick = found["groups"]
+    assert (slow["settings"], slow["best"]) == ({"algorithm.lr": 1e-4}, {"mean": 10.5, "std": 0.5**0.5, "count": 2})
+    assert [run["seed"] for run in quick["runs"]] == [2]
+
+
+def test_a_damaged_run_costs_one_line():
+    Path("runs/quick/run.json").write_text("{")
+    result = maze("list", "--json")
+    *whole, damaged = json.loads(result.stdout)
+    assert [Path(each["run"]).name for each in whole] == ["slow0", "slow1", "other"]
+    assert (damaged["run"], damaged["state"]) == ("runs/quick", "damaged")
+    (line,) = result.stderr.splitlines()
+    assert line == f"damaged: runs/quick: {damaged['reason']}"
+    row = maze("list").stdout.splitlines()[-1].split()
+    assert row[4] == "damaged"
+    assert row[-1] == "runs/quick"
+    assert "damaged" not in maze("list", "--state", "finished").stdout
+    assert "skipped runs/quick" in maze("compare", "runs").stderr
+
+
+def test_plot_writes_a_picture_and_says_what_is_in_it():
+    pytest.importorskip("matplotlib")
+    result = maze("plot", "runs", "--out", "curves.png", "--smooth", "2", "--title", "All")
+    assert result.stdout == "curves.png: 4 runs in 3 curves\n"
+    assert Path("curves.png").read_bytes().startswith(b"\x89PNG")

@@ -1,0 +1,27 @@
+"""An environment with the wheels of the core and of one bundled plugin, and nothing else of Maze."""
+
+import pytest
+
+from tests.maze_devkit.scaffold.clean import ROOT, CleanEnvironment, build_wheel
+
+
+@pytest.fixture(scope="session")
+def wheels(tmp_path_factory):
+    """The wheels of the core and of maze-ppo."""
+    folder = tmp_path_factory.mktemp("wheels")
+    return [build_wheel(source, folder) for source in (ROOT, ROOT / "plugins" / "maze_ppo")]
+
+
+@pytest.fixture(scope="session")
+def kit_wheels(tmp_path_factory):
+    """The wheels of maze-devkit, and of maze-sweep with maze-compare, which searchers build on."""
+    folder = tmp_path_factory.mktemp("kit_wheels")
+    return [build_wheel(ROOT / "plugins" / name, folder) for name in ("maze_devkit", "maze_compare", "maze_sweep")]
+
+
+@pytest.fixture(scope="session")
+def clean(wheels, tmp_path_factory):
+    """An environment in which both are installed."""
+    environment = CleanEnvironment(tmp_path_factory.mktemp("clean"))
+    environment.install(*wheels)
+    return environment

@@ -1,0 +1,47 @@
+"""The wheel of the core and that of one bundled plugin, alone in an environment: nothing depends on the repository."""
+
+import json
+import zipfile
+
+from tests.maze_devkit.scaffold.clean import ROOT
+
+
+def test_the_core_and_one_plugin_are_all_there_is(clean):
+    listed = json.loads(clean.maze("plugins", "list", "--json", folder=clean.home))
+    assert {each["distribution"] for each in listed} == {"maze-core", "maze-ppo"}
+    assert {each["state"] for each in listed} == {"ok"}
+    assert all(str(clean.folder) in each["file"] for each in listed)
+
+
+def test_commands_of_other_distributions_say_what_to_install(clean):
+    for command, distribution in (
+        (["sweep", "ppo"], "sweep"),
+        (["runs", "list"], "compare"),
+        (["plugins", "new"], "devkit"),
+    ):
+        assert f"Next: pip install maze-{distribution}" in clean.maze(*command, folder=clean.home, code=2)
+    assert "new" not in clean.maze("plugins", "--help", folder=clean.home)
+
+
+def test_they_train_with_the_preset_of_the_wheel(clean, tmp_path):
+    printed = clean.maze("train", "ppo", "--env", "CartPole-v1", "--steps", "512", "--run-dir", "run", folder=tmp_path)
+    assert "preset  CartPole-v1" in printed
+    assert json.loads((tmp_path / "run" / "metrics.jsonl").read_text().splitlines()[0])["env_steps"] >= 512
+    assert "episodes" in clean.maze("eval", "run", folder=tmp_path)
+
+
+def test_no_module_comes_from_the_repository(clean):
+    loaded = "[getattr(module, '__file__', '') for module in sys.modules.values()]"
+    printed = clean.run(clean.python, "-c", f"import sys, maze_core.context, maze_ppo.ppo; print({loaded})")
+    assert "maze_ppo" in printed
+    assert not [file for file in printed.split(",") if str(ROOT) in file and "/site-packages/" not in file]
+
+
+def test_every_file_of_the_packages_is_in_the_wheels(wheels, kit_wheels):
+    for wheel in (*wheels, *kit_wheels):
+        name = wheel.name.partition("-")[0]
+        source = ROOT / name if name == "maze_core" else ROOT / "plugins" / name / name
+        packed = set(zipfile.ZipFile(wheel).namelist())
+        files = [file for file in source.rglob("*") if file.is_file() and "__pycache__" not in file.parts]
+        missing = {f"{source.name}/{file.relative_to(source).as_posix()}" for file in files} - packed
+        assert not missing

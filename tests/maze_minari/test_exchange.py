@@ -1,0 +1,85 @@
+"""Minari data sets become recordings and back, without loss."""
+
+import numpy as np
+import pytest
+from gymnasium import spaces
+from typer.testing import CliRunner
+
+from maze_core.cli.main import app
+from maze_core.data.trajectories import Trajectory
+from maze_core.data.trajectories_loader import load_trajectories
+from maze_core.data.trajectories_writer import TrajectoryWriter
+
+SEEN = spaces.Dict(
+    {
+        "image": spaces.Box(0, 255, (8, 6, 3), np.uint8),
+        "deep": spaces.Dict(
+            {"speed": spaces.Box(-np.inf, np.inf, (2,), np.float64), "gear": spaces.Discrete(3, start=4)}
+        ),
+    }
+)
+ACTED = spaces.Tuple((spaces.MultiDiscrete([2, 3], start=[5, 0]), spaces.Box(-1, 2, (1,), np.float32)))
+
+
+@pytest.fixture
+def minari(tmp_path, monkeypatch):
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "minari"))
+    pytest.importorskip("h5py")
+    return pytest.importorskip("minari")
+
+
+@pytest.fixture
+def demos(tmp_path):
+    rng = np.random.default_rng(0)
+    with TrajectoryWriter(tmp_path / "demos", SEEN, ACTED, {"who": "me"}) as writer:
+        for length in (3, 1, 5):
+            obs = {
+                "image": rng.integers(0, 256, (length + 1, 8, 6, 3), np.uint8),
+                "deep/speed": rng.normal(size=(length + 1, 2)).astype(np.float32),
+                "deep/gear": rng.integers(0, 3, length + 1),
+            }
+            actions = {"0": rng.integers(0, 2, (length, 2)), "1": rng.uniform(-1, 2, (length, 1)).astype(np.float32)}
+            rewards = rng.integers(0, 9, length).astype(np.float32)
+            end = length == 3
+            writer.add(Trajectory(obs, actions, rewards, end, not end, float(rewards.sum()), 17 + length))
+    return tmp_path / "demos"
+
+
+def maze(*arguments, code=0):
+    result = CliRunner().invoke(app, ["trajectories", *map(str, arguments)])
+    assert result.exit_code == code, result.output
+    return result
+
+
+@pytest.mark.parametrize("by_id", [True, False])
+def test_a_recording_goes_to_minari_and_comes_back(minari, demos, tmp_path, by_id):
+    maze("export", demos, "--id", "test/drive-v0")
+    theirs = minari.load_dataset("test/drive-v0")
+    assert theirs.total_episodes == 3
+    assert theirs.total_steps == 9
+    for ours, episode in zip(load_trajectories(demos), theirs.iterate_episodes(), strict=True):
+        np.testing.assert_array_equal(episode.observations["image"], ours.obs["image"])
+        np.testing.assert_array_equal(episode.observations["deep"]["gear"], ours.obs["deep/gear"] + 4)
+        np.testing.assert_array_equal(episode.actions[0], ours.actions["0"] + [5, 0])
+        assert (episode.terminations[-1], episode.truncations[-1]) == (ours.terminated, ours.truncated)
+        assert not episode.terminations[:-1].any()
+    maze("import", "test/drive-v0" if by_id else tmp_path / "minari" / "test" / "drive-v0", tmp_path / "back")
+    before, after = load_trajectories(demos), load_trajectories(tmp_path / "back")
+    assert after.observation_space == SEEN
+    assert after.action_space == ACTED
+    assert after.episodes == before.episodes
+    for key in before.obs:
+        np.testing.assert_array_equal(after.obs[key], before.obs[key])
+
+
+def test_what_cannot_be_exchanged_is_one_clear_error(minari, demos, tmp_path):
+    assert "nothing/here-v0" in maze("import", "nothing/here-v0", tmp_path / "new", code=2).stderr
+    assert not (tmp_path / "new").exists()
+    maze("export", demos, "--id", "no id at all", code=2)
+    maze("export", demos, "--id", "test/twice-v0")
+    maze("export", demos, "--id", "test/twice-v0", code=2)
+
+
+def test_without_the_package_it_says_what_to_install(demos, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "minari", None)
+    assert 'pip install "minari[hdf5]"' in maze("export", demos, "--id", "a/b-v0", code=2).stderr

@@ -1,0 +1,48 @@
+"""`--video` films with what is installed, and says what to install where nothing is."""
+
+import pytest
+from typer.testing import CliRunner
+
+from maze_core.cli.main import app
+from maze_core.errors import ConfigError
+from maze_core.plugins import discovery
+from maze_core.training.video import open_studio
+
+
+def maze(*arguments):
+    return CliRunner().invoke(app, [*map(str, arguments)])
+
+
+@pytest.fixture
+def no_studio(monkeypatch):
+    without = tuple(each for each in discovery._declared() if each.distribution != "maze-video")
+    monkeypatch.setattr(discovery, "_declared", lambda: without)
+
+
+def test_each_episode_is_a_film(tmp_path):
+    pytest.importorskip("imageio")
+    result = maze(
+        "rollout", "--policy", "random", "--env", "CartPole-v1", "-n", 2, "--seed", 1, "--video", tmp_path / "films"
+    )
+    assert result.exit_code == 0, result.output
+    assert sorted(path.name for path in (tmp_path / "films").iterdir()) == ["episode-0.mp4", "episode-1.mp4"]
+    assert all(path.stat().st_size > 1000 for path in (tmp_path / "films").iterdir())
+
+
+def test_without_the_distribution_it_says_what_to_install(no_studio, tmp_path, quick):
+    with pytest.raises(ConfigError, match="Next: pip install maze-video"):
+        open_studio(None, tmp_path / "films")
+    result = maze("rollout", "--policy", "random", "--env", "CartPole-v1", "-n", 1, "--video", tmp_path / "films")
+    assert result.exit_code == 2
+    said = result.stderr.splitlines()
+    assert said == ["error: --video: filming needs maze-video, which is not installed", "Next: pip install maze-video"]
+    assert not (tmp_path / "films").exists()
+    assert maze("rollout", "--policy", "random", "--env", "CartPole-v1", "-n", 1).exit_code == 0
+
+
+def test_an_evaluation_says_so_too(no_studio, tmp_path, quick):
+    context = quick("CartPole-v1")
+    context.train()
+    result = maze("eval", context.run_dir, "--video", tmp_path / "films")
+    assert result.exit_code == 2
+    assert "Next: pip install maze-video" in result.stderr
