@@ -1,4 +1,4 @@
-"""What left the core for distributions of their own: the only place that knows the old import paths."""
+"""What has moved, within the core or to distributions of its own: the only place that knows the old import paths."""
 
 from __future__ import annotations
 
@@ -22,6 +22,12 @@ _MODULES: Mapping[str, str] = {
     "maze_core.testing": "maze_devkit",
 }
 
+_MEMBERS: Mapping[str, str] = {
+    "maze_core.data.rollout.RolloutCollector": "maze_core.RolloutCollector",
+    "maze_core.data.rollout.Sampler": "maze_core.acting.rollouts.Sampler",
+    "maze_core.training.off_policy.Guide": "maze_core.training.off_policy.make_guide",
+}
+
 
 def moved_name(name: str) -> Any:
     """Return an object of `maze_core` that lives elsewhere now.
@@ -40,6 +46,14 @@ def moved_module(old: str) -> ImportError:
     """Return the error of an import from a package that left the core."""
     new = _MODULES[old]
     return ImportError(f"{old} is {new} now: import from there. Next: {_install(new)}")
+
+
+def moved_member(module: str, name: str) -> Exception:
+    """Return the error of asking a module for a name that it does not have, or has no longer."""
+    old = f"{module}.{name}"
+    if old in _MEMBERS:
+        return ImportError(f"{old} is {_MEMBERS[old]} now: import from there.")
+    return AttributeError(f"module {module!r} has no attribute {name!r}")
 
 
 def _install(module: str) -> str:

@@ -41,3 +41,13 @@ def test_every_signpost_is_in_the_table():
             f"{maze_core.__path__[0]}/{each.name}/__init__.py").decode())
     }  # fmt: skip
     assert found == {old for old in moved._MODULES if old.count(".") == 1}
+
+
+@pytest.mark.parametrize("old", moved._MEMBERS)
+def test_an_import_of_a_moved_member_says_where_it_is(old):
+    module, _, name = old.rpartition(".")
+    with pytest.raises(ImportError, match=f"^{old} is {moved._MEMBERS[old]} now"):
+        getattr(importlib.import_module(module), name)
+    home, _, member = moved._MEMBERS[old].rpartition(".")
+    assert hasattr(importlib.import_module(home), member)
+    assert not hasattr(importlib.import_module(module), "nothing")

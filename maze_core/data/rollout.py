@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 
@@ -31,3 +31,9 @@ class Rollout:
     """(t, env indices [K], final observations with leaves [K, …]) of the episodes cut by a time limit"""
     episodes: list[Episode] = field(default_factory=list)
     """The episodes that ended, in order"""
+
+
+def __getattr__(name: str) -> NoReturn:
+    from maze_core.moved import moved_member
+
+    raise moved_member(__name__, name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 import torch
@@ -202,3 +202,9 @@ class ReplayCollector:
         if self._run.run_dir is None:
             raise RuntimeError("this run has no run directory")
         return self._run.run_dir
+
+
+def __getattr__(name: str) -> NoReturn:
+    from maze_core.moved import moved_member
+
+    raise moved_member(__name__, name)

@@ -1,0 +1,213 @@
+"""Agents and the stepper: who is told of which episode, where observations go, and what a restored state gives."""
+
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+from maze_devkit.envs import CountingEnv, SeededWalk
+
+from maze_core.acting.agent import Agent, Choice
+from maze_core.acting.network import NetworkAgent, NoiseByRow, SharedNoise
+from maze_core.acting.rule import RuleAgent
+from maze_core.acting.single import compute_action
+from maze_core.acting.stepper import Stepper
+from maze_core.config.base import PluginConfig
+from maze_core.envs.serial import SerialVectorEnv
+from maze_core.envs.spaces import allocate, space_specs
+from maze_core.models.mlp import MlpConfig, MlpModel
+from maze_core.policies.base import ActingPolicy
+from maze_core.training.seeding import EpisodeSeeds, Purpose
+
+ROWS = 3
+VECTOR = spaces.Box(-np.inf, np.inf, (5,), np.float32)
+BOX = spaces.Box(np.array([-2, 0], np.float32), np.array([2, 5], np.float32))
+
+
+def policy_of(observation_space, action_space, **settings):
+    config = MlpConfig(name="mlp", **settings)
+    torch.manual_seed(1)
+    return MlpModel(config).build_policy(observation_space, action_space, config)
+
+
+def rngs(rows=ROWS, seed=0):
+    return [np.random.default_rng([seed, row]) for row in range(rows)]
+
+
+def observations(seed=0):
+    return {"observation": np.random.default_rng(seed).normal(size=(ROWS, 5)).astype(np.float32)}
+
+
+class Counting(Agent):
+    """Acts by the number of its steps since `begin`, and insists on being told of each episode before it acts in it."""
+
+    def __init__(self, rows=ROWS):
+        self.acted = np.full(rows, -1)
+        self.told = []
+
+    def begin(self, rows):
+        self.told.append(list(rows))
+        self.acted[list(rows)] = 0
+
+    def act(self, obs):
+        np.testing.assert_array_equal(obs["observation"][:, 2], self.acted)
+        self.acted += 1
+        actions = {"action": self.acted % 3}
+        return Choice(actions, actions)
+
+
+class Keeping:
+    """A sink that keeps every transition, in two trees of arrays in turn."""
+
+    def __init__(self, env):
+        self.obs, self._spare = (allocate(space_specs(env.observation_space, "observation"), (ROWS,)) for _ in range(2))
+        self.kept = []
+
+    def room(self, obs):
+        assert obs is self.obs
+        return self._spare
+
+    def add(self, obs, choice, result, following):
+        assert obs is self.obs
+        assert following is self._spare
+        self.obs, self._spare = following, obs
+        kept = (obs, choice.actions, following)
+        self.kept.append([{k: v.copy() for k, v in tree.items()} for tree in kept] + [result.reward.copy()])
+
+
+def stepping(env, lengths=()):
+    stepper, sink = Stepper(env, EpisodeSeeds(1, Purpose.TRAIN_EPISODES)), Keeping(env)
+    return stepper, sink
+
+
+def test_an_agent_is_told_of_every_episode_before_it_acts_in_it():
+    lengths = (1, 2, 4)
+    env = SerialVectorEnv(lambda i: CountingEnv(lengths[i], tag=i), ROWS)
+    stepper, sink = stepping(env)
+    assert not stepper.started
+    with pytest.raises(RuntimeError, match="not been reset"):
+        stepper.step(Counting(), sink)
+    agent = Counting()
+    stepper.begin(sink.obs)
+    for _ in range(8):
+        stepper.step(agent, sink)
+    assert agent.told == [[0, 1, 2], [0], [0, 1], [0], [0, 1, 2], [0], [0, 1], [0]]
+    for before, after in zip(sink.kept, sink.kept[1:], strict=False):
+        np.testing.assert_array_equal(before[2]["observation"], after[0]["observation"])
+
+
+def test_another_agent_goes_on_in_the_middle():
+    """What was not told to the first is told to the second."""
+    env = SerialVectorEnv(lambda i: CountingEnv(2, tag=i), ROWS)
+    stepper, sink = stepping(env)
+    stepper.begin(sink.obs)
+    first, second = Counting(), Counting()
+    stepper.step(first, sink)
+    stepper.step(first, sink)
+    stepper.step(second, sink)
+    assert (first.told, second.told) == ([[0, 1, 2]], [[0, 1, 2]])
+
+
+@pytest.mark.parametrize("steps", [0, 1, 7, 40])
+def test_a_restored_stepper_goes_on_bit_for_bit(steps):
+    def playing():
+        env = SerialVectorEnv(lambda i: SeededWalk(), ROWS)
+        policy = policy_of(env.observation_space, env.action_space)
+        noise = SharedNoise(ROWS, torch.Generator().manual_seed(3))
+        return NetworkAgent(policy, noise), *stepping(env)
+
+    agent, stepper, sink = playing()
+    if steps:
+        stepper.begin(sink.obs)
+    for _ in range(steps):
+        stepper.step(agent, sink)
+    state = {**agent.state(), **stepper.state()}
+    again, other, others_sink = playing()
+    again.load_state(state)
+    other.restore(state, others_sink.obs)
+    assert other.started == bool(steps)
+    for each, s in ((stepper, sink), (other, others_sink)):
+        if not each.started:
+            each.begin(s.obs)
+    for _ in range(30):
+        stepper.step(agent, sink)
+        other.step(again, others_sink)
+    for mine, theirs in zip(sink.kept[steps:], others_sink.kept, strict=True):
+        for ours, other_tree in zip(mine[:3], theirs[:3], strict=True):
+            assert all((ours[key] == other_tree[key]).all() for key in ours)
+        np.testing.assert_array_equal(mine[3], theirs[3])
+
+
+def test_noise_ahead_is_that_of_step_by_step():
+    policy = policy_of(VECTOR, BOX)
+    ahead, single = (NetworkAgent(policy, SharedNoise(ROWS, torch.Generator().manual_seed(5))) for _ in range(2))
+    ahead.expect(1)
+    for number in range(4):
+        mine, theirs = ahead.act(observations(number)), single.act(observations(number))
+        np.testing.assert_array_equal(mine.actions["action"], theirs.actions["action"])
+        ahead.expect(1)
+
+
+def test_noise_by_row_does_not_depend_on_the_other_rows():
+    policy = policy_of(VECTOR, BOX)
+    obs = observations()
+    together = NetworkAgent(policy, NoiseByRow(rngs())).act(obs)
+    for row in range(ROWS):
+        alone = NetworkAgent(policy, NoiseByRow([rngs()[row]])).act({"observation": obs["observation"][row : row + 1]})
+        np.testing.assert_allclose(alone.samples["action"][0], together.samples["action"][row], rtol=1e-5, atol=1e-6)
+
+
+def test_without_noise_the_most_likely_action():
+    policy = policy_of(VECTOR, spaces.Discrete(4))
+    obs = observations()
+    with torch.no_grad():
+        logits = policy.distribution({"observation": torch.from_numpy(obs["observation"])}).parts["action"].logits
+    chosen = NetworkAgent(policy, None, fast_rows=ROWS).act(obs)
+    np.testing.assert_array_equal(chosen.actions["action"], logits.argmax(-1).numpy())
+    assert [compute_action(policy, row) for row in obs["observation"]] == chosen.actions["action"].tolist()
+
+
+def test_the_fast_way_is_left_where_a_module_gets_a_hook():
+    policy = policy_of(VECTOR, spaces.Discrete(4))
+    agent = NetworkAgent(policy, SharedNoise(ROWS, torch.Generator()), fast_rows=ROWS)
+    seen = []
+    policy.encoder.register_forward_hook(lambda *_: seen.append(1))
+    agent.act(observations())
+    assert not seen
+    agent.refresh()
+    agent.act(observations())
+    assert seen
+
+
+class Far(ActingPolicy):
+    """Beyond the bounds, and remembers who began."""
+
+    def setup(self, observation_space, action_space):
+        self.began = []
+
+    def begin(self, row):
+        self.began.append(row)
+
+    def act(self, obs, rngs):
+        return {"action": np.array([[rng.normal() + 9, -9] for rng in rngs], np.float32)}
+
+    def state(self):
+        return {"began": list(self.began)}
+
+    def load_state(self, state):
+        self.began = list(state["began"])
+
+
+def test_a_rule_acts_within_the_bounds_and_goes_on_where_it_was():
+    policy = Far(PluginConfig())
+    policy.setup(VECTOR, BOX)
+    agent = RuleAgent(policy, rngs(), BOX)
+    agent.begin([0, 2])
+    assert agent.act(observations()).actions["action"].tolist() == [[2, 0]] * ROWS
+    state = agent.state()
+    following = policy.act({}, agent._rngs)["action"]
+    other = Far(PluginConfig())
+    other.setup(VECTOR, BOX)
+    again = RuleAgent(other, rngs(seed=9), BOX)
+    again.load_state(state)
+    assert other.began == [0, 2]
+    np.testing.assert_array_equal(other.act({}, again._rngs)["action"], following)
