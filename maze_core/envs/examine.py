@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -87,7 +88,13 @@ def examine_environment(env: PluginConfig, wrappers: tuple[PluginConfig, ...] = 
 
 def _check_interface(builder: EnvBuilder) -> None:
     with closing(builder.single(0)) as env:  # below all wrappers, and in the form that gymnasium's checker knows
-        check_env(env.unwrapped, skip_render_check=True)
+        try:
+            check_env(env.unwrapped, skip_render_check=True)
+        except AssertionError as error:
+            if str(error):
+                raise
+            line = traceback.extract_tb(error.__traceback__)[-1].line
+            raise AssertionError(f"gymnasium's checker finds that this does not hold: {line}") from error
 
 
 @contextmanager

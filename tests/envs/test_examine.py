@@ -48,6 +48,15 @@ def test_a_text_is_refused_and_the_wrapper_that_helps_is_named(examine):
     assert any("--model template" in each for each in examine(grid, ["tokenize"]).warnings)
 
 
+def test_a_finding_without_words_is_told_as_what_does_not_hold(examine, monkeypatch):
+    def silent(env, skip_render_check):
+        raise AssertionError
+
+    monkeypatch.setattr("maze_core.envs.examine.check_env", silent)
+    finding = "AssertionError: gymnasium's checker finds that this does not hold: raise AssertionError"
+    assert examine(SeededWalk).problems == [finding]
+
+
 class Untrue(SeededWalk):
     """Its observations are not as declared; which ones, `when` says."""
 
