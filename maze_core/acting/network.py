@@ -12,6 +12,7 @@ from maze_core.acting.agent import Agent, Choice
 from maze_core.acting.forward import Forward, TorchForward, fastest_forward
 
 if TYPE_CHECKING:
+    from maze_core.acting.exploration import Exploration
     from maze_core.data.batch import TensorTree
     from maze_core.envs.vector import Tree
     from maze_core.models.policy import Policy
@@ -83,12 +84,21 @@ class NetworkAgent(Agent):
     Args:
         policy: the network; its parameters are those of the moment.
         noise: what samples are drawn with; None: the most likely actions.
+        exploration: changes some of the actions; None: they stay as they are.
         fast_rows: act through numpy where it is faster for so many rows, which differs from torch by rounding; None:
             always through torch.
     """
 
-    def __init__(self, policy: Policy, noise: Noise | None, *, fast_rows: int | None = None) -> None:
+    def __init__(
+        self,
+        policy: Policy,
+        noise: Noise | None,
+        *,
+        exploration: Exploration | None = None,
+        fast_rows: int | None = None,
+    ) -> None:
         self.policy = policy
+        self._exploration = exploration
         self._noise, self._fast_rows = noise, fast_rows
         self._ahead: Iterator[dict[str, Any]] = iter(())
         self.refresh()
@@ -106,6 +116,10 @@ class NetworkAgent(Agent):
 
     def act(self, obs: Tree) -> Choice:
         """Choose an action for every row, with one forward for all."""
+        choice = self._chosen(obs)
+        return choice if self._exploration is None else self._exploration.explore(obs, choice)
+
+    def _chosen(self, obs: Tree) -> Choice:
         with torch.inference_mode():
             if self._noise is None:
                 return self._torch.most_likely(obs)
@@ -116,11 +130,14 @@ class NetworkAgent(Agent):
             return self._forward.act(obs, noise)
 
     def state(self) -> dict[str, Any]:
-        """Return the random state of the noise, of which no step may be left that was drawn ahead."""
-        return {} if self._noise is None else self._noise.state()
+        """Return the random states of noise and exploration. No noise that was drawn ahead may be left."""
+        state = {} if self._noise is None else self._noise.state()
+        return state if self._exploration is None else {**state, "exploration": self._exploration.state()}
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Restore the result of `state()`."""
         self._ahead = iter(())
         if self._noise is not None:
             self._noise.load_state(state)
+        if self._exploration is not None:
+            self._exploration.load_state(state["exploration"])

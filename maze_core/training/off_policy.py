@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from maze_core.acting.agent import Agent
+    from maze_core.acting.exploration import Exploration
     from maze_core.config.run import RunConfig
     from maze_core.data.trajectories import Trajectories
     from maze_core.envs.vector import StepResult, VectorEnv
@@ -91,16 +92,20 @@ class ReplayCollector:
         n_steps: steps of each environment in one `collect`.
         num_envs: N.
         capacity: rows of the buffer.
+        exploration: None: actions are samples of the policy; otherwise they are its most likely ones, changed by it.
 
     Raises:
         ConfigError: the buffer does not fit into memory.
     """
 
-    def __init__(self, run: Run, n_steps: int, num_envs: int, capacity: int) -> None:
+    def __init__(
+        self, run: Run, n_steps: int, num_envs: int, capacity: int, exploration: Exploration | None = None
+    ) -> None:
         self._run, self._n_steps = run, n_steps
         self._env = env = run.training_env(num_envs)
-        noise = torch.Generator().manual_seed(integer_seed(run.seed, Purpose.POLICY_NOISE))
-        self._agent = NetworkAgent(run.policy, SharedNoise(num_envs, noise), fast_rows=num_envs)
+        generator = torch.Generator().manual_seed(integer_seed(run.seed, Purpose.POLICY_NOISE))
+        noise = SharedNoise(num_envs, generator) if exploration is None else None
+        self._agent = NetworkAgent(run.policy, noise, exploration=exploration, fast_rows=num_envs)
         self._stepper = Stepper(env, EpisodeSeeds(run.seed, Purpose.TRAIN_EPISODES))
         self.replay = ReplayBuffer(
             env.observation_space, env.action_space, capacity, where="algorithm.replay_buffer_size"

@@ -1,0 +1,127 @@
+"""Exploration: how often actions are exchanged or moved, within what is allowed, and exactly again after a restart."""
+
+import numpy as np
+import pytest
+from gymnasium import spaces
+from maze_devkit.envs import SeededWalk
+
+from maze_core.acting.agent import Choice
+from maze_core.acting.exploration import ActionNoise, EpsilonGreedy
+from maze_core.acting.network import NetworkAgent
+from maze_core.errors import ConfigError
+from maze_core.models.mlp import MlpConfig, MlpModel
+from maze_core.training.off_policy import ReplayCollector
+
+ROWS = 400
+SEEN = spaces.Dict({"x": spaces.Box(-1, 1, (2,)), "action_mask": spaces.MultiBinary(4)})
+BOX = spaces.Box(np.array([-2, 0], np.float32), np.array([2, 10], np.float32))
+ACTIONS = {
+    "Discrete": spaces.Discrete(4),
+    "Box": BOX,
+    "Dict": spaces.Dict({"door": spaces.Discrete(3), "pull": BOX, "bits": spaces.MultiBinary(3)}),
+}
+
+
+def rngs(seed=0):
+    return [np.random.default_rng([seed, row]) for row in range(ROWS)]
+
+
+def of_zeros(space):
+    leaves = space.spaces if isinstance(space, spaces.Dict) else {"action": space}
+    actions = {key: np.full((ROWS, *(leaf.shape or ())), 0, leaf.dtype) for key, leaf in leaves.items()}
+    return Choice(actions, actions)
+
+
+@pytest.mark.parametrize("kind", ACTIONS)
+def test_a_share_of_the_rows_is_exchanged(kind):
+    space = ACTIONS[kind]
+    exploration = EpsilonGreedy(spaces.Box(-1, 1, (2,)), space, rngs(), lambda: 0.25)
+    chosen = of_zeros(space)
+    counts = []
+    for _ in range(20):
+        explored = exploration.explore({}, chosen)
+        changed = np.zeros(ROWS, bool)
+        for key, leaf in explored.actions.items():
+            assert leaf.dtype == chosen.actions[key].dtype or leaf.dtype.kind == chosen.actions[key].dtype.kind
+            changed |= (leaf != 0).reshape(ROWS, -1).any(-1)
+        counts.append(changed.mean())
+    # One of four random choices is the one that was made.
+    expected = {"Discrete": 0.25 * 3 / 4, "Box": 0.25, "Dict": 0.25}[kind]
+    assert np.mean(counts) == pytest.approx(expected, abs=0.02)
+
+
+def test_only_what_the_masks_allow():
+    exploration = EpsilonGreedy(SEEN, spaces.Discrete(4), rngs(), lambda: 1.0)
+    masks = np.tile(np.array([0, 1, 0, 1], np.int8), (ROWS, 1))
+    explored = exploration.explore({"action_mask": masks}, of_zeros(spaces.Discrete(4)))
+    assert set(explored.actions["action"].tolist()) == {1, 3}
+
+
+def test_epsilon_is_that_of_the_moment_and_chance_goes_on():
+    now = [0.0]
+    first, second = (EpsilonGreedy(SEEN["x"], spaces.Discrete(4), rngs(seed), lambda: now[0]) for seed in (0, 1))
+    chosen = of_zeros(spaces.Discrete(4))
+    assert first.explore({}, chosen) is chosen
+    now[0] = 1.0
+    first.explore({}, chosen)
+    second.load_state(first.state())
+    mine, theirs = (each.explore({}, chosen).actions["action"] for each in (first, second))
+    np.testing.assert_array_equal(mine, theirs)
+    assert (mine != 0).any()
+
+
+def test_noise_in_half_ranges_within_the_bounds():
+    exploration = ActionNoise(BOX, np.random.default_rng(1), 0.1)
+    chosen = Choice({}, {"action": np.tile(np.array([0, 5], np.float32), (ROWS, 1))})
+    moved = np.concatenate([exploration.explore({}, chosen).actions["action"] for _ in range(50)])
+    assert moved.dtype == np.float32
+    np.testing.assert_allclose(moved.mean(0), [0, 5], atol=0.02)
+    np.testing.assert_allclose(moved.std(0), [0.2, 0.5], rtol=0.03)
+    corner = np.tile(BOX.high, (ROWS, 1))
+    at_the_bound = exploration.explore({}, Choice({}, {"action": corner})).actions["action"]
+    assert (at_the_bound <= BOX.high).all()
+    assert (at_the_bound == BOX.high).any()
+    other = ActionNoise(BOX, np.random.default_rng(7), 0.1)
+    other.load_state(exploration.state())
+    mine, theirs = (each.explore({}, chosen).actions["action"] for each in (exploration, other))
+    np.testing.assert_array_equal(mine, theirs)
+
+
+@pytest.mark.parametrize("space", [spaces.Discrete(3), spaces.Box(-np.inf, 1, (2,), np.float32)])
+def test_noise_needs_bounds(space):
+    with pytest.raises(ConfigError, match="finite bounds"):
+        ActionNoise(space, np.random.default_rng(), 0.1)
+
+
+def test_a_collector_explores_around_the_most_likely_actions(quick):
+    """Greedy where epsilon is 0, all random where it is 1; the random states are part of its state."""
+    now = [0.0]
+    run = quick(SeededWalk, "sac", {"algorithm.initial_buffer_size": 8, "algorithm.num_actors": 2}).run
+    rngs = [np.random.default_rng(row) for row in range(2)]
+    exploration = EpsilonGreedy(run.observation_space, run.action_space, rngs, lambda: now[0])
+    collector = ReplayCollector(run, 5, 2, 400, exploration)
+    collector.collect()
+    greedy = collector.replay.read(0, collector.replay.settled)["action/action"]
+    now[0] = 1.0
+    for _ in range(10):
+        collector.collect()
+    later = collector.replay.read(0, collector.replay.settled)["action/action"][len(greedy) :]
+    assert np.bincount(later, minlength=3).min() > 5
+    assert collector.state()["exploration"] == exploration.state()
+
+
+def test_an_agent_restores_its_exploration():
+    policy = MlpModel(MlpConfig(name="mlp")).build_policy(SEEN["x"], ACTIONS["Discrete"], MlpConfig(name="mlp"))
+
+    def agent(seed):
+        return NetworkAgent(
+            policy, None, exploration=EpsilonGreedy(SEEN["x"], ACTIONS["Discrete"], rngs(seed), lambda: 0.5)
+        )
+
+    obs = {"observation": np.zeros((ROWS, 2), np.float32)}
+    first, second = agent(0), agent(1)
+    first.act(obs)
+    second.load_state(first.state())
+    mine, theirs = (each.act(obs).actions["action"] for each in (first, second))
+    np.testing.assert_array_equal(mine, theirs)
+    assert len(set(mine.tolist())) == 4
