@@ -82,7 +82,7 @@ class SerialPool:
         }
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Take up a state that `state` gave in a pool of as many workers; an empty one changes nothing.
+        """Restore the result of `state()` in a pool of as many workers; an empty one changes nothing.
 
         Raises:
             ConfigError: the state is that of another number of workers.

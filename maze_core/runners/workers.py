@@ -33,7 +33,7 @@ class Task(Protocol):
         """What `load_state` needs to go on bit-exactly (plain values and arrays); asked only on `dev`."""
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Take up a state that `state` gave, after `setup`."""
+        """Restore the result of `state()`, after `setup`."""
 
     def close(self) -> None:
         """Release what `setup` acquired."""
@@ -76,7 +76,7 @@ class WorkerPool(Protocol):
         """States of the tasks and the pending jobs; empty where they cannot be repeated exactly, in other processes."""
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Take up a state that `state` gave; an empty one changes nothing."""
+        """Restore the result of `state()`; an empty one changes nothing."""
 
     def close(self) -> None:
         """End the workers; safe to call twice."""

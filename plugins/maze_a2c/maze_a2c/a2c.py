@@ -66,5 +66,5 @@ class A2C(Algorithm):
         return {"collector": self._collector.state()}
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Take up a state that `state` gave."""
+        """Restore the result of `state()`."""
         self._collector.load_state(state["collector"])

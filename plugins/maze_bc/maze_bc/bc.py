@@ -167,7 +167,7 @@ class BC(Algorithm):
         return {"before_pass": self._before_pass, "position": self._position, "data_set": self._data_set}
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Take up a state that `state` gave.
+        """Restore the result of `state()`.
 
         Raises:
             ConfigError: the data set is not the one that the run began with.

@@ -158,5 +158,5 @@ class ES(Algorithm):
         return {"next_pair": self._next_pair}
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Take up a state that `state` gave."""
+        """Restore the result of `state()`."""
         self._next_pair = state["next_pair"]

@@ -71,7 +71,7 @@ class Actor:
         return {"first_job": self._first_job, "sampler": self._sampler.state()}
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Take up a state that `state` gave; unfinished episodes are replayed."""
+        """Restore the result of `state()`; unfinished episodes are replayed."""
         if state["first_job"] is not None:
             self._begin(state["first_job"])
             self._sampler.load_state(state["sampler"])

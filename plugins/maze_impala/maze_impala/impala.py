@@ -102,7 +102,7 @@ class IMPALA(Algorithm):
         return {"asked": self._asked, "actors": actors, "under_way": list(self._under_way) if actors else []}
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Take up a state that `state` gave."""
+        """Restore the result of `state()`."""
         self._asked = state["asked"]
         self._actors.load_state(state["actors"])
         self._under_way = deque(state["under_way"])

@@ -99,6 +99,6 @@ class PPO(Algorithm):
         return {"collector": self._collector.state(), "order": self._order.bit_generator.state}
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Take up a state that `state` gave."""
+        """Restore the result of `state()`."""
         self._collector.load_state(state["collector"])
         self._order.bit_generator.state = state["order"]

@@ -221,7 +221,7 @@ class SAC(Algorithm):
         }
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Take up a state that `state` gave."""
+        """Restore the result of `state()`."""
         self._collector.load_state(state["collector"])
         self._guide.load_state(state["guide"])
         self._filled = state["filled"]
