@@ -43,7 +43,7 @@ class FactorySource(Plugin):
 
     @staticmethod
     def of(factory: EnvFactory) -> Any:
-        """Return a plugin class for one run: `overlay({("env", "factory"): FactorySource.of(make)})`."""
+        """Return a stand-in for this class, for `overlay({("env", "factory"): FactorySource.of(make)})`."""
         return given(FactorySource, factory)
 
     @hookimpl

@@ -26,7 +26,7 @@ class FunctionWrapper(Plugin):
 
     @staticmethod
     def of(wrap: EnvWrapper) -> Any:
-        """Return a plugin class for one run that calls `wrap`."""
+        """Return a stand-in for this class, bound to `wrap`."""
         return given(FunctionWrapper, wrap)
 
     @hookimpl(wrapper=True)

@@ -14,8 +14,8 @@ _TINY = 1e-30
 class Categorical:
     """One choice among n. Sample: int64 [B], which is also the environment's action.
 
-    `logits` [B, n]; `mask` [B, n] with 0 for a forbidden choice. Where everything is forbidden the
-    distribution is uniform, so that nothing turns NaN; `check_masks` reports such rows.
+    `logits` [B, n]; `mask` [B, n] with 0 for a forbidden choice. Where every choice is forbidden the
+    distribution is uniform, to avoid NaN; `check_masks` reports such rows.
     """
 
     def __init__(self, logits: Tensor, mask: Tensor | None = None) -> None:
@@ -36,7 +36,7 @@ class Categorical:
         return exponential.clamp_(min=_TINY).log_().neg_()
 
     def sample(self, noise: Tensor) -> Tensor:
-        """The Gumbel-max trick: the arg max of logits plus Gumbel noise is distributed like the softmax."""
+        """Return the arg max of logits plus Gumbel noise, which is distributed like the softmax."""
         return (self.logits + noise).argmax(-1)
 
     def mode(self) -> Tensor:
@@ -79,7 +79,7 @@ class MultiCategorical:
         return Categorical.draw_noise(shape, generator)
 
     def sample(self, noise: Tensor) -> Tensor:
-        """The Gumbel-max trick for each choice."""
+        """Return the arg max of logits plus Gumbel noise for each choice."""
         return self.choices.sample(noise)
 
     def mode(self) -> Tensor:
@@ -108,9 +108,9 @@ class MultiCategorical:
 
 
 def pad_choices(flat: Tensor, slots: Tensor, size: tuple[int, int], fill: float = _MASKED) -> Tensor:
-    """Spread [B, sum(nvec)] over [B, k, max(nvec)].
+    """Return [B, sum(nvec)] spread over [B, k, max(nvec)].
 
-    `slots` [sum(nvec)] are the flat positions that exist; the others are filled, by default with a logit of
+    `slots` [sum(nvec)] are the flat positions of existing choices; the others get `fill`, by default a logit of
     probability 0.
     """
     if slots.numel() == size[0] * size[1]:
@@ -135,7 +135,7 @@ class Bernoulli:
         return uniform.clamp_(_TINY, 1 - 1e-7).logit_()
 
     def sample(self, noise: Tensor) -> Tensor:
-        """A bit is 1 where its logit exceeds logistic noise."""
+        """Return the bits: 1 where a logit exceeds its logistic noise."""
         return (self.logits > noise).to(torch.int8)
 
     def mode(self) -> Tensor:
