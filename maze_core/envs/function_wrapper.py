@@ -31,6 +31,6 @@ class FunctionWrapper(Plugin):
 
     @hookimpl(wrapper=True)
     def make_env(self, config: PluginConfig, seed: int, index: int) -> Generator[None, Env, Env]:
-        """Call the function."""
+        """Wrap the environment with the function."""
         env = yield
         return self._wrap(env)

@@ -43,7 +43,7 @@ class GymnasiumWrapper(Plugin):
 
     @hookimpl(wrapper=True)
     def make_env(self, config: PluginConfig, seed: int, index: int) -> Generator[None, Env, Env]:
-        """Wrap."""
+        """Wrap the environment."""
         env = yield
         try:
             wrapped: Env = self._wrapper(env, **self.config.kwargs)

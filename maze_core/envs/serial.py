@@ -249,7 +249,7 @@ class SerialVectorEnv:
         return StepResult(reward, terminated, truncated, self._valid, np.array(indices, np.int64), final_obs, episodes)
 
     def _replay(self, i: int, length: int, state: dict[str, Any], out: Tree) -> bool:
-        """Repeat the last `length` steps of environment i; False where rewards differ or the episode ends."""
+        """Repeat the last `length` steps of environment i; return False where rewards differ or the episode ends."""
         observation = self._first_observation(i)
         self._started[i] = self._clock - length
         actions: Tree = state["actions"]

@@ -133,7 +133,7 @@ def _observations(env: SerialVectorEnv) -> Tree:
 
 
 def _in_the_middle_of_an_episode(env: SerialVectorEnv) -> dict[str, Any]:
-    """Step through some episodes; return the state in the middle of one, if possible not the first."""
+    """Take random steps through some episodes; return the state in the middle of one, preferably not the first."""
     rng, codec, out = np.random.default_rng(3), ActionCodec(env.action_space), _observations(env)
     env.reset(_SEEDS, out)
     state: dict[str, Any] = {}

@@ -40,7 +40,7 @@ class MeanStd:
     names: tuple[str, ...] = ("mean", "m2")
 
     def of(self, rows: Tensor) -> Values:
-        """Mean and sum of squared deviations."""
+        """Return mean and sum of squared deviations."""
         mean = rows.mean(0)
         return mean, (rows - mean).square().sum(0)
 
@@ -52,12 +52,12 @@ class MeanStd:
         return ours[0] + delta * (others / total), m2
 
     def affine(self, values: Values, count: Tensor) -> tuple[Tensor, Tensor]:
-        """Mean, and one over the standard deviation."""
+        """Return mean, and one over the standard deviation."""
         variance = values[1] / count.clamp(min=1)
         return values[0], torch.where(variance > (_CONSTANT * values[0]) ** 2, (variance + _EPSILON).rsqrt(), 1.0)
 
     def summary(self, values: Values, count: Tensor) -> tuple[Tensor, Tensor]:
-        """Mean and standard deviation."""
+        """Return mean and standard deviation."""
         return values[0], (values[1] / count.clamp(min=1)).sqrt()
 
 
@@ -67,7 +67,7 @@ class Range:
     names: tuple[str, ...] = ("low", "high")
 
     def of(self, rows: Tensor) -> Values:
-        """Lowest and highest."""
+        """Return lowest and highest value."""
         return rows.amin(0), rows.amax(0)
 
     def merged(self, ours: Values, count: Tensor, theirs: Values, others: Tensor) -> Values:
@@ -78,14 +78,14 @@ class Range:
         return torch.where(both, low, first), torch.where(both, high, second)
 
     def affine(self, values: Values, count: Tensor) -> tuple[Tensor, Tensor]:
-        """The middle, and one over half the width."""
+        """Return the middle, and one over half the width."""
         low, high = values
         width = high - low
         middle = (low + high) / 2
         return middle, torch.where(width > _CONSTANT * middle.abs(), 2 / width, 1.0)
 
     def summary(self, values: Values, count: Tensor) -> tuple[Tensor, Tensor]:
-        """Lowest and highest."""
+        """Return lowest and highest value."""
         return values[0], values[1]
 
 

@@ -46,21 +46,21 @@ class Beta:
         return (self.alpha - 1.0 + _EDGE) / (self.alpha + self.beta - 2.0 + 2.0 * _EDGE)
 
     def log_prob(self, sample: Tensor) -> Tensor:
-        """Log-density of the action in environment units, [B]."""
+        """Return the log-density of the action in environment units, [B]."""
         kernel = (self.alpha - 1.0) * sample.log() + (self.beta - 1.0) * torch.log1p(-sample)
         # The map from x to the action is 2 * radius wide.
         units = self.scale.log_volume + LOG_2 * sample.shape[-1]
         return sum_last(kernel - _log_beta(self.alpha, self.beta)) - units
 
     def entropy(self) -> Tensor:
-        """Differential entropy in environment units, [B]."""
+        """Return the differential entropy in environment units, [B]."""
         alpha, beta, total = self.alpha, self.beta, self.alpha + self.beta
         digammas = (total - 2.0) * total.digamma() - (alpha - 1.0) * alpha.digamma() - (beta - 1.0) * beta.digamma()
         units = self.scale.log_volume + LOG_2 * alpha.shape[-1]
         return sum_last(_log_beta(alpha, beta) + digammas) + units
 
     def kl(self, other: Beta) -> Tensor:
-        """KL(self ‖ other), [B]."""
+        """Return KL(self ‖ other), [B]."""
         total = self.alpha + self.beta
         in_alpha = (self.alpha - other.alpha) * (self.alpha.digamma() - total.digamma())
         in_beta = (self.beta - other.beta) * (self.beta.digamma() - total.digamma())
@@ -68,7 +68,7 @@ class Beta:
         return sum_last(gap + in_alpha + in_beta)
 
     def env_action(self, sample: Tensor) -> Tensor:
-        """The action in the units of the space, [B, *shape], inside its bounds."""
+        """Return the action in the units of the space, [B, *shape], inside its bounds."""
         return self.scale.to_env(2.0 * sample - 1.0)
 
     def from_env_action(self, action: Tensor) -> Tensor:

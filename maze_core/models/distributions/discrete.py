@@ -31,7 +31,7 @@ class Categorical:
 
     @staticmethod
     def draw_noise(shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
-        """Standard Gumbel noise of the logits' shape."""
+        """Return standard Gumbel noise of the logits' shape."""
         exponential = torch.empty(shape, device=generator.device).exponential_(generator=generator)
         return exponential.clamp_(min=_TINY).log_().neg_()
 
@@ -40,27 +40,27 @@ class Categorical:
         return (self.logits + noise).argmax(-1)
 
     def mode(self) -> Tensor:
-        """The most likely choice."""
+        """Return the most likely choice."""
         return self.logits.argmax(-1)
 
     def log_prob(self, sample: Tensor) -> Tensor:
-        """Log-probability of the choices, [B]."""
+        """Return the log-probability of the choices, [B]."""
         return self.log_probs.gather(-1, sample.unsqueeze(-1)).squeeze(-1)
 
     def entropy(self) -> Tensor:
-        """Entropy, [B]."""
+        """Return the entropy, [B]."""
         return -(self.log_probs.exp() * self.log_probs).sum(-1)
 
     def kl(self, other: Categorical) -> Tensor:
-        """KL(self ‖ other), [B]."""
+        """Return KL(self ‖ other), [B]."""
         return (self.log_probs.exp() * (self.log_probs - other.log_probs)).sum(-1)
 
     def env_action(self, sample: Tensor) -> Tensor:
-        """The choice itself."""
+        """Return the choice unchanged."""
         return sample
 
     def from_env_action(self, action: Tensor) -> Tensor:
-        """The choice itself."""
+        """Return the choice unchanged."""
         return action
 
 
@@ -75,7 +75,7 @@ class MultiCategorical:
 
     @staticmethod
     def draw_noise(shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
-        """Standard Gumbel noise of the padded logits' shape."""
+        """Return standard Gumbel noise of the padded logits' shape."""
         return Categorical.draw_noise(shape, generator)
 
     def sample(self, noise: Tensor) -> Tensor:
@@ -83,27 +83,27 @@ class MultiCategorical:
         return self.choices.sample(noise)
 
     def mode(self) -> Tensor:
-        """The most likely combination."""
+        """Return the most likely combination."""
         return self.choices.mode()
 
     def log_prob(self, sample: Tensor) -> Tensor:
-        """Log-probability of the combination, [B]."""
+        """Return the log-probability of the combination, [B]."""
         return self.choices.log_prob(sample).sum(-1)
 
     def entropy(self) -> Tensor:
-        """Entropy of the joint, [B]."""
+        """Return the entropy of the joint, [B]."""
         return self.choices.entropy().sum(-1)
 
     def kl(self, other: MultiCategorical) -> Tensor:
-        """KL(self ‖ other) of the joints, [B]."""
+        """Return KL(self ‖ other) of the joints, [B]."""
         return self.choices.kl(other.choices).sum(-1)
 
     def env_action(self, sample: Tensor) -> Tensor:
-        """The choices themselves."""
+        """Return the choices unchanged."""
         return sample
 
     def from_env_action(self, action: Tensor) -> Tensor:
-        """The choices themselves."""
+        """Return the choices unchanged."""
         return action
 
 
@@ -130,7 +130,7 @@ class Bernoulli:
 
     @staticmethod
     def draw_noise(shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
-        """Standard logistic noise of the logits' shape."""
+        """Return standard logistic noise of the logits' shape."""
         uniform = torch.rand(shape, generator=generator, device=generator.device)
         return uniform.clamp_(_TINY, 1 - 1e-7).logit_()
 
@@ -139,26 +139,26 @@ class Bernoulli:
         return (self.logits > noise).to(torch.int8)
 
     def mode(self) -> Tensor:
-        """The most likely bits."""
+        """Return the most likely bits."""
         return (self.logits > 0).to(torch.int8)
 
     def log_prob(self, sample: Tensor) -> Tensor:
-        """Log-probability of the bits, [B]."""
+        """Return the log-probability of the bits, [B]."""
         return (sample * self.logits - F.softplus(self.logits)).sum(-1)
 
     def entropy(self) -> Tensor:
-        """Entropy of the joint, [B]."""
+        """Return the entropy of the joint, [B]."""
         return (F.softplus(self.logits) - torch.sigmoid(self.logits) * self.logits).sum(-1)
 
     def kl(self, other: Bernoulli) -> Tensor:
-        """KL(self ‖ other) of the joints, [B]."""
+        """Return KL(self ‖ other) of the joints, [B]."""
         gap = torch.sigmoid(self.logits) * (self.logits - other.logits)
         return (gap - F.softplus(self.logits) + F.softplus(other.logits)).sum(-1)
 
     def env_action(self, sample: Tensor) -> Tensor:
-        """The bits themselves."""
+        """Return the bits unchanged."""
         return sample
 
     def from_env_action(self, action: Tensor) -> Tensor:
-        """The bits themselves."""
+        """Return the bits unchanged."""
         return action

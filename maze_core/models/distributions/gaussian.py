@@ -36,7 +36,7 @@ class _Normals:
 
     @staticmethod
     def draw_noise(shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
-        """Standard normal noise of the mean's shape."""
+        """Return standard normal noise of the mean's shape."""
         return torch.randn(shape, generator=generator, device=generator.device)
 
     def sample(self, noise: Tensor) -> Tensor:
@@ -44,7 +44,7 @@ class _Normals:
         return torch.addcmul(self.mean, self.std, noise)
 
     def mode(self) -> Tensor:
-        """The mean, [B, d]."""
+        """Return the mean, [B, d]."""
         return self.mean
 
     def kl(self, other: Self) -> Tensor:
@@ -70,19 +70,19 @@ class DiagonalGaussian(_Normals):
     """
 
     def log_prob(self, sample: Tensor) -> Tensor:
-        """Log-density of the action in environment units, [B]."""
+        """Return the log-density of the action in environment units, [B]."""
         return self._log_prob_of_value(sample) - self.scale.log_volume
 
     def entropy(self) -> Tensor:
-        """Differential entropy in environment units, [B]."""
+        """Return the differential entropy in environment units, [B]."""
         return self._entropy_of_value() + self.scale.log_volume
 
     def env_action(self, sample: Tensor) -> Tensor:
-        """The action in the units of the space, [B, *shape], not clipped."""
+        """Return the action in the units of the space, [B, *shape], not clipped."""
         return self.scale.to_env(sample)
 
     def from_env_action(self, action: Tensor) -> Tensor:
-        """The canonical action, [B, d]."""
+        """Return the canonical action, [B, d]."""
         return self.scale.to_canonical(action)
 
 
@@ -94,7 +94,7 @@ class SquashedGaussian(_Normals):
     """
 
     def log_prob(self, sample: Tensor) -> Tensor:
-        """Log-density of the action in environment units, with the Jacobian of tanh and units, [B]."""
+        """Return the log-density of the action in environment units, with the Jacobian of tanh and units, [B]."""
         jacobian = sum_last(log_tanh_slope(sample)) + self.scale.log_volume
         return self._log_prob_of_value(sample) - jacobian
 
@@ -110,7 +110,7 @@ class SquashedGaussian(_Normals):
         return self._entropy_of_value() + expected + self.scale.log_volume
 
     def env_action(self, sample: Tensor) -> Tensor:
-        """The action in the units of the space, [B, *shape], inside its bounds."""
+        """Return the action in the units of the space, [B, *shape], inside its bounds."""
         return self.scale.to_env(torch.tanh(sample))
 
     def from_env_action(self, action: Tensor) -> Tensor:

@@ -39,7 +39,7 @@ class PolicyWrapper(ActingPolicy):
         raise NotImplementedError
 
     def act(self, obs: Tree, rngs: Sequence[np.random.Generator]) -> Tree:
-        """Raise an error: a wrapper cannot act alone."""
+        """Raise ConfigError: a wrapper cannot act alone."""
         raise ConfigError(f"the policy {self.config.name!r} only acts around another one", "policy")
 
 

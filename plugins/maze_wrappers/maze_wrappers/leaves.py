@@ -45,7 +45,7 @@ class _Lone(gymnasium.Env[Any, Any]):
 
 
 def observe(env: Env, config: LeafConfig, problem: Problem, make: Callable[[Env], Any]) -> Env:
-    """Treat the chosen observation leaves as the gymnasium wrapper that `make` builds around each would.
+    """Convert each chosen observation leaf with the gymnasium wrapper that `make` returns for it.
 
     Raises:
         ConfigError: a key is not a leaf or cannot be treated, or there is nothing to treat.
@@ -67,7 +67,7 @@ def observe_parts(env: Env, config: LeafConfig, problem: Problem, make: Callable
 
 
 def act(env: Env, config: LeafConfig, problem: Problem, make: Callable[[Env], Any]) -> Env:
-    """Treat the chosen action leaves as the gymnasium wrapper that `make` builds around each would."""
+    """Convert each chosen action leaf with the gymnasium wrapper that `make` returns for it."""
     leaves = flatten_space(env.action_space, "action")
     parts = {}
     for key in choose(leaves, config, problem):
