@@ -53,7 +53,7 @@ class Batch:
         sizes = [min(batch_size, rows - start) for start in range(0, rows, batch_size)]
         if batch_size > 1 and len(sizes) > 1 and sizes[-1] == 1:
             sizes[-2:] = [batch_size + 1]
-        # One gather for the whole pass; the minibatches are views of it.
+        # One gather for the whole pass; the minibatches are views of its result.
         shuffled = self.map(lambda leaf: leaf.index_select(0, order.to(leaf.device)))
         trees = [_split(tree, sizes) for tree in (shuffled.obs, shuffled.actions, shuffled.extra, shuffled.next_obs)]
         for obs, actions, extra, next_obs in zip(*trees, strict=True):

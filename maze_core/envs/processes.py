@@ -44,7 +44,7 @@ class ProcessVectorEnv:
         start_method: `fork` is not offered: it deadlocks once threads or CUDA are in use.
 
     Raises:
-        ConfigError: `make` cannot be sent to another process, or what `SerialVectorEnv` refuses.
+        ConfigError: `make` cannot be sent to another process, or `SerialVectorEnv` refuses it.
         RunError: an environment raised (with its traceback), or a worker died or does not answer. Then the workers
             are terminated and no further step is possible.
     """

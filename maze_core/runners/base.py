@@ -32,7 +32,7 @@ class Runner(ABC):
     @property
     @abstractmethod
     def concurrency(self) -> int:
-        """Environments stepped side by side in training."""
+        """Number of environments stepped together in training."""
 
     @abstractmethod
     def vector_env(self, builder: EnvBuilder, num_envs: int) -> VectorEnv:

@@ -30,7 +30,7 @@ class DevRunner(Runner):
 
     @property
     def concurrency(self) -> int:
-        """Environments stepped side by side in training."""
+        """Number of environments stepped together in training."""
         count: int = self.config.concurrency
         return count
 

@@ -45,7 +45,7 @@ class LocalRunner(Runner):
 
     @property
     def concurrency(self) -> int:
-        """Environments stepped side by side in training."""
+        """Number of environments stepped together in training."""
         return self.config.concurrency or _cores()
 
     def vector_env(self, builder: EnvBuilder, num_envs: int) -> VectorEnv:
