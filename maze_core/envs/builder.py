@@ -94,7 +94,7 @@ class EnvBuilder:
         with closing(native):
             try:
                 single = self.single(0)
-            except PluginError:  # a source of vectorised environments alone
+            except PluginError:  # the source has vectorised environments only
                 return None
         with closing(single):
             for name in ("observation_space", "action_space"):

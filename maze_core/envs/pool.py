@@ -57,7 +57,7 @@ class Pool:
                 ours, theirs = context.Pipe()
                 process = context.Process(target=worker.main, args=(theirs, builder, share), daemon=True)
                 process.start()
-                theirs.close()  # so that its end is noticed when the worker dies
+                theirs.close()  # so that the driver sees end of file when the worker dies
                 self.members.append(Member(share, process, ours))
         self._owing = list(self.members)
 

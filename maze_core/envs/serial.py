@@ -183,7 +183,7 @@ class SerialVectorEnv:
     def _begin(self, episode: list[int]) -> None:
         self._episode = episode
         self._clock = 0
-        """Steps taken; `_started` subtracted gives every episode's length without counting per step."""
+        """Steps taken; an episode's length is the difference to its `_started`, so nothing is counted per step."""
         self._started = [0] * self.num_envs
         self._returns = np.zeros(self.num_envs)
         self._log.clear()

@@ -138,7 +138,7 @@ class ProcessPool(QueuedPool):
             arguments = (theirs, self._task, number)
             process = self._context.Process(target=pool_worker.main, args=arguments, daemon=True)
             process.start()
-            theirs.close()  # so that its end is noticed when the worker dies
+            theirs.close()  # so that the driver sees end of file when the worker dies
         return _Member(number, process, ours, time.monotonic() + self._job_timeout)
 
     def _introduce(self, member: _Member) -> None:
