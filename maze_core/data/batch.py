@@ -1,4 +1,4 @@
-"""What passes between an algorithm, the loop and the hooks: a batch of rows, and the loss computed from it."""
+"""A batch of rows and the loss computed from it: passed between algorithm, training loop and hooks."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ TensorTree = dict[str, Tensor]
 class Batch:
     """Rows to learn from; every tensor has B rows in its first dimension.
 
-    An algorithm fills what its loss needs and puts the rest (advantages, targets, importance weights) in `extra`.
+    An algorithm fills the fields that its loss needs and puts advantages, targets or importance weights in `extra`.
     A loss wrapper may rely on `obs`, and on `actions` where the algorithm learns from actions.
     """
 
     obs: TensorTree
     """Leaves [B, …] in storage dtype (uint8 images stay uint8)."""
     actions: TensorTree
-    """Leaves [B, …], as the action distribution sampled them; in environment units where they come from replay."""
+    """Leaves [B, …], as sampled by the action distribution; in environment units where they come from replay."""
     extra: TensorTree = field(default_factory=dict)
-    """Whatever else the loss of this algorithm needs, leaves [B, …]."""
+    """Further inputs of the algorithm's loss, leaves [B, …]."""
     next_obs: TensorTree = field(default_factory=dict)
-    """Leaves [B, …], what followed `obs`, where the algorithm learns from transitions."""
+    """The observations after `obs`, leaves [B, …], where the algorithm learns from transitions."""
 
     def __len__(self) -> int:
         return len(next(iter(self.obs.values())))
 
     def map(self, function: Callable[[Tensor], Tensor]) -> Batch:
-        """The batch with `function` applied to every tensor."""
+        """Return the batch with `function` applied to every tensor."""
         return Batch(
             {key: function(leaf) for key, leaf in self.obs.items()},
             {key: function(leaf) for key, leaf in self.actions.items()},
@@ -43,7 +43,7 @@ class Batch:
         )
 
     def minibatches(self, batch_size: int, rng: np.random.Generator) -> Iterator[Batch]:
-        """One pass over the rows in random order, `batch_size` rows at a time.
+        """Yield all rows once in random order, `batch_size` rows at a time.
 
         The last minibatch holds the remainder. A remainder of one row joins the minibatch before it: nothing can
         be normalised over a single row.
@@ -53,7 +53,7 @@ class Batch:
         sizes = [min(batch_size, rows - start) for start in range(0, rows, batch_size)]
         if batch_size > 1 and len(sizes) > 1 and sizes[-1] == 1:
             sizes[-2:] = [batch_size + 1]
-        # One gather for the whole pass; the minibatches are views of it.
+        # One gather for the whole pass; the minibatches are views of its result.
         shuffled = self.map(lambda leaf: leaf.index_select(0, order.to(leaf.device)))
         trees = [_split(tree, sizes) for tree in (shuffled.obs, shuffled.actions, shuffled.extra, shuffled.next_obs)]
         for obs, actions, extra, next_obs in zip(*trees, strict=True):
@@ -61,7 +61,7 @@ class Batch:
 
 
 def _split(tree: TensorTree, sizes: list[int]) -> list[TensorTree]:
-    """Consecutive parts of a tree with so many rows each."""
+    """Return consecutive parts of a tree, with `sizes` rows each."""
     columns = [torch.split(leaf, sizes) for leaf in tree.values()]
     return [{key: parts[number] for key, parts in zip(tree, columns, strict=True)} for number in range(len(sizes))]
 
@@ -76,5 +76,5 @@ class Loss:
     """Detached scalars by name; they are averaged over the epoch and logged as `loss/NAME`."""
 
     def plus(self, name: str, term: Tensor) -> Loss:
-        """This loss with a term added to the total and to the metrics."""
+        """Return this loss with a term added to the total and to the metrics."""
         return Loss(self.total + term, {**self.metrics, name: term.detach()})

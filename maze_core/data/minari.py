@@ -1,4 +1,4 @@
-"""Not here any more: an import says where it went."""
+"""Moved: an import raises an error that names the new place."""
 
 from maze_core.moved import moved_module
 

@@ -1,4 +1,4 @@
-"""Replay: a ring of the newest steps in preallocated arrays, sampled in time that depends on the batch alone."""
+"""Replay: a ring buffer of the newest steps in preallocated arrays; sampling time depends on the batch size only."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _BOOKKEEPING = {
 
 
 def row_specs(observation_space: Space[Any], action_space: Space[Any]) -> Specs:
-    """How each column of a replay row is stored: `obs/KEY`, `action/KEY`, and what belongs to a step."""
+    """Return the storage of each column of a replay row: `obs/KEY`, `action/KEY`, reward, flags and `ahead`."""
     obs, actions = space_specs(observation_space, "observation"), space_specs(action_space, "action")
     return {
         **{f"obs/{key}": spec for key, spec in obs.items()},
@@ -39,13 +39,13 @@ def row_specs(observation_space: Space[Any], action_space: Space[Any]) -> Specs:
 class ReplayBuffer:
     """The newest `capacity` rows of N environments stepped together, and of recorded episodes.
 
-    A row is one observation with what followed it: action (environment units), reward, flags, and how many rows ahead
-    the next observation is. So each observation is stored once, whatever number of environments is interleaved, and
-    the last one of an episode takes a row of its own. Row number n lies in slot n % capacity. `ahead` is 0 where no
-    step followed (yet): the last observation of an episode, and the N rows at the end that are still to be acted on.
+    A row is one observation and the step from it: action (environment units), reward, flags, and the number of rows to
+    the next observation, `ahead`. So each observation is stored once for any number of interleaved environments, and
+    an episode's last observation takes its own row. Row number n lies in slot n % capacity. `ahead` is 0 for a row
+    without a step: the last observation of an episode, and the N newest rows, which have no action yet.
 
     Raises:
-        ConfigError: the rows do not fit into the free memory; nothing has been allocated.
+        ConfigError: the rows do not fit into the free memory; nothing is allocated.
     """
 
     def __init__(self, observation_space: Space[Any], action_space: Space[Any], capacity: int, where: str = "") -> None:
@@ -62,7 +62,7 @@ class ReplayBuffer:
         self.steps = 0
         """Steps added so far, overwritten ones included."""
         self.open = 0
-        """How many of the newest rows have not been acted on: one for each environment."""
+        """Number of newest rows without an action: one for each environment."""
 
     @property
     def nbytes(self) -> int:
@@ -70,20 +70,20 @@ class ReplayBuffer:
         return allocated_bytes(self.specs, (self.capacity,))
 
     def __len__(self) -> int:
-        """Rows that are there."""
+        """Return the number of rows held."""
         return min(self.rows, self.capacity)
 
     # Writing
 
     def begin(self, obs: Tree) -> None:
-        """Take the current observations of the environments (leaves [N, …]), which `step` goes on from."""
+        """Store the current observations of the environments (leaves [N, …]); `step` continues from them."""
         self.open = len(next(iter(obs.values())))
         self._append(obs, self.open)
 
     def step(self, actions: Tree, result: StepResult, obs: Tree) -> None:
-        """Take one step of the environments that `begin` named.
+        """Store one step of the environments passed to `begin`.
 
-        `actions`: leaves [N, …] in environment units; `obs`: leaves [N, …], what the next actions are chosen from.
+        `actions`: leaves [N, …] in environment units; `obs`: leaves [N, …], the observations for the next actions.
         """
         rows, count, ended = self._slots(self.rows - self.open, self.open), self.open, len(result.final_indices)
         for key, column in self._actions.items():
@@ -103,13 +103,13 @@ class ReplayBuffer:
         if result.valid.all():
             self.steps += count
         else:
-            # Filler: the row stays one that nothing followed.
+            # Filler: the row stays without a step.
             self._ahead[rows] *= result.valid
             self.steps += int(result.valid.sum())
         self._append(obs, count)
 
     def add_episode(self, episode: Trajectory) -> None:
-        """Take a recorded episode of L steps; at most `capacity - 1` fit. Not between `begin` and `step`."""
+        """Store a recorded episode of L steps; at most `capacity - 1` fit. Not between `begin` and `step`."""
         count = len(episode.rewards)
         rows = self._slots(self.rows, count)
         self._append(episode.obs, count + 1)
@@ -148,20 +148,20 @@ class ReplayBuffer:
         stretch: int = 1,
         device: torch.device | None = None,
     ) -> Batch:
-        """Steps drawn uniformly with replacement.
+        """Return steps drawn uniformly with replacement.
 
         Args:
-            rng: decides which.
+            rng: random generator of the draw.
             batch_size: B.
             gamma: discount per step.
-            n_step: rewards summed up before the bootstrap; fewer where an episode or the data ends before.
-            stretch: draw runs of this many consecutive steps instead of single ones; where an episode ends before,
-                the rest of the run begins elsewhere.
-            device: where the batch is needed.
+            n_step: rewards summed before the bootstrap; fewer where the episode or the data ends earlier.
+            stretch: draw sequences of this many consecutive steps instead of single ones; where an episode ends
+                earlier, the rest of the sequence begins elsewhere.
+            device: the batch's device.
 
         Returns:
             A batch with actions in environment units, `next_obs`, and in `extra`, each [B]: `reward`, the discounted
-            sum, and `discount`, that of the value of `next_obs`: 0 at termination, never at truncation.
+            sum, and `discount`, the factor of the value of `next_obs`: 0 at termination, never at truncation.
         """
         slots = self._draw(rng, batch_size) if stretch == 1 else self._draw_stretches(rng, batch_size, stretch)
         if n_step == 1:
@@ -178,7 +178,7 @@ class ReplayBuffer:
         )
 
     def _draw(self, rng: np.random.Generator, count: int) -> np.ndarray:
-        """Slots of steps, uniformly: rows that nothing followed are few, and drawn again."""
+        """Return slots of steps, drawn uniformly: the few rows without a step are drawn again."""
         if self.steps == 0:
             raise ValueError("there is no step to sample")
         size = len(self)
@@ -201,7 +201,7 @@ class ReplayBuffer:
         return np.concatenate(drawn)[:count]
 
     def _look_ahead(self, slots: np.ndarray, gamma: float, n_step: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Sum of rewards, discount of the bootstrap and its slot, following each step for at most `n_step` steps."""
+        """Return the sum of at most `n_step` rewards, the discount of the bootstrap and its slot, for each step."""
         reward = np.zeros(len(slots), np.float32)
         discount, following = np.ones(len(slots), np.float32), slots.copy()
         going = np.arange(len(slots))
@@ -220,16 +220,16 @@ class ReplayBuffer:
 
     @property
     def settled(self) -> int:
-        """The number of rows that nothing will change any more but their being overwritten."""
+        """The number of rows that are final: they can only be overwritten."""
         return self.rows - self.open
 
     def read(self, first: int, count: int) -> Tree:
-        """Copies of the columns of rows `first` to `first + count - 1`, by name, leaves [count, …]."""
+        """Return copies of the columns of rows `first` to `first + count - 1`, by name, leaves [count, …]."""
         rows = self._slots(first, count)
         return {name: column[rows].copy() for name, column in self._columns.items()}
 
     def restore(self, first: int, columns: Tree) -> None:
-        """Write rows that `read` gave, in their order; `begin` takes the open ones up again."""
+        """Write results of `read`, in order; then `begin` adds the open rows again."""
         end = first + len(columns["ahead"])
         count = min(end - first, self.capacity)
         rows = self._slots(end - count, count)

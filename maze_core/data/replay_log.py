@@ -1,9 +1,9 @@
-"""Replay data on disk: written as it grows, never rewritten, and exact for every checkpoint that refers to it.
+"""Replay data on disk: appended, never rewritten, and exact for every checkpoint that refers to it.
 
-The rows of a buffer go to files of records, each row once: a checkpoint appends those that were added since the one
-before, and notes in its own state how many records of which files it consists of. What follows them in a file belongs
-to later checkpoints, or to one that never became whole, and is not read. A resumed run begins a new file, so it leaves
-what other checkpoints refer to as it was. A file goes when no checkpoint refers to it any more.
+The rows of a buffer go to files of records, each row once: a checkpoint appends the rows added since the previous one
+and stores in its state how many records of which files it uses. Further records in a file belong to later or
+incomplete checkpoints and are not read. A resumed run begins a new file, so the files of other checkpoints do not
+change. A file is deleted when no checkpoint refers to it any more.
 
     run/replay/000001.rows      records as `numpy.fromfile(path, dtype)` reads them
 """
@@ -35,7 +35,7 @@ _SUFFIX = ".rows"
 
 @dataclass(slots=True)
 class Segment:
-    """Consecutive rows in one file."""
+    """A sequence of consecutive rows in one file."""
 
     file: str
     first: int
@@ -51,10 +51,10 @@ class Segment:
 
 
 class ReplayLog:
-    """The rows of a replay buffer in the files of one folder.
+    """Stores the rows of a replay buffer in the files of one folder.
 
     Raises:
-        RunError: a row cannot be written; every checkpoint before stays whole.
+        RunError: a row cannot be written; earlier checkpoints stay complete.
         CheckpointError: rows that a checkpoint refers to are missing or damaged.
     """
 
@@ -65,10 +65,10 @@ class ReplayLog:
         self._segment_rows = max(1, buffer.capacity // _SEGMENTS_PER_BUFFER)
         self._segments: list[Segment] = []
         self._growing = False
-        """Whether the last segment's file ends where the segment does and is this process's own."""
+        """True when this process may append: it wrote the last segment's file, which ends with the segment."""
 
     def commit(self) -> dict[str, Any]:
-        """Write the settled rows that are not on disk yet; what a checkpoint needs to find all of them again."""
+        """Write the settled rows that are not on disk yet; return the state with which `load` finds all of them."""
         buffer = self._buffer
         oldest = max(0, buffer.rows - buffer.capacity)
         written = self._segments[-1].end if self._segments else 0
@@ -87,7 +87,7 @@ class ReplayLog:
         }
 
     def load(self, state: dict[str, Any]) -> None:
-        """Fill the buffer with the rows that `commit` spoke of, as far back as it reaches."""
+        """Fill the buffer with the rows in the result of `commit()`, as far back as its capacity allows."""
         self._segments = [Segment(**segment) for segment in state["segments"]]
         self._growing = False
         oldest = state["rows"] - self._buffer.capacity
@@ -98,7 +98,7 @@ class ReplayLog:
         self._buffer.rows, self._buffer.steps = state["rows"], state["steps"]
 
     def prune(self, documents: Iterable[str]) -> None:
-        """Delete the files that no document speaks of: the `state.json` of every checkpoint that is kept."""
+        """Delete the files that no document refers to; `documents`: the `state.json` of every kept checkpoint."""
         texts = list(documents)
         for name in self._names():
             if not any(name in text for text in texts):
@@ -112,7 +112,7 @@ class ReplayLog:
         try:
             if not self._growing or self._segments[-1].count >= self._segment_rows:
                 self._segments.append(Segment(self._new_file(), first, 0, 0))
-            # Until it is known to be whole, nothing may be appended to it.
+            # Do not append to it before it is known to be complete.
             self._growing = False
             with files.open_file(self._folder / self._segments[-1].file, "ab", self._run_dir) as file:
                 file.write(data)

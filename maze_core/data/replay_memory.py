@@ -1,4 +1,4 @@
-"""How much memory is free, and whether a buffer fits."""
+"""The free memory, and a check that a buffer fits into it."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ _CGROUPS = (
     (Path("/sys/fs/cgroup/memory"), "memory.limit_in_bytes", "memory.usage_in_bytes"),
 )
 _SHARE = 0.9
-# What one buffer may take of the free memory: networks, environments and the system need the rest.
+# The share of the free memory for one buffer: networks, environments and the system need the rest.
 
 
 def free_memory() -> int | None:
-    """Bytes of memory that this process may still take, by the machine and by its container; None where unknown."""
+    """Return the bytes that this process may still allocate on its machine and in its container; None if unknown."""
     known = [
         free for free in (_free_on_machine(), *(_free_in_cgroup(*files) for files in _CGROUPS)) if free is not None
     ]
@@ -24,9 +24,9 @@ def free_memory() -> int | None:
 
 
 def check_memory(needed: int, rows: int, where: str, free: int | None = None, what: str = "rows of replay") -> None:
-    """Raise ConfigError, naming `where` the number of rows is set, if `needed` bytes for them are not free.
+    """Raise ConfigError if `needed` bytes for `rows` rows are not free; `where` is the setting of their number.
 
-    `free`: bytes that are; None: find out. `what`: what the rows are called.
+    `free`: free bytes; None: measure. `what`: the name of the rows.
     """
     free = free_memory() if free is None else free
     if free is None or needed <= _SHARE * free:
@@ -52,7 +52,7 @@ def _free_on_machine() -> int | None:
 
 
 def _free_in_cgroup(folder: Path, limit: str, usage: str) -> int | None:
-    """What the container may still take; files it has read count as used until someone needs the memory."""
+    """Return the bytes that the container may still use; inactive file cache counts as free."""
     try:
         statistics = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())
         used = int((folder / usage).read_text()) - int(statistics.get("inactive_file", 0))

@@ -1,4 +1,4 @@
-"""Advantages and returns as pure functions of arrays; time runs along the first dimension."""
+"""Advantages and returns as pure functions of arrays; the first dimension is time."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ def generalized_advantages(
     continues: np.ndarray,
     gae_lambda: float,
 ) -> np.ndarray:
-    """Generalised advantage estimation (Schulman et al., arXiv 1506.02438, eq. 16), cut at every episode's end.
+    """Return generalised advantage estimates (Schulman et al., arXiv 1506.02438, eq. 16), cut at every episode's end.
 
     delta_t = r_t + discount_t * V(x_{t+1}) - V(x_t);  A_t = delta_t + discount_t * lambda * continues_t * A_{t+1}
 
     Args:
         rewards: [T, N]
-        values: [T, N], V of the observation acted on.
-        next_values: [T, N], V of the observation reached: of the final observation where an episode was truncated.
+        values: [T, N], V of the observation at each step.
+        next_values: [T, N], V of the observation after each step: of the final one where an episode was truncated.
         discounts: [T, N], gamma, and 0 where an episode terminated.
         continues: [T, N], 1 where the next row belongs to the same episode, else 0.
         gae_lambda: 0: one-step advantages; 1: discounted returns minus the value.
@@ -41,12 +41,12 @@ def generalized_advantages(
 
 
 class VTrace(NamedTuple):
-    """What V-trace gives, both [T, N]."""
+    """The result of V-trace, both [T, N]."""
 
     targets: np.ndarray
     """v_s, the regression target of the critic."""
     advantages: np.ndarray
-    """What the policy gradient weighs log-probabilities with: rho_s (r_s + discount_s v_{s+1} - V(x_s))."""
+    """The weights of the policy gradient's log-probabilities: rho_s (r_s + discount_s v_{s+1} - V(x_s))."""
 
 
 def vtrace(
@@ -59,7 +59,7 @@ def vtrace(
     clip_rho: float | None = 1.0,
     clip_pg_rho: float | None = 1.0,
 ) -> VTrace:
-    """V-trace (Espeholt et al., arXiv 1802.01561, eq. 1 and section 4.2), cut at every episode's end.
+    """Return V-trace targets (Espeholt et al., arXiv 1802.01561, eq. 1 and section 4.2), cut at every episode's end.
 
     v_s = V(x_s) + sum over t >= s of (product of discount_i c_i, i = s .. t-1) rho_t delta_t with
     delta_t = r_t + discount_t V(x_{t+1}) - V(x_t), rho_t clipped at `clip_rho` and c_i at 1.
@@ -67,10 +67,10 @@ def vtrace(
     Args:
         log_rhos: [T, N], log-probability of the action under the learning policy minus that under the acting one.
         rewards: [T, N]
-        values: [T, N], V of the observation acted on.
-        next_values: [T, N], V of the observation reached: of the final observation where an episode was truncated.
+        values: [T, N], V of the observation at each step.
+        next_values: [T, N], V of the observation after each step: of the final one where an episode was truncated.
         discounts: [T, N], gamma, and 0 where an episode terminated.
-        continues: [T, N], 1 where the next row belongs to the same episode, else 0; the last row is never followed.
+        continues: [T, N], 1 where the next row belongs to the same episode, else 0; ignored in the last row.
         clip_rho: bound of the weights in the targets; None: no clipping.
         clip_pg_rho: bound of the weights in the advantages; None: no clipping.
     """
@@ -95,6 +95,6 @@ def _clipped(ratios: np.ndarray, bound: float | None) -> np.ndarray:
 
 
 def explained_variance(predictions: np.ndarray, targets: np.ndarray) -> float:
-    """1 - Var(targets - predictions) / Var(targets): 1 is perfect, 0 no better than a constant, nan if undefined."""
+    """Return 1 - Var(targets - predictions) / Var(targets): 1: perfect; 0: like a constant; nan: undefined."""
     variance = float(np.var(targets)) if targets.size else 0.0
     return float("nan") if variance == 0 else 1.0 - float(np.var(targets - predictions)) / variance

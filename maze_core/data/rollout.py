@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Rollout:
-    """What T steps of N environments gave. The arrays are reused by the next rollout."""
+    """T steps of N environments. The next rollout reuses the arrays."""
 
     obs: Tree
-    """Leaves [T + 1, N, …]; row t is what action t was chosen from, row T what the next rollout starts from."""
+    """Leaves [T + 1, N, …]; row t is the observation of action t, row T the start of the next rollout."""
     actions: Tree
-    """Leaves [T, N, …], as the distribution sampled them."""
+    """Leaves [T, N, …], as sampled by the distribution."""
     rewards: np.ndarray
     """[T, N] float32"""
     terminated: np.ndarray

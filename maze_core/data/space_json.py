@@ -1,4 +1,4 @@
-"""Gymnasium spaces as JSON and back: every space Maze supports, with bounds, dtypes, starts and the order of keys."""
+"""Convert spaces to JSON and back: all spaces that Maze supports, with bounds, dtypes, starts and order of keys."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from maze_core.wording import shown
 
 
 def space_to_json(space: Space[Any]) -> dict[str, Any]:
-    """A space as plain data. Infinite bounds are the texts `inf` and `-inf`; equal bounds are written once."""
+    """Return a space as plain data. Infinite bounds become the strings `inf` and `-inf`; equal bounds one number."""
     if isinstance(space, spaces.Dict):
         return {"type": "Dict", "spaces": [[key, space_to_json(child)] for key, child in space.spaces.items()]}
     if isinstance(space, spaces.Tuple):
@@ -38,10 +38,10 @@ def space_to_json(space: Space[Any]) -> dict[str, Any]:
 
 
 def space_from_json(data: Any) -> Space[Any]:
-    """The inverse of `space_to_json`.
+    """Return the space described by a result of `space_to_json`.
 
     Raises:
-        ValueError: the data describes no space.
+        ValueError: the data does not describe a space.
     """
     try:
         if _entries(data) > MAX_ENTRIES:
@@ -69,7 +69,7 @@ _BUILDERS: dict[str, Any] = {
 
 
 def _entries(data: Any) -> int:
-    """Entries of all boxes in the description of a space: known before anything is made."""
+    """Return the number of entries in all boxes of a space's description, before any is built."""
     if data["type"] == "Box":
         return math.prod(map(_count, data["shape"]))
     parts = data.get("spaces", ())
@@ -83,7 +83,7 @@ def _count(value: Any) -> int:
 
 
 def _dtype(name: Any) -> np.dtype[Any]:
-    """A dtype of numbers by its name; NumPy's own names of structures and of repeated values are none."""
+    """Return a numeric dtype by its name; NumPy's names of structured and repeated types are refused."""
     dtype = np.dtype(name if isinstance(name, str) else None)
     if dtype.kind not in "fiub" or dtype.name != name:
         raise ValueError(f"{name!r} is no dtype")
@@ -104,7 +104,7 @@ def _number(value: Any) -> Any:
 
 
 def _bounds_from_json(data: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
-    """Bounds `[*shape]`; numpy reads the texts of infinite floats by itself."""
+    """Return bounds `[*shape]`; NumPy parses the strings of infinite floats."""
     values = np.array(_floats(data) if dtype.kind == "f" else data, dtype)
     return np.broadcast_to(values, shape).copy()
 

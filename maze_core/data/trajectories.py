@@ -1,4 +1,4 @@
-"""Recorded trajectories: the episode, and the data set that BC, SACfD and analysis read.
+"""Recorded trajectories: one episode, and the data set for BC, SACfD and analysis.
 
 data = load_trajectories(Path("demos"))      # maze_core.data.trajectories_loader
 for episode in data:
@@ -25,24 +25,24 @@ class Trajectory:
     """One episode of L steps."""
 
     obs: Tree
-    """Leaves [L + 1, …]: what each action was chosen from, and the final observation."""
+    """Leaves [L + 1, …]: the observation of each action, and the final observation."""
     actions: Tree
     """Leaves [L, …], in environment units as in all trees: discrete values count from 0."""
     rewards: np.ndarray
     """[L] float32"""
     terminated: bool
     truncated: bool
-    """At most one of the two is set; neither: the recording broke off."""
+    """At most one of `terminated` and `truncated` is set; neither: the recording was interrupted."""
     episode_return: float
     """Raw sum of rewards."""
     seed: int | None = None
-    """What the environment's `reset` was given, where that is known."""
+    """The seed passed to the environment's `reset`; None if unknown."""
 
     def __len__(self) -> int:
         return len(self.rewards)
 
     def columns(self) -> dict[str, np.ndarray]:
-        """Its arrays by the names they have in a recording."""
+        """Return its arrays by their names in a recording."""
         columns = {REWARDS: self.rewards}
         columns |= {f"{FOLDERS['observation']}/{key}": leaf for key, leaf in self.obs.items()}
         return columns | {f"{FOLDERS['action']}/{key}": leaf for key, leaf in self.actions.items()}
@@ -50,9 +50,9 @@ class Trajectory:
 
 @dataclass(frozen=True, eq=False)
 class Trajectories(Sequence[Trajectory]):
-    """Recorded episodes: a sequence of trajectories, and their arrays one episode after the other.
+    """Recorded episodes: a sequence of trajectories, and their concatenated arrays.
 
-    The arrays of a single recording are mapped from its files, copy on write, and take no memory until they are read.
+    The arrays of a single recording are memory-mapped, copy on write, and take no memory until they are read.
     """
 
     description: Description
@@ -66,22 +66,22 @@ class Trajectories(Sequence[Trajectory]):
 
     @property
     def observation_space(self) -> Space[Any]:
-        """The observation space of the environment that was recorded."""
+        """The observation space of the recorded environment."""
         return self.description.observation_space
 
     @property
     def action_space(self) -> Space[Any]:
-        """The action space of the environment that was recorded."""
+        """The action space of the recorded environment."""
         return self.description.action_space
 
     @property
     def steps(self) -> int:
-        """Actions in all episodes."""
+        """Number of actions in all episodes."""
         return len(self.rewards)
 
     @cached_property
     def starts(self) -> np.ndarray:
-        """[E + 1] the first action row of each episode, and the number of all. Observations of episode e begin at
+        """[E + 1], the first action row of each episode, then the number of all. Observations of episode e begin at
         `starts[e] + e`.
         """
         return np.concatenate([[0], np.cumsum([record.length for record in self.episodes])]).astype(np.int64)
@@ -112,14 +112,14 @@ class Trajectories(Sequence[Trajectory]):
         )
 
     def observation_rows(self, rows: np.ndarray) -> np.ndarray:
-        """The rows of `obs` that the action rows `rows` [B] were chosen from, [B]."""
+        """Return the rows of `obs` for the action rows `rows`, both [B]."""
         return rows + np.searchsorted(self.starts, rows, side="right") - 1
 
     def check_fits(self, observation_space: Space[Any], action_space: Space[Any], where: str) -> None:
-        """Make sure that the recorded spaces are those of an environment.
+        """Check that the recorded spaces are those of an environment.
 
         Raises:
-            TrajectoryError: they differ; names `where` the data comes from and both spaces.
+            TrajectoryError: they differ; names the source `where` and both spaces.
         """
         for role, ours in (("observation", observation_space), ("action", action_space)):
             theirs = self.observation_space if role == "observation" else self.action_space

@@ -1,4 +1,4 @@
-"""The files of a recording. Every one can be read with public tools: JSON, JSON lines and NumPy's `.npy`.
+"""The files of a recording, readable with public tools: JSON, JSON lines and NumPy's `.npy`.
 
     trajectories.json            format, version, the two spaces, where the recording comes from, a checksum
     episodes.jsonl               a line for each episode: length, flags, return, checksums of its rows and of the line
@@ -6,8 +6,8 @@
     actions/KEY.npy              one leaf of the actions, L rows each
     rewards.npy                  float32, L rows each
 
-An episode is appended to the arrays first and to `episodes.jsonl` last, which decides what is recorded: rows beyond
-it are what an interruption left behind.
+An episode is appended to the arrays first and to `episodes.jsonl` last. Only episodes listed there are recorded:
+further rows in the arrays are the remains of an interruption.
 """
 
 from __future__ import annotations
@@ -36,26 +36,26 @@ FOLDERS: dict[Role, str] = {"observation": "observations", "action": "actions"}
 
 
 class TrajectoryError(MazeError):
-    """A recording is missing, damaged, empty, foreign or does not fit. The message names the file."""
+    """A recording is missing, damaged, empty, of another format or does not fit. The message names the file."""
 
     exit_code = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """What `trajectories.json` says."""
+    """The content of `trajectories.json`."""
 
     observation_space: Space[Any]
     action_space: Space[Any]
     source: dict[str, Any]
-    """Where the recording comes from: plain data, such as the policy, the environment and the seed."""
+    """The origin of the recording as plain data, such as policy, environment and seed."""
 
     def space(self, role: Role) -> Space[Any]:
-        """One of the two spaces."""
+        """Return the observation or action space."""
         return self.observation_space if role == "observation" else self.action_space
 
     def columns(self) -> dict[str, LeafSpec]:
-        """Every array of the recording by its name, which is its path without `.npy`, and how one row is stored."""
+        """Return the storage of one row of each array, by the array's name: its path without `.npy`."""
         columns = {REWARDS: LeafSpec((), np.dtype(np.float32))}
         for role, folder in FOLDERS.items():
             columns |= {f"{folder}/{key}": spec for key, spec in space_specs(self.space(role), role).items()}
@@ -67,33 +67,33 @@ class EpisodeRecord:
     """One line of `episodes.jsonl`."""
 
     length: int
-    """Actions taken; there is one observation more."""
+    """Number of actions; there is one more observation."""
     terminated: bool
     truncated: bool
     episode_return: float
     """Raw sum of rewards."""
     seed: int | None
-    """What the environment's `reset` was given, where that is known."""
+    """The seed passed to the environment's `reset`; None if unknown."""
     crc32: dict[str, int]
     """The checksum of this episode's rows in each array."""
 
     def rows(self, column: str) -> int:
-        """Rows this episode has in an array."""
+        """Return the number of this episode's rows in an array."""
         return self.length + column.startswith(FOLDERS["observation"])
 
 
 def column_path(folder: Path, column: str) -> Path:
-    """The file of an array; characters that file systems refuse are percent-encoded."""
+    """Return the file of an array; characters that file systems refuse are percent-encoded."""
     return folder / f"{quote(column, safe='/ ')}.npy"
 
 
 def column_role(column: str) -> Role | None:
-    """Whether an array holds observations, actions, or neither."""
+    """Return the role of an array: observation, action, or None."""
     return next((role for role, folder in FOLDERS.items() if column.startswith(f"{folder}/")), None)
 
 
 def column_problem(description: Description, column: str, rows: np.ndarray) -> str | None:
-    """What is wrong with the values of an array, as the end of a sentence; None where nothing is."""
+    """Return what is wrong with the values of an array, as the end of a sentence; None if they are valid."""
     if rows.dtype.kind == "f" and not np.isfinite(rows).all():
         return "holds a value that is not finite"
     role = column_role(column)
@@ -107,24 +107,24 @@ def column_problem(description: Description, column: str, rows: np.ndarray) -> s
 
 
 def checksum(rows: np.ndarray) -> int:
-    """CRC-32 of the bytes of some rows, little-endian as they are in the file."""
+    """Return the CRC-32 of some rows' bytes, little-endian as in the file."""
     return zlib.crc32(np.ascontiguousarray(rows).data.cast("B")) if rows.size else 0
 
 
 def write_header(file: BinaryIO, spec: LeafSpec, rows: int) -> None:
-    """Write the `.npy` header at the file's start. NumPy pads it, so that it never changes its length."""
+    """Write the `.npy` header at the file's start. NumPy pads it, so its length never changes."""
     file.seek(0)
     layout = {"descr": np.lib.format.dtype_to_descr(stored(spec.dtype)), "fortran_order": False}
     np.lib.format.write_array_header_1_0(file, {**layout, "shape": (rows, *spec.shape)})
 
 
 def stored(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The dtype as it is in files: little-endian on every machine."""
+    """Return the dtype in files: little-endian on every machine."""
     return dtype.newbyteorder("<")
 
 
 def write_description(folder: Path, description: Description) -> None:
-    """Write `trajectories.json`, whole or not at all."""
+    """Write `trajectories.json` atomically."""
     observation, action = space_to_json(description.observation_space), space_to_json(description.action_space)
     head = {"format": FORMAT, "version": VERSION, "observation_space": observation, "action_space": action}
     text = json.dumps(sealed({**head, "source": description.source}), indent=1, allow_nan=False)
@@ -154,12 +154,12 @@ def read_description(folder: Path) -> Description:
 
 
 def encode_record(record: EpisodeRecord) -> bytes:
-    """One line of `episodes.jsonl`."""
+    """Return an episode's line of `episodes.jsonl`."""
     return json.dumps(sealed(asdict(record)), allow_nan=False).encode() + b"\n"
 
 
 def read_records(folder: Path) -> list[EpisodeRecord]:
-    """The episodes of a recording. A last line without an end, which an interruption left, does not count.
+    """Return the episodes of a recording. A last line without an end, left by an interruption, is ignored.
 
     Raises:
         TrajectoryError: the file is missing or a line is damaged.

@@ -1,4 +1,4 @@
-"""Loading recordings: every row is mapped from the files and verified, so that nothing wrong is learned from."""
+"""Load recordings: every row is mapped from the files and verified, so that no damaged data is learned from."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ def load_trajectories(path: Path, workers: int = 1, report: Report | None = None
 
     Args:
         path: a folder that `TrajectoryWriter` wrote, or one whose sub-folders it wrote.
-        workers: threads that read.
-        report: told how many of how many bytes are verified.
+        workers: number of reading threads.
+        report: called with the verified and the total number of bytes.
 
     Raises:
-        TrajectoryError: there is no recording, or one is damaged, empty, foreign or of other spaces than the first.
-            The message names the file.
+        TrajectoryError: there is no recording, or one is damaged, empty, of another format or has other spaces than
+            the first. The message names the file.
     """
     folders = recordings(path)
     descriptions = [read_description(folder) for folder in folders]
@@ -73,7 +73,7 @@ def load_trajectories(path: Path, workers: int = 1, report: Report | None = None
 
 
 def recordings(path: Path) -> list[Path]:
-    """The recordings at a path: itself, or its sub-folders, sorted by name.
+    """Return the recordings at a path: itself, or its sub-folders, sorted by name.
 
     Raises:
         TrajectoryError: there is none.
@@ -111,18 +111,18 @@ class _Column:
 
     name: str
     folder: Path
-    """That of the recording."""
+    """The folder of the recording."""
     episodes: list[EpisodeRecord]
     spec: LeafSpec
 
     @property
     def path(self) -> Path:
-        """The file."""
+        """The column's file."""
         return column_path(self.folder, self.name)
 
     @property
     def rows(self) -> np.ndarray:
-        """The rows that the episodes name, mapped from the file, copy on write."""
+        """The rows of the episodes, mapped from the file, copy on write."""
         rows = sum(record.rows(self.name) for record in self.episodes)
         try:
             with files.open_file(self.path, "rb", self.folder) as file:
@@ -137,12 +137,12 @@ class _Column:
                 mapped = np.memmap(file, stored(self.spec.dtype), "c", start, (rows, *self.spec.shape))
             return mapped.view(np.ndarray)
         except (OSError, ValueError, TypeError, SyntaxError, RecursionError, TokenError) as error:
-            # NumPy reads the header as a literal of Python's.
+            # NumPy parses the header as a Python literal, which can raise any of these.
             reason = printable(getattr(error, "strerror", None) or error, 300)
             raise TrajectoryError(f"{self.path} is damaged: {reason}") from error
 
     def chunks(self) -> Iterator[tuple[int, int, int, int]]:
-        """Runs of episodes of about 16,384 rows: first episode, episode behind the last, the same for rows."""
+        """Yield ranges of episodes with about 16,384 rows: first episode, end, first row, end."""
         first = start = stop = 0
         for episode, record in enumerate(self.episodes, 1):
             stop += record.rows(self.name)
@@ -152,7 +152,7 @@ class _Column:
 
 
 def _verify(columns: list[_Column], description: Description, workers: int, report: Report | None) -> None:
-    """Check checksums and values, in threads: this is where the files are read."""
+    """Check checksums and values in threads; this reads the files."""
     mapped = [(column, column.rows) for column in columns]
     jobs = [(column, rows, chunk) for column, rows in mapped for chunk in column.chunks()]
     total, done = sum(rows[start:stop].nbytes for _, rows, (_, _, start, stop) in jobs), 0
@@ -168,7 +168,7 @@ def _verify(columns: list[_Column], description: Description, workers: int, repo
 
 
 def _verify_chunk(description: Description, column: _Column, rows: np.ndarray, chunk: tuple[int, int, int, int]) -> int:
-    """Bytes verified."""
+    """Verify one chunk; return its number of bytes."""
     first, behind, start, stop = chunk
     position = start
     for episode in range(first, behind):

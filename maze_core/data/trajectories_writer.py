@@ -1,4 +1,4 @@
-"""Recording trajectories: each episode is in the files as soon as it is added."""
+"""Record trajectories: each episode is written as soon as it is added."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ from maze_core.errors import RunError
 
 
 class TrajectoryWriter:
-    """Records episodes in a folder of its own.
+    """Records episodes in its own folder.
 
-    What was added before an interruption, of whatever kind, is there afterwards.
+    Episodes added before an interruption of any kind are kept.
 
         with TrajectoryWriter(Path("demos"), env.observation_space, env.action_space) as writer:
             writer.add(trajectory)
@@ -51,12 +51,12 @@ class TrajectoryWriter:
 
         Args:
             folder: new or empty.
-            observation_space: of a single environment, as it declares it.
-            action_space: likewise.
-            source: where the recording comes from, as plain data, for `maze trajectories info`.
+            observation_space: of a single environment, as declared.
+            action_space: of a single environment, as declared.
+            source: the recording's origin as plain data, for `maze trajectories info`.
 
         Raises:
-            TrajectoryError: the folder holds something already, or cannot be written.
+            TrajectoryError: the folder is not empty, or cannot be written.
             ConfigError: a space is not supported.
         """
         self.folder = folder
@@ -88,7 +88,7 @@ class TrajectoryWriter:
 
         Raises:
             TrajectoryError: the trajectory does not fit the recording's spaces.
-            RunError: the disk is full or the files cannot be written; the episodes before this one are kept.
+            RunError: the disk is full or the files cannot be written; earlier episodes are kept.
         """
         columns, record = encode_episode(self._description, trajectory, self.folder)
         try:
@@ -111,7 +111,7 @@ class TrajectoryWriter:
         self._rows[name] += len(rows)
 
     def close(self) -> None:
-        """Flush everything to the disk itself; safe to call twice."""
+        """Flush everything to the disk; safe to call twice."""
         opened, self._files = self._files, {}
         for file in opened.values():
             try:
@@ -132,10 +132,10 @@ class TrajectoryWriter:
 
 
 def check_free(folder: Path) -> None:
-    """Make sure that a recording may be made in a folder: it is new or empty.
+    """Check that a folder is new or empty, so that a recording may be written there.
 
     Raises:
-        TrajectoryError: it is not.
+        TrajectoryError: it is not empty, or is a file.
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         problem = "the folder is not empty" if folder.is_dir() else "it is a file"
@@ -145,7 +145,7 @@ def check_free(folder: Path) -> None:
 def encode_episode(
     description: Description, trajectory: Trajectory, folder: Path
 ) -> tuple[dict[str, np.ndarray], EpisodeRecord]:
-    """Return an episode's arrays by column, in the dtypes of the files, and its line of the index.
+    """Return an episode's arrays by column, in the files' dtypes, and its index record.
 
     Raises:
         TrajectoryError: the trajectory does not fit the spaces of the recording in `folder`.

@@ -1,4 +1,4 @@
-"""What builds the environments of a run, in whatever process steps them."""
+"""Builds the environments of a run, in any process."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 class EnvBuilder:
     """Builds single environments, wrapped as configured, through the hooks.
 
-    It can be sent to a worker process, which makes its own plugins from the configurations; the plugin classes
-    travel by reference.
+    It can be sent to a worker process, which builds its own plugins from the configurations; plugin classes are
+    pickled by reference.
     """
 
     env: PluginConfig
@@ -38,18 +38,18 @@ class EnvBuilder:
     """What the environments are for: `training` and `evaluation` differ in the seeds of construction."""
     load: Loader = discovery.load
     max_episode_steps: int | None = None
-    """Steps after which a single environment's episode is cut, whatever its own limit; None: never."""
+    """Steps after which a single environment's episode is truncated, whatever its own limit; None: never."""
 
     def __call__(self, index: int) -> gymnasium.Env[Any, Any]:
-        """Build environment `index`. Raises what the plugin raised, with a note that names it.
+        """Build environment `index`. An exception of a plugin gets a note that names the plugin.
 
-        Where `vector_env` gives environments of other spaces than the single form has, it is one of those.
+        Where the spaces of the natively vectorised form differ, this is one environment of that form.
         """
         env = self.single(index) if self._other_spaces is None else self._lone(index)
         return env if self.max_episode_steps is None else EpisodeLimit(env, self.max_episode_steps)
 
     def single(self, index: int) -> gymnasium.Env[Any, Any]:
-        """Build environment `index` in its single form, also where the run steps another one."""
+        """Build environment `index` in its single form, even where the run steps the vectorised one."""
         return self._hooks.make_env(self.env, self._construction_seed(index), index)
 
     def _lone(self, index: int) -> gymnasium.Env[Any, Any]:
@@ -61,10 +61,10 @@ class EnvBuilder:
         return LoneEnv(env)
 
     def vector_env(self, num_envs: int) -> gymnasium.vector.VectorEnv[Any, Any, Any] | None:
-        """A natively vectorised environment; None where the source has none.
+        """Return a natively vectorised environment, or None where the source has none.
 
-        Also, with a warning, where a wrapper knows single environments only. Another warning says where its spaces
-        are not those of the single form.
+        Also returns None, with a warning, where a wrapper supports single environments only. Warns when its spaces
+        differ from those of the single form.
         """
         env = self._hooks.make_vector_env(self.env, num_envs, self._construction_seed(0))
         if env is None:
@@ -82,7 +82,7 @@ class EnvBuilder:
 
     @cached_property
     def _other_spaces(self) -> str | None:
-        """How the spaces of the natively vectorised form differ from those of the single one; None where they do not.
+        """Return how the natively vectorised form's spaces differ from the single form's; None where they are equal.
 
         Also None where the natively vectorised form is not stepped.
         """
@@ -94,7 +94,7 @@ class EnvBuilder:
         with closing(native):
             try:
                 single = self.single(0)
-            except PluginError:  # a source of vectorised environments alone
+            except PluginError:  # the source has vectorised environments only
                 return None
         with closing(single):
             for name in ("observation_space", "action_space"):
@@ -109,7 +109,7 @@ class EnvBuilder:
 
     @cached_property
     def _single_only(self) -> Member | None:
-        """The first wrapper that changes single environments but not natively vectorised ones."""
+        """Return the first wrapper that changes single environments but not natively vectorised ones."""
         wrappers = (each for each in self._hooks.members if each.kind == "wrapper")
         return next((each for each in wrappers if _is_single_only(each)), None)
 
@@ -138,11 +138,11 @@ def _is_single_only(wrapper: Member) -> bool:
 
 @dataclass(frozen=True)
 class _Known:
-    """A loader of the classes that the sending process has found."""
+    """Loads plugin classes that the sending process has found."""
 
     classes: dict[tuple[str, str], Any]
 
     def __call__(self, kind: str, name: str) -> type[Any]:
-        """The class of that kind and name."""
+        """Return the class of that kind and name."""
         found: type[Any] = self.classes[kind, name]
         return found

@@ -1,4 +1,4 @@
-"""Cheap checks that what an environment gives is finite, and the errors that name what is not."""
+"""Cheap checks that observations and rewards are finite, and the errors for those that are not."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from maze_core.errors import RunError
 
 
 def all_finite(array: np.ndarray) -> bool:
-    """Whether an array of floats holds neither NaN nor infinity."""
+    """Return True when an array of floats has neither NaN nor infinity."""
     # A sum of squares is finite only where all values are, and costs a quarter of `isfinite(array).all()`.
-    # It overflows for huge finite values, so the slow test has the last word.
+    # It overflows for huge finite values, so the slow test decides then.
     return math.isfinite(np.vdot(array, array)) or bool(np.isfinite(array).all())
 
 
 def first_bad_row(array: np.ndarray) -> int:
-    """The first row of `[N, …]` that holds NaN or infinity."""
+    """Return the first row of `[N, …]` with NaN or infinity."""
     return int(np.flatnonzero(~np.isfinite(array).reshape(len(array), -1).all(axis=1))[0])
 
 
 def non_finite(what: str, place: str, value: object) -> RunError:
-    """The error for a number that is none."""
+    """Return the error for a number that is not finite."""
     return RunError(f"{place} gave a {what} that is not finite: {str(value)[:80]}")
 
 
 def check_finite(tree: Tree, keys: tuple[str, ...]) -> tuple[str, int] | None:
-    """The first leaf among `keys` (leaves `[N, …]`) with a non-finite number, and its row; None where all is well."""
+    """Return the first leaf among `keys` (leaves `[N, …]`) with a non-finite number, and its row; else None."""
     for key in keys:
         if not all_finite(tree[key]):
             return key, first_bad_row(tree[key])

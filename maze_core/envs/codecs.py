@@ -1,4 +1,4 @@
-"""The boundary between a user's observations and actions and the trees inside Maze."""
+"""Convert a user's observations and actions to the trees inside Maze, and back."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from maze_core.errors import ConfigError
 
 
 def nest(space: Space[Any], values: Mapping[str, Any], key: str) -> Any:
-    """The values of the leaves in the user's structure; `key` is that of a single space (or of this branch)."""
+    """Return the leaves' values in the user's structure; `key`: the key of a single space (or of this branch)."""
     return _nest(space, values, "", key)
 
 
@@ -38,7 +38,7 @@ class ObservationCodec:
     specs: Specs
     """How each leaf is stored."""
     plain: str | None
-    """The key of an observation that is one array, stored as it is: its writer may say `out[plain][i] = obs`."""
+    """The key of an observation that is one array, stored unchanged: `out[plain][i] = obs` writes it. Else None."""
     float_keys: tuple[str, ...]
     """The leaves that can hold NaN or infinity."""
 
@@ -52,7 +52,7 @@ class ObservationCodec:
         self.float_keys = tuple(key for key, spec in self.specs.items() if spec.dtype.kind == "f")
 
     def write(self, out: Tree, index: Any, observation: Any) -> None:
-        """Copy an observation into row `index` of `out`; a slice and batched observations do as well."""
+        """Copy an observation into row `index` of `out`; also batched observations into a slice."""
         for key, path, start in self._slots:
             value = observation
             for part in path:
@@ -60,13 +60,13 @@ class ObservationCodec:
             out[key][index] = value if start is None else value - start
 
     def tree(self, observation: Any) -> Tree:
-        """One observation as a tree of new arrays with leaves `[1, …]`."""
+        """Return one observation as a tree of new arrays with leaves `[1, …]`."""
         tree = allocate(self.specs, (1,))
         self.write(tree, 0, observation)
         return tree
 
     def nested(self, tree: Tree, index: int) -> Any:
-        """Row `index` of a tree in the user's structure, units and dtypes (float64 as far as float32 holds it)."""
+        """Return row `index` of a tree in the user's structure, units and dtypes (float64 has float32's precision)."""
         values = {}
         for leaf in self._leaves:
             start = start_of(leaf.space)
@@ -101,15 +101,15 @@ class ActionCodec:
         self._splits = {leaf.key: _split(leaf.space) for leaf in self._leaves}
         single = not self._leaves[0].path
         self.rows: Callable[[Tree], list[Any]] = self._single_rows() if single else self._nested_rows
-        """The N actions of a tree with leaves `[N, …]`, each in the user's structure and of its own memory."""
+        """Return the N actions of a tree with leaves `[N, …]`, each in the user's structure and its own memory."""
 
     def batch(self, actions: Tree) -> Any:
-        """A tree with leaves `[N, …]` as one batched action in the user's structure (gymnasium.vector)."""
+        """Return a tree with leaves `[N, …]` as one batched action in the user's structure (gymnasium.vector)."""
         natives = {key: native(actions[key]) for key, native in self._natives.items()}
         return nest(self._space, natives, "action")
 
     def tree(self, action: Any) -> Tree:
-        """One action of the user as a tree of new arrays with leaves `[1, …]`."""
+        """Return one action of the user as a tree of new arrays with leaves `[1, …]`."""
         tree = allocate(self.specs, (1,))
         for leaf in self._leaves:
             value, start = _follow(action, leaf.path), start_of(leaf.space)
@@ -130,14 +130,14 @@ class ActionCodec:
 
 
 def _native(space: Space[Any]) -> Callable[[np.ndarray], np.ndarray]:
-    """A function from a stored batch `[N, …]` to a new one in the environment's own units and dtype."""
+    """Return a function from a stored batch `[N, …]` to a new one in the environment's own units and dtype."""
     start = 0 if start_of(space) is None else start_of(space)
     if not isinstance(space, spaces.Box):
         return lambda values: (values + start).astype(space.dtype, copy=False)
     low, high, dtype = np.asarray(space.low), np.asarray(space.high), np.dtype(space.dtype)
 
     def clipped(values: np.ndarray) -> np.ndarray:
-        # Casting comes before clipping: a bound that float32 rounds outwards must still hold.
+        # Cast before clipping: values must stay within a bound that float32 rounds outwards.
         lifted: np.ndarray = np.maximum(values.astype(dtype, copy=False), low)
         np.minimum(lifted, high, out=lifted)
         return lifted
@@ -152,7 +152,7 @@ def _native(space: Space[Any]) -> Callable[[np.ndarray], np.ndarray]:
 
 
 def _split(space: Space[Any]) -> Callable[[np.ndarray], list[Any]]:
-    """A function from a batch `[N, …]` to its rows: numpy integers for Discrete (as `sample` gives), else arrays."""
+    """Return a function from a batch `[N, …]` to its rows: numpy integers for Discrete, as in `sample`, else arrays."""
     # gymnasium's Discrete.contains, which many environments call, is slower for a Python integer.
     if isinstance(space, spaces.Box) and space.shape == ():
         return lambda values: [values[i, ...] for i in range(len(values))]

@@ -1,4 +1,4 @@
-"""A look at one environment as a run would step it: what training would refuse, and what helps."""
+"""Examines one environment as a run would step it: what training would refuse, and advice."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ _ENVS = 2
 _STEPS = 100
 _SEEDS = EpisodeSeeds(0, Purpose.TRAIN_EPISODES)
 _MILD = ("chance", "replay")
-"""Checks that an environment may fail and still be trained on as it is."""
+"""Checks whose failure is a warning: the environment can still be trained on."""
 
 
 @dataclass
 class EnvReport:
-    """What was found."""
+    """The result of an examination."""
 
     environment: str
     observation_space: str
@@ -57,7 +57,7 @@ class EnvReport:
     """`single`, or `vectorised` where the natively vectorised form is stepped; empty where none could be."""
     warnings: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
-    """What training would refuse, or what is wrong with the environment."""
+    """What training would refuse, or faults of the environment."""
 
 
 def examine_environment(env: PluginConfig, wrappers: tuple[PluginConfig, ...] = ()) -> EnvReport:
@@ -72,7 +72,7 @@ def examine_environment(env: PluginConfig, wrappers: tuple[PluginConfig, ...] = 
         said: set[str] = set()
         with _heard(said):
             steps = _steps_as_trained(report, builder)
-            # Masks are obeyed so far only: the checks take any action, which such an environment may refuse.
+            # The checks take any action, which an environment with masks may refuse.
             masked = steps and bool(mask_keys(one.observation_space, one.action_space))
             if not masked:
                 _ask(report, lambda: _check_interface(builder))
@@ -107,7 +107,7 @@ def _heard(said: set[str]) -> Iterator[None]:
 
 
 def _ask(report: EnvReport, question: Callable[[], object]) -> bool:
-    """Whether something works; if not, it is a problem."""
+    """Return True when `question` succeeds; else record the problem."""
     try:
         question()
     except MazeError as error:
@@ -129,7 +129,7 @@ def _steps_as_trained(report: EnvReport, builder: EnvBuilder) -> bool:
 
 
 def _step(env: VectorEnv) -> None:
-    """Step random actions that masks allow, as a run would."""
+    """Take random actions that masks allow, as a run would."""
     policy = RandomPolicy(PluginConfig(name="random"))
     policy.setup(env.observation_space, env.action_space)
     rngs = [np.random.default_rng(i) for i in range(_ENVS)]
@@ -140,7 +140,7 @@ def _step(env: VectorEnv) -> None:
 
 
 def _own_checks(report: EnvReport, builder: EnvBuilder) -> None:
-    """What the conformance kit asks of an environment too."""
+    """Run the checks that the conformance kit makes too."""
     asked = {"seeds": same_seed, "chance": other_seed, "honesty": lambda make: honest(make, _STEPS), "replay": replays}
     for name, ask in asked.items():
         try:
@@ -155,7 +155,7 @@ def _own_checks(report: EnvReport, builder: EnvBuilder) -> None:
 
 
 def _advice(env: Any) -> set[str]:
-    """What would help, where the environment can be trained on but not with the defaults, or not well."""
+    """Return advice for environments that cannot be trained on well with the defaults."""
     leaves = input_spaces(env.observation_space, env.action_space)
     pictures = [key for key, space in leaves.items() if is_image(space)]
     said = {
@@ -173,7 +173,7 @@ def _advice(env: Any) -> set[str]:
 
 
 def _tells_masks(env: Any) -> bool:
-    """Whether there is a mask that `mask_from_info` would find."""
+    """Return True when there is a mask that `mask_from_info` would find."""
     try:
         (action,) = flatten_space(env.action_space, "action").items()
     except (ConfigError, ValueError):

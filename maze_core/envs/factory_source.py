@@ -1,4 +1,4 @@
-"""The env source behind a ready function: environments given as a callable from Python."""
+"""Environments from a callable passed from Python."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from maze_core.plugins.given import given, not_given
 from maze_core.plugins.hookspecs import hookimpl
 
 EnvFactory = Callable[[], gymnasium.Env[Any, Any]]
-"""A function without arguments, or an environment class, that gives a new environment at each call."""
+"""A function without arguments, or an environment class, that returns a new environment at each call."""
 
 
 class FactoryConfig(PluginConfig):
-    """An environment that was given as a function."""
+    """An environment that was passed as a function."""
 
     name: str = "factory"
     """The plugin's name."""
@@ -26,10 +26,10 @@ class FactoryConfig(PluginConfig):
 
 
 class FactorySource(Plugin):
-    """Environments from a function, given from Python.
+    """Builds environments with a function passed from Python.
 
     Raises:
-        ConfigError: there is no function, as when a recorded configuration is opened without it.
+        ConfigError: there is no function, for example when a recorded configuration is opened without it.
     """
 
     Config: ClassVar[type[PluginConfig]] = FactoryConfig
@@ -43,7 +43,7 @@ class FactorySource(Plugin):
 
     @staticmethod
     def of(factory: EnvFactory) -> Any:
-        """What stands in for this class in one run: `overlay({("env", "factory"): FactorySource.of(make)})`."""
+        """Return a stand-in for this class, for `overlay({("env", "factory"): FactorySource.of(make)})`."""
         return given(FactorySource, factory)
 
     @hookimpl

@@ -1,4 +1,4 @@
-"""Environments of other interfaces than gymnasium's: recognised, and answered with what to do."""
+"""Recognises environments with interfaces other than gymnasium's; the errors say what to do."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _UNPACKED = re.compile(r"not enough values to unpack \(expected 5, got 4\)|too m
 
 
 def foreign(env: object) -> ConfigError | None:
-    """The error for an object of a known kind that is no single environment of gymnasium's; None for any other."""
+    """Return the error for a known kind of object that is not a single gymnasium environment; None for any other."""
     packages = {each.__module__.partition(".")[0] for each in type(env).__mro__}
     name = type(env).__name__
     if "envpool" in packages:
@@ -50,7 +50,7 @@ def check_reset(result: object) -> None:
     """Check what a reset returns.
 
     Raises:
-        ConfigError: it is not an observation and an info.
+        ConfigError: it is not a pair of observation and info.
     """
     if isinstance(result, tuple) and len(result) == 2 and isinstance(result[1], Mapping | None):
         return
@@ -59,7 +59,7 @@ def check_reset(result: object) -> None:
 
 
 def old_api(error: BaseException) -> ConfigError | None:
-    """The error for an environment whose `error` shows that it speaks the old API; None where it shows nothing."""
+    """Return the error for an environment whose `error` shows that it uses the old API; else None."""
     text = str(error)
     if isinstance(error, ValueError) and _UNPACKED.search(text) and not culprit(error):
         return _wrong(f"{_OLD}: its step returns 4 values", _UPDATE)
@@ -69,7 +69,7 @@ def old_api(error: BaseException) -> ConfigError | None:
 
 
 def _has(env: object, *methods: str) -> bool:
-    """Whether these are methods, or a list in the case of the agents; gymnasium's environments have spaces there."""
+    """Return True where these are methods (or the list of agents); gymnasium's environments have spaces there."""
     return all(name in dir(env) for name in methods) and all(
         callable(getattr(type(env), name, None)) for name in methods if name != "possible_agents"
     )

@@ -1,4 +1,4 @@
-"""The wrapper behind a ready function: environments wrapped by a callable from Python."""
+"""Wraps environments in a callable passed from Python."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from maze_core.plugins.hookspecs import hookimpl
 
 Env = gymnasium.Env[Any, Any]
 EnvWrapper = Callable[[Env], Env]
-"""A function, or a gymnasium wrapper class, that takes an environment and gives the wrapped one."""
+"""A function, or a gymnasium wrapper class, that takes an environment and returns the wrapped one."""
 
 
 class FunctionWrapper(Plugin):
-    """A wrapper around every environment, given as a function from Python."""
+    """Wraps every environment in a function passed from Python."""
 
     def __init__(self, config: PluginConfig, wrap: EnvWrapper) -> None:
         super().__init__(config)
@@ -26,11 +26,11 @@ class FunctionWrapper(Plugin):
 
     @staticmethod
     def of(wrap: EnvWrapper) -> Any:
-        """What stands in for a wrapper class in one run."""
+        """Return a stand-in for this class, bound to `wrap`."""
         return given(FunctionWrapper, wrap)
 
     @hookimpl(wrapper=True)
     def make_env(self, config: PluginConfig, seed: int, index: int) -> Generator[None, Env, Env]:
-        """Call the function."""
+        """Wrap the environment with the function."""
         env = yield
         return self._wrap(env)

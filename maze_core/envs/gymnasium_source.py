@@ -23,7 +23,7 @@ from maze_core.plugins.hookspecs import hookimpl
 from maze_core.wording import printable, shown
 
 _RERAISED = " was raised from the environment creator"
-"""What gymnasium adds to a TypeError that it raises again."""
+"""The text that gymnasium adds to a TypeError that it raises again."""
 
 
 class GymnasiumConfig(PluginConfig):
@@ -56,7 +56,7 @@ class GymnasiumSource(Plugin):
 
     @hookimpl
     def make_env(self, config: GymnasiumConfig, seed: int, index: int) -> gymnasium.Env[Any, Any]:
-        """Build one environment; the checks that Maze makes itself are not made twice."""
+        """Build one environment, without gymnasium's checker: Maze makes its own checks."""
         with _explained(config):
             _import_entry_point(config.id)
             tame_mujoco()
@@ -66,21 +66,21 @@ class GymnasiumSource(Plugin):
     def make_vector_env(
         self, config: GymnasiumConfig, num_envs: int, seed: int
     ) -> gymnasium.vector.VectorEnv[Any, Any, Any] | None:
-        """Build the environment's own vectorised form, if that is asked for."""
+        """Build the environment's own vectorised form; None where `vectorization` is `single`."""
         if config.vectorization == "single":
             return None
         kwargs: dict[str, Any] = dict(config.kwargs)
         if config.max_episode_steps is not None:
             kwargs["max_episode_steps"] = config.max_episode_steps
         with _explained(config):
-            # `gymnasium.spec` does not know `module:Id`; the module has been imported, so the id alone is registered.
+            # `gymnasium.spec` does not accept `module:Id`; the module is imported, so the id alone is registered.
             if gymnasium.spec(config.id.rpartition(":")[2]).vector_entry_point is None:
                 raise ConfigError(f"{config.id} has no vectorised form", "env.vectorization", "Set it to single.")
             return gymnasium.make_vec(config.id, num_envs, "vector_entry_point", **kwargs)
 
 
 def _import_entry_point(env_id: str) -> None:
-    """Import what defines an environment, before it is built: with it comes its simulator."""
+    """Import the module that defines an environment, and with it the simulator, before the environment is built."""
     entry_point = gymnasium.registry[env_id.rpartition(":")[2]].entry_point
     if isinstance(entry_point, str):
         gymnasium.envs.registration.load_env_creator(entry_point)
@@ -88,7 +88,7 @@ def _import_entry_point(env_id: str) -> None:
 
 @contextmanager
 def _explained(config: GymnasiumConfig) -> Iterator[None]:
-    """Turn what `make` raises into an error that names whose it is: the configuration's or the environment's."""
+    """Turn exceptions of `make` into errors of the configuration or of the environment."""
     try:
         yield
     except ConfigError:
@@ -104,7 +104,7 @@ def _explained(config: GymnasiumConfig) -> Iterator[None]:
 
 
 def _type_error(config: GymnasiumConfig, exc: TypeError) -> MazeError:
-    """The error for a TypeError of `make`: an argument too many or too few, a strange object, or one of theirs."""
+    """Return the error for a TypeError of `make`: wrong arguments, an object that is no environment, or a bug in it."""
     text = printable(str(exc).partition(_RERAISED)[0])
     built = _last_locals(exc).get("env")
     if (other := foreign(built)) is not None:
@@ -117,7 +117,7 @@ def _type_error(config: GymnasiumConfig, exc: TypeError) -> MazeError:
 
 
 def _last_locals(exc: BaseException) -> dict[str, Any]:
-    """The variables where an exception was raised: `make` does not say what it found instead of an environment."""
+    """Return the local variables where an exception was raised: `make` does not name the object that it refuses."""
     last = exc.__traceback__
     while last is not None and last.tb_next is not None:
         last = last.tb_next
@@ -132,10 +132,10 @@ def _cannot_be_built(config: GymnasiumConfig, exc: Exception) -> RunError:
 
 
 def check_env_id(env_id: str) -> None:
-    """Make sure that an id is registered, importing the module before its colon; nothing is built.
+    """Check that an id is registered, importing the module before its colon; nothing is built.
 
     Raises:
-        ConfigError: it is not; names the nearest ids.
+        ConfigError: it is not registered; names the nearest ids.
     """
     module, colon, name = env_id.rpartition(":")
     if colon:
@@ -157,7 +157,7 @@ def _suggestion(name: str) -> str:
 
 
 def _missing_dependency(env_id: str, exc: Exception) -> ConfigError:
-    """The error for an environment whose package is not there, with what to install."""
+    """Return the error for an environment whose package is missing, with the command that installs it."""
     spec = gymnasium.registry.get(env_id.rpartition(":")[2])
     entry_point = str(spec.entry_point) if spec else ""
     parts = entry_point.split(".")

@@ -23,16 +23,16 @@ class GymnasiumWrapperConfig(PluginConfig):
     id: str = Field(pattern=r"^[\w.]+:\w+$")
     """The class as `module:Class`, such as `gymnasium.wrappers:TimeAwareObservation`."""
     kwargs: dict[str, JsonValue] = Field(default_factory=dict)
-    """Arguments for its constructor, beside the environment."""
+    """Arguments for its constructor, after the environment."""
 
 
 class GymnasiumWrapper(Plugin):
-    """Wrap single environments in any `gymnasium.Wrapper`; `--wrappers module:Class` is short for it.
+    """Wrap single environments in any `gymnasium.Wrapper`; `--wrappers module:Class` is its short form.
 
-    A saved run, or a file, that names a class runs it only where the command line names the class again.
+    A class named in a saved run or a file is only run when the command line names it again.
 
     Raises:
-        ConfigError: the class cannot be imported or is no wrapper, or its constructor refuses the arguments.
+        ConfigError: the class cannot be imported, is not a wrapper, or its constructor refuses the arguments.
     """
 
     Config: ClassVar[type[PluginConfig]] = GymnasiumWrapperConfig
@@ -43,7 +43,7 @@ class GymnasiumWrapper(Plugin):
 
     @hookimpl(wrapper=True)
     def make_env(self, config: PluginConfig, seed: int, index: int) -> Generator[None, Env, Env]:
-        """Wrap."""
+        """Wrap the environment."""
         env = yield
         try:
             wrapped: Env = self._wrapper(env, **self.config.kwargs)
@@ -55,7 +55,7 @@ class GymnasiumWrapper(Plugin):
 
 
 def _imported(name: str) -> Any:
-    """The wrapper class `module:Class`."""
+    """Return the wrapper class `module:Class`."""
     module, _, title = name.partition(":")
     try:
         found = getattr(import_module(module, "id"), title)

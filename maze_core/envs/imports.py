@@ -1,4 +1,4 @@
-"""Importing the modules that users name: of environments, and of wrappers."""
+"""Import the modules of environments and wrappers that users name."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def import_module(name: str, where: str) -> ModuleType:
     """Import a module by its name; `where` is the setting that names it.
 
     Raises:
-        ConfigError: the name is none of a module, the module is not there, or it raises anything, SystemExit too.
+        ConfigError: the name is not a module's, the module is missing, or it raises any exception, also SystemExit.
     """
     if not all(part.isidentifier() for part in name.split(".")):
         raise ConfigError(f"{shown(name)} is no name of a module", where, "Write module:Name.")

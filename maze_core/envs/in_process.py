@@ -1,4 +1,4 @@
-"""Environments that the calling process steps itself."""
+"""Environments stepped in the calling process."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def vector_env(builder: EnvBuilder, num_envs: int, first_index: int = 0) -> VectorEnv:
-    """Build environments `first_index` and on: natively vectorised where the source can, else stepped in turn.
+    """Build environments from `first_index` on: natively vectorised where the source can, else stepped in turn.
 
     Raises:
         ConfigError: the environment cannot be built, or its spaces are not supported.

@@ -1,4 +1,4 @@
-"""What Maze knows about the wrappers around an environment: what it pays itself, and what outlasts an episode."""
+"""The wrappers around an environment: its own reward below them, and their memory across episodes."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ if TYPE_CHECKING:
     from maze_core.config.base import PluginConfig
 
 METRICS = "episode_metrics"
-"""Key of the `info` of an episode's last step: numbers by name, whose means over episodes are reported."""
+"""Key in the `info` of an episode's last step: numbers by name, reported as means over episodes."""
 
 
 Memory = list[dict[str, Any]]
-"""What the wrappers around one environment remember beyond episodes, from the outside in."""
+"""The states that one environment's wrappers keep across episodes, from the outside in."""
 
 
 class Lasting(Protocol):
-    """A wrapper that remembers something beyond the end of an episode, such as running statistics.
+    """A wrapper that keeps a state across episodes, such as running statistics.
 
-    A checkpoint holds its state as it was when the unfinished episode began. A resumed run restores it and replays
-    that episode, so what the wrapper does must follow from this state, the episode's seed and the actions.
+    A checkpoint holds its state from the beginning of the unfinished episode. A resumed run restores it and replays
+    that episode, so the wrapper must depend on this state, the episode's seed and the actions only.
     """
 
     def state(self) -> dict[str, Any]:
-        """Return what it remembers: nested dicts of str/int/float/list/np.ndarray only."""
+        """Return its state: nested dicts of str/int/float/list/np.ndarray only."""
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Restore the result of `state()`."""
 
 
 def layers(env: gymnasium.Env[Any, Any]) -> Iterator[gymnasium.Env[Any, Any]]:
-    """The wrappers of an environment from the outside in, then the environment itself."""
+    """Yield the wrappers of an environment from the outside in, then the environment itself."""
     while isinstance(env, gymnasium.Wrapper):
         yield env
         env = env.env
@@ -46,7 +46,7 @@ def layers(env: gymnasium.Env[Any, Any]) -> Iterator[gymnasium.Env[Any, Any]]:
 
 
 def lasting_layers(env: gymnasium.Env[Any, Any]) -> list[Lasting]:
-    """The wrappers that remember something beyond the end of an episode, from the outside in."""
+    """Return the wrappers that keep a state across episodes, from the outside in."""
     wrappers = [layer for layer in layers(env) if isinstance(layer, gymnasium.Wrapper)]
     return [
         cast("Lasting", layer)
@@ -64,17 +64,17 @@ def recall(lasting: Sequence[Lasting], memory: Memory) -> None:
     """Restore the result of `remembered()`.
 
     Raises:
-        ValueError: the wrappers are others.
+        ValueError: the memory belongs to other wrappers.
     """
     for layer, state in zip(lasting, memory, strict=True):
         layer.load_state(copy.deepcopy(state))
 
 
 class RewardMeter(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """Adds up the rewards below all configured wrappers: whatever those make of them, returns are reported raw."""
+    """Adds up the rewards below all configured wrappers, so that reported returns are raw."""
 
     total = 0.0
-    """Sum since someone set it to 0, which is when an episode has begun."""
+    """Sum since the episode began; the caller resets it to 0."""
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         """Step, and add the reward."""
@@ -97,28 +97,28 @@ class VectorRewardMeter(gymnasium.vector.VectorWrapper[Any, Any, Any, Any, Any])
 
 
 class Metered:
-    """The core's own innermost wrapper of environments that are wrapped."""
+    """The core's innermost wrapper, around environments that have other wrappers."""
 
     @hookimpl(wrapper=True)
     def make_env(self, config: PluginConfig, seed: int, index: int) -> Any:
-        """Put the meter around what the source built."""
+        """Wrap the source's environment in the meter."""
         env = yield
         return env if env is None else RewardMeter(env)
 
     @hookimpl(wrapper=True)
     def make_vector_env(self, config: PluginConfig, num_envs: int, seed: int) -> Any:
-        """The same for a natively vectorised one."""
+        """Wrap the source's natively vectorised environment in the meter."""
         env = yield
         return env if env is None else VectorRewardMeter(env)
 
 
 def reward_meter(env: gymnasium.Env[Any, Any]) -> RewardMeter | None:
-    """The meter of an environment; None where nothing is wrapped around its source."""
+    """Return the meter of an environment; None where it has no wrappers."""
     return next((layer for layer in layers(env) if isinstance(layer, RewardMeter)), None)
 
 
 def vector_reward_meter(env: gymnasium.vector.VectorEnv[Any, Any, Any]) -> VectorRewardMeter | None:
-    """The meter of a natively vectorised environment; None where nothing is wrapped around its source."""
+    """Return the meter of a natively vectorised environment; None where it has no wrappers."""
     while isinstance(env, gymnasium.vector.VectorWrapper):
         if isinstance(env, VectorRewardMeter):
             return env
@@ -127,7 +127,7 @@ def vector_reward_meter(env: gymnasium.vector.VectorEnv[Any, Any, Any]) -> Vecto
 
 
 def episode_metrics(info: Mapping[str, Any], place: str) -> dict[str, float]:
-    """What the last step of an episode reports of it.
+    """Return the metrics in the `info` of an episode's last step.
 
     Raises:
         RunError: it is not a mapping of names to numbers.

@@ -1,4 +1,4 @@
-"""One environment of a natively vectorised form, stepped alone."""
+"""A natively vectorised environment of size one as a single environment."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from gymnasium.vector.utils import batch_space, concatenate, create_empty_array,
 
 
 class LoneEnv(gymnasium.Env[Any, Any]):
-    """A vectorised environment of one, as a single one: same spaces, same transitions.
+    """A vectorised environment of size one as a single one: same spaces, same transitions.
 
-    Whoever steps it resets it at the end of an episode. An environment that resets itself in the same step gives the
-    last observation of the episode from its `info["final_obs"]`.
+    The caller resets it at the end of an episode. Where the environment resets itself in the same step, the last
+    observation of the episode comes from its `info["final_obs"]`.
 
     Raises:
-        ValueError: the vectorised environment holds several.
+        ValueError: the vectorised environment has more than one.
     """
 
     def __init__(self, env: gymnasium.vector.VectorEnv[Any, Any, Any]) -> None:
@@ -47,7 +47,7 @@ class LoneEnv(gymnasium.Env[Any, Any]):
         return last, float(reward[0]), *ended, _only_info(info)
 
     def render(self) -> Any:
-        """The picture of the one environment."""
+        """Return the environment's picture."""
         pictures: Any = self._env.render()
         return pictures[0] if pictures is not None and len(pictures) else None
 
@@ -60,7 +60,7 @@ class LoneEnv(gymnasium.Env[Any, Any]):
 
 
 def _only_info(info: dict[str, Any]) -> dict[str, Any]:
-    """The entries of the one environment; `_key` says in gymnasium which environments have `key`."""
+    """Return the environment's entries; in gymnasium, `_key` marks the environments that have `key`."""
     return {
         key: value[0]
         for key, value in info.items()

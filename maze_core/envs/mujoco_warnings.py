@@ -1,4 +1,4 @@
-"""MuJoCo's warnings: kept off the console and out of the file that it would write into the current folder."""
+"""Redirects MuJoCo's warnings, which it prints and writes to a file in the current folder."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import warnings
 
 
 def tame_mujoco() -> None:
-    """Let this process's MuJoCo, where it is imported, warn the way Python does, and not of deprecations.
+    """Turn this process's MuJoCo warnings into Python warnings, without deprecations, where MuJoCo is imported.
 
-    By itself it prints every warning, and appends it to `MUJOCO_LOG.TXT` in the current folder. Environments bring
-    models that MuJoCo finds old-fashioned; who trains on them cannot change that.
+    By default MuJoCo prints every warning and appends it to `MUJOCO_LOG.TXT` in the current folder. Users cannot
+    change the models that environments bring, so deprecations are dropped.
     """
     mujoco = sys.modules.get("mujoco")
     if mujoco is not None and mujoco.get_mju_user_warning() is None:

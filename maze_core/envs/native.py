@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 
 
 class NativeVectorEnv:
-    """Gives the transitions of a `gymnasium.vector.VectorEnv` as Maze wants them, whatever its autoreset mode.
+    """Adapts a `gymnasium.vector.VectorEnv` of any autoreset mode to Maze's transitions.
 
-    - NEXT_STEP: the step after an episode's end is filler: its row has `valid` False. Before it, the environment's
-      very first observation is shown instead of the last one of the episode, whose mask may forbid every choice.
-    - SAME_STEP: the last observation of an episode is taken from `info["final_obs"]`.
-    - DISABLED: ended environments are reset here, with the seed of their next episode.
+    - NEXT_STEP: the step after an episode's end is filler: its row has `valid` False. The policy sees the
+      environment's very first observation there: the mask of an episode's last one may forbid every choice.
+    - SAME_STEP: the last observation of an episode comes from `info["final_obs"]`.
+    - DISABLED: this class resets ended environments, with the seed of their next episode.
 
     In the first two modes an environment seeds its later episodes itself. In SAME_STEP mode gymnasium's
-    SyncVectorEnv hands on the last observation uncopied: environments that overwrite theirs need another mode.
+    SyncVectorEnv returns the last observation uncopied: environments that overwrite theirs need another mode.
 
     Raises:
         ConfigError: the environment does not state its autoreset mode, or a space is not supported.
@@ -88,7 +88,7 @@ class NativeVectorEnv:
         return result
 
     def state(self) -> dict[str, Any]:
-        """The episode numbers; a native environment cannot be replayed, so there is nothing else to record."""
+        """Return the episode numbers; a native environment cannot be replayed, so nothing else is recorded."""
         return {"native_episode": self._episode.copy()}
 
     def restore(self, seeds: EpisodeSeeds, state: dict[str, Any], out: Tree) -> None:
@@ -106,7 +106,7 @@ class NativeVectorEnv:
         self._reset_all(out)
 
     def memory(self) -> list[Memory]:
-        """Return nothing: wrappers of natively vectorised environments have no memory that Maze knows of."""
+        """Return an empty list: Maze records no memory of natively vectorised environments' wrappers."""
         return []
 
     def load_memory(self, memory: list[Memory]) -> None:
@@ -130,7 +130,7 @@ class NativeVectorEnv:
         self._first = {key: array.copy() for key, array in out.items()}
 
     def _end(self, ended: np.ndarray, info: dict[str, Any], out: Tree, result: StepResult) -> None:
-        """Record the episodes that ended, their last observations, and begin the next ones where that is ours."""
+        """Record the ended episodes and their last observations; in DISABLED mode begin the next episodes."""
         if self._mode is AutoresetMode.SAME_STEP:
             result.final_obs = self._final_observations(ended, info)
         else:

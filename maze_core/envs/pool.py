@@ -1,4 +1,4 @@
-"""The worker processes of a vectorised environment: started, spoken to, watched and ended."""
+"""The worker processes of a vectorised environment: start, messages, failures and end."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from maze_core.errors import MazeError, RunError
 from maze_core.processes import StartMethod, end_processes, how_it_ended, worker_context, worker_variables
 
 _SLOW = 10
-"""Building, resetting and replaying may take this many times as long as a step."""
+"""Building, resetting and replaying may take this many times the time limit of a step."""
 _PATIENCE = 2.0
-"""Seconds the workers get to close their environments before they are terminated."""
+"""Seconds that workers have to close their environments before they are terminated."""
 
 
 @dataclass(frozen=True)
@@ -33,20 +33,20 @@ class Member:
 
     @property
     def title(self) -> str:
-        """The worker as messages name it."""
+        """The worker's name in messages."""
         first, last = self.share.first, self.share.first + self.share.count - 1
         return f"the worker process of environment{f's {first} to {last}' if last > first else f' {first}'}"
 
 
 class Pool:
-    """Worker processes in lockstep: each is sent a command, then all replies are gathered.
+    """Worker processes in lockstep: each receives a command, then all replies are collected.
 
-    Any failure ends all workers and is raised; nothing waits longer than its time limit.
+    Any failure ends all workers and is raised; no wait exceeds its time limit.
     """
 
     def __init__(self, builder: bytes, shares: list[Share], start_method: StartMethod, timeout: float) -> None:
         self.timeout = timeout
-        """Seconds for one step."""
+        """Time limit of one step, in seconds."""
         self.members: list[Member] = []
         self._owing: list[Member] = []
         """Workers that have not replied to their command yet."""
@@ -57,7 +57,7 @@ class Pool:
                 ours, theirs = context.Pipe()
                 process = context.Process(target=worker.main, args=(theirs, builder, share), daemon=True)
                 process.start()
-                theirs.close()  # so that its end is noticed when the worker dies
+                theirs.close()  # so that the driver sees end of file when the worker dies
                 self.members.append(Member(share, process, ours))
         self._owing = list(self.members)
 
@@ -77,7 +77,7 @@ class Pool:
             memory.unlink()
 
     def ask(self, commands: list[tuple[Any, ...]]) -> list[Any]:
-        """Send each worker its command and wait for all replies, `_SLOW` times as long as for a step."""
+        """Send each worker its command and return all replies; waits `_SLOW` times as long as for a step."""
         self.send([pickle.dumps(command) for command in commands])
         return self.gather(_SLOW * self.timeout)
 
@@ -85,18 +85,18 @@ class Pool:
         """Send each worker its command."""
         if not self.members:
             raise RunError("the environments are closed")
-        if self._owing:  # Ctrl-C came between a command and its replies
+        if self._owing:  # Ctrl-C interrupted between a command and its replies
             self.gather(_SLOW * self.timeout)
         for member, command in zip(self.members, commands, strict=True):
             try:
                 member.pipe.send_bytes(command)
             except OSError:
                 self._owing.append(member)
-                self.gather(self.timeout)  # reads its last words, or says how it died
+                self.gather(self.timeout)  # reads its error message, or reports how it died
             self._owing.append(member)
 
     def gather(self, timeout: float, hint: str = "") -> list[Any]:
-        """The reply of each worker, in order; None for NOTHING."""
+        """Return the reply of each worker, in order; None for NOTHING."""
         replies: dict[int, Any] = {}
         deadline = time.monotonic() + timeout
         while self._owing:
@@ -112,7 +112,7 @@ class Pool:
         return [replies.get(member.share.first) for member in self.members]
 
     def close(self, patience: float = _PATIENCE) -> None:
-        """End the workers: asked first where they are idle, then terminated, then killed. Safe to call twice."""
+        """End the workers: ask those that are idle, then terminate, then kill. Safe to call twice."""
         members, self.members = self.members, []
         for member in members:
             with suppress(OSError):
@@ -141,7 +141,7 @@ class Pool:
         return reply
 
     def _reported(self, member: Member, kind: type[MazeError] | None, message: str, text: str) -> MazeError:
-        """The error that a worker reported. The user's own mistakes need no traceback."""
+        """Return the error that a worker reported. The user's own mistakes need no traceback."""
         if kind is not None and not issubclass(kind, RunError):
             self.close()
             return kind(message)

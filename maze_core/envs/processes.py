@@ -1,4 +1,4 @@
-"""N environments stepped in worker processes: for environments that are slow, or do not live together."""
+"""N environments stepped in worker processes: for slow environments, or those that cannot share a process."""
 
 from __future__ import annotations
 
@@ -31,22 +31,22 @@ _STARTING = (
 
 
 class ProcessVectorEnv:
-    """Steps environments in worker processes, each a contiguous share of them, in lockstep.
+    """Steps environments in worker processes in lockstep; each worker has a contiguous share of them.
 
     The transitions are those of `SerialVectorEnv` for the same seeds, and their states are interchangeable.
     Arrays travel through shared memory; a pipe to each worker carries the commands.
 
     Args:
-        make: builds environment `index`; is sent to the workers.
+        make: builds environment `index`; sent to the workers.
         num_envs: environments in all.
         workers: processes, at most one for each environment.
         step_timeout: seconds one step may take.
         start_method: `fork` is not offered: it deadlocks once threads or CUDA are in use.
 
     Raises:
-        ConfigError: `make` cannot be sent to another process, or what `SerialVectorEnv` refuses.
-        RunError: an environment raised (with its traceback), or a worker died or does not answer. The workers are
-            terminated then; nothing can be stepped afterwards.
+        ConfigError: `make` cannot be sent to another process, or `SerialVectorEnv` refuses it.
+        RunError: an environment raised (with its traceback), or a worker died or does not answer. Then the workers
+            are terminated and no further step is possible.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class ProcessVectorEnv:
         return result
 
     def state(self) -> dict[str, Any]:
-        """The unfinished episodes, as `SerialVectorEnv.state` gives them for the same environments."""
+        """Return the unfinished episodes, as `SerialVectorEnv.state` does for the same environments."""
         states = [reply[1] for reply in self._ask_each([("state",)] * len(self._pool.members))]
         longest = max(len(next(iter(state["actions"].values()))) for state in states)
 
@@ -125,12 +125,12 @@ class ProcessVectorEnv:
         self._read("obs:", out)
 
     def memory(self) -> list[Memory]:
-        """Return what the wrappers of each environment remember beyond episodes."""
+        """Return what each environment's wrappers remember across episodes."""
         replies = self._ask_each([("memory",)] * len(self._pool.members))
         return [each for _, share in replies for each in share]
 
     def load_memory(self, memory: list[Memory]) -> None:
-        """Restore the result of `memory()`; environments that it does not cover keep what they have."""
+        """Restore the result of `memory()`; environments without an entry keep their memory."""
         self._ask_each([("load_memory", memory[rows]) for rows in self._rows()])
 
     def close(self) -> None:
@@ -138,12 +138,12 @@ class ProcessVectorEnv:
         self._finalizer()
 
     def _rows(self) -> list[slice]:
-        """The environments of each worker."""
+        """Return the rows of each worker's environments."""
         shares = [member.share for member in self._pool.members]
         return [slice(share.first, share.first + share.count) for share in shares]
 
     def _ask_each(self, commands: list[tuple[Any, ...]]) -> list[Any]:
-        """The workers' replies to their commands. What several of them warn of is warned of once."""
+        """Return the workers' replies to their commands. A warning of several workers is shown once."""
         replies = self._pool.ask(commands)
         given = {warning for reply in replies if reply[0] == "done" for warning in reply[1]}
         for message, category in sorted(given, key=str):
@@ -168,5 +168,5 @@ def _shares(num_envs: int, workers: int) -> list[Share]:
 
 
 def _lengthened(array: np.ndarray, steps: int) -> np.ndarray:
-    """`[T, …]` with zeros in front, so that all workers' records end at the same step."""
+    """Return `[T, …]` with zeros in front, so that all workers' records end at the same step."""
     return np.concatenate([np.zeros((steps - len(array), *array.shape[1:]), array.dtype), array])

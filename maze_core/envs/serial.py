@@ -43,14 +43,14 @@ class _End:
 
 
 class SerialVectorEnv:
-    """Steps environments one after the other and begins the next episode where one has ended.
+    """Steps environments one after the other and resets those whose episode has ended.
 
     Episode k of environment i begins with `reset(seed=seeds(i, k))`, so a run can be repeated, and an unfinished
     episode can be replayed from its actions. Environments are counted from `first_index`.
 
     Raises:
-        ConfigError: a space is not supported, environments differ, or the first observation is not what is declared.
-        RunError: an environment raised, or gave a reward or observation that is not finite; names the environment.
+        ConfigError: a space is not supported, environments differ, or the first observation does not fit its space.
+        RunError: an environment raised, or returned a reward or observation that is not finite; names it.
     """
 
     def __init__(self, make: MakeEnv, num_envs: int, first_index: int = 0) -> None:
@@ -109,7 +109,7 @@ class SerialVectorEnv:
         except (Exception, SystemExit) as exc:
             raise self._failure(i, rewards, exc) from exc
         self._clock += 1
-        reward32 = self._rewards.astype(np.float32)  # what float32 cannot hold is not finite either
+        reward32 = self._rewards.astype(np.float32)  # a value beyond float32's range counts as not finite
         if not all_finite(reward32):
             bad = first_bad_row(reward32)
             raise non_finite("reward", self._place(bad, ended), rewards[bad])
@@ -136,11 +136,11 @@ class SerialVectorEnv:
     def restore(self, seeds: EpisodeSeeds, state: dict[str, Any], out: Tree) -> None:
         """Replay the unfinished episodes of `state`; write the current observations into `out`.
 
-        Warns where that does not repeat the recorded rewards and observations: the environment is not decided by its
-        seed, its actions and the memory of its wrappers, so what follows is not exactly what would have followed.
+        Warns when the replay differs from the recorded rewards and observations: then the environment depends on more
+        than its seed, its actions and the memory of its wrappers, and the run does not resume exactly.
 
         Raises:
-            ConfigError: the state is that of another number of environments.
+            ConfigError: the state has another number of environments.
         """
         lengths = check_state(state, self.num_envs)
         self._seeds = seeds
@@ -162,14 +162,14 @@ class SerialVectorEnv:
             )
 
     def memory(self) -> list[Memory]:
-        """Return what the wrappers of each environment remember beyond episodes."""
+        """Return what each environment's wrappers remember across episodes."""
         return [remembered(each) for each in self._lasting]
 
     def load_memory(self, memory: list[Memory]) -> None:
-        """Restore the result of `memory()`; an environment that it does not cover keeps what it has.
+        """Restore the result of `memory()`; environments without an entry keep their memory.
 
         Raises:
-            ValueError: the wrappers are others.
+            ValueError: the memory belongs to other wrappers.
         """
         for layers, each in zip(self._lasting, memory, strict=False):
             recall(layers, each)
@@ -183,7 +183,7 @@ class SerialVectorEnv:
     def _begin(self, episode: list[int]) -> None:
         self._episode = episode
         self._clock = 0
-        """Steps taken; with `_started` it gives every episode's length without counting per step."""
+        """Steps taken; an episode's length is the difference to its `_started`, so nothing is counted per step."""
         self._started = [0] * self.num_envs
         self._returns = np.zeros(self.num_envs)
         self._log.clear()
@@ -206,11 +206,11 @@ class SerialVectorEnv:
         observation = result[0]
         meter = self._meters[i]
         if meter is not None:
-            meter.total = 0.0  # what a wrapper did in its reset is no part of the episode
+            meter.total = 0.0  # steps that a wrapper takes in its reset do not count
         return observation
 
     def _end(self, i: int, terminated: bool, info: dict[str, Any]) -> _End:
-        """Note what is known of an episode at its end, and count the next one."""
+        """Record the end of an episode and begin counting the next one."""
         meter = self._meters[i]
         metrics = episode_metrics(info, self._place(i)) if info else {}
         now = self._clock + 1
@@ -249,7 +249,7 @@ class SerialVectorEnv:
         return StepResult(reward, terminated, truncated, self._valid, np.array(indices, np.int64), final_obs, episodes)
 
     def _replay(self, i: int, length: int, state: dict[str, Any], out: Tree) -> bool:
-        """Repeat the last `length` steps of environment i; False where rewards differ or the episode ends."""
+        """Repeat the last `length` steps of environment i; return False where rewards differ or the episode ends."""
         observation = self._first_observation(i)
         self._started[i] = self._clock - length
         actions: Tree = state["actions"]
@@ -277,7 +277,7 @@ class SerialVectorEnv:
         return bool(np.all(np.isnan(recorded) | (recorded == np.asarray(rewards, np.float32))))
 
     def _failure(self, i: int, rewards: list[Any], exc: BaseException) -> MazeError:
-        """Say what went wrong in a step: the environment raised, or gave what cannot be stored."""
+        """Return the error of a failed step: the environment raised, or returned a value that cannot be stored."""
         if (old := old_api(exc)) is not None:
             return old
         if i == self.num_envs:
@@ -288,7 +288,7 @@ class SerialVectorEnv:
         return RunError(f"{self._place(i)} {_raised(exc)}")
 
     def _place(self, i: int, ended: Sequence[_End] = ()) -> str:
-        """Name environment i and its step; `ended` are the episodes that the step has ended."""
+        """Return the name of environment i and its step; `ended`: the episodes that ended at this step."""
         episode, step = self._episode[i], max(0, self._clock - self._started[i])
         for end in ended:
             if end.index == i:
@@ -307,7 +307,7 @@ def _is_number(value: object) -> bool:
 
 
 def check_state(state: dict[str, Any], num_envs: int) -> np.ndarray:
-    """The lengths of the unfinished episodes of a recorded state, for this number of environments."""
+    """Return the lengths [num_envs] of the unfinished episodes in a recorded state."""
     lengths: np.ndarray = np.asarray(state["length"])
     if len(lengths) != num_envs:
         raise ConfigError(
@@ -319,7 +319,7 @@ def check_state(state: dict[str, Any], num_envs: int) -> np.ndarray:
 
 
 def share_of_state(state: dict[str, Any], rows: slice) -> dict[str, Any]:
-    """Return the part of a recorded state that belongs to some environments: as long as their longest episode."""
+    """Return the part of a recorded state for some environments, cut to their longest episode."""
     share: dict[str, Any] = {name: state[name][rows] for name in ("episode", "length", "memory") if name in state}
     longest = int(max(share["length"], default=0))
     share["actions"] = {key: array[len(array) - longest :, rows] for key, array in state["actions"].items()}
@@ -330,7 +330,7 @@ def share_of_state(state: dict[str, Any], rows: slice) -> dict[str, Any]:
 
 
 def _build(make: MakeEnv, indices: range) -> list[gymnasium.Env[Any, Any]]:
-    """Build the environments; those already built are closed where a later one fails."""
+    """Build the environments; when one fails, close those already built."""
     envs: list[gymnasium.Env[Any, Any]] = []
     try:
         for index in indices:
@@ -338,7 +338,7 @@ def _build(make: MakeEnv, indices: range) -> list[gymnasium.Env[Any, Any]]:
             for role in ROLES:
                 name = f"{role}_space"
                 first, other = getattr(envs[0], name), getattr(envs[-1], name)
-                leaves(other, role)  # what is no space of Maze cannot always be compared
+                leaves(other, role)  # unsupported spaces cannot always be compared
                 if first != other:
                     raise ConfigError(f"environment {index} has the {name} {other}, environment 0 {first}", where="env")
     except BaseException:

@@ -16,8 +16,8 @@ _ALIGN = 64
 class SharedTree:
     """One block of shared memory with an array for every leaf, `[N, …]`.
 
-    The creator calls `unlink` as soon as the others have attached: from then on nothing is left behind, however
-    the processes end.
+    The creator calls `unlink` as soon as the others have attached: then the block is freed however the processes
+    end.
     """
 
     def __init__(self, specs: Specs, num_envs: int, name: str | None = None) -> None:
@@ -30,18 +30,18 @@ class SharedTree:
         }
 
     def unlink(self) -> None:
-        """Take the block's name away; those who are attached keep it."""
+        """Remove the block's name; attached processes keep the block."""
         self._memory.unlink()
 
     def close(self) -> None:
-        """Let go of the block; where views of `arrays` are still about, it goes with the last of them."""
+        """Detach from the block; where views of `arrays` remain, it is freed with the last of them."""
         self.arrays.clear()
         with suppress(BufferError):
             self._memory.close()
 
 
 def _layout(specs: Specs, num_envs: int) -> tuple[int, dict[str, int]]:
-    """The size of the block, and where each leaf begins in it."""
+    """Return the size of the block and the offset of each leaf, in bytes."""
     places, end = {}, 0
     for key, spec in specs.items():
         places[key] = end
@@ -50,10 +50,10 @@ def _layout(specs: Specs, num_envs: int) -> tuple[int, dict[str, int]]:
 
 
 def with_prefix(prefix: str, specs: Specs) -> Specs:
-    """The same leaves under other keys, so that several trees share one block."""
+    """Return the same leaves with prefixed keys, so that several trees share one block."""
     return {prefix + key: spec for key, spec in specs.items()}
 
 
 def scalars(**dtypes: type[np.generic]) -> Specs:
-    """Leaves with one number for each environment."""
+    """Return the specs of leaves with one number for each environment."""
     return {name: LeafSpec((), np.dtype(dtype)) for name, dtype in dtypes.items()}

@@ -1,4 +1,4 @@
-"""Whether an environment can be trained on: it repeats itself under a seed and gives what its spaces declare."""
+"""Checks that an environment can be trained on: it is reproducible under a seed and keeps to its spaces."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from maze_core.training.seeding import EpisodeSeeds, Purpose
 
 Env = gymnasium.Env[Any, Any]
 Make = Callable[[int], Env]
-"""Builds an environment by number, each a new copy."""
+"""Builds a new copy of the environment, by number."""
 STEPS = 1000
 
 
 class Failed(Exception):  # noqa: N818 — a finding, not an error of the program
-    """What is wrong, in plain words."""
+    """A failed check, with what is wrong."""
 
 
 class NotApplicable(Exception):  # noqa: N818
-    """Why a check says nothing."""
+    """A check that does not apply, with the reason."""
 
 
 WHY: Mapping[str, str] = {
@@ -38,11 +38,11 @@ WHY: Mapping[str, str] = {
     "honesty": "Networks are built for the declared space: what is outside of it is cut, refused, or learnt wrongly.",
     "replay": "A resumed run replays the episodes that were under way; what they depend on beside must not be lost.",
 }
-"""What goes wrong in training where a check fails."""
+"""The consequence for training when a check fails."""
 
 
 def same_seed(make: Make) -> None:
-    """Raise Failed unless the same seed and actions give the same episodes in every copy."""
+    """Raise Failed unless the same seed and actions produce the same episodes in every copy."""
     with closing(make(0)) as first, closing(make(1)) as second:
         for one, two in zip(random_steps(first, 7), random_steps(second, 7), strict=True):
             if not (equal(one[1], two[1]) and np.array_equal(one[2:], two[2:], equal_nan=True)):
@@ -50,7 +50,7 @@ def same_seed(make: Make) -> None:
 
 
 def other_seed(make: Make) -> None:
-    """Raise Failed unless another seed gives other episodes."""
+    """Raise Failed unless another seed produces other episodes."""
     with closing(make(0)) as first, closing(make(1)) as second:
         pairs = zip(random_steps(first, 7), random_steps(second, 8), strict=False)
         if all(equal(one[1], two[1]) and np.array_equal(one[2:], two[2:], equal_nan=True) for one, two in pairs):
@@ -58,7 +58,7 @@ def other_seed(make: Make) -> None:
 
 
 def honest(make: Make, steps: int = STEPS) -> None:
-    """Raise Failed unless observations are in the declared space, rewards finite numbers and flags booleans."""
+    """Raise Failed unless observations are in the declared space, rewards are finite numbers and flags booleans."""
     with closing(make(0)) as env:
         for number, observation, reward, *flags in random_steps(env, 3, steps):
             _check_observation(env.observation_space, observation, number, "observation")
@@ -72,7 +72,7 @@ def replays(make: Make) -> None:
     """Raise Failed unless a new copy repeats an episode from its seed, its actions and the `state` before it.
 
     Raises:
-        NotApplicable: it cannot be stepped, or does not repeat itself under a seed.
+        NotApplicable: it cannot be stepped, or is not reproducible under a seed.
     """
     try:
         same_seed(make)
@@ -91,13 +91,13 @@ def replays(make: Make) -> None:
 
 
 def action_of(env: Env, rng: np.random.Generator) -> Any:
-    """A random action that only `rng` decides."""
+    """Return a random action that depends on `rng` only."""
     env.action_space.seed(int(rng.integers(2**31)))
     return env.action_space.sample()
 
 
 def equal(first: Any, second: Any) -> bool:
-    """Whether two observations are the same."""
+    """Return True when two observations are equal."""
     if isinstance(first, dict):
         return (
             isinstance(second, dict)
@@ -110,9 +110,9 @@ def equal(first: Any, second: Any) -> bool:
 
 
 def random_steps(env: Env, seed: int, count: int = 60) -> Iterator[tuple[int, Any, Any, Any, Any]]:
-    """Random steps, the same for all seeds, and new episodes as they end.
+    """Yield the results of random actions, the same for all seeds; begins a new episode when one ends.
 
-    Gives the number of the step, observation (that of a reset as well), reward, terminated and truncated.
+    Yields the step's number, observation (also that of a reset), reward, terminated and truncated.
     """
     rng = np.random.default_rng(3)
     observation, _ = env.reset(seed=seed)
@@ -133,7 +133,7 @@ def _observations(env: SerialVectorEnv) -> Tree:
 
 
 def _in_the_middle_of_an_episode(env: SerialVectorEnv) -> dict[str, Any]:
-    """Step through some episodes; return the state in the middle of one that is not the first, where there is one."""
+    """Take random steps through some episodes; return the state in the middle of one, preferably not the first."""
     rng, codec, out = np.random.default_rng(3), ActionCodec(env.action_space), _observations(env)
     env.reset(_SEEDS, out)
     state: dict[str, Any] = {}

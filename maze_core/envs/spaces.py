@@ -1,4 +1,4 @@
-"""Spaces as flat dicts of leaves: their keys, how a leaf is stored, and what Maze refuses."""
+"""Spaces as flat dicts of leaves: their keys, their storage, and the spaces that Maze refuses."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ Specs = dict[str, "LeafSpec"]
 
 _NO_BOUND = 1e30
 _PICTURE = 32
-# Pixels of a side from which on an array is no board or short series: a picture of 3 by 84 pixels with 84 channels is
-# none that anybody makes.
+# Pixels per side from which an array counts as a picture, not as a board or a short series: no picture has 3 by 84
+# pixels and 84 channels.
 
 
 MAX_ENTRIES = 20_000_000
@@ -49,7 +49,7 @@ class LeafSpec:
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """One leaf of a space: its key in the tree, the path to it in the user's structure, and its own space."""
+    """One leaf of a space: its key in the tree, its path in the user's structure, and its own space."""
 
     key: str
     path: tuple[str | int, ...]
@@ -57,7 +57,7 @@ class Leaf:
 
 
 def leaves(space: Space[Any], role: Role) -> list[Leaf]:
-    """All leaves of a space, in its own order.
+    """Return all leaves of a space, in the space's order.
 
     Raises:
         ConfigError: a space or key that Maze does not support, with its path.
@@ -66,7 +66,7 @@ def leaves(space: Space[Any], role: Role) -> list[Leaf]:
 
 
 def flatten_space(space: Space[Any], role: Role) -> dict[str, Space[Any]]:
-    """The leaf spaces of an observation or action space by tree key.
+    """Return the leaf spaces of an observation or action space by tree key.
 
     A single space becomes `{role: space}`; nested keys join with `/`; tuple members are "0", "1", ….
 
@@ -77,7 +77,7 @@ def flatten_space(space: Space[Any], role: Role) -> dict[str, Space[Any]]:
 
 
 def leaf_spec(space: Space[Any], role: Role = "observation") -> LeafSpec:
-    """How one leaf is stored. Discrete values count from 0; uint8 stays uint8; no float is wider than 32 bits."""
+    """Return how one leaf is stored. Discrete values count from 0; uint8 stays uint8; floats have at most 32 bits."""
     if isinstance(space, spaces.Discrete):
         return LeafSpec((), np.dtype(np.int64))
     shape = tuple(space.shape or ())
@@ -91,25 +91,25 @@ def leaf_spec(space: Space[Any], role: Role = "observation") -> LeafSpec:
 
 
 def space_specs(space: Space[Any], role: Role) -> Specs:
-    """How each leaf of an observation or action space is stored."""
+    """Return how each leaf of an observation or action space is stored."""
     return {leaf.key: leaf_spec(leaf.space, role) for leaf in leaves(space, role)}
 
 
 def allocate(specs: Specs, leading: tuple[int, ...]) -> Tree:
-    """Zeroed arrays for every leaf, shapes `[*leading, *leaf shape]`."""
+    """Return an array of zeros for every leaf, shapes `[*leading, *leaf shape]`."""
     return {key: np.zeros((*leading, *spec.shape), spec.dtype) for key, spec in specs.items()}
 
 
 def allocated_bytes(specs: Specs, leading: tuple[int, ...]) -> int:
-    """The bytes that `allocate` would take: known before anything is allocated."""
+    """Return the bytes that `allocate` would take, without allocating."""
     return math.prod(leading) * sum(spec.nbytes for spec in specs.values())
 
 
 def float_bounds(space: spaces.Box) -> tuple[np.ndarray, np.ndarray]:
-    """The bounds of a Box, float64; infinite from 1e30 on, and at the largest number of its own float type.
+    """Return the bounds of a Box, float64; infinite from 1e30 on, and at the largest number of its own float type.
 
     Environments write the largest number of float32 (3.4e38), also in a float64 Box, or of their own type (65504 in
-    float16) for "no bound". A range between such numbers is no unit for an action: a draw from it would be as large.
+    float16) for "no bound". Scaling actions to such a range would make them as large.
     """
     kind: np.dtype[Any] = np.dtype(space.dtype)
     largest = min(_NO_BOUND, float(np.finfo(kind).max)) if kind.kind == "f" else _NO_BOUND
@@ -118,24 +118,24 @@ def float_bounds(space: spaces.Box) -> tuple[np.ndarray, np.ndarray]:
 
 
 def is_image(space: Space[Any]) -> bool:
-    """Whether a leaf is treated as an image: a Box of three dimensions, or of two with dtype uint8."""
+    """Return True for a leaf treated as an image: a Box of three dimensions, or of two with dtype uint8."""
     if not isinstance(space, spaces.Box):
         return False
     return len(space.shape) == 3 or (len(space.shape) == 2 and space.dtype == np.uint8)
 
 
 def looks_channels_first(shape: tuple[int, ...]) -> bool:
-    """Whether the first of three axes is so much shorter than the others that it may hold a picture's channels."""
+    """Return True when the first of three axes is so much shorter than the others that it may hold the channels."""
     return len(shape) == 3 and 4 * shape[0] <= min(shape[1:])
 
 
 def is_channels_first(shape: tuple[int, ...]) -> bool:
-    """Whether a picture's channels come first beyond doubt: as `looks_channels_first`, and too large for a board."""
+    """Return True when an image's channels surely come first: `looks_channels_first`, and too large for a board."""
     return looks_channels_first(shape) and min(shape[1:]) >= _PICTURE
 
 
 def start_of(space: Space[Any]) -> Any:
-    """What a Discrete or MultiDiscrete value counts from; None where that is 0 (and for all other spaces)."""
+    """Return the start of a Discrete or MultiDiscrete space; None where it is 0, and for all other spaces."""
     if isinstance(space, spaces.Discrete):
         return int(space.start) or None
     if isinstance(space, spaces.MultiDiscrete) and np.any(space.start):
@@ -165,7 +165,7 @@ def _walk(space: Space[Any], path: tuple[str | int, ...], role: Role) -> Iterato
 
 
 def _leaf_problem(space: Space[Any]) -> str | None:
-    """What is wrong with a leaf space, as the end of a sentence; None where it is supported."""
+    """Return what is wrong with a leaf space, as the end of a sentence; None where it is supported."""
     if isinstance(space, spaces.MultiDiscrete | spaces.MultiBinary) and len(space.shape or ()) != 1:
         return f"a {type(space).__name__} of shape {space.shape}: only one dimension is supported"
     if not isinstance(space, spaces.Box | spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary):

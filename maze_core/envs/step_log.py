@@ -1,4 +1,4 @@
-"""The steps since the start of the oldest unfinished episode: what a resumed run replays, and compares."""
+"""The steps since the start of the oldest unfinished episode, for a resumed run to replay and compare."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _CAPACITY = 64
 class StepLog:
     """A growing record of the actions and rewards of N environments; O(1) amortised per step, a few bytes each.
 
-    An episode that never ends keeps all its steps: that is the price of resuming it exactly.
+    An episode that never ends keeps all its steps, since resuming exactly needs them.
     """
 
     def __init__(self, specs: Specs, num_envs: int) -> None:

@@ -1,4 +1,4 @@
-"""Episodes that may never end: which environments have no time limit, and a limit for those that are watched."""
+"""Time limits: find environments that have none, and truncate the episodes of those that are watched."""
 
 from __future__ import annotations
 
@@ -20,30 +20,29 @@ _NAME_OF_A_LIMIT = re.compile(
 
 
 class EpisodeLimit(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """Truncates episodes after `steps` steps, around everything else."""
+    """Truncates episodes after `steps` steps; the outermost wrapper."""
 
     def __init__(self, env: gymnasium.Env[Any, Any], steps: int) -> None:
         super().__init__(env)
         self._limit, self._taken = steps, 0
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Begin an episode, and count from there."""
+        """Begin an episode and count its steps from 0."""
         self._taken = 0
         return self.env.reset(seed=seed, options=options)
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        """Step; the last one is truncated, unless it terminated."""
+        """Step; the last step truncates the episode, unless it terminated."""
         observation, reward, terminated, truncated, info = self.env.step(action)
         self._taken += 1
         return observation, reward, terminated, truncated or self._taken >= self._limit, info
 
 
 def missing_time_limit(config: PluginConfig, build: Callable[[], gymnasium.Env[Any, Any]]) -> str | None:
-    """Return what to tell of an environment that is registered without a time limit and shows none; None of others.
+    """Return a warning for an environment registered without a time limit that shows none of its own; else None.
 
-    Many keep a limit of their own, which gymnasium's registry does not know: a wrapper's, or a number by a name such as
-    `max_steps`. `build` is called only where the registry knows of none. Of environments that are not registered
-    nothing is known, so nothing is told.
+    Many environments have a limit that gymnasium's registry does not know: a wrapper's, or an attribute such as
+    `max_steps`. `build` is called only where the registry has none. Unregistered environments get no warning.
     """
     env_id = str(getattr(config, "id", ""))
     spec = gymnasium.registry.get(env_id.rpartition(":")[2])
@@ -63,7 +62,7 @@ def missing_time_limit(config: PluginConfig, build: Callable[[], gymnasium.Env[A
 
 
 def _limits_itself(layer: gymnasium.Env[Any, Any]) -> bool:
-    """Whether a wrapper or an environment has a number that is named like a limit."""
+    """Return True for a wrapper or environment with a number that is named like a limit."""
     own = vars(layer)
     settings = [own, *(each for name in ("config", "cfg") if isinstance(each := own.get(name), Mapping))]
     return isinstance(layer, gymnasium.wrappers.TimeLimit | EpisodeLimit) or any(map(_names_a_limit, settings))

@@ -1,4 +1,4 @@
-"""The contract of vectorised environments inside Maze: trees in, transitions out, whatever steps them."""
+"""The interface of vectorised environments inside Maze: action trees in, transitions out."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ Tree = dict[str, np.ndarray]
 
 @dataclass(frozen=True, slots=True)
 class Episode:
-    """One finished episode: number of steps and raw sum of rewards, before wrappers of the run changed them."""
+    """One finished episode: its number of steps and its return, summed before the run's wrappers change rewards."""
 
     env_index: int
     episode_number: int
     episode_return: float
     length: int
     metrics: dict[str, float] = field(default_factory=dict)
-    """What the environment or a wrapper reported of it, see `maze_core.envs.layers.METRICS`."""
+    """Numbers that the environment or a wrapper reported, see `maze_core.envs.layers.METRICS`."""
 
 
 @dataclass(slots=True)
 class StepResult:
-    """What one step of N environments gave. The next observations are in the caller's `out` tree.
+    """The result of one step of N environments. The next observations are in the caller's `out` tree.
 
     `final_obs` holds, for the K environments in `final_indices` whose episode ended at this step, the last
     observation of that episode (leaves `[K, …]`); `out` already holds the first one of the next episode.
     A row with `valid` False is filler (gymnasium's NEXT_STEP autoreset): no transition, no statistics. Its action is
-    ignored; the observation it is chosen from is an earlier first one of that environment, so it leaves a choice.
+    ignored. Its observation is an earlier first observation of that environment, so its mask allows a choice.
     """
 
     reward: np.ndarray
@@ -54,13 +54,13 @@ class StepResult:
 
     @property
     def begun(self) -> list[int]:
-        """The environments in which an episode begins with the next observation; filler counts as one of its own."""
+        """Indices of the environments whose next observation begins an episode; a filler row counts as an episode."""
         begun: list[int] = np.flatnonzero(self.terminated | self.truncated | ~self.valid).tolist()
         return begun
 
 
 class VectorEnv(Protocol):
-    """N environments stepped together. The arrays of a StepResult may be reused by the next call: copy to keep."""
+    """N environments stepped together. The next call may reuse the arrays of a StepResult: copy to keep."""
 
     num_envs: int
     observation_space: gymnasium.Space[Any]
@@ -71,19 +71,19 @@ class VectorEnv(Protocol):
         """Begin episode 0 everywhere; write the first observations into `out` (leaves `[N, …]`)."""
 
     def step(self, actions: Tree, out: Tree) -> StepResult:
-        """Step every environment; write the next observations into `out`. `actions`: leaves `[N, …]`, env units."""
+        """Step every environment; write the next observations into `out`. `actions`: leaves `[N, …]` in env units."""
 
     def state(self) -> dict[str, Any]:
-        """Return what `restore` needs to go on bit-exactly: nested dicts of str/int/float/list/np.ndarray only."""
+        """Return what `restore` needs to continue bit-exactly: nested dicts of str/int/float/list/np.ndarray only."""
 
     def restore(self, seeds: EpisodeSeeds, state: dict[str, Any], out: Tree) -> None:
-        """Return to a recorded state by replaying the unfinished episodes; write the current observations."""
+        """Restore the result of `state()` by replaying the unfinished episodes; write the current observations."""
 
     def memory(self) -> list[Memory]:
-        """Return what the wrappers of each environment remember beyond episodes; plain values, as in `state`."""
+        """Return what each environment's wrappers remember across episodes; plain values, as in `state`."""
 
     def load_memory(self, memory: list[Memory]) -> None:
-        """Restore the result of `memory()`, before a `reset`; an environment it does not cover keeps what it has."""
+        """Restore the result of `memory()`, before a `reset`; environments without an entry keep their memory."""
 
     def close(self) -> None:
         """Release the environments; safe to call twice."""

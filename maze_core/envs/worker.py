@@ -1,4 +1,4 @@
-"""What a worker process does: step its share of the environments, as told over a pipe."""
+"""The worker process: steps its share of the environments on commands from a pipe."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from maze_core.errors import ConfigError
 from maze_core.processes import begin_worker, errors_told
 
 STEP = b"step"
-"""The one command that is sent once per step, as plain bytes; answered by NOTHING unless an episode ended."""
+"""The command of each step, sent as plain bytes; the reply is NOTHING unless an episode ended."""
 NOTHING = b"-"
 
 
@@ -32,7 +32,7 @@ class Share:
 
 
 def block_specs(observation_space: Any, action_space: Any) -> Specs:
-    """What workers and driver share: actions, current and last observations, rewards and flags."""
+    """Return the leaves that workers and driver share: actions, current and last observations, rewards and flags."""
     observations = space_specs(observation_space, "observation")
     return {
         **with_prefix("action:", space_specs(action_space, "action")),
@@ -43,19 +43,19 @@ def block_specs(observation_space: Any, action_space: Any) -> Specs:
 
 
 def part(arrays: Tree, prefix: str, rows: slice) -> Tree:
-    """The leaves under a prefix, as views of some rows."""
+    """Return the leaves under a prefix, as views of some rows."""
     return {key[len(prefix) :]: array[rows] for key, array in arrays.items() if key.startswith(prefix)}
 
 
 def main(pipe: Connection, builder: bytes, share: Share) -> None:
-    """Run a worker until it is told to close, its driver is gone, or an environment fails."""
+    """Run a worker until it receives `close`, its driver exits, or an environment fails."""
     begin_worker()
     with errors_told(pipe):
         _Worker(pipe, _unpack(builder), share).serve()
 
 
 def not_portable(exc: Exception) -> ConfigError:
-    """The error for a factory that cannot be taken to another process."""
+    """Return the error for a factory that cannot be sent to another process."""
     return ConfigError(
         f"the environment cannot be built in worker processes: {exc}",
         where="runner",

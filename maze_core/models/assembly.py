@@ -1,4 +1,4 @@
-"""From a model's configuration to a policy: what the bundled models share."""
+"""Builds a policy from a model's configuration: code that the bundled models share."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class ModelConfig(PluginConfig):
-    """The parameters every bundled model has."""
+    """The parameters of every bundled model."""
 
     critic: Literal["separate", "shared", "none"] = "separate"
     """The state critic: with layers of its own, on the policy's layers, or none."""
@@ -40,7 +40,7 @@ class ModelConfig(PluginConfig):
 
     @property
     def head_options(self) -> HeadOptions:
-        """The part that the action heads read."""
+        """Return the options of the action heads."""
         return HeadOptions(**self.model_dump(include=set(HeadOptions.model_fields)))
 
 
@@ -52,9 +52,9 @@ def assemble_policy(
     *,
     initialize_encoders: bool = True,
 ) -> Policy:
-    """A policy with heads and critic around an encoder; `make_encoder` is called once for each network.
+    """Return a policy with heads and critic around an encoder; `make_encoder` is called once for each network.
 
-    `initialize_encoders` False leaves the encoders as they come even where `orthogonal_init` is set."""
+    `initialize_encoders` False keeps the encoders' own initialisation even where `orthogonal_init` is set."""
     leaves = input_spaces(observation_space, action_space)
     normalizer = ObservationNormalizer(leaves) if config.normalize_observations else None
     encoder = make_encoder()
@@ -74,7 +74,7 @@ def assemble_policy(
 
 
 def _initialize(policy: Policy, encoders: bool) -> None:
-    """Small action heads make the first actions nearly uniform (Andrychowicz et al. 2021, arXiv 2006.05990)."""
+    """Initialise orthogonally, heads small: the first actions are nearly uniform (Andrychowicz et al., 2006.05990)."""
     if encoders:
         for encoder in (policy.encoder, policy.critic_encoder):
             if encoder is not None:

@@ -22,7 +22,7 @@ Activation = Literal["tanh", "relu", "elu", "gelu", "silu"]
 class Dense(nn.Linear):
     """A linear layer whose `forward`, called directly, costs little more than its arithmetic.
 
-    It reads the parameters at each call, so moving, loading, copying or swapping them needs no care.
+    It reads the parameters at each call, so they can be moved, loaded, copied or swapped.
 
     Raises:
         ConfigError: the machine has no room for the parameters.
@@ -41,8 +41,8 @@ class Dense(nn.Linear):
 class MLP(nn.Module):
     """Fully connected layers, an activation after each: [B, in_features] → [B, out_features].
 
-    For a batch of eight rows a module call costs as much as its work; so `forward` calls the layers' `forward`
-    directly. Hooks belong on the MLP, not on its layers.
+    For a batch of eight rows a module call costs as much as its arithmetic, so `forward` calls the layers' `forward`
+    directly. Register hooks on the MLP: hooks on its layers are not called.
     """
 
     def __init__(self, in_features: int, hidden: Sequence[int], activation: Activation) -> None:
@@ -62,9 +62,9 @@ class MLP(nn.Module):
 
 
 def check_room(parameters: int) -> None:
-    """Raise ConfigError where so many parameters, with gradients and two moments each, do not fit into free memory.
+    """Raise ConfigError where so many parameters, with gradients and two moments each, exceed the free memory.
 
-    Asked before they are made: the system may give memory that it does not have, and end the process later.
+    Call it before allocation: the system may grant memory that it does not have, and kill the process later.
     """
     needed = 16 * parameters
     free = free_memory() if needed > 100_000_000 else None
@@ -78,7 +78,7 @@ def check_room(parameters: int) -> None:
 
 
 def activation_function(name: Activation) -> Callable[[Tensor], Tensor]:
-    """The function of an activation; in place where its gradient needs the result only."""
+    """Return the function of an activation; in place where its gradient needs the result only."""
     functions: dict[Activation, Callable[[Tensor], Tensor]] = {
         "tanh": torch.tanh_,
         "relu": torch.relu_,
@@ -90,7 +90,7 @@ def activation_function(name: Activation) -> Callable[[Tensor], Tensor]:
 
 
 def initialize_orthogonal(module: nn.Module, gain: float = math.sqrt(2.0)) -> None:
-    """Orthogonal weights and zero biases in every linear and convolutional layer (Saxe et al. 2014)."""
+    """Set orthogonal weights and zero biases in every linear and convolutional layer (Saxe et al. 2014)."""
     for layer in module.modules():
         if isinstance(layer, nn.Linear | nn.Conv2d):
             nn.init.orthogonal_(layer.weight, gain)

@@ -36,13 +36,13 @@ class CnnConfig(ModelConfig):
 
 
 class CnnModel(Plugin):
-    """Convolutional policy and critic for an observation that is one image, beside action masks."""
+    """Convolutional policy and critic for an observation of one image and, where present, action masks."""
 
     Config = CnnConfig
 
     @hookimpl
     def build_policy(self, observation_space: Space[Any], action_space: Space[Any], config: CnnConfig) -> Policy:
-        """Build the policy. ConfigError where the observation is anything but one image."""
+        """Build the policy. Raises ConfigError unless the observation is one image."""
         leaves = input_spaces(observation_space, action_space)
         key, space = next(iter(leaves.items()), ("observation", None))
         if len(leaves) != 1 or not isinstance(space, spaces.Box) or len(space.shape) not in (2, 3):

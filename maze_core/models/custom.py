@@ -1,4 +1,4 @@
-"""Models from a user's own code: a whole policy, or an encoder that is given heads and a critic."""
+"""Models from a user's own code: a whole policy, or an encoder to which heads and a critic are added."""
 
 from __future__ import annotations
 
@@ -36,19 +36,19 @@ _WAYS = """A model of your own is a torch.nn.Module, its class, or a function th
 
 
 class CustomConfig(ModelConfig):
-    """A model that was given as a class, a function or a ready module."""
+    """A model that was passed as a class, a function or a module."""
 
     source: str = ""
     """Where it was defined, as `module:name`; for the record, it is never imported from here."""
 
 
 class CustomModel(Plugin):
-    """A user's own module, given from Python: a whole policy, or an encoder.
+    """A user's own module, passed from Python: a whole policy, or an encoder.
 
-    What stands in for this class around a module is made by `CustomModel.of`.
+    `CustomModel.of` binds this class to a module.
 
     Raises:
-        ConfigError: there is no module, as when a recorded configuration is opened without it.
+        ConfigError: there is no module, for example when a recorded configuration is opened without it.
     """
 
     Config: ClassVar[type[PluginConfig]] = CustomConfig
@@ -61,7 +61,7 @@ class CustomModel(Plugin):
 
     @staticmethod
     def of(source: Any) -> Any:
-        """What stands in for this class with one module, module class or function."""
+        """Return a stand-in for this class, bound to a module, module class or function."""
         return given(CustomModel, source)
 
     @hookimpl
@@ -71,13 +71,13 @@ class CustomModel(Plugin):
 
 
 def wrap_module(source: Any, observation_space: Space[Any], action_space: Space[Any], config: ModelConfig) -> nn.Module:
-    """A policy from a module, a module class or a function that returns one.
+    """Return a policy from a module, a module class or a function that returns one.
 
-    A policy is used as it is. An encoder gets heads and, by `config.critic`, a critic: a separate one is a second
-    module from the same class or function, or a copy of a ready module.
+    A policy is returned unchanged. An encoder gets heads and, by `config.critic`, a critic: a separate one is a second
+    module from the same class or function, or a copy of the module.
 
     Raises:
-        ConfigError: it is neither; the message explains both.
+        ConfigError: it is neither a policy nor an encoder; the message explains both.
     """
     module = _construct(source, observation_space, action_space)
     if hasattr(module, "distribution") and hasattr(module, "value"):
@@ -97,10 +97,10 @@ def wrap_module(source: Any, observation_space: Space[Any], action_space: Space[
 
 
 def build_encoder(source: Any, observation_space: Space[Any], action_space: Space[Any]) -> nn.Module:
-    """An encoder from a module, a module class or a function that returns one.
+    """Return an encoder from a module, a module class or a function that returns one.
 
     Raises:
-        ConfigError: it is none; the message explains what one is.
+        ConfigError: it is not an encoder; the message explains what one is.
     """
     module = _construct(source, observation_space, action_space)
     if not isinstance(getattr(module, "out_features", None), Integral):
@@ -122,7 +122,7 @@ def _construct(source: Any, observation_space: Space[Any], action_space: Space[A
 
 
 def _fitting(source: Callable[..., Any], arguments: tuple[Any, Any]) -> tuple[Any, ...]:
-    # A module class without a constructor of its own seems to take anything, and takes nothing.
+    # The signature of a module class without its own constructor accepts anything; the constructor takes no arguments.
     bare = isinstance(source, type) and getattr(source, "__init__", None) is nn.Module.__init__
     signature = inspect.Signature() if bare else inspect.signature(source)
     for count in (2, 1, 0):
@@ -152,7 +152,7 @@ def _defines(module: nn.Module, name: str) -> bool:
 
 
 def _check_encoder(encoder: nn.Module, observation_space: Space[Any]) -> None:
-    """Call it once on two rows of zeros, so that a mistake shows before the first step."""
+    """Call the encoder once on two rows of zeros, so that a mistake shows before the first step."""
     zeros = allocate(space_specs(observation_space, "observation"), (2,))
     obs: TensorTree = {key: torch.from_numpy(leaf) for key, leaf in zeros.items()}
     training = encoder.training

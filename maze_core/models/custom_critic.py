@@ -1,4 +1,4 @@
-"""A state critic from a user's own code, beside the policy of any bundled model."""
+"""A state critic from a user's own code, for the policy of any bundled model."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ if TYPE_CHECKING:
 
 
 class CustomCriticConfig(PluginConfig):
-    """A critic that was given as a class, a function or a ready module."""
+    """A critic that was passed as a class, a function or a module."""
 
     source: str = ""
     """Where it was defined, as `module:name`; for the record, it is never imported from here."""
 
 
 class CustomCritic(Plugin):
-    """A user's own network in the place of the model's state critic, given from Python.
+    """Replaces the model's state critic by a user's own network, passed from Python.
 
-    It is an encoder as `maze_core.models.custom` describes it; a layer that gives one value is attached. What stands in
-    for this class around it is made by `CustomCritic.of`.
+    The network is an encoder as `maze_core.models.custom` describes it; a value head is attached. `CustomCritic.of`
+    binds this class to a network.
 
     Raises:
-        ConfigError: there is no network, as when a recorded configuration is opened without it.
+        ConfigError: there is no network, for example when a recorded configuration is opened without it.
     """
 
     Config: ClassVar[type[PluginConfig]] = CustomCriticConfig
@@ -44,7 +44,7 @@ class CustomCritic(Plugin):
 
     @staticmethod
     def of(source: Any) -> Any:
-        """What stands in for this class with one module, module class or function."""
+        """Return a stand-in for this class, bound to a module, module class or function."""
         return given(CustomCritic, source)
 
     @hookimpl(wrapper=True)

@@ -35,7 +35,7 @@ class MlpEncoder(nn.Module):
         self.input = FlatInput(leaves)
         self.trunk = MLP(self.input.out_features, hidden, activation)
         self.out_features = self.trunk.out_features
-        # Looking a module up as an attribute costs a microsecond; a tuple costs nothing.
+        # Looking up a module as an attribute costs a microsecond; a tuple avoids it.
         self._steps = (self.input, self.trunk)
 
     def forward(self, obs: TensorTree) -> Tensor:
@@ -47,9 +47,9 @@ class MlpEncoder(nn.Module):
 class ImageEncoder(nn.Module):
     """One image leaf [B, H, W, C] (`hwc`), [B, C, H, W] (`chw`) or [B, H, W] → convolutions → one dense layer.
 
-    A declared layout is taken as it is, with a warning where another one is likely; `auto` is settled here. Images of
-    at least 36 pixels pass the three convolutions of the DQN of Mnih et al. 2015; smaller ones three of 3 x 3, which
-    halve them while they are larger than 4 pixels. uint8 is divided by its largest value (255) here, not in storage.
+    A declared layout is used, with a warning where another one is likely; `auto` is resolved here. Images of at least
+    36 pixels pass the three convolutions of the DQN of Mnih et al. 2015; smaller ones pass three of 3 x 3, which halve
+    them while they are larger than 4 pixels. uint8 is divided by its largest value (255) here, not in storage.
     """
 
     def __init__(self, key: str, space: spaces.Box, layout: Layout, out_features: int) -> None:
@@ -73,7 +73,7 @@ class ImageEncoder(nn.Module):
         self.dense = Dense(channels[-1] * height * width, out_features)
 
     def forward(self, obs: TensorTree) -> Tensor:
-        """Leaves [B, …], of which one is read → [B, out_features]."""
+        """Leaves [B, …] → [B, out_features]; reads one leaf."""
         image = obs[self.key]
         if self._permute:
             image = image.permute(0, 3, 1, 2)
@@ -86,11 +86,11 @@ class ImageEncoder(nn.Module):
 
 
 class ConcatEncoder(nn.Module):
-    """Several encoders of one observation side by side → concatenated → fully connected layers."""
+    """Several encoders of one observation → concatenated → fully connected layers."""
 
     def __init__(self, parts: Mapping[str, nn.Module], hidden: Sequence[int], activation: Activation) -> None:
         super().__init__()
-        # A module may not be named like a method ("type", "half"), which an observation may well be.
+        # torch forbids submodules named like a method ("type", "half"); observations may have such names.
         self.parts = nn.ModuleDict({f"{key}_encoder": part for key, part in parts.items()})
         width = sum(int(part.out_features) for part in parts.values())  # type: ignore[arg-type, misc]
         self.trunk = MLP(width, hidden, activation)
@@ -103,14 +103,14 @@ class ConcatEncoder(nn.Module):
 
 
 def settled_layout(space: spaces.Box, layout: Layout) -> Literal["hwc", "chw"]:
-    """The layout in which an image leaf is read."""
+    """Return the layout in which an image leaf is read."""
     if layout != "auto":
         return layout
     return "chw" if is_channels_first(tuple(space.shape)) else "hwc"
 
 
 def image_size(space: spaces.Box, layout: Layout) -> tuple[int, int, int]:
-    """Channels, height and width of an image leaf; two dimensions are one channel.
+    """Return channels, height and width of an image leaf; two dimensions are one channel.
 
     Raises:
         ConfigError: the space has neither two nor three dimensions.
@@ -123,7 +123,7 @@ def image_size(space: spaces.Box, layout: Layout) -> tuple[int, int, int]:
 
 
 def _warn_of_layout(key: str, space: spaces.Box, layout: Literal["hwc", "chw"]) -> None:
-    """Warn where a picture seems to have the other layout."""
+    """Warn when an image seems to have the other layout."""
     shape = tuple(space.shape)
     if layout == "hwc":
         wrong, axes = looks_channels_first(shape), [1, 2, 0]
@@ -141,7 +141,7 @@ def _warn_of_layout(key: str, space: spaces.Box, layout: Literal["hwc", "chw"]) 
 
 
 def _kernels(smaller_side: int) -> list[tuple[int, int, int]]:
-    """(kernel, stride, padding) of the three convolutions."""
+    """Return (kernel, stride, padding) of the three convolutions."""
     if smaller_side >= _NATURE_SIZE:
         return [(8, 4, 0), (4, 2, 0), (3, 1, 0)]
     kernels = []

@@ -1,4 +1,4 @@
-"""Heads: the last layer of a policy for one action leaf, which turns features into a distribution."""
+"""Heads: a policy's last layer for one action leaf; turns features into a distribution."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from gymnasium import Space
 
 LOG_STD_RANGE = (-20.0, 2.0)
-"""Bounds of the log of a standard deviation that depends on the observation or is followed by a tanh."""
+"""Bounds of a log standard deviation that depends on the observation or precedes a tanh."""
 
 
 class HeadOptions(ConfigModel):
@@ -55,7 +55,7 @@ class CategoricalHead(nn.Module):
         self.inverse_temperature = 1.0 / options.temperature
 
     def forward(self, features: Tensor, mask: Tensor | None) -> Categorical:
-        """Features [B, F], mask [B, n] or none → the distribution."""
+        """Features [B, F], mask [B, n] or None → the distribution."""
         logits = self.linear.forward(features)
         return Categorical(logits if self.inverse_temperature == 1 else logits * self.inverse_temperature, mask)
 
@@ -75,7 +75,7 @@ class MultiCategoricalHead(nn.Module):
         self._inverse_temperature = 1.0 / options.temperature
 
     def forward(self, features: Tensor, mask: Tensor | None) -> MultiCategorical:
-        """Features [B, F], mask [B, sum(nvec)] or none → the distribution."""
+        """Features [B, F], mask [B, sum(nvec)] or None → the distribution."""
         logits = self.linear.forward(features)
         logits = logits if self._inverse_temperature == 1 else logits * self._inverse_temperature
         padded_mask = None if mask is None else pad_choices(mask, self.slots, self.shape, fill=0)
@@ -95,7 +95,7 @@ class BernoulliHead(nn.Module):
         self._inverse_temperature = 1.0 / options.temperature
 
     def forward(self, features: Tensor, mask: Tensor | None) -> Bernoulli:
-        """Features [B, F], mask [B, n] or none → the distribution."""
+        """Features [B, F], mask [B, n] or None → the distribution."""
         logits = self.linear.forward(features)
         logits = logits if self._inverse_temperature == 1 else logits * self._inverse_temperature
         return Bernoulli(logits, mask)
@@ -152,7 +152,7 @@ Head = CategoricalHead | MultiCategoricalHead | BernoulliHead | GaussianHead | B
 
 
 def make_head(key: str, space: Space[Any], features: int, options: HeadOptions) -> Head:
-    """The head for one action leaf. ConfigError where the space or its distribution is not supported."""
+    """Return the head for one action leaf. Raises ConfigError for an unsupported space or distribution."""
     if isinstance(space, spaces.Discrete):
         return CategoricalHead(space, features, options)
     if isinstance(space, spaces.MultiDiscrete):
@@ -174,6 +174,6 @@ def make_head(key: str, space: Space[Any], features: int, options: HeadOptions) 
 
 
 def choice_slots(space: spaces.MultiDiscrete) -> Tensor:
-    """Where each of the sum(nvec) flat choices lies in a row of k * max(nvec), int64."""
+    """Return the position of each of the sum(nvec) flat choices in a row of k * max(nvec), int64."""
     width = space.nvec.max()
     return torch.as_tensor(np.concatenate([row * width + np.arange(n) for row, n in enumerate(space.nvec)]))

@@ -1,4 +1,4 @@
-"""From observation leaves to features: flatten, one-hot, scale, concatenate."""
+"""Turns observation leaves into features: flatten, one-hot, scale, concatenate."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MASK_SUFFIX = "_mask"
 
 
 def input_spaces(observation_space: Space[Any], action_space: Space[Any]) -> dict[str, Space[Any]]:
-    """The observation leaves that a network sees: all but the action masks."""
+    """Return the observation leaves that a network sees: all but the action masks."""
     masks = {key + MASK_SUFFIX for key in flatten_space(action_space, "action")}
     leaves = flatten_space(observation_space, "observation")
     return {key: space for key, space in leaves.items() if key not in masks}
@@ -40,7 +40,7 @@ class Flatten(nn.Module):
         self._vector = len(shape) == 1
         self._scale = pixel_scale(space)
         self.is_plain = self._vector and space.dtype in (np.float32, np.float64)
-        """Whether a leaf is a vector of float32 in storage, which passes as it is."""
+        """True for a float32 vector in storage, which passes unchanged."""
 
     def forward(self, leaf: Tensor) -> Tensor:
         """[B, …] → [B, d]."""
@@ -52,7 +52,7 @@ class OneHot(nn.Module):
     """A Discrete or MultiDiscrete leaf → float32 [B, sum(nvec)].
 
     Raises:
-        ConfigError: there are more values than Maze has room for.
+        ConfigError: there are more values than Maze supports.
     """
 
     classes: Tensor
@@ -81,7 +81,7 @@ class OneHot(nn.Module):
 
 
 class FlatInput(nn.Module):
-    """Observation leaves → one float32 row, [B, out_features]: flattened or one-hot, in key order."""
+    """Observation leaves → float32 rows [B, out_features]: flattened or one-hot, in key order."""
 
     def __init__(self, leaves: Mapping[str, Space[Any]]) -> None:
         super().__init__()
@@ -97,12 +97,12 @@ class FlatInput(nn.Module):
 
 
 def flat_part(space: Space[Any]) -> Flatten | OneHot:
-    """What turns one leaf that is no image into a row of floats."""
+    """Return the module that turns one leaf other than an image into rows of floats."""
     return OneHot(space) if isinstance(space, spaces.Discrete | spaces.MultiDiscrete) else Flatten(space)
 
 
 def pixel_scale(space: Space[Any]) -> float | None:
-    """What a uint8 Box leaf is multiplied by to span [0, 1]; None for other leaves."""
+    """Return the factor that scales a uint8 Box leaf to [0, 1]; None for other leaves."""
     if not isinstance(space, spaces.Box) or space.dtype != np.uint8:
         return None
     return 1.0 / max(1.0, float(np.max(space.high)))

@@ -1,4 +1,4 @@
-"""Action masks: which leaf holds them, whether they fit, and whether they leave a choice."""
+"""Action masks: find their leaves, and check that they fit and allow a choice."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def mask_keys(observation_space: Space[Any], action_space: Space[Any]) -> dict[str, str]:
-    """Action key → the observation leaf `<action key>_mask` that masks it, where there is one.
+    """Return action key → observation leaf `<action key>_mask`, for the actions that have a mask.
 
     Raises:
         ConfigError: a mask for a Box action, or of the wrong size.
@@ -43,17 +43,16 @@ def mask_keys(observation_space: Space[Any], action_space: Space[Any]) -> dict[s
 
 
 def mask_size(space: Space[Any]) -> int:
-    """Entries of an action leaf's mask: one per choice (flat for MultiDiscrete) or bit; 0: no mask."""
+    """Return the entries of an action leaf's mask: one per choice (flat for MultiDiscrete) or bit; 0: no mask."""
     if isinstance(space, spaces.Discrete | spaces.MultiBinary):
         return int(np.prod(space.n))
     return int(space.nvec.sum()) if isinstance(space, spaces.MultiDiscrete) else 0
 
 
 def check_masks(observation_space: Space[Any], action_space: Space[Any], obs: TensorTree) -> None:
-    """Refuse observations that leave no choice. Call it once per rollout: it waits for the device.
+    """Refuse observations whose masks forbid every choice. Call it once per rollout: it waits for the device.
 
-    `obs`: leaves with any leading dimensions; only masks are read. MultiBinary actions always have a choice
-    (0).
+    `obs`: leaves with any leading dimensions; only masks are read. MultiBinary actions always allow 0.
 
     Raises:
         RunError: a mask forbids every choice of a Discrete action or of a member of a MultiDiscrete one.

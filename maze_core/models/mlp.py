@@ -35,7 +35,7 @@ class MlpModel(Plugin):
 
     @hookimpl
     def build_policy(self, observation_space: Space[Any], action_space: Space[Any], config: MlpConfig) -> Policy:
-        """Build the policy. ConfigError where an observation is an image."""
+        """Build the policy. Raises ConfigError where an observation is an image."""
         leaves = input_spaces(observation_space, action_space)
         for key, space in leaves.items():
             if is_image(space):

@@ -1,4 +1,4 @@
-"""Normalised observations: statistics of what was seen, running or estimated before training."""
+"""Observation normalisation by statistics that are running or estimated before training."""
 
 from __future__ import annotations
 
@@ -25,27 +25,27 @@ CLIP = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Estimation:
-    """What a normaliser is to see before training."""
+    """The steps from which a normaliser estimates its statistics before training."""
 
     steps: int
-    """Environment steps; 0: nothing."""
+    """Environment steps; 0: no estimation."""
     policy: str | dict[str, Any] = "random"
-    """The policy plugin that takes them: its name, or name and parameters."""
+    """The policy plugin that takes these steps: its name, or name and parameters."""
 
 
 class ObservationNormalizer(nn.Module):
-    """Shifts and scales float leaves that are no image, clipped to ±`clip`; other leaves pass unchanged.
+    """Shifts and scales float leaves other than images, clipped to ±`clip`; other leaves pass unchanged.
 
-    The statistics change in `update` and `merge`, which whoever collects training data calls, and not even there
-    where `running` is False: acting, evaluating and computing losses cannot move them. They are part of the state dict.
+    Only `update` and `merge`, called with training data, change the statistics, and only where `running` is True:
+    acting, evaluating and computing losses do not. The statistics are part of the state dict.
 
     Args:
         leaves: the observation leaves by key.
-        strategy: `mean_std`: to mean 0 and standard deviation 1; `range`: what was seen to [-1, 1].
-        keys: the leaves to normalise, each of which must be a Box of floats; None: all but images.
+        strategy: `mean_std`: to mean 0 and standard deviation 1; `range`: the values seen to [-1, 1].
+        keys: the leaves to normalise, each a Box of floats; None: all but images.
         clip: the largest value afterwards.
-        running: whether training changes the statistics.
-        estimation: what it sees before training.
+        running: True: training changes the statistics.
+        estimation: the steps seen before training.
     """
 
     count: Tensor
@@ -72,12 +72,12 @@ class ObservationNormalizer(nn.Module):
             size = int(np.prod(leaves[key].shape or ()))
             for name in self._statistics.names:
                 self.register_buffer(f"{key}_{name}", torch.zeros(size, dtype=torch.float64))
-            # What forward needs, in its own precision, so that acting computes no statistics.
+            # `forward` reads these in its own precision, so that acting computes no statistics.
             self.register_buffer(f"{key}_shift", torch.zeros(leaves[key].shape or ()))
             self.register_buffer(f"{key}_scale", torch.ones(leaves[key].shape or ()))
 
     def forward(self, obs: TensorTree) -> TensorTree:
-        """The normalised tree; leaves [B, …]."""
+        """Return the normalised tree; leaves [B, …]."""
         normalized = dict(obs)
         buffers = cast("dict[str, Tensor]", self._buffers)
         for key in self.keys:
@@ -86,7 +86,7 @@ class ObservationNormalizer(nn.Module):
         return normalized
 
     def update(self, obs: TensorTree, valid: Tensor | None = None) -> None:
-        """Take in rows of training data, leaves [*rows, …] with any leading dimensions, unless it is frozen.
+        """Add rows of training data to the statistics, leaves [*rows, …], unless `running` is False.
 
         `valid` [*rows] False leaves a row out.
         """
@@ -95,7 +95,7 @@ class ObservationNormalizer(nn.Module):
 
     @torch.no_grad()
     def observe(self, obs: TensorTree, valid: Tensor | None = None) -> None:
-        """Take in rows, as `update` does, frozen or not."""
+        """Add rows as `update` does, also where `running` is False."""
         seen: dict[str, Tensor] = {}
         for key in self.keys:
             rows = obs[key].reshape(-1, self._of(key)[0].numel())
@@ -109,7 +109,7 @@ class ObservationNormalizer(nn.Module):
             self._take_in(seen)
 
     def merge(self, other: Mapping[str, Tensor]) -> None:
-        """Take in the rows that another normaliser has seen, given by its state dict, unless it is frozen."""
+        """Add the rows that another normaliser has seen, from its state dict, unless `running` is False."""
         if self.running:
             self._take_in(other)
 
@@ -127,7 +127,7 @@ class ObservationNormalizer(nn.Module):
         self.count += count
 
     def statistics(self) -> dict[str, tuple[Tensor, Tensor]]:
-        """Mean and standard deviation of each leaf, or the lowest and highest value, float64 [d]."""
+        """Return mean and standard deviation, or lowest and highest value, of each leaf, float64 [d]."""
         return {key: self._statistics.summary(self._of(key), self.count) for key in self.keys}
 
     def _of(self, key: str) -> tuple[Tensor, ...]:
@@ -135,10 +135,10 @@ class ObservationNormalizer(nn.Module):
 
 
 def is_normalized(space: Space[Any]) -> bool:
-    """Whether a leaf is normalised where nobody chooses: a Box of floats that is no image."""
+    """Return True for a leaf that is normalised by default: a Box of floats other than an image."""
     return is_float(space) and not is_image(space)
 
 
 def is_float(space: Space[Any]) -> bool:
-    """Whether a leaf can be normalised."""
+    """Return True for a leaf that can be normalised."""
     return isinstance(space, spaces.Box) and np.dtype(space.dtype).kind == "f"

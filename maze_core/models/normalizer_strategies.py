@@ -1,4 +1,4 @@
-"""What a normaliser knows of a leaf, and how it turns that into a shift and a scale. All tensors float64 [d]."""
+"""The statistics of a leaf, and the shift and scale computed from them. All tensors float64 [d]."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch import Tensor
 
 _EPSILON = 1e-8
 _CONSTANT = 1e-7
-"""Values that differ by less than this share of their size are the same number in float32: not scaled up."""
+"""Values that differ by less than this share of their size are equal in float32 and not scaled up."""
 
 Values = tuple[Tensor, ...]
 """The statistics of a leaf."""
@@ -22,70 +22,70 @@ class Strategy(Protocol):
     """Names of the values."""
 
     def of(self, rows: Tensor) -> Values:
-        """The values of rows [B, d], B > 0."""
+        """Return the values of rows [B, d], B > 0."""
 
     def merged(self, ours: Values, count: Tensor, theirs: Values, others: Tensor) -> Values:
-        """The values of `count` rows and `others` rows together; a side without rows has any values."""
+        """Return the values of `count` and `others` rows together; with no rows, a side's values are ignored."""
 
     def affine(self, values: Values, count: Tensor) -> tuple[Tensor, Tensor]:
-        """Shift and scale: (x - shift) * scale."""
+        """Return shift and scale: (x - shift) * scale."""
 
     def summary(self, values: Values, count: Tensor) -> tuple[Tensor, Tensor]:
-        """Two numbers a person would ask for."""
+        """Return two numbers for display."""
 
 
 class MeanStd:
-    """To mean 0 and standard deviation 1; what was always the same is shifted only."""
+    """Normalises to mean 0 and standard deviation 1; constant values are only shifted."""
 
     names: tuple[str, ...] = ("mean", "m2")
 
     def of(self, rows: Tensor) -> Values:
-        """Mean and sum of squared deviations."""
+        """Return mean and sum of squared deviations."""
         mean = rows.mean(0)
         return mean, (rows - mean).square().sum(0)
 
     def merged(self, ours: Values, count: Tensor, theirs: Values, others: Tensor) -> Values:
-        """As Chan, Golub and LeVeque (1979), eq. 2.1."""
+        """Merge as in Chan, Golub and LeVeque (1979), eq. 2.1."""
         total = (count + others).clamp(min=1)
         delta = theirs[0] - ours[0]
         m2 = ours[1] + (theirs[1] + delta.square() * (count * others / total))
         return ours[0] + delta * (others / total), m2
 
     def affine(self, values: Values, count: Tensor) -> tuple[Tensor, Tensor]:
-        """Mean, and one over the standard deviation."""
+        """Return mean, and one over the standard deviation."""
         variance = values[1] / count.clamp(min=1)
         return values[0], torch.where(variance > (_CONSTANT * values[0]) ** 2, (variance + _EPSILON).rsqrt(), 1.0)
 
     def summary(self, values: Values, count: Tensor) -> tuple[Tensor, Tensor]:
-        """Mean and standard deviation."""
+        """Return mean and standard deviation."""
         return values[0], (values[1] / count.clamp(min=1)).sqrt()
 
 
 class Range:
-    """The values seen to [-1, 1]; what was always the same is shifted only."""
+    """Normalises the range of the values seen to [-1, 1]; constant values are only shifted."""
 
     names: tuple[str, ...] = ("low", "high")
 
     def of(self, rows: Tensor) -> Values:
-        """Lowest and highest."""
+        """Return lowest and highest value."""
         return rows.amin(0), rows.amax(0)
 
     def merged(self, ours: Values, count: Tensor, theirs: Values, others: Tensor) -> Values:
-        """The lower and the higher one."""
+        """Return the lower minimum and the higher maximum."""
         both = (count > 0) & (others > 0)
         first, second = (torch.where(count > 0, a, b) for a, b in zip(ours, theirs, strict=True))
         low, high = torch.minimum(ours[0], theirs[0]), torch.maximum(ours[1], theirs[1])
         return torch.where(both, low, first), torch.where(both, high, second)
 
     def affine(self, values: Values, count: Tensor) -> tuple[Tensor, Tensor]:
-        """The middle, and one over half the width."""
+        """Return the middle, and one over half the width."""
         low, high = values
         width = high - low
         middle = (low + high) / 2
         return middle, torch.where(width > _CONSTANT * middle.abs(), 2 / width, 1.0)
 
     def summary(self, values: Values, count: Tensor) -> tuple[Tensor, Tensor]:
-        """Lowest and highest."""
+        """Return lowest and highest value."""
         return values[0], values[1]
 
 

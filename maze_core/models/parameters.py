@@ -1,4 +1,4 @@
-"""A module's parameters: their number, and as arrays to be shared with other processes."""
+"""A module's parameters: their number, and their arrays for other processes."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ if TYPE_CHECKING:
 
 
 def state_arrays(module: nn.Module) -> dict[str, np.ndarray]:
-    """Parameters and buffers by name. On a CPU the arrays are views, which follow the module: copy to keep."""
+    """Return parameters and buffers by name. On a CPU the arrays are views of the module's memory: copy to keep."""
     return {name: tensor.numpy(force=True) for name, tensor in module.state_dict().items()}
 
 
 def load_arrays(module: nn.Module, arrays: Mapping[str, np.ndarray]) -> None:
-    """Copy what `state_arrays` of a module of the same kind gave into this one, which is on the CPU.
+    """Copy the result of `state_arrays` into a module of the same kind on the CPU.
 
     Raises:
         ValueError: a name or shape differs.
@@ -31,7 +31,7 @@ def load_arrays(module: nn.Module, arrays: Mapping[str, np.ndarray]) -> None:
 
 
 def parameter_counts(policy: nn.Module) -> dict[str, int]:
-    """Trainable and frozen parameters by block (the direct children), and in `total`; shared ones count once there."""
+    """Return the parameters by block (the direct children), and in `total`, where shared ones count once."""
     counts = {name: count(child) for name, child in policy.named_children()}
     own = sum(parameter.numel() for parameter in policy.parameters(recurse=False))
     counts = {**counts, "other": own, "total": count(policy)}

@@ -26,9 +26,9 @@ class Policy(nn.Module):
     """Observation trees → action distributions and state values.
 
     An encoder is a module with an integer `out_features` that maps an observation tree (leaves [B, …], in
-    storage dtype) to features [B, out_features]. `critic_encoder` is the critic's own; None shares the
-    policy's. Each action leaf has a head of its own, and reads the mask `<action key>_mask` where the
-    observation has one.
+    storage dtype) to features [B, out_features]. With `critic_encoder` None the critic uses the policy's
+    encoder. Each action leaf has its own head, which reads the mask `<action key>_mask` where the observation
+    has one.
     """
 
     def __init__(
@@ -51,21 +51,21 @@ class Policy(nn.Module):
         options = head_options or HeadOptions()
         features = feature_count(encoder)
         heads = {key: make_head(key, space, features, options) for key, space in actions.items()}
-        # A module may not be named like a method ("type", "half"), which is what an action may well be called.
+        # torch forbids submodules named like a method ("type", "half"); actions may have such names.
         self.heads = nn.ModuleDict({f"{key}_head": head for key, head in heads.items()})
         masks = mask_keys(observation_space, action_space)
         self.action_heads = [(key, masks.get(key), head) for key, head in heads.items()]
-        """Action key, the key of its mask (None: unmasked) and head of each action leaf."""
+        """Action key, mask key (None: unmasked) and head of each action leaf."""
         self.critic_encoder = critic_encoder if has_critic else None
         if has_critic:
             self.value_head = Dense(feature_count(critic_encoder or encoder), 1)
 
     def distribution(self, obs: TensorTree) -> TreeDistribution:
-        """The action distribution of B observations, leaves [B, …]."""
+        """Return the action distribution for B observations, leaves [B, …]."""
         return self._distribution(obs, self.encoder(self._normalized(obs)))
 
     def value(self, obs: TensorTree) -> Tensor:
-        """The critic's estimate of the return from B observations, [B].
+        """Return the critic's estimate of the return from B observations, [B].
 
         Raises:
             ConfigError: the policy was built without a critic.
@@ -76,7 +76,7 @@ class Policy(nn.Module):
         return self.value_head.forward(encoder(self._normalized(obs))).squeeze(-1)
 
     def forward(self, obs: TensorTree) -> tuple[TreeDistribution, Tensor]:
-        """Distribution and value [B] in one pass, with shared work done once."""
+        """Return distribution and value [B] in one pass; shared layers are computed once."""
         if self.critic_encoder is not None:
             obs_normalized = self._normalized(obs)
             value = self.value_head.forward(self.critic_encoder(obs_normalized)).squeeze(-1)
@@ -87,13 +87,13 @@ class Policy(nn.Module):
         return self._distribution(obs, features), self.value_head.forward(features).squeeze(-1)
 
     def replace_critic(self, encoder: nn.Module) -> None:
-        """Give the critic another encoder, of its own, and a fresh value head."""
+        """Give the critic its own encoder, and a new value head."""
         self.critic_encoder = encoder
         self.value_head = Dense(feature_count(encoder), 1)
         initialize_orthogonal(self.value_head, 1.0)
 
     def draw_noise(self, shape: tuple[int, ...], generator: torch.Generator) -> TensorTree:
-        """Noise for `sample`, leaves [*shape, …] on the generator's device; a rollout's shape is (steps, B)."""
+        """Return noise for `sample`, leaves [*shape, …] on the generator's device; a rollout's shape is (steps, B)."""
         return {key: head.draw_noise((*shape, *head.shape), generator) for key, _, head in self.action_heads}
 
     def _normalized(self, obs: TensorTree) -> TensorTree:
@@ -109,13 +109,13 @@ class Policy(nn.Module):
 
 
 def feature_count(encoder: nn.Module) -> int:
-    """The width of an encoder's features.
+    """Return the width of an encoder's features.
 
     Raises:
-        ConfigError: the module does not say.
+        ConfigError: the module has no `out_features`.
     """
     count = getattr(encoder, "out_features", None)
-    # gymnasium gives sizes as numpy integers.
+    # Sizes from gymnasium are numpy integers.
     if not isinstance(count, Integral) or int(count) < 1:
         raise ConfigError(
             f"the encoder {type(encoder).__name__} has no out_features",

@@ -1,4 +1,4 @@
-"""The model `template`: an encoder for each observation leaf, by its shape and dtype."""
+"""The model `template`: an encoder for each observation leaf, chosen by shape and dtype."""
 
 from __future__ import annotations
 

@@ -27,31 +27,31 @@ class TreeDistribution:
     parts: dict[str, Distribution]
 
     def sample(self, noise: TensorTree) -> TensorTree:
-        """Samples as a function of noise from `Policy.draw_noise`, leaf by leaf [B, …]."""
+        """Return samples, leaves [B, …], computed from noise of `Policy.draw_noise`."""
         return {key: part.sample(noise[key]) for key, part in self.parts.items()}
 
     def mode(self) -> TensorTree:
-        """The samples to take when acting deterministically."""
+        """Return the samples for acting deterministically, leaves [B, …]."""
         return {key: part.mode() for key, part in self.parts.items()}
 
     def log_prob(self, samples: TensorTree) -> Tensor:
-        """The joint log-probability (density in environment units) of samples, [B]."""
+        """Return the joint log-probability (density in environment units) of samples, [B]."""
         return _total(part.log_prob(samples[key]) for key, part in self.parts.items())
 
     def entropy(self) -> Tensor:
-        """The joint entropy in nats, [B]."""
+        """Return the joint entropy in nats, [B]."""
         return _total(part.entropy() for part in self.parts.values())
 
     def kl(self, other: TreeDistribution) -> Tensor:
-        """KL(self ‖ other) in nats, [B]."""
+        """Return KL(self ‖ other) in nats, [B]."""
         return _total(part.kl(other.parts[key]) for key, part in self.parts.items())
 
     def env_action(self, samples: TensorTree) -> TensorTree:
-        """Samples → actions in environment units."""
+        """Return the actions in environment units for some samples."""
         return {key: part.env_action(samples[key]) for key, part in self.parts.items()}
 
     def from_env_action(self, actions: TensorTree) -> TensorTree:
-        """Actions in environment units → the samples behind them; actions on a bound move just inside."""
+        """Return the samples for actions in environment units; actions on a bound move just inside."""
         return {key: part.from_env_action(actions[key]) for key, part in self.parts.items()}
 
 

@@ -1,4 +1,4 @@
-"""The base of policy plugins: acting without learning, by chance, by rule or by search."""
+"""The base of policy plugins, which act without learning: at random, by rule or by search."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ class ActingPolicy(ABC):
         self.config = config
 
     def setup(self, observation_space: Space[Any], action_space: Space[Any]) -> None:  # noqa: B027 — optional
-        """Look at the spaces of a single environment, before anything else is called.
+        """Receive the spaces of a single environment, before any other call.
 
         Raises:
-            ConfigError: this policy is for other spaces.
+            ConfigError: this policy does not support these spaces.
         """
 
     def begin(self, row: int) -> None:  # noqa: B027 — most policies remember nothing
-        """A new episode begins in a row: forget what was remembered of the one before."""
+        """Begin a new episode in a row: forget the previous one."""
 
     @abstractmethod
     def act(self, obs: Tree, rngs: Sequence[np.random.Generator]) -> Tree:
@@ -51,19 +51,19 @@ class ActingPolicy(ABC):
 
         Args:
             obs: leaves [N, …] in storage dtype; the arrays are reused after the call.
-            rngs: a random generator for each of the N rows. Chance comes from here only, so that an episode is the
-                same whichever environments it is played beside.
+            rngs: a random generator for each of the N rows. Use no other randomness, so that an episode does not
+                depend on the other environments.
 
         Returns:
             Leaves [N, …] in environment units; discrete values count from 0.
         """
 
     def state(self) -> dict[str, Any]:
-        """What it remembers of unfinished episodes: nested dicts of plain values and arrays."""
+        """Return its memory of unfinished episodes: nested dicts of plain values and arrays."""
         return {}
 
     def load_state(self, state: dict[str, Any]) -> None:  # noqa: B027 — the twin of `state`
-        """Take up a state that `state` gave."""
+        """Restore the result of `state()`."""
 
 
 def build_policy_plugin(
@@ -72,11 +72,11 @@ def build_policy_plugin(
     action_space: Space[Any],
     load: Loader,
 ) -> ActingPolicy:
-    """Build a policy plugin for an environment, from its configuration.
+    """Return a policy plugin for an environment, built from its configuration.
 
     Raises:
-        ConfigError: there is no such policy, or it is for other spaces.
-        PluginError: it is no `ActingPolicy`.
+        ConfigError: there is no such policy, or it does not support these spaces.
+        PluginError: it is not an `ActingPolicy`.
     """
     from maze_core.errors import PluginError
 

@@ -1,4 +1,4 @@
-"""The policy `random`: any allowed action, all equally likely."""
+"""The policy `random`: uniform over all allowed actions."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
     from maze_core.envs.vector import Tree
 
 Sample = Callable[[np.random.Generator, np.ndarray | None], Any]
-"""One value of a leaf from a generator and the leaf's mask, if it has one."""
+"""Returns one value of a leaf from a generator and the leaf's mask, if it has one."""
 
 
 class RandomPolicy(ActingPolicy):
-    """Act at random: uniformly within bounds, and only what action masks allow.
+    """Act at random: uniformly within bounds, and only as action masks allow.
 
     An unbounded dimension is drawn from a standard normal distribution, a half-bounded one from an exponential one
-    above or below its bound. The largest number of a float type is no bound.
+    above or below its bound. The largest number of a float type does not count as a bound.
     """
 
     def setup(self, observation_space: Space[Any], action_space: Space[Any]) -> None:
-        """Take the action space, and the masks of the observation space."""
+        """Read the action space, and the masks of the observation space."""
         from maze_core.models.masks import mask_keys
 
         self._specs = space_specs(action_space, "action")

@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 
 class RunnerConfig(PluginConfig):
-    """What every runner has."""
+    """The parameters of every runner."""
 
     concurrency: SideBySide | None = None
     """Environments stepped side by side; none: the runner chooses."""
 
 
 class Runner(ABC):
-    """A runner plugin: decides in which processes environments are stepped and tasks are worked on."""
+    """A runner plugin: decides in which processes environments are stepped and tasks run."""
 
     Config: ClassVar[type[PluginConfig]] = RunnerConfig
 
@@ -32,13 +32,13 @@ class Runner(ABC):
     @property
     @abstractmethod
     def concurrency(self) -> int:
-        """Environments stepped side by side in training."""
+        """Number of environments stepped together in training."""
 
     @abstractmethod
     def vector_env(self, builder: EnvBuilder, num_envs: int) -> VectorEnv:
         """Build `num_envs` environments to be stepped together.
 
-        A natively vectorised source (`builder.vector_env`) is taken where there is one.
+        Uses the source's natively vectorised form (`builder.vector_env`) where there is one.
 
         Raises:
             ConfigError: the environment cannot be built, or its spaces are not supported.
@@ -46,14 +46,14 @@ class Runner(ABC):
 
     @property
     def default_workers(self) -> int:
-        """Workers for a task that any number of workers can share."""
+        """The default number of workers for a task that any number can share."""
         return 1
 
     @abstractmethod
     def workers(self, task: Task, count: int) -> WorkerPool:
-        """Start `count` workers that are set up with `task` and wait for jobs. Close the pool when done with it.
+        """Start `count` workers, set up with `task`, that wait for jobs. The caller closes the pool.
 
         Raises:
-            ConfigError: the task cannot be taken to another process, or what its `setup` raises.
+            ConfigError: the task cannot be sent to another process, or its `setup` raised this.
             RunError: a worker failed to start.
         """

@@ -30,7 +30,7 @@ class DevRunner(Runner):
 
     @property
     def concurrency(self) -> int:
-        """Environments stepped side by side in training."""
+        """Number of environments stepped together in training."""
         count: int = self.config.concurrency
         return count
 
@@ -39,5 +39,5 @@ class DevRunner(Runner):
         return vector_env(builder, num_envs)
 
     def workers(self, task: Task, count: int) -> WorkerPool:
-        """Set up workers in this process that answer in turn."""
+        """Set up workers in this process that run in turn."""
         return SerialPool(task, count)

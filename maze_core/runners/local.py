@@ -45,11 +45,11 @@ class LocalRunner(Runner):
 
     @property
     def concurrency(self) -> int:
-        """Environments stepped side by side in training."""
+        """Number of environments stepped together in training."""
         return self.config.concurrency or _cores()
 
     def vector_env(self, builder: EnvBuilder, num_envs: int) -> VectorEnv:
-        """Build the environments in worker processes; a natively vectorised source stays in this one."""
+        """Build the environments in worker processes, or a natively vectorised one in this process."""
         native = builder.vector_env(num_envs)
         if native is not None:
             return NativeVectorEnv(native)
@@ -59,7 +59,7 @@ class LocalRunner(Runner):
 
     @property
     def default_workers(self) -> int:
-        """`workers`, or one for each core."""
+        """The configured number of workers, or one for each core."""
         return self.config.workers or _cores()
 
     def workers(self, task: Task, count: int) -> WorkerPool:
@@ -69,7 +69,7 @@ class LocalRunner(Runner):
 
 
 def _cores() -> int:
-    """The number of cores this process may use."""
+    """Return the number of cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

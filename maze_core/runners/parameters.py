@@ -1,4 +1,4 @@
-"""Parameters in shared memory: written by the driver, read by its workers, by version."""
+"""Versioned parameters in shared memory: written by the driver, read by its workers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _BUFFERS = 2
 
 
 class SharedParameters:
-    """The driver's side: two buffers, written in turn, so that a reader is disturbed by the write after the next only.
+    """The driver's side: two buffers, written in turn, so that only the second write from now disturbs a reader.
 
     Raises:
         RunError: shared memory has no room for the parameters.
@@ -32,7 +32,7 @@ class SharedParameters:
         self.version = 0
 
     def publish(self, arrays: Arrays) -> int:
-        """Copy a new version into shared memory; returns its number, from 1.
+        """Copy a new version into shared memory; return its number, from 1.
 
         Raises:
             ValueError: the arrays differ in name, shape or type from the first ones.
@@ -62,7 +62,7 @@ class ParameterReader:
         self._newest = Shared(0, {})
 
     def read(self) -> Shared:
-        """The newest whole version, as read-only copies; the same object again where nothing new was published."""
+        """Return the newest complete version, as read-only copies; the same object while there is no newer one."""
         shared = self._memory.arrays
         while True:
             version = int(shared[_VERSION].max())
@@ -70,14 +70,14 @@ class ParameterReader:
                 return self._newest
             buffer = version % _BUFFERS
             arrays = {name: np.array(shared[name][buffer]) for name in self._names}
-            if shared[_VERSION][buffer] == version:  # else it was overwritten meanwhile
+            if shared[_VERSION][buffer] == version:  # else it was overwritten during the copy
                 for array in arrays.values():
                     array.flags.writeable = False
                 self._newest = Shared(version, arrays)
                 return self._newest
 
     def close(self) -> None:
-        """Let go of the shared memory."""
+        """Detach from the shared memory."""
         self._memory.close()
 
 

@@ -1,6 +1,6 @@
-"""Results on their way from a worker process: large arrays through shared memory, the rest through the pipe.
+"""Sends results from a worker process: large arrays through shared memory, the rest through the pipe.
 
-A result of 2.8 MB takes 0.7 ms this way and 12 ms pickled through a pipe; below some ten kilobytes the pipe is as good.
+A result of 2.8 MB takes 0.7 ms this way and 12 ms pickled through a pipe; below about 10 kB the pipe is as fast.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from typing import Any
 import numpy as np
 
 LARGE = 32 * 1024
-"""Bytes from which an array goes through shared memory."""
+"""Smallest size in bytes of an array that is sent through shared memory."""
 _GRAIN = 1 << 20
 _MOUNT = Path("/dev/shm")  # noqa: S108 — where Linux keeps shared memory; its size is limited, in containers to 64 MB
 
 
 @dataclass(frozen=True, slots=True)
 class Parcel:
-    """A pickled value whose large arrays lie one after the other in a block of shared memory."""
+    """A pickled value; its large arrays are stored consecutively in a block of shared memory."""
 
     content: bytes
     slot: int = -1
-    """Which of the packer's blocks; -1: none, everything is in `content`."""
+    """Index of the packer's block; -1: none, everything is in `content`."""
     block: str = ""
     """Name of the block."""
     sizes: tuple[int, ...] = ()
@@ -35,16 +35,16 @@ class Parcel:
 
 
 class Packer:
-    """The worker's side: packs values into blocks that are used again once the driver has emptied them."""
+    """The worker's side: packs values into blocks, reused once the driver has emptied them."""
 
     def __init__(self) -> None:
         self._blocks: list[SharedMemory] = []
         self._free: list[int] = []
 
     def pack(self, value: Any) -> Parcel:
-        """Pack a value; large arrays are copied into shared memory, so they may be overwritten afterwards."""
+        """Pack a value; large arrays are copied into shared memory, so the caller may overwrite them afterwards."""
         arrays: list[memoryview] = []
-        # A buffer is kept in the pickle where the callback gives something true.
+        # A buffer stays in the pickle where the callback returns a true value.
         content = pickle.dumps(value, protocol=5, buffer_callback=lambda buffer: _is_small(buffer, arrays))
         if not arrays:
             return Parcel(content)
@@ -59,17 +59,17 @@ class Packer:
         return Parcel(content, slot, self._blocks[slot].name, sizes)
 
     def release(self, slots: list[int]) -> None:
-        """Use these blocks again: the driver has emptied them."""
+        """Allow the reuse of these blocks: the driver has emptied them."""
         self._free += slots
 
     def close(self) -> None:
-        """Let go of all blocks."""
+        """Detach from all blocks."""
         for block in self._blocks:
             block.close()
         self._blocks, self._free = [], []
 
     def _slot(self, size: int) -> int | None:
-        """A free block of at least that many bytes; None where there is no memory for one."""
+        """Return the index of a free block of at least `size` bytes; None where there is no memory for one."""
         slot = next((slot for slot in self._free if self._blocks[slot].size >= size), None)
         if slot is None and not has_room(size):
             return None
@@ -86,14 +86,14 @@ class Packer:
 
 
 class Unpacker:
-    """The driver's side, one for each worker process: empties blocks and tells which are free again."""
+    """The driver's side, one for each worker process: empties blocks and reports those that are free."""
 
     def __init__(self) -> None:
         self._blocks: dict[int, SharedMemory] = {}
         self._emptied: list[int] = []
 
     def unpack(self, parcel: Parcel) -> Any:
-        """The value; its arrays are copies and writable."""
+        """Return the value; its arrays are writable copies."""
         if parcel.slot < 0:
             return pickle.loads(parcel.content)  # noqa: S301 — from our own worker
         source, start, arrays = _bytes(self._block(parcel)), 0, []
@@ -104,12 +104,12 @@ class Unpacker:
         return pickle.loads(parcel.content, buffers=arrays)  # noqa: S301
 
     def emptied(self) -> list[int]:
-        """The blocks that were emptied since the last call, for `Packer.release`."""
+        """Return the blocks emptied since the last call, for `Packer.release`."""
         slots, self._emptied = self._emptied, []
         return slots
 
     def close(self) -> None:
-        """Let go of all blocks."""
+        """Detach from all blocks."""
         for block in self._blocks.values():
             block.close()
         self._blocks = {}
@@ -121,17 +121,17 @@ class Unpacker:
         if known is not None:
             known.close()
         block = self._blocks[parcel.slot] = SharedMemory(parcel.block)
-        block.unlink()  # nothing is left behind, however the processes end
+        block.unlink()  # frees the block however the processes end
         return block
 
 
 def _bytes(block: SharedMemory) -> np.ndarray:
-    """A view of a block; it must be gone before the block is closed."""
+    """Return a view of a block; delete it before closing the block."""
     return np.ndarray(block.size, np.uint8, block.buf)
 
 
 def has_room(size: int) -> bool:
-    """Whether shared memory has room for that many bytes. Where it had not, writing would kill the process."""
+    """Return True when shared memory has room for `size` bytes. Writing without room would kill the process."""
     with suppress(OSError):
         return shutil.disk_usage(_MOUNT).free > 2 * size
     return True

@@ -21,9 +21,9 @@ from maze_core.runners.pool_queued import AHEAD, Job, QueuedPool
 from maze_core.runners.workers import Arrays, JobResult, Task
 
 _AHEAD_BYTES = 16_384
-"""A larger job is sent to an idle worker only: one that is about to send a result itself would not take it."""
+"""A larger job is sent to an idle worker only: a worker that is sending a result would not read it (deadlock)."""
 _PATIENCE = 2.0
-"""Seconds idle workers get to close their tasks."""
+"""Seconds that idle workers have to close their tasks."""
 _STARTING = (
     "It was being set up. A script that starts worker processes must do so below `if __name__ == '__main__':`; "
     "otherwise each worker runs the whole script again."
@@ -32,37 +32,37 @@ _STARTING = (
 
 @dataclass(slots=True)
 class _Member:
-    """One worker process, the driver's end of its pipe, and what it has to do."""
+    """One worker process, the driver's end of its pipe, and its jobs."""
 
     number: int
     process: Any
     pipe: Connection
     deadline: float
-    """Until when it must have given its next answer."""
+    """Time by which it must answer, by `time.monotonic`."""
     ready: bool = False
     jobs: deque[Job] = field(default_factory=deque)
     unpacker: Unpacker = field(default_factory=Unpacker)
 
     @property
     def title(self) -> str:
-        """The worker as messages name it."""
+        """The worker's name in messages."""
         return f"worker {self.number} (process {self.process.pid})"
 
 
 class ProcessPool(QueuedPool):
-    """Answers jobs in worker processes, each by the worker that is free first unless the job says otherwise.
+    """Runs jobs in worker processes: each on the first free worker, unless it was submitted for a certain one.
 
     Args:
-        task: is sent to each worker.
-        count: worker processes.
-        job_timeout: seconds that setting up, and each job, may take.
-        max_restarts: workers that die are started again, this many times in all.
+        task: sent to each worker.
+        count: number of worker processes.
+        job_timeout: time limit of the set-up, and of each job, in seconds.
+        max_restarts: how often in all a worker that died is replaced.
         start_method: how the processes are started.
 
     Raises:
-        ConfigError: the task cannot be sent to another process, or the machine has no room for so many; or what the
-            task's `setup` raises.
-        RunError: a worker failed while it was set up, with its traceback.
+        ConfigError: the task cannot be sent to another process, the machine has no room for so many, or the task's
+            `setup` raised this.
+        RunError: the set-up of a worker failed, with its traceback.
     """
 
     def __init__(
@@ -95,11 +95,11 @@ class ProcessPool(QueuedPool):
 
     @property
     def pids(self) -> list[int]:
-        """The workers' process ids, for tools that watch them."""
+        """The workers' process ids, for monitoring."""
         return [member.process.pid for member in self._members]
 
     def share(self, arrays: Arrays) -> int:
-        """Publish parameters; jobs that begin from now on see them. Returns the version. The arrays are copied.
+        """Copy and publish parameters for the jobs that begin from now on. Return the version.
 
         Raises:
             RunError: shared memory has no room for them.
@@ -115,7 +115,7 @@ class ProcessPool(QueuedPool):
         return self._parameters.publish(arrays)
 
     def close(self) -> None:
-        """End the workers, those at work at once; safe to call twice."""
+        """End the workers, busy ones immediately; safe to call twice."""
         if self._closed:
             return
         self._closed = True
@@ -138,11 +138,11 @@ class ProcessPool(QueuedPool):
             arguments = (theirs, self._task, number)
             process = self._context.Process(target=pool_worker.main, args=arguments, daemon=True)
             process.start()
-            theirs.close()  # so that its end is noticed when the worker dies
+            theirs.close()  # so that the driver sees end of file when the worker dies
         return _Member(number, process, ours, time.monotonic() + self._job_timeout)
 
     def _introduce(self, member: _Member) -> None:
-        """Show a worker where the parameters are."""
+        """Tell a worker where the parameters are."""
         if self._parameters is not None:
             self._send(member, ("parameters", self._parameters.specs, self._parameters.name))
 
@@ -165,13 +165,13 @@ class ProcessPool(QueuedPool):
         return any(member.jobs for member in self._members)
 
     def _send(self, member: _Member, message: tuple[Any, ...]) -> None:
-        with suppress(OSError):  # where it died, `_receive` will notice, and its jobs are given again
+        with suppress(OSError):  # if it died, `_receive` notices, and its jobs are reassigned
             member.pipe.send(message)
 
     # Receiving
 
     def _receive(self, deadline: float | None) -> bool:
-        """Wait for messages and deaths and deal with them; False where the deadline passed first."""
+        """Wait for messages and deaths and handle them; return False where the deadline passed first."""
         by_channel: dict[Any, _Member] = {}
         for member in self._members:
             by_channel[member.pipe] = by_channel[member.process.sentinel] = member
@@ -189,7 +189,7 @@ class ProcessPool(QueuedPool):
         return False
 
     def _listen(self, member: _Member) -> None:
-        """Take in what a worker has to say; replace it where it died."""
+        """Handle a worker's messages; replace the worker where it died."""
         try:
             while member.pipe.poll():
                 self._hear(member, *member.pipe.recv())
@@ -211,7 +211,7 @@ class ProcessPool(QueuedPool):
             raise self._task_failure(member.number, *content)
 
     def _replace(self, member: _Member) -> None:
-        """Start another process in the place of one that died; its unfinished jobs are given again, first."""
+        """Replace a worker that died by a new process; its unfinished jobs come first."""
         cause = f"{member.title} died{how_it_ended(member.process.exitcode)}"
         if not self._complete:
             raise self._failure(f"{cause}\n{_STARTING}")
@@ -237,7 +237,7 @@ class ProcessPool(QueuedPool):
 
 def _pack(task: Task) -> bytes:
     try:
-        # Not multiprocessing's own pickler: torch teaches it to hand tensors over once, and a restart needs them again.
+        # Not multiprocessing's pickler: with torch it can send tensors only once, and a restart sends them again.
         return pickle.dumps(task, protocol=5)
     except (pickle.PicklingError, AttributeError, TypeError) as exc:
         raise pool_worker.not_portable(exc) from exc

@@ -19,13 +19,13 @@ class _Job:
 
 
 class SerialPool:
-    """Answers jobs in this process, one after the other, in the order of submission, when they are collected.
+    """Runs jobs in this process, one after the other, in the order of submission, when they are collected.
 
-    The same calls give the same results. A job for no worker in particular goes to the workers in turn. Each worker
-    is a shallow copy of the task, so `setup` may set attributes but not change objects the task was built with.
+    The same calls give the same results. Jobs without a given worker go to the workers in turn. Each worker is a
+    shallow copy of the task, so `setup` may set attributes but not change objects that the task was built with.
 
     Raises:
-        MazeError: what `setup` raised.
+        MazeError: `setup` raised it.
     """
 
     def __init__(self, task: Task, count: int) -> None:
@@ -44,12 +44,12 @@ class SerialPool:
             raise
 
     def share(self, arrays: Arrays) -> int:
-        """Publish a copy of the parameters for the jobs that begin from now on; returns the version."""
+        """Copy and publish parameters for the jobs that begin from now on. Return the version."""
         self._shared = Shared(self._shared.version + 1, {name: _frozen(array) for name, array in arrays.items()})
         return self._shared.version
 
     def submit(self, job: Any, worker: int | None = None) -> int:
-        """Queue a job; returns its number."""
+        """Queue a job. Return its number."""
         number = self._submitted
         self._submitted += 1
         self._jobs.append(_Job(number, number % self.num_workers if worker is None else worker, job))
@@ -59,7 +59,7 @@ class SerialPool:
         """Run the oldest job and return its result; None where no job is pending. Never waits, whatever `timeout`.
 
         Raises:
-            MazeError: the task's own error; RunError from any other exception of the task.
+            MazeError: the task raised it; any other exception of the task becomes a RunError.
         """
         if not self._jobs:
             return None
@@ -72,7 +72,7 @@ class SerialPool:
             raise RunError(f"worker {job.worker} failed: {type(error).__name__}: {error}") from error
 
     def state(self) -> dict[str, Any]:
-        """The tasks' states, the pending jobs, and what was shared last."""
+        """Return the tasks' states, the pending jobs, and the parameters shared last."""
         return {
             "tasks": [task.state() for task in self._tasks],
             "jobs": [[job.number, job.worker, job.content] for job in self._jobs],
@@ -82,10 +82,10 @@ class SerialPool:
         }
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Take up a state that `state` gave in a pool of as many workers; an empty one changes nothing.
+        """Restore the result of `state()` of a pool with as many workers; an empty one changes nothing.
 
         Raises:
-            ConfigError: the state is that of another number of workers.
+            ConfigError: the state has another number of workers.
         """
         if not state:
             return
@@ -106,7 +106,7 @@ class SerialPool:
 
 
 def _frozen(array: Any) -> Any:
-    """A read-only copy."""
+    """Return a read-only copy."""
     kept = array.copy()
     kept.flags.writeable = False
     return kept

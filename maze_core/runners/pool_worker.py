@@ -1,4 +1,4 @@
-"""What a worker process of a pool does: set up its task, then answer jobs, as told over a pipe."""
+"""The worker process of a pool: sets up its task, then runs the jobs that arrive over a pipe."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from maze_core.runners.workers import Shared, Task
 
 
 def main(pipe: Connection, task: bytes, number: int) -> None:
-    """Work until told to close, until the driver is gone, or until the task fails."""
+    """Run jobs until the driver says close or exits, or the task fails."""
     begin_worker()
     with errors_told(pipe):
         _Worker(pipe, _unpack(task)).serve(number)
 
 
 def not_portable(exc: Exception) -> ConfigError:
-    """The error for a task that cannot be taken to another process."""
+    """Return the error for a task that cannot be sent to another process."""
     return ConfigError(
         f"the run cannot be taken to worker processes: {exc}",
         where="runner",
@@ -37,7 +37,7 @@ class _Worker:
         self._parameters: ParameterReader | None = None
 
     def serve(self, number: int) -> None:
-        """Set the task up and answer the driver's messages."""
+        """Set up the task and answer the driver's messages."""
         try:
             self._task.setup(number)
             self._pipe.send(("ready",))

@@ -264,7 +264,6 @@ def test_wrong_input_in_a_process(tmp_path):
 
 
 def test_numbers_that_are_not_finite_end_a_run_with_1(tmp_path):
-    """Trap 21, the exit code."""
     (tmp_path / "broken.py").write_text(
         BROKEN.replace("self.fall_apart()", "return [float('nan'), 0], 0.0, False, False, {}")
     )

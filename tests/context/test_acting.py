@@ -24,7 +24,7 @@ SPACES = {
 
 @pytest.mark.parametrize("name", SPACES)
 def test_actions_are_in_the_action_space(quick, name):
-    """Trap 11: what compute_action gives can be given to the environment, whatever the space."""
+    """The environment accepts the result of compute_action, for every space."""
     space = SPACES[name]
     observation_space = spaces.Dict({"x": spaces.Box(-1, 1, (2,), np.float64), "n": spaces.Discrete(4, start=2)})
 

@@ -19,7 +19,7 @@ from tests.context.parts import Encoder
 
 
 def test_two_contexts_in_turn_do_not_disturb_each_other(quick, whole_state, assert_same):
-    """Contract 8: bit-equal to runs that are alone."""
+    """Bit-equal to runs that are alone."""
 
     class Noisy(Encoder):
         def forward(self, obs):
@@ -143,7 +143,7 @@ def process_state():
 
 
 def test_the_process_is_left_as_it_was(quick):
-    """Contract 8: random states, threads, signal handlers, directory and environment; also after a failure."""
+    """Random states, threads, signal handlers, directory and environment; also after a failure."""
 
     class Failing(SeededWalk):
         broken = False

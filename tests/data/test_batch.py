@@ -19,7 +19,7 @@ def sizes(count, batch_size):
 @pytest.mark.parametrize("count", [0, 1, 2, 7, 24])
 @pytest.mark.parametrize("batch_size", [1, 2, 6, 7, 8, 23, 25])
 def test_every_row_once_and_rows_stay_together(count, batch_size):
-    """Trap 13: batch sizes 1, n - 1, n and n + 1."""
+    """Batch sizes 1, n - 1, n and n + 1."""
     seen = []
     for batch in rows(count).minibatches(batch_size, np.random.default_rng(0)):
         assert len(batch) <= batch_size + 1
@@ -32,7 +32,7 @@ def test_every_row_once_and_rows_stay_together(count, batch_size):
 
 
 def test_a_remainder_of_one_row_joins_the_minibatch_before_it():
-    """Trap 13."""
+    """Nothing can be normalised over a single row."""
     assert sizes(7, 3) == [3, 4]
     assert sizes(8, 3) == [3, 3, 2]
     assert sizes(7, 6) == [7]

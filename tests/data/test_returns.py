@@ -51,7 +51,7 @@ def written_out(case, t, i, gae_lambda=LAMBDA, gamma=GAMMA):
 @pytest.mark.parametrize("gae_lambda", [0.0, 0.8, 1.0])
 @pytest.mark.parametrize("seed", range(5))
 def test_gae_equals_the_sums_of_the_formula(seed, gae_lambda):
-    """Trap 5: O(T²) sums, with a last value that is not 0."""
+    """Compared with O(T²) sums, with a last value that is not 0."""
     data = case(seed)
     expected = [[written_out(data, t, i, gae_lambda) for i in range(4)] for t in range(9)]
     np.testing.assert_allclose(advantages(data, gae_lambda), expected, rtol=1e-12, atol=1e-12)
@@ -60,7 +60,7 @@ def test_gae_equals_the_sums_of_the_formula(seed, gae_lambda):
 
 
 def test_with_lambda_1_it_is_the_discounted_return_minus_the_value():
-    """Trap 5, another way: no deltas, only rewards and one bootstrap value at the end of each episode."""
+    """Computed without deltas: from rewards and one bootstrap value at the end of each episode."""
     data = case(0)
     goes_on = ~(data["terminated"] | data["truncated"])[:-1]
     data["next_values"][:-1][goes_on] = data["values"][1:][goes_on]
@@ -76,7 +76,7 @@ def test_with_lambda_1_it_is_the_discounted_return_minus_the_value():
 
 @pytest.mark.parametrize("flag", ["terminated", "truncated"])
 def test_nothing_leaks_across_the_end_of_an_episode(flag):
-    """Trap 4: two episodes in one rollout are each what they are alone."""
+    """Two episodes in one rollout are each what they are alone."""
     data = case(3, steps=10, num_envs=1)
     data["terminated"][:], data["truncated"][:] = False, False
     data[flag][3] = True
@@ -89,7 +89,7 @@ def test_nothing_leaks_across_the_end_of_an_episode(flag):
 
 
 def test_a_truncated_episode_keeps_its_last_value_and_a_terminated_one_does_not():
-    """Trap 2, in one line of numbers."""
+    """Treating truncation as termination would lose the last value."""
     one = {key: np.zeros((1, 1)) for key in ("rewards", "values")}
     one |= {"next_values": np.full((1, 1), 10.0)}
     ended = {"terminated": np.ones((1, 1), bool), "truncated": np.zeros((1, 1), bool)}

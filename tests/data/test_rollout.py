@@ -30,7 +30,7 @@ def copied(rollout):
 
 
 def test_a_rollout_is_what_the_environments_gave(quick):
-    """Traps 1, 2, 16 and 17: every array of two rollouts in a row against a plain loop over gymnasium's API."""
+    """Compares every array of two consecutive rollouts with a plain loop over gymnasium's API."""
 
     def make():
         return gymnasium.wrappers.TimeLimit(SeededWalk(), 8)
@@ -80,7 +80,7 @@ def test_true_returns_and_lengths_are_reported(quick):
 
 @pytest.mark.parametrize("distribution", ["gaussian", "squashed_gaussian", "beta"])
 def test_samples_are_stored_and_environment_units_are_acted_with(quick, distribution):
-    """Trap 8, the storing side: no inverse is ever taken of a clipped or squashed action."""
+    """Storing never inverts a clipped or squashed action."""
     space = spaces.Box(np.array([-2, 0], np.float32), np.array([2, 5], np.float32))
     acted = []
 
@@ -114,7 +114,7 @@ def test_two_runs_of_one_seed_collect_the_same_and_other_seeds_do_not(quick):
 
 
 def test_environments_differ_and_episodes_too(quick):
-    """Trap 17: neither sub-environments nor successive episodes begin alike."""
+    """Neither sub-environments nor successive episodes begin alike."""
     rollout = RolloutCollector(quick(lambda: gymnasium.make("CartPole-v1")).run, 200).collect()
     starts = [rollout.obs["observation"][0]]
     for t, i in np.argwhere(rollout.terminated):
@@ -126,7 +126,7 @@ def test_environments_differ_and_episodes_too(quick):
 
 @pytest.mark.parametrize("env", [SeededWalk, Workshop])
 def test_a_collector_goes_on_where_its_state_was_taken(quick, env):
-    """Trap 15, one level down: in the middle of episodes."""
+    """Also in the middle of episodes."""
     first = RolloutCollector(quick(env, model="template").run, 7)
     first.collect()
     state = first.state()
@@ -167,7 +167,7 @@ class Native(Plugin):
 
 
 def test_filler_reaches_neither_normaliser_nor_counters_nor_statistics(tmp_path):
-    """Trap 1."""
+    """A filler row is no transition."""
     load = discovery.overlay({("env", "native"): Native})
     flags = {"env": {"name": "native"}, "algorithm.name": "ppo", "model.normalize_observations": True, "seed": 1}
     flags |= {"runner.concurrency": 3, "callbacks.console": None, "evaluation.n_episodes": 3}

@@ -115,7 +115,7 @@ def test_the_sums_of_the_paper(seed, clips):
 
 
 def test_two_episodes_in_one_rollout_are_each_alone():
-    """Trap 4: nothing leaks over an episode's end."""
+    """Nothing leaks over an episode's end."""
     data = case(3)
     for kind in ("terminated", "truncated"):
         data["terminated"][:], data["truncated"][:] = False, False

@@ -1,4 +1,4 @@
-"""Trap 1: all three autoreset modes, and stepping in turn, give the same transitions."""
+"""All three autoreset modes, and stepping in turn, give the same transitions."""
 
 import gymnasium
 import numpy as np

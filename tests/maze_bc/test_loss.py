@@ -217,7 +217,7 @@ def test_every_mask_is_asked_about_its_own_action(bc, record, taken, named):
 
 
 def test_a_known_squashed_policy_is_cloned(bc, record):
-    """Trap 25: the mean and spread of the teacher come back in its own units, which a squared error would miss."""
+    """Mean and spread of the teacher are recovered in its own units; a squared error would miss the spread."""
     space = spaces.Box(np.float32([-3]), np.float32([5]))
     rng = np.random.default_rng(1)
     mean, std = 0.9, 0.6

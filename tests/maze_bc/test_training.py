@@ -178,7 +178,7 @@ class Dropping(nn.Module):
 
 
 def test_dropout_is_active_in_learning_only(bc, walk_demos):
-    """Trap 26: modes are right in learning, evaluation and validation, and the policy is given back as it came."""
+    """Modes are right in learning, evaluation and validation, and restored afterwards."""
     encoders = []
 
     class Remembered(Dropping):

@@ -1,4 +1,4 @@
-"""Trap 24: sign, scale and direction of the estimate; the surrogate's gradient against the formula."""
+"""Sign, scale and direction of the estimate; the surrogate's gradient against the formula."""
 
 import numpy as np
 import pytest

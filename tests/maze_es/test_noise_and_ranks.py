@@ -1,4 +1,4 @@
-"""Trap 24: directions without period, the same everywhere; ranks that see the order only."""
+"""Directions have no period and are the same everywhere; ranks depend on the order only."""
 
 import subprocess
 import sys

@@ -62,7 +62,7 @@ def test_workers_that_die_change_nothing_but_time(es, whole_state, assert_same):
 
 
 def test_kill_and_resume(tmp_path, whole_state, assert_same):
-    """Trap 15: kill -9 at a random moment; what follows is bit by bit what would have followed."""
+    """Kill -9 at a random moment; the resumed run equals the uninterrupted one bit by bit."""
     values = {
         **JOBS,
         "algorithm.n_epochs": 8,

@@ -87,7 +87,7 @@ def expected_steps(tag, truncate, first, last):
 
 @pytest.mark.parametrize("truncate", [(), (0, 1, 2, 3), (1, 2)])
 def test_batches_hold_whole_trajectories_and_final_values(small, truncate):
-    """Traps 2 and 3: V(s) = index tells the final, the reset and the current observation apart, over two updates."""
+    """V(s) = index tells the final, the reset and the current observation apart, over two updates."""
     overrides = {"algorithm.gamma": GAMMA, "evaluation.n_episodes": 4, "evaluation.concurrency": 4}
     run = small(counting(truncate, 4), overrides=overrides, model=Table).run
     for number in range(2):
@@ -229,7 +229,7 @@ def test_only_the_critic_learns_at_first(small):
 
 
 def test_a_time_limit_is_no_end(small):
-    """Trap 2: reward 1 for ever under a time limit of 8 is worth 1 / (1 - gamma)."""
+    """Endless reward 1 under a time limit of 8 is worth 1 / (1 - gamma)."""
     overrides = {
         "algorithm.gamma": 0.8,
         "algorithm.lr": 0.01,
@@ -266,7 +266,7 @@ def test_runs_repeat_and_noise_differs_between_actors_and_rollouts(small):
 
 @pytest.mark.parametrize("updates", [1, 3])
 def test_a_resumed_run_is_bit_by_bit_the_uninterrupted_one(small, whole_state, assert_same, updates):
-    """Trap 15, also in the middle of an epoch and of episodes."""
+    """Also in the middle of an epoch and of episodes."""
     overrides = {"algorithm.n_epochs": 3, "algorithm.epoch_length": updates, "model.normalize_observations": True}
     parts = {"overrides": overrides, "model": "template"}
     stopped = small(Workshop, **parts)
@@ -299,7 +299,6 @@ def test_wrong_settings_are_refused(small):
     ],
 )
 def test_what_no_memory_holds_is_refused_before_anything_is_built(small, values):
-    """Trap 29."""
     with pytest.raises(ConfigError, match=r"algorithm\."):
         small(SeededWalk, overrides={f"algorithm.{name}": value for name, value in values.items()}).train()
 

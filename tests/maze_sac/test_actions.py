@@ -59,7 +59,7 @@ def observations(observation_space=PLAIN, seed=0):
 
 @pytest.mark.parametrize("name", DISCRETE)
 def test_discrete_expectation_and_entropy_equal_enumeration(name):
-    """Trap 10, for SAC: the sums over heads are those of the joint distribution."""
+    """The sums over heads equal the joint distribution's."""
     space = DISCRETE[name]
     policy, actions = policy_for(space), JointActions(PLAIN, space)
     distribution = policy.distribution(observations())
@@ -106,7 +106,7 @@ def test_how_the_twins_split_a_value_among_members_does_not_matter(name):
 
 
 def test_box_leaves_are_scaled_to_one_range_and_their_density_is_that_of_the_range():
-    """Traps 8 and 9: the full Jacobian, in [-1, 1]."""
+    """With the full Jacobian, in [-1, 1]."""
     policy, actions = policy_for(BOX), JointActions(PLAIN, BOX)
     distribution = policy.distribution(observations())
     noise = policy.draw_noise((ROWS,), torch.Generator().manual_seed(0))
@@ -178,12 +178,11 @@ def test_mixed_actions_add_up():
     ],
 )
 def test_target_entropy(space, target):
-    """Trap 9: minus the number of dimensions, plus 98 % of the largest entropy of the choices."""
+    """Minus the number of dimensions, plus 98 % of the largest entropy of the choices."""
     assert float(JointActions(PLAIN, space).target_entropy({})) == pytest.approx(target)
 
 
 def test_masked_choices_have_no_probability_and_do_not_count_for_the_target():
-    """Trap 12, for SAC."""
     observation = spaces.Dict(
         {"x": PLAIN, "a_mask": spaces.MultiBinary(3), "b_mask": spaces.MultiBinary(5), "c_mask": spaces.MultiBinary(2)}
     )

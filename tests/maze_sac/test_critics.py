@@ -98,7 +98,7 @@ def test_targets_start_equal_and_follow_by_tau():
 
 
 def test_temperature():
-    """Trap 9: entropy above its target lets the coefficient fall; the loss has shape ()."""
+    """Entropy above its target lets the coefficient fall; the loss has shape ()."""
     temperature = Temperature(0.2, learns=True)
     assert temperature.coefficient().item() == pytest.approx(0.2)
     loss = temperature.loss(torch.tensor(0.7))

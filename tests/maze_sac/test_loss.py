@@ -137,7 +137,7 @@ def test_every_parameter_learns_and_targets_do_not(started):
 
 
 def test_the_size_of_the_units_changes_nothing(sac):
-    """Trap 9: two environments that differ in the units of their actions train alike."""
+    """Two environments that differ in the units of their actions train alike."""
 
     def env(scale):
         return lambda: Pull(scale)

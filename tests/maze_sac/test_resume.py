@@ -1,4 +1,4 @@
-"""Trap 15: a run of SAC that was killed or stopped goes on as if nothing had happened, replay data included."""
+"""A SAC run that was killed or stopped resumes exactly, replay data included."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ ACTIONS = {
 
 @pytest.mark.parametrize("name", ACTIONS)
 def test_every_action_space(sac, name):
-    """Traps 9 and 11: the environment insists on its own units; replay holds exactly what was executed."""
+    """The environment insists on its own units; replay holds exactly the executed actions."""
     context = sac(lambda: SpacesEnv(OBSERVATION, ACTIONS[name]))
     summary = context.train()
     assert (summary.env_steps, summary.updates) == (20 + 10, 10)
@@ -62,7 +62,7 @@ def test_observations_with_images_numbers_and_choices(sac, model, normalize):
 
 
 def test_masked_actions_are_never_taken(sac):
-    """Trap 12: neither at random nor by the policy; the environment refuses them."""
+    """Neither at random nor by the policy; the environment refuses them."""
     context = sac(Doors, {"algorithm.initial_buffer_size": 100})
     context.train()
     batch = context.run.algorithm._replay.sample(np.random.default_rng(0), 500, 0.9)
@@ -77,7 +77,7 @@ def test_no_choice_left_is_an_error_that_names_the_mask(sac):
 
 
 def test_the_final_observation_follows_the_last_step_of_an_episode(sac):
-    """Trap 6, through the whole of a run with several environments."""
+    """Checked through a whole run with several environments."""
     context = sac(lambda: CountingEnv(4, truncate=True), {"algorithm.num_actors": 3})
     context.train()
     batch = context.run.algorithm._replay.sample(np.random.default_rng(0), 500, 0.9)
@@ -208,7 +208,7 @@ def test_the_coefficient_stays_where_it_is_not_tuned(sac):
 
 @pytest.mark.parametrize("multiplier", [50.0, -50.0])
 def test_the_coefficient_moves_towards_the_target_entropy(sac, multiplier):
-    """Trap 9: an entropy above its target lets the coefficient fall, one below lets it rise."""
+    """An entropy above its target lets the coefficient fall, one below lets it rise."""
     overrides = {"algorithm.target_entropy_multiplier": multiplier, "algorithm.entropy_coef_lr": 0.01}
     context = sac(lambda: SpacesEnv(OBSERVATION, ASYMMETRIC), overrides)
     context.train()

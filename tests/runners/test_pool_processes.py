@@ -115,7 +115,7 @@ def test_a_pool_after_torch_ran(start):
 
 
 def test_workers_are_forked_from_a_process_with_a_single_thread(start):
-    """Trap 18: a fork beside other threads can deadlock. The fork server has imported torch, and done nothing else."""
+    """A fork while other threads run can deadlock. The fork server has imported torch and done nothing else."""
     pool = start(2)
     server = Path(f"/proc/{pool.pids[0]}/stat").read_text().rsplit(")", 1)[1].split()[1]
     assert int(server) != os.getpid()

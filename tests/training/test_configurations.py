@@ -1,4 +1,4 @@
-"""Trap 29: any configuration that looks valid runs, or is refused by one clear error before the first step."""
+"""Any configuration that looks valid runs, or is refused by one clear error before the first step."""
 
 import math
 from contextlib import closing
@@ -106,7 +106,6 @@ UNHEALTHY = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCh
 @settings(max_examples=60, deadline=None, derandomize=True, database=None, suppress_health_check=UNHEALTHY)
 @given(case=runs())
 def test_every_configuration_runs_two_updates_or_is_one_error(tmp_path_factory, known_plugins, case):
-    """Trap 29."""
     factory, values = case
     load = discovery.overlay({("env", "factory"): FactorySource.of(factory)})
     flags = {"env.name": "factory", "seed": 1, "callbacks.console": None, "callbacks.tensorboard": None, **values}

@@ -44,7 +44,7 @@ def cartpole():
 @pytest.mark.parametrize("make", [SeededWalk, Workshop, cartpole])
 @pytest.mark.parametrize("concurrency", [1, 3, 8])
 def test_an_evaluation_is_a_rollout_by_hand(quick, make, concurrency):
-    """Trap 20: whatever the number of environments, the same episodes, and no preference for short ones."""
+    """The episodes are the same for any number of environments, without a preference for short ones."""
     overrides = {
         "evaluation.n_episodes": 7,
         "evaluation.concurrency": concurrency,
@@ -81,7 +81,7 @@ def test_sampled_actions_are_decided_by_the_seed_too(quick):
 
 
 def test_evaluating_does_not_disturb_training(quick, whole_state, assert_same):
-    """Trap 20: an evaluation more between epochs changes nothing of what follows."""
+    """An additional evaluation between epochs does not change training."""
     plain, curious = quick(Workshop, model="template"), quick(Workshop, model="template")
     plain.train()
     curious.evaluate(deterministic=False)
@@ -93,7 +93,7 @@ def test_evaluating_does_not_disturb_training(quick, whole_state, assert_same):
 
 
 def test_raw_returns_of_whole_episodes_are_reported(quick):
-    """Trap 20: environment steps and the environment's own rewards."""
+    """Environment steps and the environment's own rewards."""
     metrics = quick(lambda: CountingEnv(4, tag=2), overrides={"evaluation.n_episodes": 5}).evaluate()
     assert metrics["eval/return_mean"] == pytest.approx(4 * 2 + 0.1)
     assert (metrics["eval/return_std"], metrics["eval/steps"]) == (pytest.approx(0), 5 * 4)
@@ -111,7 +111,7 @@ class Dropout(nn.Module):
 
 
 def test_training_mode_is_given_back_module_by_module(quick):
-    """Trap 26: also where a user holds one module in another mode than the rest."""
+    """Also where a user keeps one module in another mode than the rest."""
     context = quick(model=Dropout)
     policy = context.policy
     for mode in (True, False):
@@ -141,7 +141,7 @@ NORMALISED = {"model.normalize_observations": True}
 
 
 def test_the_normaliser_learns_in_training_only(quick):
-    """Trap 7: evaluating twice leaves its statistics bit-equal; training counts every step once."""
+    """Evaluating twice leaves its statistics bit-equal; training counts every step once."""
     context = quick(Workshop, overrides=NORMALISED, model="template")
     context.train()
     statistics = {name: value.clone() for name, value in context.policy.normalizer.state_dict().items()}
@@ -154,7 +154,7 @@ def test_the_normaliser_learns_in_training_only(quick):
 
 
 def test_the_normaliser_is_saved_and_loaded_with_the_policy(quick):
-    """Trap 7: the same actions after save and load, and the same evaluation."""
+    """The same actions after save and load, and the same evaluation."""
     context = quick(Workshop, overrides=NORMALISED, model="template")
     context.train()
     env = Workshop()
@@ -177,7 +177,7 @@ def test_the_normaliser_is_saved_and_loaded_with_the_policy(quick):
 
 
 def test_the_best_checkpoint_holds_the_parameters_of_the_best_epoch(quick, whole_state, monkeypatch):
-    """Trap 23: a copy, not a reference; training on does not change it."""
+    """A copy, not a reference; training on does not change it."""
     kept = {}
 
     class Keep(Plugin):

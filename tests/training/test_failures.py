@@ -1,4 +1,4 @@
-"""Trap 21 and contract 9: what is not finite or breaks ends the run at once, is named, and loses nothing."""
+"""Numbers that are not finite and exceptions end the run at once with a message that names them; no data is lost."""
 
 import pytest
 import torch
@@ -68,7 +68,7 @@ def check_what_is_left(context, error, epoch):
 )
 @pytest.mark.parametrize("algorithm", ["ppo", "a2c"])
 def test_an_environment_that_breaks_in_training(quick, trap, algorithm, way, message):
-    """Trap 21: NaN in an observation or reward ends the run in the update it comes in; so does an exception."""
+    """NaN in an observation or reward ends the run in the same update; so does an exception."""
     context = quick(trap, algorithm, callbacks={"spring": after_epoch(1, lambda: setattr(trap, "way", way))})
     with pytest.raises(RunError, match=message) as caught:
         context.train()
@@ -131,7 +131,7 @@ def nan_gradient(policy):
 )
 @pytest.mark.parametrize("algorithm", ["ppo", "a2c"])
 def test_a_loss_or_gradient_that_is_not_finite(quick, algorithm, term, named):
-    """Trap 21: NaN in loss or gradient ends the run before the step that would spread it, and is named."""
+    """NaN in loss or gradient ends the run before the optimizer step, with a message that names it."""
     one_batch = {"algorithm.batch_size": 100, "algorithm.n_optimization_epochs": 1} if algorithm == "ppo" else {}
     context = quick(algorithm=algorithm, overrides=one_batch, callbacks={"spoiler": spoiler(term, at=4)})
     with pytest.raises(RunError, match=rf"not finite in update 4: .*{named}") as caught:

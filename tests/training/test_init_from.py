@@ -29,7 +29,7 @@ def parent(quick):
 
 @pytest.mark.parametrize(("first", "second"), [("ppo", "a2c"), ("a2c", "ppo"), ("ppo", "ppo")])
 def test_parameters_and_statistics_are_taken_over(quick, parent, first, second):
-    """Trap 7 too: the normaliser goes along. The model need not be named again; counters start anew."""
+    """The normaliser is loaded too. The model need not be named again; counters start anew."""
     source = parent(first)
     context = quick(SeededWalk, second, {"algorithm.lr": 0.5}, init_from=source)
     ours, best = context.policy.state_dict(), read_checkpoint(source / "checkpoints" / "best")

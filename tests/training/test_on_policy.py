@@ -65,7 +65,7 @@ def table_overrides(**more):
 
 @pytest.mark.parametrize("truncate", [(), (0, 1, 2), (1,)])
 def test_bootstrap_from_the_final_observation(quick, truncate):
-    """Traps 3 and 4: V(s) = index tells final, reset and current observation apart, over two rollouts."""
+    """V(s) = index tells final, reset and current observation apart, over two rollouts."""
     run = quick(counting(truncate, 3), "a2c", table_overrides(), model=Table).run
     for number in range(2):
         (batch,) = run.algorithm.batches()
@@ -108,7 +108,7 @@ class TableModel(Plugin):
 
 
 def test_filler_rows_are_not_learnt_from(tmp_path):
-    """Trap 1, the learning side: with gymnasium's filler rows the learner sees the same transitions."""
+    """With gymnasium's filler rows the learner sees the same transitions."""
     run = native_run(tmp_path / "run", **{"algorithm.n_rollout_steps": 12})
     (batch,) = run.algorithm.batches()
     assert len(batch) == run.env_steps < 3 * 12
@@ -127,7 +127,7 @@ def test_filler_rows_are_not_learnt_from(tmp_path):
 @pytest.mark.parametrize("algorithm", ["ppo", "a2c"])
 @pytest.mark.filterwarnings("error")
 def test_a_rollout_of_nothing_but_filler(tmp_path, algorithm):
-    """Trap 1: with one step per rollout every row may be filler; that update learns nothing, and is not nan."""
+    """With one step per rollout every row may be filler; that update changes nothing and is not nan."""
     small = {"algorithm.n_rollout_steps": 1, "runner.concurrency": 1, "algorithm.n_epochs": 1}
     run = native_run(tmp_path / "run", algorithm, **small, **{"algorithm.epoch_length": 9})
     api.carry_out(run)
@@ -139,7 +139,7 @@ def test_a_rollout_of_nothing_but_filler(tmp_path, algorithm):
 @pytest.mark.parametrize("gae_lambda", [0.0, 1.0])
 @pytest.mark.parametrize("algorithm", ["ppo", "a2c"])
 def test_a_time_limit_is_no_end(quick, algorithm, gae_lambda):
-    """Trap 2: reward 1 for ever under a time limit of 8 is worth 1 / (1 - gamma), not what eight steps bring."""
+    """Endless reward 1 under a time limit of 8 is worth 1 / (1 - gamma), not the sum of eight steps."""
     context = quick(
         Steady,
         algorithm,
@@ -205,7 +205,7 @@ PARTS = {
 
 @pytest.mark.parametrize("name", PARTS)
 def test_the_ratio_is_one_before_the_first_step_on_a_rollout(quick, name):
-    """Traps 14, 10 and 12: acting and learning see the same network, statistics, heads and masks."""
+    """Acting and learning see the same network, statistics, heads and masks."""
     env, model, overrides = PARTS[name]
     one_pass = {"algorithm.n_optimization_epochs": 1, "algorithm.batch_size": 1000, "algorithm.lr": 0.01}
     context = quick(env, "ppo", one_pass | overrides, model=model, callbacks={"probe": Ratios})
@@ -219,14 +219,14 @@ def test_the_ratio_is_one_before_the_first_step_on_a_rollout(quick, name):
 
 
 def test_the_ratio_moves_once_steps_were_taken(quick):
-    """Trap 14: the probe of the test above can tell."""
+    """The probe of the test above detects a ratio that moves."""
     context = quick(overrides={"algorithm.lr": 0.05}, callbacks={"probe": Ratios})
     context.train()
     assert max(probe_of(context).distances) > 1e-2
 
 
 def test_masks_are_those_of_acting(quick):
-    """Trap 12: the stored mask allows the stored action, and what it forbids has probability 0."""
+    """The stored mask allows the stored action, and masked choices have probability 0."""
     context = quick(Doors, callbacks={"probe": Ratios}, overrides={"algorithm.n_rollout_steps": 30})
     context.train()
     for batch in probe_of(context).batches:
@@ -252,14 +252,14 @@ class StrictDoors(Doors):
 
 @pytest.mark.parametrize("doors", [Doors, StrictDoors])
 def test_a_mask_that_leaves_nothing_is_named(quick, doors):
-    """Trap 12: all actions masked, whether the environment takes an action then or not."""
+    """All actions masked, whether the environment takes an action then or not."""
     context = quick(lambda: doors(locked=True))
     with pytest.raises(RunError, match="'action_mask' forbids every choice of action 'action', member 1"):
         context.train()
 
 
 def test_log_probabilities_add_up_over_heads(quick):
-    """Trap 10: the stored one is that of the joint action, and those of all joint actions sum to 1."""
+    """The stored log-probability is the joint action's; the probabilities of all joint actions sum to 1."""
     action_space = spaces.Dict({"a": spaces.Discrete(3), "b": spaces.MultiDiscrete([2, 2])})
     env = SpacesEnv(spaces.Box(-1, 1, (2,), np.float32), action_space)
     run = quick(lambda: env, "ppo", {"runner.concurrency": 1}).run
@@ -283,7 +283,7 @@ ROWS = 24
 @pytest.mark.parametrize("normalize", [False, True])
 @pytest.mark.parametrize("batch_size", [1, 2, ROWS - 1, ROWS, ROWS + 1])
 def test_every_batch_size_works_or_is_refused(quick, batch_size, normalize):
-    """Trap 13: a remainder of one row is neither nan nor lost."""
+    """A remainder of one row is neither nan nor lost."""
     overrides = {"algorithm.batch_size": batch_size, "algorithm.normalize_advantages": normalize}
     overrides |= {"algorithm.n_optimization_epochs": 1, "algorithm.n_epochs": 1}
     if normalize and batch_size == 1:
@@ -299,7 +299,7 @@ def test_every_batch_size_works_or_is_refused(quick, batch_size, normalize):
 
 
 def test_a_rollout_of_one_row_with_normalised_advantages(quick):
-    """Trap 13: nothing can be normalised over a single row: no step, no nan."""
+    """Nothing can be normalised over a single row: no optimizer step, no nan."""
     small = {"algorithm.n_rollout_steps": 1, "runner.concurrency": 1, "algorithm.normalize_advantages": True}
     context = quick(overrides=small)
     context.train()

@@ -1,4 +1,4 @@
-"""Trap 15: a run that was stopped, however, and went on is bit by bit the run that was not."""
+"""A run that was stopped in any way and resumed equals the uninterrupted run bit by bit."""
 
 import json
 import os
@@ -60,7 +60,7 @@ def wait_for_epoch(run_dir, number, process):
 @pytest.mark.parametrize("env", ["CartPole-v1", "Workshop-v0"])
 @pytest.mark.parametrize("algorithm", ["ppo", "a2c", "impala"])
 def test_kill_at_a_random_moment(tmp_path, maze, probes, whole_state, assert_same, metrics, algorithm, env):
-    """Trap 15: kill -9 of a training and of its resumption, with sub-environments in the middle of episodes."""
+    """Kill -9 of a training and of its resumption, with sub-environments in the middle of episodes."""
     env = env if env == "CartPole-v1" else f"{probes}:{env}"
     values = settings(algorithm, env)
     run_dir = tmp_path / "killed"
@@ -122,7 +122,7 @@ ODD = {
     [("ppo", 1, signal.SIGINT), ("ppo", 40, signal.SIGTERM), ("a2c", 1, signal.SIGTERM), ("a2c", 7, signal.SIGINT)],
 )
 def test_stop_in_the_middle_of_an_epoch(quick, whole_state, assert_same, metrics, algorithm, at, number):
-    """Trap 15: Ctrl-C and SIGTERM end the update, evaluate, save; what follows is what would have followed."""
+    """Ctrl-C and SIGTERM end the update, evaluate and save; the resumed run equals the uninterrupted one."""
     parts = {"env": Workshop, "algorithm": algorithm, "overrides": LONG | ODD[algorithm]}
     stopped = quick(**parts, callbacks={"bomb": bomb(number, at=at)})
     summary = stopped.train()
@@ -295,7 +295,7 @@ def test_the_command_ends_with_130_after_a_signal_and_says_how_to_go_on(maze, tm
 
 @pytest.mark.parametrize("algorithm", ["ppo", "a2c"])
 def test_two_halves_are_one_whole(quick, whole_state, assert_same, algorithm):
-    """Trap 15 and contract 6: train(2N) = train(N), new objects, train(N)."""
+    """train(2N) equals train(N), new objects, train(N)."""
     half = quick(SeededWalk, algorithm, {"algorithm.n_epochs": 4})
     half.train(2)
     half.close()
@@ -307,7 +307,7 @@ def test_two_halves_are_one_whole(quick, whole_state, assert_same, algorithm):
 
 
 def test_random_numbers_of_a_users_own_go_on(quick, whole_state, assert_same):
-    """Trap 15: a loss (or a network) that draws from torch's global generator draws on where it stopped."""
+    """A loss (or a network) that draws from torch's global generator continues its random stream."""
 
     class Noisy(Plugin):
         @hookimpl(wrapper=True)
@@ -388,7 +388,7 @@ def test_what_it_may_not(quick, whole_state, assert_same, override, message):
 
 
 def test_a_run_goes_on_in_worker_processes(quick, whole_state, assert_same):
-    """Trap 15: the runner decides where environments are stepped, not what they give."""
+    """The runner decides where environments are stepped, not what they return."""
     half = quick("CartPole-v1", overrides={"algorithm.n_epochs": 4})
     half.train(2)
     half.close()

@@ -1,4 +1,4 @@
-"""Trap 27: a run directory from elsewhere is data; nothing in it is executed."""
+"""A run directory from elsewhere is data; nothing in it is executed."""
 
 import pickle
 import shutil

@@ -1,6 +1,6 @@
-"""Action distributions: what a policy head returns for one action leaf.
+"""Action distributions: a policy head returns one for its action leaf.
 
-Written for speed: no validation, no broadcasting rules, and nothing computed before it is asked for.
+Written for speed: no validation, no broadcasting, and lazy computation.
 """
 
 from maze_core.models.distributions.base import Distribution

@@ -20,7 +20,7 @@ _EDGE = 1e-6
 class Beta:
     """Independent Betas stretched over a bounded Box. Sample: x in (0, 1), [B, d].
 
-    `alpha`, `beta` [B, d], both at least 1, so that the density has one hump and is finite
+    `alpha`, `beta` [B, d], both at least 1, so that the density is unimodal and finite
     (Chou et al. 2017, "Improving stochastic policy gradients … using the Beta distribution").
     """
 
@@ -29,7 +29,7 @@ class Beta:
 
     @staticmethod
     def draw_noise(shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
-        """Noise [*shape, 2, 8, 2]: for each of two gammas 8 proposals, a normal and a log-uniform number."""
+        """Return noise [*shape, 2, 8, 2]: for two gammas 8 proposals each, a normal and a log-uniform number."""
         size = (*shape, 2, _PROPOSALS)
         normal = torch.randn(size, generator=generator, device=generator.device)
         exponential = torch.empty(size, device=generator.device).exponential_(generator=generator)
@@ -37,30 +37,30 @@ class Beta:
 
     @torch.no_grad()
     def sample(self, noise: Tensor) -> Tensor:
-        """x = g1 / (g1 + g2) with gammas g1, g2; not differentiable."""
+        """Return x = g1 / (g1 + g2) with gammas g1, g2; not differentiable."""
         gammas = _gamma(torch.stack((self.alpha, self.beta), -1), noise)
         return (gammas[..., 0] / gammas.sum(-1)).clamp(_EDGE, 1.0 - _EDGE)
 
     def mode(self) -> Tensor:
-        """The top of the hump; the centre where the density is flat."""
+        """Return the maximum of the density; the centre where it is flat."""
         return (self.alpha - 1.0 + _EDGE) / (self.alpha + self.beta - 2.0 + 2.0 * _EDGE)
 
     def log_prob(self, sample: Tensor) -> Tensor:
-        """Log-density of the action in environment units, [B]."""
+        """Return the log-density of the action in environment units, [B]."""
         kernel = (self.alpha - 1.0) * sample.log() + (self.beta - 1.0) * torch.log1p(-sample)
         # The map from x to the action is 2 * radius wide.
         units = self.scale.log_volume + LOG_2 * sample.shape[-1]
         return sum_last(kernel - _log_beta(self.alpha, self.beta)) - units
 
     def entropy(self) -> Tensor:
-        """Differential entropy in environment units, [B]."""
+        """Return the differential entropy in environment units, [B]."""
         alpha, beta, total = self.alpha, self.beta, self.alpha + self.beta
         digammas = (total - 2.0) * total.digamma() - (alpha - 1.0) * alpha.digamma() - (beta - 1.0) * beta.digamma()
         units = self.scale.log_volume + LOG_2 * alpha.shape[-1]
         return sum_last(_log_beta(alpha, beta) + digammas) + units
 
     def kl(self, other: Beta) -> Tensor:
-        """KL(self ‖ other), [B]."""
+        """Return KL(self ‖ other), [B]."""
         total = self.alpha + self.beta
         in_alpha = (self.alpha - other.alpha) * (self.alpha.digamma() - total.digamma())
         in_beta = (self.beta - other.beta) * (self.beta.digamma() - total.digamma())
@@ -68,11 +68,11 @@ class Beta:
         return sum_last(gap + in_alpha + in_beta)
 
     def env_action(self, sample: Tensor) -> Tensor:
-        """The action in the units of the space, [B, *shape], inside its bounds."""
+        """Return the action in the units of the space, [B, *shape], inside its bounds."""
         return self.scale.to_env(2.0 * sample - 1.0)
 
     def from_env_action(self, action: Tensor) -> Tensor:
-        """The position between the bounds, [B, d]; actions at a bound are moved 1e-6 inside."""
+        """Return the position between the bounds, [B, d]; actions at a bound move 1e-6 inside."""
         return (0.5 * (self.scale.to_canonical(action) + 1.0)).clamp(_EDGE, 1.0 - _EDGE)
 
 
@@ -81,11 +81,11 @@ def _log_beta(alpha: Tensor, beta: Tensor) -> Tensor:
 
 
 def _gamma(shape: Tensor, noise: Tensor) -> Tensor:
-    """Gamma variates of `shape` >= 1 from noise [*shape, 8, 2].
+    """Return gamma variates of `shape` >= 1 from noise [*shape, 8, 2].
 
-    The rejection method of Marsaglia and Tsang (2000) with a fixed number of proposals, which makes it a
-    function of its noise: each is accepted with probability above 0.95, all eight fail once in 3e10 draws
-    (then the last is taken).
+    The rejection method of Marsaglia and Tsang (2000) with a fixed number of proposals, so that the result
+    depends on the noise only. Each is accepted with probability above 0.95; all eight fail once in 3e10 draws
+    (then the last is used).
     """
     normal, log_uniform = noise.unbind(-1)
     offset = (shape - 1.0 / 3.0).unsqueeze(-1)

@@ -19,7 +19,7 @@ class BoxScale(nn.Module):
     """Canonical z and action a = centre + radius * z, dimension by dimension: z in [-1, 1] spans [low, high].
 
     Dimensions without two finite bounds keep their units (centre 0, radius 1). `log_volume` is the sum of
-    log(radius): what the change of units takes off a log-density. Canonical actions are flat, [B, d].
+    log(radius), which the change of units subtracts from a log-density. Canonical actions are flat, [B, d].
     """
 
     centre: Tensor

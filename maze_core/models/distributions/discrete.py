@@ -14,8 +14,8 @@ _TINY = 1e-30
 class Categorical:
     """One choice among n. Sample: int64 [B], which is also the environment's action.
 
-    `logits` [B, n]; `mask` [B, n] with 0 for a forbidden choice. Where everything is forbidden the
-    distribution is uniform, so that nothing turns NaN; `check_masks` reports such rows.
+    `logits` [B, n]; `mask` [B, n] with 0 for a forbidden choice. Where every choice is forbidden the
+    distribution is uniform, to avoid NaN; `check_masks` reports such rows.
     """
 
     def __init__(self, logits: Tensor, mask: Tensor | None = None) -> None:
@@ -31,36 +31,36 @@ class Categorical:
 
     @staticmethod
     def draw_noise(shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
-        """Standard Gumbel noise of the logits' shape."""
+        """Return standard Gumbel noise of the logits' shape."""
         exponential = torch.empty(shape, device=generator.device).exponential_(generator=generator)
         return exponential.clamp_(min=_TINY).log_().neg_()
 
     def sample(self, noise: Tensor) -> Tensor:
-        """The Gumbel-max trick: the arg max of logits plus Gumbel noise is distributed like the softmax."""
+        """Return the arg max of logits plus Gumbel noise, which is distributed like the softmax."""
         return (self.logits + noise).argmax(-1)
 
     def mode(self) -> Tensor:
-        """The most likely choice."""
+        """Return the most likely choice."""
         return self.logits.argmax(-1)
 
     def log_prob(self, sample: Tensor) -> Tensor:
-        """Log-probability of the choices, [B]."""
+        """Return the log-probability of the choices, [B]."""
         return self.log_probs.gather(-1, sample.unsqueeze(-1)).squeeze(-1)
 
     def entropy(self) -> Tensor:
-        """Entropy, [B]."""
+        """Return the entropy, [B]."""
         return -(self.log_probs.exp() * self.log_probs).sum(-1)
 
     def kl(self, other: Categorical) -> Tensor:
-        """KL(self ‖ other), [B]."""
+        """Return KL(self ‖ other), [B]."""
         return (self.log_probs.exp() * (self.log_probs - other.log_probs)).sum(-1)
 
     def env_action(self, sample: Tensor) -> Tensor:
-        """The choice itself."""
+        """Return the choice unchanged."""
         return sample
 
     def from_env_action(self, action: Tensor) -> Tensor:
-        """The choice itself."""
+        """Return the choice unchanged."""
         return action
 
 
@@ -75,42 +75,42 @@ class MultiCategorical:
 
     @staticmethod
     def draw_noise(shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
-        """Standard Gumbel noise of the padded logits' shape."""
+        """Return standard Gumbel noise of the padded logits' shape."""
         return Categorical.draw_noise(shape, generator)
 
     def sample(self, noise: Tensor) -> Tensor:
-        """The Gumbel-max trick for each choice."""
+        """Return the arg max of logits plus Gumbel noise for each choice."""
         return self.choices.sample(noise)
 
     def mode(self) -> Tensor:
-        """The most likely combination."""
+        """Return the most likely combination."""
         return self.choices.mode()
 
     def log_prob(self, sample: Tensor) -> Tensor:
-        """Log-probability of the combination, [B]."""
+        """Return the log-probability of the combination, [B]."""
         return self.choices.log_prob(sample).sum(-1)
 
     def entropy(self) -> Tensor:
-        """Entropy of the joint, [B]."""
+        """Return the entropy of the joint, [B]."""
         return self.choices.entropy().sum(-1)
 
     def kl(self, other: MultiCategorical) -> Tensor:
-        """KL(self ‖ other) of the joints, [B]."""
+        """Return KL(self ‖ other) of the joints, [B]."""
         return self.choices.kl(other.choices).sum(-1)
 
     def env_action(self, sample: Tensor) -> Tensor:
-        """The choices themselves."""
+        """Return the choices unchanged."""
         return sample
 
     def from_env_action(self, action: Tensor) -> Tensor:
-        """The choices themselves."""
+        """Return the choices unchanged."""
         return action
 
 
 def pad_choices(flat: Tensor, slots: Tensor, size: tuple[int, int], fill: float = _MASKED) -> Tensor:
-    """Spread [B, sum(nvec)] over [B, k, max(nvec)].
+    """Return [B, sum(nvec)] spread over [B, k, max(nvec)].
 
-    `slots` [sum(nvec)] are the flat positions that exist; the others are filled, by default with a logit of
+    `slots` [sum(nvec)] are the flat positions of existing choices; the others get `fill`, by default a logit of
     probability 0.
     """
     if slots.numel() == size[0] * size[1]:
@@ -130,35 +130,35 @@ class Bernoulli:
 
     @staticmethod
     def draw_noise(shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
-        """Standard logistic noise of the logits' shape."""
+        """Return standard logistic noise of the logits' shape."""
         uniform = torch.rand(shape, generator=generator, device=generator.device)
         return uniform.clamp_(_TINY, 1 - 1e-7).logit_()
 
     def sample(self, noise: Tensor) -> Tensor:
-        """A bit is 1 where its logit exceeds logistic noise."""
+        """Return the bits: 1 where a logit exceeds its logistic noise."""
         return (self.logits > noise).to(torch.int8)
 
     def mode(self) -> Tensor:
-        """The most likely bits."""
+        """Return the most likely bits."""
         return (self.logits > 0).to(torch.int8)
 
     def log_prob(self, sample: Tensor) -> Tensor:
-        """Log-probability of the bits, [B]."""
+        """Return the log-probability of the bits, [B]."""
         return (sample * self.logits - F.softplus(self.logits)).sum(-1)
 
     def entropy(self) -> Tensor:
-        """Entropy of the joint, [B]."""
+        """Return the entropy of the joint, [B]."""
         return (F.softplus(self.logits) - torch.sigmoid(self.logits) * self.logits).sum(-1)
 
     def kl(self, other: Bernoulli) -> Tensor:
-        """KL(self ‖ other) of the joints, [B]."""
+        """Return KL(self ‖ other) of the joints, [B]."""
         gap = torch.sigmoid(self.logits) * (self.logits - other.logits)
         return (gap - F.softplus(self.logits) + F.softplus(other.logits)).sum(-1)
 
     def env_action(self, sample: Tensor) -> Tensor:
-        """The bits themselves."""
+        """Return the bits unchanged."""
         return sample
 
     def from_env_action(self, action: Tensor) -> Tensor:
-        """The bits themselves."""
+        """Return the bits unchanged."""
         return action

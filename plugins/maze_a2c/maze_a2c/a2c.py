@@ -46,14 +46,14 @@ class A2C(Algorithm):
         rollout = self._collector.collect()
         rows, metrics = advantage_rows(run.policy, rollout, config.gamma, config.gae_lambda, run.device)
         run.record(metrics)
-        if len(rows):  # a rollout may be nothing but filler
+        if len(rows):  # a rollout may contain filler rows only
             yield rows
         if not self._burn_in.active:
             self._collector.update_normalizer()
 
     @hookimpl
     def compute_loss(self, policy: Policy, batch: Batch) -> Loss:
-        """Policy gradient, squared error of the critic, entropy bonus."""
+        """Return policy gradient, squared error of the critic and entropy bonus."""
         config, data = self.config, batch.extra
         distribution, value = self._burn_in.forward(policy, batch.obs)
         advantage = normalized(data["advantage"]) if config.normalize_advantages else data["advantage"]
@@ -62,9 +62,9 @@ class A2C(Algorithm):
         return actor_critic_loss(config, self._run.epoch, policy_loss, critic_loss, distribution.entropy())
 
     def state(self) -> dict[str, Any]:
-        """Where the environments and the noise stand."""
+        """Return the states of the environments and of the noise."""
         return {"collector": self._collector.state()}
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Take up a state that `state` gave."""
+        """Restore the result of `state()`."""
         self._collector.load_state(state["collector"])

@@ -42,7 +42,7 @@ class BC(Algorithm):
     config: BCConfig
 
     def check(self, config: RunConfig) -> None:
-        """Refuse runs counted in environment steps, and those that have nothing to tell the best policy by."""
+        """Refuse runs counted in environment steps, and those with neither evaluation nor validation."""
         if config.steps is not None:
             raise ConfigError("bc takes no environment steps", "steps", "Next: --epochs")
         if not config.evaluation_episodes and not self.config.validation_percentage:
@@ -53,7 +53,7 @@ class BC(Algorithm):
             )
 
     def setup(self, run: Run) -> None:
-        """Load the data, split it, let the normaliser see it."""
+        """Load and split the data; estimate the normaliser's statistics from it."""
         self._run = run
         data = self._load(run)
         samples = as_samples(run.policy, data, run.device, Path(self.config.dataset))
@@ -80,18 +80,18 @@ class BC(Algorithm):
         return data
 
     def _begin_pass(self) -> None:
-        """Draw the order of the next pass, remembering what draws it again."""
+        """Draw the order of the next pass; keep the random state that reproduces it."""
         self._before_pass = self._order.bit_generator.state
         self._permutation = self._order.permutation(len(self._train))
         self._position = 0
 
     @property
     def epoch_length(self) -> int:
-        """Minibatches in one epoch: as configured, or one pass over the rows to learn from."""
+        """Return the minibatches in one epoch: as configured, or one pass over the training rows."""
         return self.config.epoch_length or -(-len(self._train) // self.config.batch_size)
 
     def batches(self) -> Iterator[Batch]:
-        """The next minibatch of the pass."""
+        """Yield the next minibatch of the pass."""
         run, config = self._run, self.config
         run.learner.scale_lr(scheduled(config.lr_schedule, run.fraction_done))
         rows = self._permutation[self._position : self._position + config.batch_size]
@@ -102,7 +102,7 @@ class BC(Algorithm):
 
     @hookimpl
     def compute_loss(self, policy: Policy, batch: Batch) -> Loss:
-        """Negative log-likelihood of the recorded actions, less an entropy bonus."""
+        """Return the negative log-likelihood of the recorded actions minus an entropy bonus."""
         distribution = policy.distribution(batch.obs)
         likelihood = distribution.log_prob(batch.actions).mean()
         entropy = distribution.entropy().mean()
@@ -110,11 +110,11 @@ class BC(Algorithm):
         return Loss(total, {"nll": -likelihood.detach(), "entropy": entropy.detach()})
 
     def train_epoch(self, learner: Learner, updates: int) -> None:
-        """Take `updates` minibatches in training mode; evaluate now and then, and validate at the epoch's end."""
+        """Train on `updates` minibatches in training mode; evaluate as configured, and validate at the epoch's end."""
         run, every = self._run, self.config.eval_every_k_iterations
         with _training_mode(run.policy):
             for remaining in range(updates - 1, -1, -1):
-                # Before the next update, so that an evaluation that an interruption prevented is made up for.
+                # Before the next update, so that a resumed run makes up for an interrupted evaluation.
                 if every and run.updates_in_epoch and learner.updates % every == 0:
                     run.evaluate_within_epoch(self.validate(run.policy))
                 going_on = learner.update(self.batches())
@@ -123,7 +123,7 @@ class BC(Algorithm):
         run.record(self.validate(run.policy))
 
     def validate(self, policy: Policy) -> dict[str, float]:
-        """The loss on the episodes held out, and how near the policy's most likely actions are to the recorded ones."""
+        """Return the loss on the validation episodes, and the errors of the most likely actions."""
         totals: dict[str, Tensor] = {}
         was_training = policy.training
         policy.eval()
@@ -135,7 +135,7 @@ class BC(Algorithm):
         return {f"validation/{name}": (total / len(self._validation)).item() for name, total in totals.items()}
 
     def _measure(self, policy: Policy, batch: Batch) -> dict[str, Tensor]:
-        """Sums over the rows of a batch."""
+        """Return sums over the rows of a batch."""
         distribution = policy.distribution(batch.obs)
         nll, entropy = -distribution.log_prob(batch.actions), distribution.entropy()
         sums = {"loss": (nll - self.config.entropy_coef * entropy).sum(), "entropy": entropy.sum()}
@@ -149,13 +149,13 @@ class BC(Algorithm):
         return sums
 
     def score(self, metrics: Mapping[str, float]) -> float:
-        """The mean return of the evaluation, or minus the validation loss where nothing is evaluated."""
+        """Return the evaluation's mean return, or minus the validation loss where there is no evaluation."""
         if self._run.config.evaluation_episodes:
             return super().score(metrics)
         return -metrics[VALIDATION_LOSS]
 
     def build_optimizer(self, policy: Policy) -> torch.optim.Optimizer:
-        """The configured optimizer over the policy's parameters. A critic has no gradient here and stays as it is."""
+        """Return the configured optimizer over the policy's parameters. A critic gets no gradient."""
         config, parameters = self.config, [p for p in policy.parameters() if p.requires_grad]
         if config.optimizer == "sgd":
             return torch.optim.SGD(parameters, config.lr, momentum=0.9, weight_decay=config.weight_decay)
@@ -163,14 +163,14 @@ class BC(Algorithm):
         return kind(parameters, config.lr, weight_decay=config.weight_decay, fused=True)
 
     def state(self) -> dict[str, Any]:
-        """Where the pass over the data stands."""
+        """Return the position in the pass over the data."""
         return {"before_pass": self._before_pass, "position": self._position, "data_set": self._data_set}
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Take up a state that `state` gave.
+        """Restore the result of `state()`.
 
         Raises:
-            ConfigError: the data set is not the one that the run began with.
+            ConfigError: the data set is not the one with which the run began.
         """
         if state["data_set"] != self._data_set:
             raise ConfigError(
@@ -188,13 +188,13 @@ def _generator(run: Run, purpose: Purpose) -> np.random.Generator:
 
 
 def _rows(values: Tensor) -> Tensor:
-    """[B, …] as [B, d]"""
+    """Return [B, …] as [B, d]."""
     return values.reshape(len(values), -1)
 
 
 @contextmanager
 def _training_mode(policy: Policy) -> Iterator[None]:
-    """Dropout and the like are active inside; the policy is given back as it came."""
+    """Set training mode (dropout is active) inside; restore the modes of all modules afterwards."""
     was_training = policy.training
     policy.train()
     try:

@@ -1,4 +1,4 @@
-"""The recorded steps as rows to learn from: split by episodes, shuffled, served in minibatches."""
+"""The recorded steps as training rows: split by episodes, shuffled, in minibatches."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
     from maze_core.models.policy import Policy
 
 CHUNK = 1024
-"""Rows of one forward where nothing is learned."""
+"""Rows of one forward pass without gradients."""
 _IMPOSSIBLE = -1e8
-"""Log-probability below which a mask forbids a choice. A density may be as low where nothing is forbidden."""
+"""Log-probability below which a mask forbids a choice. A density may be as low without a mask."""
 
 
 class Rows:
-    """Some of the recorded steps: observations, and actions as the policy's own distribution would sample them.
+    """Some of the recorded steps: observations, and actions as samples of the policy's distribution.
 
-    Observations stay where the data set has them, which may be on the disk, in storage dtype.
+    Observations stay in the data set's arrays, possibly on disk, in storage dtype.
     """
 
     def __init__(self, data: Trajectories, samples: TensorTree, episodes: np.ndarray) -> None:
@@ -44,7 +44,7 @@ class Rows:
         return len(self._rows)
 
     def batch(self, positions: np.ndarray, device: torch.device) -> Batch:
-        """The rows at some positions, [B]."""
+        """Return the rows at some positions, [B]."""
         obs_rows, rows = torch.from_numpy(self._obs_rows[positions]), torch.from_numpy(self._rows[positions])
         batch = Batch(
             {key: leaf[obs_rows] for key, leaf in self._obs.items()},
@@ -53,15 +53,15 @@ class Rows:
         return batch.map(lambda leaf: leaf.to(device))
 
     def chunks(self, device: torch.device) -> Iterator[Batch]:
-        """All rows in order, in chunks that bound memory."""
+        """Yield all rows in order, in chunks that bound memory."""
         for start in range(0, len(self), CHUNK):
             yield self.batch(np.arange(start, min(start + CHUNK, len(self))), device)
 
 
 def split(episodes: int, percentage: float, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Numbers of the episodes to learn from and of those to validate on, each sorted.
+    """Return the numbers of the training and of the validation episodes, each sorted.
 
-    Where a percentage is asked for and there are two episodes, both sets get one at least.
+    With a percentage above 0 and at least two episodes, both sets have at least one.
     """
     order = rng.permutation(episodes)
     held_out = min(max(round(episodes * percentage / 100), 1), episodes - 1) if percentage else 0
@@ -69,10 +69,10 @@ def split(episodes: int, percentage: float, rng: np.random.Generator) -> tuple[n
 
 
 def as_samples(policy: Policy, data: Trajectories, device: torch.device, where: Path) -> TensorTree:
-    """The recorded actions as what the policy's distribution samples, leaves [sum of L, …], on the CPU.
+    """Return the recorded actions as samples of the policy's distribution, leaves [sum of L, …], on the CPU.
 
     Raises:
-        TrajectoryError: a recorded action is one that its mask forbids.
+        TrajectoryError: a mask forbids a recorded action.
     """
     parts = []
     masks = mask_keys(policy.observation_space, policy.action_space)
@@ -92,13 +92,13 @@ def as_samples(policy: Policy, data: Trajectories, device: torch.device, where: 
 
 
 def _place(data: Trajectories, row: int) -> str:
-    """Where a recorded step is."""
+    """Return the place of a recorded step, for messages."""
     episode = int(np.searchsorted(data.starts, row, side="right")) - 1
     return f"episode {episode}, step {row - int(data.starts[episode])}"
 
 
 def fingerprint(data: Trajectories) -> str:
-    """A digest of the episodes' lengths and checksums: equal data sets have equal ones."""
+    """Return a digest of the episodes' lengths and checksums: equal for equal data sets."""
     digest = hashlib.sha256()
     for episode in data.episodes:
         digest.update(repr((episode.length, sorted(episode.crc32.items()))).encode())

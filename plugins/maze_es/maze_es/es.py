@@ -48,12 +48,12 @@ class ES(Algorithm):
 
     @hookimpl(wrapper=True)
     def build_policy(self) -> Generator[None, Policy, Policy | WrappedPolicy]:
-        """Put the policy that the model builds into the configured wrapper."""
+        """Wrap the model's policy in the configured policy wrapper."""
         policy = yield
         return policy if self.config.policy_wrapper is None else wrap(policy, self.config.policy_wrapper)
 
     def setup(self, run: Run) -> None:
-        """Find what is searched and start the workers."""
+        """Determine the searched parameters and start the workers."""
         config = self.config
         self._run = run
         self._space = SearchSpace(run.policy, deterministic=config.deterministic)
@@ -85,11 +85,11 @@ class ES(Algorithm):
 
     @hookimpl
     def compute_loss(self, policy: Policy, batch: Batch) -> Loss:
-        """A surrogate, linear in the parameters, whose gradient is minus the estimate, and half their squared norm.
+        """Return a surrogate, linear in the parameters, with gradient minus the estimate, and half their squared norm.
 
         The estimate is g = 1 / (2 n) * sum over pairs of (rank of theta + sigma eps - rank of theta - sigma eps) eps:
-        the mean of the 2 n weighted directions, as in the paper's implementation without the factor 1 / sigma, which
-        ranks make meaningless and Adam cancels.
+        the mean of the 2 n weighted directions, as in the paper's implementation, without the factor 1 / sigma, which
+        has no meaning for ranks and cancels in Adam.
         """
         ranks = batch.extra["rank"].numpy()
         weights = (ranks[:, 0] - ranks[:, 1]) / ranks.size
@@ -103,14 +103,14 @@ class ES(Algorithm):
         return Loss(total, norms)
 
     def build_optimizer(self, policy: Policy) -> Optimizer:
-        """Adam, or gradient descent with momentum, over the searched parameters."""
+        """Return Adam, or gradient descent with momentum, over the searched parameters."""
         config, parameters = self.config, self._space.parameters(policy)
         if config.optimizer == "sgd":
             return torch.optim.SGD(parameters, lr=config.step_size, momentum=config.momentum)
         return Adam(parameters, lr=config.step_size)
 
     def _evaluate_population(self) -> list[PairResults]:
-        """Evaluate pairs until both minima are reached. How many is decided by results, not by who is faster."""
+        """Evaluate pairs until both minima are reached. Their number depends on results, not on the workers' speed."""
         config, results = self.config, list[PairResults]()
         self._share()
         wanted = ceil(config.n_rollouts_per_update / 2)
@@ -122,14 +122,14 @@ class ES(Algorithm):
         return results
 
     def _share(self) -> None:
-        """Send out the parameters and buffers of the policy, once for all jobs of an update."""
+        """Share the policy's parameters and buffers, once for all jobs of an update."""
         policy = self._run.policy
         learnt = {name for name, _ in policy.named_parameters()}
         buffers = {name: value.cpu().numpy() for name, value in policy.state_dict().items() if name not in learnt}
         self._workers.share({PARAMETERS: self._space.vector(policy).cpu().numpy(), **buffers})
 
     def _evaluate(self, pairs: int) -> list[PairResults]:
-        """Evaluate the next pairs, in jobs of nearly equal size whose bounds do not depend on the workers."""
+        """Evaluate the next pairs, in jobs of nearly equal size that do not depend on the workers."""
         jobs = ceil(pairs / self.config.pairs_per_job)
         bounds = [self._next_pair + pairs * i // jobs for i in range(jobs + 1)]
         numbers = [self._workers.submit(PairJob(a, b - a)) for a, b in pairwise(bounds)]
@@ -154,9 +154,9 @@ class ES(Algorithm):
         )
 
     def state(self) -> dict[str, Any]:
-        """The number of the next pair: with the parameters it decides the next population."""
+        """Return the number of the next pair: with the parameters it determines the next population."""
         return {"next_pair": self._next_pair}
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Take up a state that `state` gave."""
+        """Restore the result of `state()`."""
         self._next_pair = state["next_pair"]

@@ -1,4 +1,4 @@
-"""What a worker does: evaluate antithetic pairs, given the number of the first and how many."""
+"""The workers' task: evaluate antithetic pairs, given the number of the first pair and their count."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from maze_core.runners.workers import Arrays, Shared
 
 PARAMETERS = "parameters"
-"""Name of the searched vector among the shared arrays; the others are the policy's buffers."""
+"""Name of the searched vector among the shared arrays; the other arrays are the policy's buffers."""
 
 _CROWDED = 0.75
-"""Members whose episode is over leave the batch once no more than this share of it is playing."""
+"""Members whose episode has ended leave the batch once at most this share of the batch is still playing."""
 
 _SAMPLE = 4
-"""Pairs on whose first observations ways to act in batches are compared."""
+"""Number of pairs whose first observations are used to compare the ways to act in batches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class PairJob:
 
 @dataclass(frozen=True, slots=True)
 class PairResults:
-    """What the pairs of a job got, row i for pair `first + i`; column 0 for theta + noise, 1 for theta - noise."""
+    """The results of a job's pairs, row i for pair `first + i`; column 0 for theta + noise, 1 for theta - noise."""
 
     returns: np.ndarray
     """[n, 2] float64"""
@@ -56,13 +56,13 @@ class PairResults:
 
 
 class Portable:
-    """A policy that any number of processes can be sent."""
+    """A policy that can be sent to any number of processes."""
 
     def __init__(self, policy: Policy) -> None:
         self.policy = policy
 
     def __getstate__(self) -> bytes:
-        # As plain bytes: what multiprocessing does with tensors can be received by one process only.
+        # As plain bytes: tensors pickled by multiprocessing can be received by one process only.
         return pickle.dumps(self.policy)
 
     def __setstate__(self, state: bytes) -> None:
@@ -71,7 +71,7 @@ class Portable:
 
 @dataclass
 class EvaluatePairs:
-    """The task of ES's workers. A result is a function of the job and of what is shared: any worker gives the same."""
+    """The task of ES's workers. A result depends on the job and the shared arrays only, not on the worker."""
 
     builder: EnvBuilder
     searched: Portable
@@ -82,7 +82,7 @@ class EvaluatePairs:
     deterministic: bool
 
     def setup(self, worker: int) -> None:
-        """Build environments and population."""
+        """Build the environments and the population."""
         self.policy = self.searched.policy
         self._space = SearchSpace(self.policy, deterministic=self.deterministic)
         self._device = next(self.policy.parameters()).device
@@ -115,7 +115,7 @@ class EvaluatePairs:
                     buffers[name].copy_(torch.tensor(array))
 
     def _play(self, job: PairJob, moments: Moments) -> tuple[np.ndarray, np.ndarray]:
-        """One episode of each member, in the lane of its number. Returns and lengths [2 * count]."""
+        """Play one episode of each member, in the lane of its number. Return the returns and lengths [2 * count]."""
         lanes, members = self._lanes, self._members(job)
         returns, lengths = np.zeros(2 * job.count), np.zeros(2 * job.count, np.int64)
         seeds = EpisodeSeeds(self.seed, Purpose.TRAIN_EPISODES, stride=self.pairs_per_job, first=job.first)
@@ -140,13 +140,13 @@ class EvaluatePairs:
         return returns, lengths
 
     def _members(self, job: PairJob) -> Tensor:
-        """The parameters of the members, [2 * count, d]: theta + noise and theta - noise of each pair."""
+        """Return the members' parameters, [2 * count, d]: theta + noise and theta - noise of each pair."""
         directions = torch.from_numpy(self._noise.rows(range(job.first, job.first + job.count))).to(self._device)
         directions *= self.noise_stddev
         return torch.stack([self._theta + directions, self._theta - directions], 1).flatten(0, 1)
 
     def _draw(self, generator: torch.Generator, pairs: int, batch: np.ndarray) -> TensorTree | None:
-        """Noise for the actions of one step, the same for both members of a pair."""
+        """Return noise for the actions of one step, the same for both members of a pair."""
         if self.deterministic:
             return None
         drawn = self.policy.draw_noise((pairs,), generator)
@@ -157,7 +157,7 @@ class EvaluatePairs:
         return {key: leaf.cpu().numpy() for key, leaf in self._population.act(self._tensors(obs), noise).items()}
 
     def _look(self, obs: Tree, moments: Moments) -> None:
-        """Let the normaliser see observations that are acted on, and refuse masks that leave no choice."""
+        """Add the current observations to the moments, and refuse masks that forbid every choice."""
         moments.add(obs)
         if self._masked:
             check_masks(self.policy.observation_space, self.policy.action_space, self._tensors(obs))
@@ -166,11 +166,11 @@ class EvaluatePairs:
         return {key: torch.from_numpy(leaf).to(self._device) for key, leaf in obs.items()}
 
     def state(self) -> dict[str, Any]:
-        """Nothing: what a job gives is decided by the job and by what is shared."""
+        """Return an empty state: a result depends on the job and the shared arrays only."""
         return {}
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Nothing to take up."""
+        """Do nothing: the state is empty."""
 
     def close(self) -> None:
         """Close the environments."""
@@ -179,5 +179,5 @@ class EvaluatePairs:
 
 
 def noise_seed(seed: int) -> int:
-    """The seed of the search directions of a run."""
+    """Return the seed of a run's search directions."""
     return integer_seed(seed, Purpose.PERTURBATION)

@@ -1,4 +1,4 @@
-"""The environments of a population: two for each antithetic pair, whose episodes begin with the same seed."""
+"""The environments of a population: two for each antithetic pair, with the same seed for both episodes."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ if TYPE_CHECKING:
 
 
 class Lanes(Protocol):
-    """Environments side by side: lanes 2i and 2i + 1 are those of pair i."""
+    """Environments stepped together: lanes 2i and 2i + 1 belong to pair i."""
 
     obs: Tree
     """The current observation of each lane, leaves [lanes, …]."""
 
     def start(self, seeds: EpisodeSeeds, pairs: int) -> None:
-        """Begin an episode in both lanes of the first `pairs` pairs, that of pair i with the seed `seeds(i, 0)`."""
+        """Begin an episode in both lanes of the first `pairs` pairs; pair i has the seed `seeds(i, 0)`."""
 
     def step(self, lanes: np.ndarray, actions: Tree) -> tuple[np.ndarray, np.ndarray]:
-        """Step R lanes with actions, leaves [R, …]. Rewards [R] float64; whether episodes ended [R] bool.
+        """Step R lanes with actions, leaves [R, …]. Return rewards [R] float64 and ended episodes [R] bool.
 
         Raises:
-            RunError: an environment raised, or gave a number that is not finite.
+            RunError: an environment raised, or returned a number that is not finite.
         """
 
     def close(self) -> None:
@@ -42,7 +42,7 @@ class Lanes(Protocol):
 
 
 def make_lanes(builder: EnvBuilder, width: int) -> Lanes:
-    """Lanes for at most `width` pairs: native where the source is natively vectorised, single ones otherwise."""
+    """Return lanes for at most `width` pairs: native where the source is natively vectorised, else single ones."""
     first = builder.vector_env(width)
     if first is None:
         return SingleLanes(builder)
@@ -53,7 +53,7 @@ def make_lanes(builder: EnvBuilder, width: int) -> Lanes:
 
 
 class SingleLanes:
-    """An environment for each lane, stepped in turn; where the episode is over, nothing is stepped."""
+    """An environment for each lane, stepped in turn; lanes whose episode has ended are not stepped."""
 
     def __init__(self, builder: EnvBuilder) -> None:
         self._builder = builder
@@ -65,7 +65,7 @@ class SingleLanes:
 
     def _grow(self, pairs: int) -> None:
         for lane in range(len(self._envs), 2 * pairs):
-            # Both of a pair have the same index: choices made at construction are the same as well.
+            # Both lanes of a pair have the same index, so that random choices at construction are equal.
             self._envs.append(self._builder(lane // 2))
             lasting = lasting_layers(self._envs[-1])
             if lasting:
@@ -76,7 +76,7 @@ class SingleLanes:
                 )
 
     def start(self, seeds: EpisodeSeeds, pairs: int) -> None:
-        """Begin an episode in both lanes of the first `pairs` pairs, building what environments are missing."""
+        """Begin an episode in both lanes of the first `pairs` pairs; build missing environments."""
         self._grow(pairs)
         self.obs = allocate(self._observations.specs, (2 * pairs,))
         for lane in range(2 * pairs):
@@ -127,11 +127,11 @@ def _place(lane: int) -> str:
 
 
 class NativeLanes:
-    """Two natively vectorised environments side by side, one for the first members of pairs, one for the second.
+    """Two natively vectorised environments, one for the first members of the pairs, one for the second.
 
-    Such an environment takes a single seed for all its rows. With the same one, row i of both begins alike, which is
-    what a pair needs; only first episodes are played, for a row that begins another one draws its start by itself.
-    Rows whose episode is over are stepped on and ignored: they cost next to nothing.
+    Such an environment has one seed for all its rows. With equal seeds, row i of both begins with the same state, as a
+    pair needs. Only first episodes are played: the start of a row's next episode cannot be seeded. Rows whose episode
+    has ended are still stepped, and ignored: they cost next to nothing.
     """
 
     def __init__(self, first: NativeVectorEnv, second: NativeVectorEnv) -> None:
@@ -148,7 +148,7 @@ class NativeLanes:
             env.reset(seeds, self._obs_of[side])
 
     def step(self, lanes: np.ndarray, actions: Tree) -> tuple[np.ndarray, np.ndarray]:
-        """Step some lanes, and with them every lane of their side."""
+        """Step all lanes of the environments concerned; return the results of `lanes`."""
         for key, leaf in self._actions.items():
             leaf[lanes] = actions[key]
         rewards, ended = np.zeros(self._lanes), np.zeros(self._lanes, np.bool_)

@@ -1,4 +1,4 @@
-"""What a policy's observation normaliser learns from a population."""
+"""The statistics for a policy's observation normaliser from a population."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from maze_core.runners.workers import Arrays
 
 _ROWS = 4096
-"""Observations held before they are taken in."""
+"""Number of observations buffered before they are added."""
 
 
 class Moments:
-    """Statistics of the observations of one job, by a normaliser of its own that begins with none."""
+    """Statistics of one job's observations, in a new normaliser."""
 
     def __init__(self, normalizer: ObservationNormalizer | None) -> None:
         self._normalizer = copy.deepcopy(normalizer)
@@ -29,7 +29,7 @@ class Moments:
                 buffer.zero_()
 
     def add(self, obs: Tree) -> None:
-        """Take in rows, leaves [B, …]; they are kept, not copied."""
+        """Add rows, leaves [B, …]; the arrays are kept, not copied."""
         if self._normalizer is None:
             return
         self._pending.append(obs)
@@ -38,7 +38,7 @@ class Moments:
             self._flush()
 
     def arrays(self) -> Arrays:
-        """What `ObservationNormalizer.merge` takes, as arrays; empty without a normaliser."""
+        """Return the arguments of `ObservationNormalizer.merge` as arrays; empty without a normaliser."""
         if self._normalizer is None:
             return {}
         self._flush()

@@ -1,4 +1,4 @@
-"""Search directions: standard normal vectors that are a function of a seed and an index."""
+"""Search directions: standard normal vectors computed from a seed and an index."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from collections.abc import Sequence
 import numpy as np
 
 _CHUNK = 4_000_000
-"""Numbers held at once while directions are summed."""
+"""Numbers in memory at once while directions are summed."""
 
 
 class Noise:
-    """Directions of `size` numbers. Direction i is the same in every process, and drawn without those before it.
+    """Directions of `size` numbers. Direction i is the same in every process, and drawn without the previous ones.
 
     The generator is counter-based (Philox, Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3") with
     (seed, index) as its key: streams of different keys are independent and each has a period of 2^256, so no two
-    directions overlap. A table of shared noise, which is what this takes the place of, would cost its memory once per
-    machine and give directions that are windows of each other.
+    directions overlap. It replaces a shared noise table, which takes memory once per machine and whose directions
+    overlap.
     """
 
     def __init__(self, seed: int, size: int) -> None:
         self.seed, self.size = seed, size
 
     def rows(self, indices: Sequence[int]) -> np.ndarray:
-        """The directions of some indices, float32 [n, size]."""
+        """Return the directions of some indices, float32 [n, size]."""
         rows: np.ndarray = np.empty((len(indices), self.size), np.float32)
         for row, index in zip(rows, indices, strict=True):
             key = np.array([self.seed, index], np.uint64)
@@ -31,7 +31,7 @@ class Noise:
         return rows
 
     def weighted_sum(self, indices: Sequence[int], weights: np.ndarray) -> np.ndarray:
-        """The sum over i of weights[i] times direction indices[i], float32 [size]; memory does not grow with n."""
+        """Return the sum of weights[i] times direction indices[i], float32 [size]; memory does not grow with n."""
         total = np.zeros(self.size, np.float32)
         chunk = max(1, _CHUNK // self.size)
         for start in range(0, len(indices), chunk):

@@ -1,4 +1,4 @@
-"""A population of policies that acts in one batched forward: row i of a batch meets the parameters of member i."""
+"""A population of policies that acts in one batched forward pass: row i uses the parameters of member i."""
 
 from __future__ import annotations
 
@@ -19,32 +19,32 @@ if TYPE_CHECKING:
 
 
 class Population(Protocol):
-    """M members, each a policy with parameters of its own."""
+    """M members, each a policy with its own parameters."""
 
     policy: Policy
-    """A copy of the policy; the buffers that all members share are in it."""
+    """A copy of the policy, with the buffers that all members share."""
 
     def load(self, vectors: Tensor) -> None:
-        """Make the members those of the vectors [M, d]."""
+        """Set the members' parameters to the vectors [M, d]."""
 
     def act(self, obs: TensorTree, noise: TensorTree | None) -> TensorTree:
-        """Actions in environment units, leaves [M, …]: row i is member i's, for row i of the observations.
+        """Return actions in environment units, leaves [M, …]: row i is member i's action for observation i.
 
         Without noise members take their most likely action.
         """
 
 
 def acting(policy: Policy, obs: TensorTree, noise: TensorTree | None) -> TensorTree:
-    """Actions of one policy in environment units; without noise the most likely ones."""
+    """Return one policy's actions in environment units; without noise the most likely ones."""
     distribution = policy.distribution(obs)
     return distribution.env_action(distribution.mode() if noise is None else distribution.sample(noise))
 
 
 class LayeredPopulation:
-    """The policy with layers that hold a row of parameters for each member.
+    """The policy with layers that have a row of parameters for each member.
 
-    A linear layer is one batched product, a convolution has a group for each member; what lies between them treats the
-    rows of a batch separately anyway. For small networks a fifth of the time of vmap.
+    A linear layer is one batched product, a convolution has a group for each member; all other operations treat the
+    rows of a batch separately anyway. For small networks this takes a fifth of vmap's time.
     """
 
     def __init__(self, policy: Policy, space: SearchSpace) -> None:
@@ -57,13 +57,13 @@ class LayeredPopulation:
                 layer.forward = partial(rows, layer)
 
     def load(self, vectors: Tensor) -> None:
-        """Make the members those of the vectors [M, d]."""
+        """Set the members' parameters to the vectors [M, d]."""
         for name, rows in self._space.split(vectors).items():
             path, _, key = name.rpartition(".")
             setattr(self.policy.get_submodule(path), key, nn.Parameter(rows, requires_grad=False))
 
     def act(self, obs: TensorTree, noise: TensorTree | None) -> TensorTree:
-        """Actions of all members."""
+        """Return the actions of all members."""
         return acting(self.policy, obs, noise)
 
 
@@ -76,11 +76,11 @@ class VmappedPopulation:
         self._module = _Acting(self.policy)
 
     def load(self, vectors: Tensor) -> None:
-        """Make the members those of the vectors [M, d]."""
+        """Set the members' parameters to the vectors [M, d]."""
         self._rows = {f"policy.{name}": rows for name, rows in self._space.split(vectors).items()}
 
     def act(self, obs: TensorTree, noise: TensorTree | None) -> TensorTree:
-        """Actions of all members."""
+        """Return the actions of all members."""
         actions: TensorTree = vmap(self._member)(self._rows, obs, noise or {})
         return actions
 
@@ -91,18 +91,18 @@ class VmappedPopulation:
 
 
 class SinglePopulation:
-    """The policy with the parameters of one member after the other: slow, and right for every model."""
+    """The policy with the parameters of one member after the other: slow, but correct for every model."""
 
     def __init__(self, policy: Policy, space: SearchSpace) -> None:
         self.policy: Policy = copy.deepcopy(policy)
         self._space = space
 
     def load(self, vectors: Tensor) -> None:
-        """Make the members those of the vectors [M, d]."""
+        """Set the members' parameters to the vectors [M, d]."""
         self._vectors = vectors
 
     def act(self, obs: TensorTree, noise: TensorTree | None) -> TensorTree:
-        """Actions of all members."""
+        """Return the actions of all members."""
         actions = []
         for i, vector in enumerate(self._vectors):
             for name, value in self._space.split(vector).items():
@@ -114,7 +114,7 @@ class SinglePopulation:
 
 
 def make_population(policy: Policy, space: SearchSpace, obs: TensorTree) -> Population:
-    """The fastest population that acts on `obs` (leaves [M, …]) as M single policies do."""
+    """Return the fastest population that acts on `obs` (leaves [M, …]) like M single policies."""
     generator = torch.Generator().manual_seed(0)
     count = len(next(iter(obs.values())))
     vectors = space.vector(policy).cpu() + torch.randn(count, space.size, generator=generator) / 2
@@ -142,7 +142,7 @@ def _actions(population: Population, vectors: Tensor, obs: TensorTree) -> Tensor
 
 
 class _Acting(nn.Module):
-    """Acting as a module's forward, which is what `functional_call` calls."""
+    """A module with acting as its forward, for `functional_call`."""
 
     def __init__(self, policy: Policy) -> None:
         super().__init__()

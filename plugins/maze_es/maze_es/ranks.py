@@ -1,4 +1,4 @@
-"""Fitness shaping: what counts is which member did better, not by how much."""
+"""Fitness shaping: weights depend on the order of the returns, not on their differences."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import numpy as np
 
 
 def centred_ranks(returns: np.ndarray) -> np.ndarray:
-    """Ranks of the returns, spread evenly over [-0.5, 0.5]; shape as given, float32.
+    """Return the ranks of the returns, spread evenly over [-0.5, 0.5]; same shape, float32.
 
-    Equal returns share the mean of their ranks, so ties favour no member and a population of equals has weight 0.
-    The ranks add up to 0 and do not change under any increasing function of the returns (arXiv 1703.03864, section 2).
+    Equal returns share the mean of their ranks, so ties favour no member and all weights of equal returns are 0.
+    The ranks add up to 0 and do not change under increasing functions of the returns (arXiv 1703.03864, section 2).
     """
     if returns.size < 2:
         return np.zeros(returns.shape, np.float32)

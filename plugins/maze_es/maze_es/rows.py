@@ -1,4 +1,4 @@
-"""Layers with a row of parameters for each row of their input."""
+"""Layers with one row of parameters for each row of their input."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ def convolution_rows(layer: nn.Conv2d, images: Tensor) -> Tensor:
 
 
 def forward_of_rows(layer: nn.Module) -> Callable[[Any, Tensor], Tensor] | None:
-    """The forward of a layer whose parameters have become rows; None where its own one does.
+    """Return the forward for a layer with rows of parameters; None where the layer's own works.
 
     Raises:
-        TypeError: this kind of layer has none.
+        TypeError: this kind of layer is not supported.
     """
     if type(layer) in (nn.Linear, Dense):
         return linear_rows

@@ -1,4 +1,4 @@
-"""What is searched: the parameters that decide how a policy acts, as one vector."""
+"""The search space: the parameters that determine a policy's actions, as one vector."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 class SearchSpace:
-    """The names and shapes of the parameters that actions depend on, and where each lies in a vector of `size`.
+    """The names, shapes and positions of the parameters that actions depend on, in a vector of `size`.
 
-    A critic is not among them. Neither is the standard deviation of a Gaussian whose mean is acted on: nothing would
-    select it.
+    It excludes a critic, and the standard deviation of a Gaussian whose mean is the action: it would not affect any
+    return.
 
     Raises:
         ConfigError: the actions depend on no parameter.
@@ -32,22 +32,22 @@ class SearchSpace:
         self.size = sum(prod(shape) for shape in self.shapes.values())
 
     def parameters(self, policy: nn.Module) -> list[nn.Parameter]:
-        """The parameters themselves, in the order of the vector."""
+        """Return the parameters in the order of the vector."""
         return [policy.get_parameter(name) for name in self.shapes]
 
     def vector(self, policy: nn.Module) -> Tensor:
-        """The parameters as they are now, [size], float32."""
+        """Return the current parameters, [size], float32."""
         return torch.cat([p.detach().reshape(-1).float() for p in self.parameters(policy)])
 
     def split(self, vectors: Tensor) -> dict[str, Tensor]:
-        """Vectors [*leading, size] as named tensors [*leading, *shape]; views of them."""
+        """Return vectors [*leading, size] as named tensors [*leading, *shape], which are views."""
         parts = torch.split(vectors, [prod(shape) for shape in self.shapes.values()], -1)
         leading = vectors.shape[:-1]
         return {name: part.view(*leading, *self.shapes[name]) for name, part in zip(self.shapes, parts, strict=True)}
 
 
 def acting_parameters(policy: Policy, deterministic: bool) -> dict[str, tuple[int, ...]]:
-    """Shapes by name of the parameters that actions depend on, found by following gradients back from actions."""
+    """Return the shapes by name of the parameters that actions depend on, found by the gradients of actions."""
     named = {name: p for name, p in policy.named_parameters() if p.requires_grad}
     if not named:
         return {}

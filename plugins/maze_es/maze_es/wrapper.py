@@ -1,4 +1,4 @@
-"""Policies around the searched one: rules that see, and may change, what it would do."""
+"""Policy wrappers: rules that may change the actions of the searched policy."""
 
 from __future__ import annotations
 
@@ -22,31 +22,31 @@ if TYPE_CHECKING:
 
 
 class PolicyWrapper(ActingPolicy):
-    """A policy plugin that stands between the searched policy and the environment.
+    """A policy plugin between the searched policy and the environment.
 
-    It is told what the searched policy would do, row by row, and answers what is done:
+    It receives the searched policy's actions, one row per environment, and returns the actions to take:
 
         class Brake(PolicyWrapper):
             def adapt(self, obs, actions):
                 actions["action"][obs["observation"][:, 0] > 2.0] = 0
                 return actions
 
-    It remembers nothing and leaves nothing to chance: rows may belong to any episode.
+    It must be stateless and deterministic: rows may belong to any episode.
     """
 
     def adapt(self, obs: Tree, actions: Tree) -> Tree:
-        """Actions in environment units, leaves [N, …], from observations [N, …] and the searched policy's actions."""
+        """Return the actions to take for observations [N, …] and the searched policy's actions; env units, [N, …]."""
         raise NotImplementedError
 
     def act(self, obs: Tree, rngs: Sequence[np.random.Generator]) -> Tree:
-        """Refuse to act alone."""
+        """Raise ConfigError: a wrapper cannot act alone."""
         raise ConfigError(f"the policy {self.config.name!r} only acts around another one", "policy")
 
 
 class WrappedPolicy(nn.Module):
-    """A policy whose actions pass a wrapper, in training, in evaluation and wherever else it acts.
+    """A policy whose actions pass through a wrapper, in training, evaluation and deployment.
 
-    Its distribution is that of the searched policy; `mode` and `sample` give adapted actions in environment units.
+    Its distribution is the searched policy's; `mode` and `sample` return adapted actions in environment units.
     """
 
     def __init__(self, policy: Policy, wrapper: PolicyWrapper) -> None:
@@ -62,39 +62,39 @@ class WrappedPolicy(nn.Module):
         return self.searched.normalizer
 
     def distribution(self, obs: TensorTree) -> WrappedDistribution:
-        """What is done on B observations, leaves [B, …]."""
+        """Return the distribution of adapted actions for B observations, leaves [B, …]."""
         return WrappedDistribution(self.searched.distribution(obs), obs, self._wrapper)
 
     def value(self, obs: TensorTree) -> Tensor:
-        """The searched policy's critic, [B]."""
+        """Return the value by the searched policy's critic, [B]."""
         return self.searched.value(obs)
 
     def forward(self, obs: TensorTree) -> tuple[WrappedDistribution, Tensor]:
-        """What is done, and the critic's value [B]."""
+        """Return the distribution of adapted actions, and the critic's value [B]."""
         return self.distribution(obs), self.value(obs)
 
     def draw_noise(self, shape: tuple[int, ...], generator: torch.Generator) -> TensorTree:
-        """Noise for `sample`."""
+        """Return noise for `sample`."""
         return self.searched.draw_noise(shape, generator)
 
 
 class WrappedDistribution:
-    """A distribution over actions of the searched policy, each of which passes the wrapper."""
+    """The searched policy's distribution, whose actions pass through the wrapper."""
 
     def __init__(self, searched: TreeDistribution, obs: TensorTree, wrapper: PolicyWrapper) -> None:
         self.parts = searched.parts
         self._searched, self._obs, self._wrapper = searched, obs, wrapper
 
     def sample(self, noise: TensorTree) -> TensorTree:
-        """A sample of the searched policy, adapted."""
+        """Return a sample of the searched policy, adapted."""
         return self._adapted(self._searched.sample(noise))
 
     def mode(self) -> TensorTree:
-        """The searched policy's most likely actions, adapted."""
+        """Return the searched policy's most likely actions, adapted."""
         return self._adapted(self._searched.mode())
 
     def env_action(self, samples: TensorTree) -> TensorTree:
-        """Samples are in environment units already."""
+        """Return the samples: they are in environment units already."""
         return samples
 
     def _adapted(self, samples: TensorTree) -> TensorTree:
@@ -105,10 +105,10 @@ class WrappedDistribution:
 
 
 def wrap(policy: Policy, part: str | dict[str, Any]) -> WrappedPolicy:
-    """The policy inside the wrapper named by `part`, a plugin's name or a mapping with its name and parameters.
+    """Return the policy in the wrapper `part`: a plugin's name, or a mapping with its name and parameters.
 
     Raises:
-        ConfigError: there is no such policy plugin, or it does not wrap others.
+        ConfigError: there is no such policy plugin, or it is not a `PolicyWrapper`.
     """
     load = discovery.load
     config = part_config("policy", {"name": part} if isinstance(part, str) else part, load=load)

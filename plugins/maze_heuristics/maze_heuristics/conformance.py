@@ -1,4 +1,4 @@
-"""What the conformance kit tries the hand-written policies with."""
+"""The conformance kit's trials of the hand-written policies."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ from maze_devkit import Case, Trial
 
 
 def lunar_lander(case: Case) -> Trial:
-    """Use the environment that it lands."""
+    """Use LunarLander."""
     return Trial(env=functools.partial(gymnasium.make, "LunarLander-v3"))

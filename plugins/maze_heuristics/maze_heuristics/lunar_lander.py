@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from maze_core.envs.vector import Tree
 
 _UNITS = np.array([10.0, 20 / 3, 5.0, 7.5, 1.0, 2.5])
-"""What an observed 1 is: m, m, m/s, m/s, rad, rad/s (half a screen of 20 m by 13.3 m; 50 frames per second)."""
+"""Units of the observation: m, m, m/s, m/s, rad, rad/s (half a screen of 20 m by 13.3 m; 50 frames per second)."""
 _GRAVITY = 10.0
 
 
@@ -51,17 +51,17 @@ class LunarLanderConfig(PluginConfig):
 class LunarLanderHeuristics(ActingPolicy):
     """Land gymnasium's LunarLander, discrete or continuous, by two proportional-derivative controllers.
 
-    The main engine pushes along the lander's axis, so a tilt t accelerates sideways by about g tan t. The position is
-    held by asking for the tilt that pushes towards the pad and against the drift; the side engines turn to that
-    tilt; the main engine brakes the fall to a speed that grows with the height above a cone around the pad. Whichever
-    is asked for more wins where only one engine may fire.
+    The main engine pushes along the lander's axis, so a tilt t accelerates sideways by about g tan t. The position
+    controller requests a tilt that pushes towards the pad and against the drift; the side engines turn to that tilt;
+    the main engine brakes the fall to a speed that grows with the height above a cone around the pad. Where only one
+    engine may fire, the larger request wins.
     """
 
     Config: ClassVar[type[PluginConfig]] = LunarLanderConfig
     config: LunarLanderConfig
 
     def setup(self, observation_space: Space[Any], action_space: Space[Any]) -> None:
-        """Accept the two forms of the environment."""
+        """Accept the discrete and the continuous form of the environment; refuse other spaces."""
         discrete = isinstance(action_space, spaces.Discrete) and action_space.n == 4
         continuous = isinstance(action_space, spaces.Box) and action_space.shape == (2,)
         seen = isinstance(observation_space, spaces.Box) and observation_space.shape == (8,)
@@ -74,7 +74,7 @@ class LunarLanderHeuristics(ActingPolicy):
         self._discrete = discrete
 
     def act(self, obs: Tree, rngs: Sequence[np.random.Generator]) -> Tree:
-        """One engine each, or the throttles of both."""
+        """Return one engine for each row, or the throttles of both."""
         turn, lift = self._wanted(obs["observation"])
         if not self._discrete:
             # The main engine fires above 0, from half its power on; a side engine beyond 0.5 either way.
@@ -83,7 +83,7 @@ class LunarLanderHeuristics(ActingPolicy):
         return {"action": np.where((lift > 1) & (lift > np.abs(turn)), 2, action)}
 
     def _wanted(self, observation: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """How much turning (counter-clockwise) and lift to ask for, each [N]; below 1 is not worth an engine."""
+        """Return the requested turning (counter-clockwise) and lift, each [N]; below 1 no engine fires."""
         gains = self.config
         x, y, drift, climb, angle, spin = (observation[:, :6] * _UNITS).T
         sideways = gains.position_gain * x + gains.velocity_gain * drift

@@ -1,4 +1,4 @@
-"""What an actor does: step its own environments with the newest parameters, a rollout at a time."""
+"""An actor: steps its own environments with the newest parameters, one rollout at a time."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """What an actor sends: a rollout of its environments. The arrays are the actor's own, reused by its next one."""
+    """A rollout from an actor. The actor reuses the arrays for its next rollout."""
 
     rollout: Rollout
     log_prob: np.ndarray
-    """[T, N], log-probabilities of the actions under the policy that took them."""
+    """[T, N], log-probabilities of the actions under the acting policy."""
     version: int
-    """Version of the parameters that acted."""
+    """Version of the acting parameters."""
 
 
 class Actor:
-    """The task of IMPALA's workers. A job is the number of a rollout: it decides the noise of the actions.
+    """The task of IMPALA's workers. A job is the number of a rollout, which determines the noise of the actions.
 
     Args:
-        policy: what acts, on the CPU; the parameters are loaded into it. Actors in one process may share it.
+        policy: the acting policy, on the CPU; parameters are loaded into it. Actors in one process may share it.
         builder: builds the environments.
         seed: the run's seed.
-        num_envs: N, environments stepped side by side.
+        num_envs: N, environments stepped together.
         n_steps: T, steps in one rollout.
     """
 
@@ -65,13 +65,13 @@ class Actor:
         return Delivery(rollout, self._log_prob(rollout), self._version)
 
     def state(self) -> dict[str, Any]:
-        """Where the environments stand."""
+        """Return the state of the environments."""
         if self._first_job is None:
             return {"first_job": None}
         return {"first_job": self._first_job, "sampler": self._sampler.state()}
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Take up a state that `state` gave; unfinished episodes are replayed."""
+        """Restore the result of `state()`; unfinished episodes are replayed."""
         if state["first_job"] is not None:
             self._begin(state["first_job"])
             self._sampler.load_state(state["sampler"])
@@ -83,7 +83,7 @@ class Actor:
             env.close()
 
     def _begin(self, job: int) -> None:
-        """Make ready for the first rollout. Its number decides the episodes: an actor started anew plays new ones."""
+        """Prepare the first rollout. Its number determines the seeds: a restarted actor plays new episodes."""
         self._first_job = job
         seeds = EpisodeSeeds(self._seed, Purpose.TRAIN_EPISODES, (job,))
         self._sampler = Sampler(self._policy, self._env, self._n_steps, seeds, torch.Generator())

@@ -51,16 +51,16 @@ class IMPALAConfig(AlgorithmConfig):
 
     @property
     def rollouts_per_batch(self) -> int:
-        """Rollouts, of one actor each, that make a batch."""
+        """Number of rollouts, of one actor each, in a batch."""
         return self.actors_batch_size // self.envs_per_actor
 
     @property
     def rollouts_under_way(self) -> int:
-        """Rollouts asked for but not learned from: one with each actor and as many as the queue holds."""
+        """Number of rollouts requested but not learned from: one for each actor, plus the size of the queue."""
         queue = int(self.queue_out_of_sync_factor * self.rollouts_per_batch)
         return max(self.num_actors + queue, self.rollouts_per_batch)
 
     @property
     def max_staleness(self) -> float:
-        """Updates that a trajectory may be behind the learner when it is learned from."""
+        """Largest number of updates between acting and learning from a trajectory."""
         return self.queue_out_of_sync_factor + self.num_actors * self.envs_per_actor / self.actors_batch_size

@@ -1,4 +1,4 @@
-"""What the conformance kit tries IMPALA with."""
+"""The conformance kit's trial of IMPALA."""
 
 from __future__ import annotations
 

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 class IMPALA(Algorithm):
     """Importance weighted actor-learner architecture, for every action space.
 
-    Rollouts are asked for ahead of time and learned from in the order in which they were asked for. As many are under
-    way as there are actors and places in the queue, so none is more than `config.max_staleness` updates old.
+    Rollouts are requested ahead of time and learned from in the order of the requests. At most one per actor and one
+    per place in the queue are pending, so none is more than `config.max_staleness` updates old.
     """
 
     Config = IMPALAConfig
@@ -57,14 +57,14 @@ class IMPALA(Algorithm):
         self._actors = run.workers(actor, config.num_actors)
         self._trajectories = TrajectoryBatch(config)
         self._asked = 0
-        """Rollouts asked for since the start of the run."""
+        """Number of rollouts requested since the start of the run."""
         self._under_way: deque[int] = deque()
-        """Jobs of the rollouts not learned from, in the order in which they were asked for."""
+        """Jobs of the rollouts not learned from, in the order of the requests."""
         self._early: dict[int, Delivery] = {}
-        """Rollouts that came before their turn."""
+        """Rollouts that arrived before their turn."""
 
     def batches(self) -> Iterator[Batch]:
-        """Share the parameters, ask for rollouts, and yield the next ones that were delivered."""
+        """Share the parameters, request rollouts, and yield the next ones in order."""
         config, run = self.config, self._run
         run.learner.scale_lr(scheduled(config.lr_schedule, run.fraction_done))
         version = self._actors.share(state_arrays(run.policy))
@@ -82,7 +82,7 @@ class IMPALA(Algorithm):
 
     @hookimpl
     def compute_loss(self, policy: Policy, batch: Batch) -> Loss:
-        """V-trace policy gradient, squared error of the critic to the V-trace targets, entropy bonus."""
+        """Return V-trace policy gradient, the critic's squared error to the V-trace targets, and entropy bonus."""
         config, data = self.config, batch.extra
         distribution, value = self._burn_in.forward(policy, batch.obs)
         log_prob = distribution.log_prob(batch.actions)
@@ -97,18 +97,18 @@ class IMPALA(Algorithm):
         )
 
     def state(self) -> dict[str, Any]:
-        """Where the actors stand and what they were asked for; only the count where they are processes."""
+        """Return the states of the actors and the pending requests; only their number where actors are processes."""
         actors = self._actors.state()
         return {"asked": self._asked, "actors": actors, "under_way": list(self._under_way) if actors else []}
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Take up a state that `state` gave."""
+        """Restore the result of `state()`."""
         self._asked = state["asked"]
         self._actors.load_state(state["actors"])
         self._under_way = deque(state["under_way"])
 
     def _next(self) -> Delivery:
-        """Wait for the rollout whose turn it is."""
+        """Wait for the rollout whose turn it is, and return it."""
         job = self._under_way.popleft()
         while job not in self._early:
             result = self._actors.collect()
@@ -118,14 +118,14 @@ class IMPALA(Algorithm):
         return self._early.pop(job)
 
     def _count(self, delivery: Delivery, staleness: int) -> None:
-        """Keep the run's counters. `staleness`: updates since the parameters that acted."""
+        """Update the run's counters. `staleness`: updates since the acting parameters."""
         run = self._run
         run.count_env_steps(int(delivery.rollout.valid.sum()))
         run.statistics.add(delivery.rollout.episodes)
         run.record({"train/staleness_mean": float(staleness)})
 
     def _vtrace(self, log_rho: torch.Tensor, value: torch.Tensor, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
-        """Targets and advantages [T * B], as constants. In numpy: a GPU would wait at each step of the recursion."""
+        """Return targets and advantages [T * B], constants. In NumPy: a GPU would wait at each step."""
         config, shape = self.config, (self.config.n_rollout_steps, -1)
         values = value.numpy(force=True).reshape(shape)
         data = {name: leaf.numpy(force=True).reshape(shape) for name, leaf in batch.extra.items()}

@@ -1,4 +1,4 @@
-"""How rewards are clipped before the learner sees them."""
+"""Clips the rewards for the learner."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import numpy as np
 
 
 def clipped_rewards(rewards: np.ndarray, clipping: Literal["none", "abs_one", "soft_asymmetric"]) -> np.ndarray:
-    """Rewards of any shape, clipped as in the paper's experiments (Espeholt et al., arXiv 1802.01561, table G.1).
+    """Return rewards of any shape, clipped as in the paper (Espeholt et al., arXiv 1802.01561, table G.1).
 
     `abs_one`: cut at -1 and 1. `soft_asymmetric`: 5 tanh(r / 5), and 0.3 times that for negative rewards, so that
-    failing is not feared as much as success is sought.
+    failure weighs less than success.
     """
     clipped: np.ndarray = rewards
     if clipping == "abs_one":

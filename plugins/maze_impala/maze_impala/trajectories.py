@@ -1,4 +1,4 @@
-"""From the actors' rollouts to the batch of an update."""
+"""Builds the batch of an update from the actors' rollouts."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 
 _OTHER_BYTES = 32
-"""Of one step beside observation and action: reward, flags, log-probability."""
+"""Bytes of one step without observation and action: reward, flags, log-probability."""
 
 
 def check_trajectories(config: IMPALAConfig, policy: Policy) -> None:
-    """Raise ConfigError where the trajectories under way and the batch do not fit into memory."""
+    """Raise ConfigError where the pending trajectories and the batch do not fit into memory."""
     specs = [*space_specs(policy.observation_space, "observation").values()]
     specs += [*space_specs(policy.action_space, "action").values()]
     step = sum(spec.nbytes for spec in specs) + _OTHER_BYTES
@@ -34,15 +34,15 @@ def check_trajectories(config: IMPALAConfig, policy: Policy) -> None:
 
 
 class TrajectoryBatch:
-    """B trajectories of T steps side by side, in arrays that are used for every update.
+    """B trajectories of T steps, in arrays that every update reuses.
 
-    `put` copies rollouts in, `rows` gives what is there as a batch.
+    `put` copies rollouts in, `rows` returns them as a batch.
     """
 
     def __init__(self, config: IMPALAConfig) -> None:
         self._config = config
         self._leaves: dict[str, Tree] = {}
-        """`obs` [T + 1, B, …], `actions` and `steps` [T, B, …]; allocated like the first rollout."""
+        """`obs` [T + 1, B, …], `actions` and `steps` [T, B, …]; allocated with the first rollout's layout."""
         self._truncations: list[tuple[int, np.ndarray, Tree]] = []
 
     def put(self, column: int, delivery: Delivery) -> None:
@@ -65,11 +65,11 @@ class TrajectoryBatch:
         self._truncations += [(t, column + envs, final_obs) for t, envs, final_obs in rollout.truncations]
 
     def rows(self, policy: Policy, device: torch.device) -> Batch:
-        """T * B rows, time-major.
+        """Return a batch of T * B rows, time-major.
 
         `extra` holds, each [T * B]: `log_prob` of the actor, `reward` (clipped), `discount` (0 at a termination),
         `continues` (1 where the next row of the trajectory belongs to the same episode), `bootstrap` (the critic's
-        value of the observation reached, where no next row tells it) and `weight` (0 for filler rows).
+        value of the next observation, where it is not in the next row) and `weight` (0 for filler rows).
         """
         steps = {**self._leaves["steps"], "bootstrap": self._bootstrap(policy, device)}
         obs = {key: leaf[:-1] for key, leaf in self._leaves["obs"].items()}
@@ -79,7 +79,7 @@ class TrajectoryBatch:
         return np.zeros((len(leaf), self._config.actors_batch_size, *leaf.shape[2:]), leaf.dtype)
 
     def _bootstrap(self, policy: Policy, device: torch.device) -> np.ndarray:
-        """[T, B] values of the last observations: at the end of each trajectory and of each truncated episode."""
+        """Return values [T, B] of last observations: at the ends of trajectories and of truncated episodes."""
         tails = {
             key: np.concatenate([leaf[-1], *(final_obs[key] for _, _, final_obs in self._truncations)])
             for key, leaf in self._leaves["obs"].items()
@@ -96,5 +96,5 @@ class TrajectoryBatch:
 
 
 def _rows(tree: Tree, device: torch.device) -> TensorTree:
-    """Leaves [T, B, …] as tensors [T * B, …]."""
+    """Return leaves [T, B, …] as tensors [T * B, …]."""
     return {key: torch.from_numpy(leaf.reshape(-1, *leaf.shape[2:])).to(device) for key, leaf in tree.items()}

@@ -7,12 +7,12 @@ from torch import Tensor
 
 
 def clipped_surrogate(ratio: Tensor, advantage: Tensor, clip_range: float) -> Tensor:
-    """The clipped objective of eq. 7, negated, row by row: -min(r A, clip(r, 1 - eps, 1 + eps) A), [B].
+    """Return the negated clipped objective of eq. 7 for each row: -min(r A, clip(r, 1 - eps, 1 + eps) A), [B].
 
-    Written as max(-A r, -A - eps |A|), which is the same and has a shorter gradient.
+    Computed as max(-A r, -A - eps |A|), which is equal and has a cheaper gradient.
 
     Args:
-        ratio: [B], probability of the action under the new policy over that under the old one.
+        ratio: [B], probability of the action under the new policy divided by that under the old policy.
         advantage: [B]
         clip_range: eps.
     """
@@ -21,10 +21,10 @@ def clipped_surrogate(ratio: Tensor, advantage: Tensor, clip_range: float) -> Te
 
 
 def value_loss(value: Tensor, old_value: Tensor, target: Tensor, clip_range: float | None) -> Tensor:
-    """Squared error of the critic, [B]; with `clip_range` the larger of the plain and the clipped one.
+    """Return the critic's squared error, [B]; with `clip_range` the larger of the plain and the clipped one.
 
     Args:
-        value: [B], prediction now.
+        value: [B], current prediction.
         old_value: [B], prediction when the rollout was collected.
         target: [B]
         clip_range: how far `value` may move from `old_value`; None: no clipping.
@@ -37,7 +37,7 @@ def value_loss(value: Tensor, old_value: Tensor, target: Tensor, clip_range: flo
 
 
 def approximate_kl(log_ratio: Tensor) -> Tensor:
-    """KL(old || new) estimated from samples of the old policy: mean of (r - 1) - log r, which is never negative.
+    """Return KL(old || new) estimated from samples of the old policy: mean of (r - 1) - log r, never negative.
 
     The low-variance estimator k3 of Schulman, "Approximating KL Divergence" (2020). `log_ratio`: [B].
     """

@@ -51,7 +51,7 @@ class PPO(Algorithm):
         self._log_ratios: list[torch.Tensor] = []
 
     def batches(self) -> Iterator[Batch]:
-        """Collect a rollout; yield its rows in shuffled minibatches, several times over."""
+        """Collect a rollout; yield its rows in shuffled minibatches, over several passes."""
         config, run = self.config, self._run
         run.learner.scale_lr(scheduled(config.lr_schedule, run.fraction_done))
         rollout = self._collector.collect()
@@ -59,13 +59,13 @@ class PPO(Algorithm):
         run.record(metrics)
         rows.extra["log_prob"] = action_log_probs(run.policy, rows)
         yield from self._passes(rows)
-        if self._log_ratios:  # a rollout may be nothing but filler
+        if self._log_ratios:  # a rollout may contain filler rows only
             self._record_divergence()
         if not self._burn_in.active:
             self._collector.update_normalizer()
 
     def _passes(self, rows: Batch) -> Iterator[Batch]:
-        """Shuffled minibatches, pass after pass, until the policy has moved by `target_kl`."""
+        """Yield shuffled minibatches, pass after pass, until the KL divergence exceeds `target_kl`."""
         target_kl = self.config.target_kl
         for _ in range(self.config.n_optimization_epochs):
             for batch in rows.minibatches(self.config.batch_size, self._order):
@@ -74,7 +74,7 @@ class PPO(Algorithm):
                     return
 
     def _record_divergence(self) -> None:
-        """How far the policy moved, over all minibatches of an update at once: cheaper than for each."""
+        """Record how far the policy moved, over all minibatches of an update at once: cheaper than for each."""
         log_ratio = torch.cat(self._log_ratios)
         self._log_ratios.clear()
         clipped = (log_ratio.exp() - 1).abs() > self.config.clip_range
@@ -84,7 +84,7 @@ class PPO(Algorithm):
 
     @hookimpl
     def compute_loss(self, policy: Policy, batch: Batch) -> Loss:
-        """Clipped surrogate, squared error of the critic, entropy bonus."""
+        """Return clipped surrogate, squared error of the critic and entropy bonus."""
         config, data = self.config, batch.extra
         distribution, value = self._burn_in.forward(policy, batch.obs)
         log_ratio = distribution.log_prob(batch.actions) - data["log_prob"]
@@ -95,10 +95,10 @@ class PPO(Algorithm):
         return actor_critic_loss(config, self._run.epoch, policy_loss, critic_loss, distribution.entropy())
 
     def state(self) -> dict[str, Any]:
-        """Collector and minibatch order."""
+        """Return the states of the collector and of the minibatch order."""
         return {"collector": self._collector.state(), "order": self._order.bit_generator.state}
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Take up a state that `state` gave."""
+        """Restore the result of `state()`."""
         self._collector.load_state(state["collector"])
         self._order.bit_generator.state = state["order"]

@@ -1,4 +1,4 @@
-"""Action spaces as SAC sees them: Box leaves are inputs of the critics, discrete leaves have a value per choice."""
+"""Action spaces in SAC: Box leaves are inputs of the critics, discrete leaves have a value per choice."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     from maze_core.models.tree_distribution import TreeDistribution
 
 _REACHABLE = 0.98
-# Share of a choice's largest entropy that is asked for (Christodoulou 2019, arXiv 1910.07207).
+# Target entropy of a choice as a share of its largest entropy (Christodoulou 2019, arXiv 1910.07207).
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What a policy does in B observations: a sample of its Box leaves, the probabilities of its discrete ones."""
+    """A policy's decision for B observations: a sample of Box leaves, the probabilities of discrete leaves."""
 
     box: Tensor | None
     """[B, d] sampled actions in [-1, 1], differentiable; None where no leaf is a Box."""
@@ -41,14 +41,14 @@ class Decision:
     """[B] log-density of the sample plus the discrete leaves' negative entropy, Box leaves measured in [-1, 1]."""
 
     def expected(self, values: Tensor) -> Tensor:
-        """Values [..., B, C] of the choices → the expected value of the action they make up, [..., B]."""
+        """Return the expected value of the action, [..., B], from values [..., B, C] of its choices."""
         return values.squeeze(-1) if self.probabilities is None else (self.probabilities * values).sum(-1)
 
     def least(self, values: Tensor) -> Tensor:
-        """Values [2, B, C] of twin critics → the lesser of their two expectations, [B].
+        """Return the lesser of the twin critics' expectations, [B], from their values [2, B, C].
 
-        Not the expectation of the lesser values: the critics learn the sum over an action's choices alone, and may
-        split it in different ways. The minimum choice by choice would then fall below both sums.
+        Not the expectation of the lesser values: the critics learn only the sum over an action's choices, and may
+        split it in different ways. The minimum for each choice could then fall below both sums.
         """
         return torch.minimum(*self.expected(values))
 
@@ -56,9 +56,9 @@ class Decision:
 class JointActions(nn.Module):
     """All action leaves of an environment: d dimensions of Box leaves, C choices of discrete ones.
 
-    A choice is one of a Discrete, one of a member of a MultiDiscrete, or a bit of a MultiBinary being 0 or 1. The value
-    of an action is the sum of the values of the choices it consists of; the critics give them for the Box leaves at
-    hand. With Box leaves alone they give one value.
+    A choice is a value of a Discrete, a value of a MultiDiscrete's member, or a value (0 or 1) of a MultiBinary's bit.
+    The value of an action is the sum of the values of its choices, which the critics return for given Box actions.
+    With Box leaves only they return one value.
     """
 
     def __init__(self, observation_space: Space[Any], action_space: Space[Any]) -> None:
@@ -71,7 +71,7 @@ class JointActions(nn.Module):
         self.box_size = sum(scale.size for scale in self._boxes.values())
         sizes = [size for members in self._sizes.values() for size in members]
         self.choice_count = sum(sizes)
-        # Where the choices of each member begin among all C.
+        # The first of each member's choices among all C.
         starts = torch.tensor([sum(sizes[:i]) for i in range(len(sizes))], dtype=torch.int64)
         self.register_buffer("starts", starts, persistent=False)
 
@@ -79,15 +79,15 @@ class JointActions(nn.Module):
 
     @property
     def outputs(self) -> int:
-        """Values a critic gives: one per choice, or one."""
+        """Number of values that a critic returns: one per choice, or one."""
         return self.choice_count or 1
 
     def canonical(self, actions: TensorTree) -> Tensor | None:
-        """The Box leaves of actions in environment units, side by side and scaled to [-1, 1], [B, d]."""
+        """Return the Box leaves of actions in environment units, concatenated and scaled to [-1, 1], [B, d]."""
         return _joined([scale.to_canonical(actions[key]) for key, scale in self._boxes.items()])
 
     def chosen(self, values: Tensor, actions: TensorTree) -> Tensor:
-        """Values [2, B, C] of the critics → those of the actions, [2, B]."""
+        """Return the values of actions, [2, B], from the critics' values [2, B, C]."""
         if not self._sizes:
             return values.squeeze(-1)
         members = [actions[key].reshape(values.shape[1], -1).long() for key in self._sizes]
@@ -95,7 +95,7 @@ class JointActions(nn.Module):
         return values.gather(-1, index.expand(2, -1, -1)).sum(-1)
 
     def decide(self, distribution: TreeDistribution, noise: TensorTree) -> Decision:
-        """What the policy does, a function of noise for the Box leaves."""
+        """Return the policy's decision; `noise` determines the Box leaves."""
         samples, terms, log_probs = [], [], []
         for key in self._boxes:
             sample, log_density = _draw(distribution.parts[key], noise[key])
@@ -110,9 +110,9 @@ class JointActions(nn.Module):
         return Decision(_joined(samples), probabilities, sum(terms[1:], terms[0]))
 
     def target_entropy(self, obs: TensorTree) -> Tensor | float:
-        """Minus one per Box dimension plus 0.98 log n per choice among n, one number or [B].
+        """Return minus one per Box dimension plus 0.98 log n per choice among n, one number or [B].
 
-        Where a mask leaves fewer choices, n is what it leaves.
+        With a mask, n counts the allowed choices.
         """
         total: Tensor | float = -float(self.box_size)
         for key, sizes in self._sizes.items():
@@ -123,7 +123,7 @@ class JointActions(nn.Module):
         return total
 
     def check(self, distribution: TreeDistribution) -> None:
-        """Raise ConfigError where a Box leaf has a distribution whose samples are not differentiable and bounded."""
+        """Raise ConfigError unless the samples of all Box leaves are differentiable and bounded."""
         for key in self._boxes:
             part = distribution.parts[key]
             if not isinstance(part, SquashedGaussian):
@@ -135,10 +135,10 @@ class JointActions(nn.Module):
 
 
 def _draw(part: Any, noise: Tensor) -> tuple[Tensor, Tensor]:
-    """A sample in [-1, 1] and its log-density there, [B, d] and [B].
+    """Return a sample in [-1, 1] and its log-density there, [B, d] and [B].
 
-    Not the density in the environment's units: which entropy is within reach must not depend on these. As the sample
-    comes from known noise, the normal's part of the density does not depend on the mean.
+    Not the density in environment units: the target entropy must not depend on them. As the noise of the sample is
+    known, the normal's part of the density does not depend on the mean.
     """
     value = part.sample(noise)
     normal = -0.5 * noise.square() - HALF_LOG_2PI
@@ -146,7 +146,7 @@ def _draw(part: Any, noise: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _choices(space: Space[Any]) -> list[int]:
-    """The number of choices of each member of a discrete leaf."""
+    """Return the number of choices of each member of a discrete leaf."""
     if isinstance(space, spaces.Discrete):
         return [int(space.n)]
     if isinstance(space, spaces.MultiDiscrete):
@@ -155,7 +155,7 @@ def _choices(space: Space[Any]) -> list[int]:
 
 
 def _log_probs(part: Any, sizes: list[int]) -> Tensor:
-    """Log-probabilities of every choice of a discrete leaf, [B, C]."""
+    """Return the log-probability of every choice of a discrete leaf, [B, C]."""
     if isinstance(part, Categorical):
         return part.log_probs
     if isinstance(part, MultiCategorical):
@@ -167,10 +167,10 @@ def _log_probs(part: Any, sizes: list[int]) -> Tensor:
 
 
 def _largest_entropy(mask: Tensor, sizes: list[int], members: int) -> Tensor:
-    """The sum of log(choices left) over the members of a leaf, [B]."""
+    """Return the sum of log(allowed choices) over the members of a leaf, [B]."""
     allowed = (mask != 0).reshape(len(mask), -1)
     if allowed.shape[1] == members and sizes == [2] * members:
-        # A forbidden bit stays 0: one choice is left.
+        # A forbidden bit stays 0: one choice is allowed.
         return allowed.float().log1p().sum(-1)
     left = torch.stack([part.sum(-1) for part in torch.split(allowed, sizes, -1)], -1)
     return left.clamp(min=1).float().log().sum(-1)

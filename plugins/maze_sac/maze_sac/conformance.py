@@ -1,4 +1,4 @@
-"""What the conformance kit tries SAC and SACfD with."""
+"""The conformance kit's trials of SAC and SACfD."""
 
 from __future__ import annotations
 

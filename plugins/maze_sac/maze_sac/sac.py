@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 _DEMONSTRATIONS = "algorithm.initial_demonstrations"
 _CRITICS, _LOSS_NOISE = 1, 2
-# Distinguish random numbers of one purpose: the critics' parameters, and the actions sampled in the loss.
+# Separate random streams of one purpose: the critics' parameters, and the actions sampled in the loss.
 
 
 class SAC(Algorithm):
@@ -59,11 +59,11 @@ class SAC(Algorithm):
     }
 
     def check(self, config: RunConfig) -> None:
-        """Refuse models with a state critic and sizes that do not fit."""
+        """Refuse models with a state critic and sizes that contradict each other."""
         check_off_policy(config)
 
     def check_action_space(self, space: Space[Any]) -> None:
-        """Refuse Box actions without finite bounds as well."""
+        """Refuse also Box actions without finite bounds."""
         super().check_action_space(space)
         for key, leaf in flatten_space(space, "action").items():
             if isinstance(leaf, Box) and not BoxScale(leaf).bounded:
@@ -79,7 +79,7 @@ class SAC(Algorithm):
         self._run = run
         self._collector = ReplayCollector(run, config.n_rollout_steps, config.num_actors, config.replay_buffer_size)
         self._replay = self._collector.replay
-        if config.initial_demonstrations and run.run_dir is None:  # a new run: refused before it has a folder
+        if config.initial_demonstrations and run.run_dir is None:  # a new run: check before its folder is created
             self._collector.check(load_trajectories(config.initial_demonstrations), _DEMONSTRATIONS)
         self._guide = make_guide(run, config.initial_sampling_policy, self._collector.env)
         self._filled = False
@@ -102,11 +102,11 @@ class SAC(Algorithm):
             self._actions.check(policy.distribution(obs))
 
     def modules(self) -> dict[str, nn.Module]:
-        """Critics, their targets, the temperature."""
+        """Return the critics, their targets and the temperature."""
         return {"critics": self._critics, "targets": self._targets.critics, "temperature": self._temperature}
 
     def build_optimizer(self, policy: Policy) -> Optimizer:
-        """One Adam: policy and critics at `lr`, the temperature at `entropy_coef_lr`."""
+        """Return one Adam: policy and critics at `lr`, the temperature at `entropy_coef_lr`."""
         networks = [p for module in (policy, self._critics) for p in module.parameters() if p.requires_grad]
         groups: list[dict[str, Any]] = [{"params": networks, "lr": self.config.lr}]
         if self.config.entropy_tuning:
@@ -114,7 +114,7 @@ class SAC(Algorithm):
         return Adam(groups)
 
     def train_epoch(self, learner: Learner, updates: int) -> None:
-        """Fill the buffer before the first update."""
+        """Train for `updates` updates; fill the buffer before the first one."""
         self._filled = self._filled or self._fill()
         if self._filled:
             super().train_epoch(learner, updates)
@@ -127,7 +127,7 @@ class SAC(Algorithm):
         return True
 
     def batches(self) -> Iterator[Batch]:
-        """Step the environments, then yield batches of replay; the targets follow each step on one."""
+        """Step the environments, then yield batches from replay; the targets follow after each update."""
         config, run = self.config, self._run
         run.learner.scale_lr(scheduled(config.lr_schedule, run.fraction_done))
         for _ in range(config.rollouts_per_iteration):
@@ -147,10 +147,10 @@ class SAC(Algorithm):
 
     @hookimpl
     def compute_loss(self, policy: Policy, batch: Batch) -> Loss:
-        """Squared errors of both critics, the policy's objective and the temperature's, in one scalar.
+        """Return the squared errors of both critics, the policy's and the temperature's objectives in one scalar.
 
-        Each part reaches its own parameters only: targets and coefficient carry no gradient, and the policy's objective
-        goes through critics whose parameters are detached.
+        Each part has gradients for its own parameters only: targets and coefficient are constants, and the policy's
+        objective uses critics with detached parameters.
         """
         coefficient = self._temperature.coefficient()
         critics, actions = self._critics, self._actions
@@ -179,7 +179,7 @@ class SAC(Algorithm):
 
     @torch.no_grad()
     def _target(self, policy: Policy, batch: Batch, coefficient: Tensor) -> Tensor:
-        """r + discount * (least target value of the next action - alpha log pi), [B] (eq. 3 and 5 of 1812.05905)."""
+        """Return r + discount * (least target value of the next action - alpha log pi), [B] (1812.05905, eq. 3, 5)."""
         decision = self._decide(policy, batch.next_obs)
         targets = self._targets.critics
         values = targets.values(targets.features(self._seen(policy, batch.next_obs)), decision.box)
@@ -194,7 +194,7 @@ class SAC(Algorithm):
 
     @staticmethod
     def _seen(policy: Policy, obs: TensorTree) -> TensorTree:
-        """Observations as the policy's networks see them."""
+        """Return the observations as the policy's networks see them."""
         if policy.normalizer is None:
             return obs
         seen: TensorTree = policy.normalizer(obs)
@@ -202,16 +202,16 @@ class SAC(Algorithm):
 
     @hookimpl
     def on_checkpoint(self, run: Run, path: Path) -> None:
-        """Delete replay rows that no checkpoint needs any more."""
+        """Delete replay files that no checkpoint needs any more."""
         self._collector.prune()
 
     @property
     def disk_bytes(self) -> int:
-        """What the replay data may come to take."""
+        """Return the bytes that the replay data may reach."""
         return self._collector.disk_bytes
 
     def state(self) -> dict[str, Any]:
-        """Environments, replay rows on disk, and every random state."""
+        """Return the states of the environments, of the replay rows on disk, and of all random generators."""
         return {
             "collector": self._collector.state(),
             "guide": self._guide.state(),
@@ -221,7 +221,7 @@ class SAC(Algorithm):
         }
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Take up a state that `state` gave."""
+        """Restore the result of `state()`."""
         self._collector.load_state(state["collector"])
         self._guide.load_state(state["guide"])
         self._filled = state["filled"]

@@ -37,7 +37,7 @@ class RescaleActions(Plugin):
 
     @hookimpl(wrapper=True)
     def make_env(self, config: Any, seed: int, index: int) -> Generator[None, Env, Env]:
-        """Wrap."""
+        """Wrap the environment."""
         low, high = self.config.low, self.config.high
         if not low < high:
             raise ConfigError(f"must be above low ({low:g}), got {high:g}", "high")
@@ -62,7 +62,7 @@ class DiscretizeActions(Plugin):
 
     @hookimpl(wrapper=True)
     def make_env(self, config: Any, seed: int, index: int) -> Generator[None, Env, Env]:
-        """Wrap."""
+        """Wrap the environment."""
         bins, many = self.config.bins, self.config.space == "multi_discrete"
         return act((yield), self.config, self._problem, lambda leaf: DiscretizeAction(leaf, bins, multidiscrete=many))
 
@@ -89,7 +89,7 @@ class SplitActions(Plugin):
 
     @hookimpl(wrapper=True)
     def make_env(self, config: Any, seed: int, index: int) -> Generator[None, Env, Env]:
-        """Wrap."""
+        """Wrap the environment."""
         env = yield
         key, leaves = self.config.key, flatten_space(env.action_space, "action")
         if key not in leaves:

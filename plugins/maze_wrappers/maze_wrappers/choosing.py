@@ -1,4 +1,4 @@
-"""Which parts of an observation there are: some selected, or some dropped, whatever their spaces."""
+"""Select or drop parts of an observation, of any space."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ class ChoiceConfig(PluginConfig):
 
 
 class Select(Plugin):
-    """Keep some parts of a Dict or Tuple observation, and drop the others, among which may be such as Maze refuses."""
+    """Keep some parts of a Dict or Tuple observation and drop the others, also those whose spaces Maze refuses."""
 
     Config = ChoiceConfig
 
     @hookimpl(wrapper=True)
     def make_env(self, config: Any, seed: int, index: int) -> Generator[None, Env, Env]:
-        """Wrap."""
+        """Wrap the environment."""
         return _chosen((yield), self.config.keys, lambda place, keys: any(_within(place, key) for key in keys))
 
 
 class Drop(Plugin):
-    """Drop some parts of a Dict or Tuple observation, among which may be such as Maze refuses."""
+    """Drop some parts of a Dict or Tuple observation, also those whose spaces Maze refuses."""
 
     Config = ChoiceConfig
 
     @hookimpl(wrapper=True)
     def make_env(self, config: Any, seed: int, index: int) -> Generator[None, Env, Env]:
-        """Wrap."""
+        """Wrap the environment."""
         return _chosen((yield), self.config.keys, lambda place, keys: not any(_within(place, key) for key in keys))
 
 
@@ -50,10 +50,10 @@ def _within(place: str, key: str) -> bool:
 
 
 def _chosen(env: Env, keys: Sequence[str], stays: Callable[[str, Sequence[str]], bool]) -> Env:
-    """The environment with those leaves that stay.
+    """Return the environment with the leaves for which `stays` is true.
 
     Raises:
-        ConfigError: a key that is none, or nothing stays.
+        ConfigError: a key does not exist, or no leaf stays.
     """
     known = every_leaf(env.observation_space)
     if not isinstance(env.observation_space, spaces.Dict | spaces.Tuple):
@@ -76,7 +76,7 @@ def _children(space: Space[Any]) -> list[tuple[Any, Space[Any]]]:
 
 
 def _left(space: Space[Any], stays: Callable[[str], bool], prefix: str) -> Part | None:
-    """What is left of a space; None where that is nothing."""
+    """Return the remaining part of a space; None where nothing remains."""
     children = _children(space)
     if not children:
         return Part(space, lambda value: value) if stays(prefix[:-1]) else None

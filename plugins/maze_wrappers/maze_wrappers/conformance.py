@@ -1,4 +1,4 @@
-"""What the conformance kit tries the wrappers with that need more than their defaults."""
+"""The conformance kit's trials of wrappers that need more than their defaults."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from maze_devkit.probes import Told, Workshop
 
 
 def record(case: Case) -> Trial:
-    """Use a folder that is thrown away."""
+    """Use a temporary folder."""
     return Trial(parameters={"folder": str(case.folder / "recordings")})
 
 
@@ -27,7 +27,7 @@ def tokenize(case: Case) -> Trial:
 
 
 def mask_from_info(case: Case) -> Trial:
-    """Use an environment that tells its masks."""
+    """Use an environment with a mask in its `info`."""
     return Trial(env=Told)
 
 

@@ -1,4 +1,4 @@
-"""Pictures: gray, and another size."""
+"""Convert images: to gray, and to another size."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ class GrayConfig(LeafConfig):
 
 
 class Gray(Plugin):
-    """Turn colour pictures gray (gymnasium's GrayscaleObservation)."""
+    """Convert colour images to gray (gymnasium's GrayscaleObservation)."""
 
     Config = GrayConfig
 
     @hookimpl(wrapper=True)
     def make_env(self, config: Any, seed: int, index: int) -> Generator[None, Env, Env]:
-        """Wrap."""
+        """Wrap the environment."""
         keep = self.config.keep_channel
         return observe((yield), self.config, _no_colours, lambda leaf: GrayscaleObservation(leaf, keep))
 
@@ -49,13 +49,13 @@ class ResizeConfig(LeafConfig):
 
 
 class Resize(Plugin):
-    """Resize pictures: each new pixel is the mean of the area it covers."""
+    """Resize images: each new pixel is the mean of the area it covers."""
 
     Config = ResizeConfig
 
     @hookimpl(wrapper=True)
     def make_env(self, config: Any, seed: int, index: int) -> Generator[None, Env, Env]:
-        """Wrap."""
+        """Wrap the environment."""
         size = (self.config.height, self.config.width)
         return observe_parts((yield), self.config, _no_picture, lambda space: _resized(space, *size))
 
@@ -72,7 +72,7 @@ def _no_colours(space: Space[Any]) -> str | None:
 
 
 def _resized(space: Any, height: int, width: int) -> Part:
-    """`space`: a Box."""
+    """Return the resized leaf for `space`, a Box."""
     if looks_channels_first(space.shape):
         warnings.warn(
             f"a picture of shape {space.shape} is resized as one of {space.shape[0]} by {space.shape[1]} pixels. If "
@@ -96,7 +96,7 @@ def _resized(space: Any, height: int, width: int) -> Part:
 
 
 def area_weights(old: int, new: int) -> np.ndarray:
-    """[new, old] float32: the share that each old pixel has in each new one."""
+    """Return weights [new, old] float32: the share of each old pixel in each new one."""
     edges = np.arange(new + 1) * old / new
     left, right = edges[:-1, None], edges[1:, None]
     pixels = np.arange(old)

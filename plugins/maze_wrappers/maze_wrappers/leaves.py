@@ -1,4 +1,4 @@
-"""Wrappers for single leaves: which leaves, and a gymnasium wrapper lifted to each of them."""
+"""Wrappers for single leaves: choose leaves, and apply a gymnasium wrapper to each of them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from maze_core.errors import ConfigError
 
 Env = gymnasium.Env[Any, Any]
 Problem = Callable[[Space[Any]], str | None]
-"""Why a leaf cannot be treated, as the end of a sentence; None where it can."""
+"""Returns why a leaf cannot be treated, as the end of a sentence; None where it can."""
 
 
 class LeafConfig(PluginConfig):
@@ -30,14 +30,14 @@ class LeafConfig(PluginConfig):
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What becomes of a leaf: its new space, and the function between old and new values."""
+    """A converted leaf: its new space, and the function between old and new values."""
 
     space: Space[Any]
     function: Callable[[Any], Any]
 
 
 class _Lone(gymnasium.Env[Any, Any]):
-    """A leaf as an environment of its own, for a gymnasium wrapper to be built around; it is never stepped."""
+    """A leaf as an environment, for a gymnasium wrapper to be built around; it is never stepped."""
 
     def __init__(self, role: Role, space: Space[Any]) -> None:
         self.observation_space = space if role == "observation" else spaces.Discrete(1)
@@ -45,10 +45,10 @@ class _Lone(gymnasium.Env[Any, Any]):
 
 
 def observe(env: Env, config: LeafConfig, problem: Problem, make: Callable[[Env], Any]) -> Env:
-    """Treat the chosen observation leaves as the gymnasium wrapper that `make` builds around each would.
+    """Convert each chosen observation leaf with the gymnasium wrapper that `make` returns for it.
 
     Raises:
-        ConfigError: a key that is no leaf or cannot be treated, or nothing to treat.
+        ConfigError: a key is not a leaf or cannot be treated, or there is nothing to treat.
     """
 
     def part(space: Space[Any]) -> Part:
@@ -59,7 +59,7 @@ def observe(env: Env, config: LeafConfig, problem: Problem, make: Callable[[Env]
 
 
 def observe_parts(env: Env, config: LeafConfig, problem: Problem, make: Callable[[Space[Any]], Part]) -> Env:
-    """Treat the chosen observation leaves as `make` says. Errors as for `observe`."""
+    """Convert the chosen observation leaves with `make`. Raises the errors of `observe`."""
     leaves = flatten_space(env.observation_space, "observation")
     chosen = choose(leaves, config, problem, masks(env))
     whole = rebuilt(env.observation_space, {key: make(leaves[key]) for key in chosen}, "observation")
@@ -67,7 +67,7 @@ def observe_parts(env: Env, config: LeafConfig, problem: Problem, make: Callable
 
 
 def act(env: Env, config: LeafConfig, problem: Problem, make: Callable[[Env], Any]) -> Env:
-    """Treat the chosen action leaves as the gymnasium wrapper that `make` builds around each would."""
+    """Convert each chosen action leaf with the gymnasium wrapper that `make` returns for it."""
     leaves = flatten_space(env.action_space, "action")
     parts = {}
     for key in choose(leaves, config, problem):
@@ -78,12 +78,12 @@ def act(env: Env, config: LeafConfig, problem: Problem, make: Callable[[Env], An
 
 
 def masks(env: Env) -> set[str]:
-    """The observation leaves that are action masks."""
+    """Return the observation leaves that are action masks."""
     return {f"{key}_mask" for key in flatten_space(env.action_space, "action")}
 
 
 def every_leaf(space: Space[Any], role: Role = "observation") -> dict[str, Space[Any]]:
-    """The leaves of a space by key, also those that Maze refuses, which a wrapper may be there to change."""
+    """Return the leaves of a space by key, also those that Maze refuses: a wrapper may convert them."""
     return dict(_walk(space, "", role))
 
 
@@ -99,10 +99,10 @@ def _walk(space: Space[Any], prefix: str, role: Role) -> Iterator[tuple[str, Spa
 def choose(
     leaves: Mapping[str, Space[Any]], config: LeafConfig, problem: Problem, reserved: set[str] | None = None
 ) -> list[str]:
-    """The leaves to treat, in the order of the space.
+    """Return the leaves to treat, in the order of the space.
 
     Raises:
-        ConfigError: a key that is no leaf, is reserved or cannot be treated, or nothing to treat.
+        ConfigError: a key is not a leaf, is reserved or cannot be treated, or there is nothing to treat.
     """
     known = f"The leaves are {', '.join(leaves)}."
     for field in ("keys", "exclude"):
@@ -125,7 +125,7 @@ def choose(
 
 
 def rebuilt(space: Space[Any], parts: Mapping[str, Part], role: Role) -> Part:
-    """A space with some leaves replaced, and the function that replaces their values."""
+    """Return a space with some leaves replaced, and the function that converts their values."""
     return _rebuilt(space, parts, "", role)
 
 

@@ -1,4 +1,4 @@
-"""Action masks that the environment tells outside of its observation."""
+"""Action masks that the environment reports outside of its observation."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ class MaskFromInfoConfig(PluginConfig):
 class MaskFromInfo(Plugin):
     """Put the mask of `info["action_mask"]`, or of the environment's method `action_masks()`, into the observation.
 
-    The observation becomes a Dict with the leaf `action_mask`, beside the leaf `observation` where it was no Dict. An
-    `info` without a mask leaves it to the method; without either, the run ends with an error. The last observation of
-    an episode, from which nothing is chosen, allows everything where there is no mask or it forbids everything.
+    The observation becomes a Dict with the leaf `action_mask`, and the leaf `observation` where it was not a Dict.
+    Without a mask in `info` the method is called; without either, the run ends with an error. The last observation of
+    an episode has no action; its mask allows everything where it is missing or forbids everything.
     """
 
     Config = MaskFromInfoConfig
 
     @hookimpl(wrapper=True)
     def make_env(self, config: Any, seed: int, index: int) -> Generator[None, Env, Env]:
-        """Wrap."""
+        """Wrap the environment."""
         return InfoMasked((yield), self.config.key)
 
 
 class InfoMasked(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """Observations with the mask of the action that follows."""
+    """Adds the mask of the next action to observations."""
 
     def __init__(self, env: Env, key: str) -> None:
         super().__init__(env)
@@ -76,7 +76,7 @@ class InfoMasked(gymnasium.Wrapper[Any, Any, Any, Any]):
         return {**(observation if self._is_dict else {"observation": observation}), _LEAF: mask}
 
     def _given(self, info: dict[str, Any]) -> Any:
-        """Return the mask as the environment has it; None where it has none."""
+        """Return the mask as the environment reports it; None where it has none."""
         given = info.get(self._key)
         if given is None and self.env.has_wrapper_attr(_METHOD):
             given = self.env.get_wrapper_attr(_METHOD)()
@@ -89,8 +89,8 @@ class InfoMasked(gymnasium.Wrapper[Any, Any, Any, Any]):
         )
 
     def _mask(self, given: Any, over: bool = False) -> np.ndarray:
-        """Return the mask, of its own memory. Raises RunError where it has not an entry for each choice."""
-        # The masks of a MultiDiscrete's members may come one by one.
+        """Return a copy of the mask. Raises RunError unless it has an entry for each choice."""
+        # A MultiDiscrete may have a list of masks, one for each member.
         members = [np.ravel(each) for each in given] if isinstance(given, tuple | list) else [np.ravel(given)]
         mask: np.ndarray = (np.concatenate(members) != 0).astype(np.int8)
         if mask.shape != (self._size,):
@@ -99,7 +99,7 @@ class InfoMasked(gymnasium.Wrapper[Any, Any, Any, Any]):
 
 
 def _size(space: Space[Any]) -> int:
-    """Entries of the mask of an action.
+    """Return the number of entries in the mask of an action.
 
     Raises:
         ConfigError: it cannot be masked.

@@ -1,4 +1,4 @@
-"""What goes through an environment, in the metrics of the run."""
+"""Statistics of rewards, observations and actions in the metrics of the run."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ class MonitorConfig(PluginConfig):
 class Monitor(Plugin):
     """Report mean, standard deviation, minimum and maximum of each episode's rewards, observations and actions.
 
-    The metrics `train/monitor/…` and `eval/monitor/…` are means over episodes. What is seen is what passes at the
-    wrapper's place among the others.
+    The metrics `train/monitor/…` and `eval/monitor/…` are means over episodes. The values are those at the wrapper's
+    place among the others.
     """
 
     Config = MonitorConfig
 
     @hookimpl(wrapper=True)
     def make_env(self, config: Any, seed: int, index: int) -> Generator[None, Env, Env]:
-        """Wrap."""
+        """Wrap the environment."""
         return _Monitored((yield), self.config)
 
 
@@ -87,14 +87,14 @@ class _Monitored(gymnasium.Wrapper[Any, Any, Any, Any]):
 
 
 class _Summary:
-    """Mean, standard deviation and range of numbers as they come."""
+    """Running mean, standard deviation and range of numbers."""
 
     def __init__(self) -> None:
         self._count, self._mean, self._squares = 0, 0.0, 0.0
         self._low, self._high = np.inf, -np.inf
 
     def add(self, values: np.ndarray) -> None:
-        """Take in an array (merged as Chan, Golub and LeVeque 1979, eq. 2.1)."""
+        """Add an array (merged as in Chan, Golub and LeVeque 1979, eq. 2.1)."""
         count, mean = values.size, float(values.mean(dtype=np.float64))
         total, delta = self._count + count, mean - self._mean
         squares = float(np.square(values - mean, dtype=np.float64).sum())
@@ -104,7 +104,7 @@ class _Summary:
         self._low, self._high = min(self._low, float(values.min())), max(self._high, float(values.max()))
 
     def numbers(self) -> dict[str, float]:
-        """The four."""
+        """Return mean, standard deviation, minimum and maximum."""
         std = float(np.sqrt(self._squares / self._count))
         return {"mean": self._mean, "std": std, "min": self._low, "max": self._high}
 

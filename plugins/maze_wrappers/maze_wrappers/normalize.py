@@ -1,4 +1,4 @@
-"""Normalised observations: statistics that live in the policy, so that they go wherever it goes."""
+"""Observation normalisation, with statistics in the policy, so that they are saved with it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class NormalizeObservationsConfig(LeafConfig):
 class NormalizeObservations(Plugin):
     """Normalise observation leaves of floats, by statistics estimated before training or running during it.
 
-    The policy does it on what the environment's wrappers leave, wherever this one stands among them: the statistics
+    The policy normalises the observations after all wrappers, whatever this one's place among them. The statistics
     are saved with its parameters, frozen in evaluation, and part of every exported or reloaded policy.
     """
 
@@ -50,7 +50,7 @@ class NormalizeObservations(Plugin):
     def build_policy(
         self, observation_space: Space[Any], action_space: Space[Any], config: Any
     ) -> Generator[None, nn.Module, nn.Module]:
-        """Give the policy a normaliser, in the place of the one that `model.normalize_observations` asks for."""
+        """Give the policy a normaliser; it replaces that of `model.normalize_observations`."""
         from maze_core.models.inputs import input_spaces, is_image
         from maze_core.models.normalizer import Estimation, ObservationNormalizer, is_float
         from maze_core.models.policy import Policy

@@ -1,4 +1,4 @@
-"""Pre-processing of observation leaves that are not about pictures."""
+"""Pre-processing of observation leaves other than images."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from maze_wrappers.leaves import Env, LeafConfig, Part, observe, observe_parts
 
 
 class Flatten(Plugin):
-    """Make each Box leaf of another shape a vector (gymnasium's FlattenObservation)."""
+    """Flatten each Box leaf to a vector (gymnasium's FlattenObservation)."""
 
     Config = LeafConfig
 
     @hookimpl(wrapper=True)
     def make_env(self, config: Any, seed: int, index: int) -> Generator[None, Env, Env]:
-        """Wrap."""
+        """Wrap the environment."""
         return observe((yield), self.config, _no_array, FlattenObservation)
 
 
 class OneHot(Plugin):
-    """Turn each Discrete or MultiDiscrete leaf into zeros and ones, a one for each choice made."""
+    """Convert each Discrete or MultiDiscrete leaf to zeros and ones, with a one for each member's value."""
 
     Config = LeafConfig
 
     @hookimpl(wrapper=True)
     def make_env(self, config: Any, seed: int, index: int) -> Generator[None, Env, Env]:
-        """Wrap."""
+        """Wrap the environment."""
         return observe_parts((yield), self.config, _no_choice, _one_hot)
 
 
@@ -46,13 +46,13 @@ class TransposeConfig(LeafConfig):
 
 
 class Transpose(Plugin):
-    """Reorder the axes of each Box leaf that has as many."""
+    """Reorder the axes of each Box leaf with as many axes."""
 
     Config = TransposeConfig
 
     @hookimpl(wrapper=True)
     def make_env(self, config: Any, seed: int, index: int) -> Generator[None, Env, Env]:
-        """Wrap."""
+        """Wrap the environment."""
         axes = self.config.axes
         if sorted(axes) != list(range(len(axes))):
             raise ConfigError(f"must have each of 0 to {len(axes) - 1} once, got {list(axes)}", "axes")
@@ -74,13 +74,13 @@ class UnsqueezeConfig(LeafConfig):
 
 
 class Unsqueeze(Plugin):
-    """Give each Box leaf a further axis, of length 1."""
+    """Add an axis of length 1 to each Box leaf."""
 
     Config = UnsqueezeConfig
 
     @hookimpl(wrapper=True)
     def make_env(self, config: Any, seed: int, index: int) -> Generator[None, Env, Env]:
-        """Wrap."""
+        """Wrap the environment."""
         axis = self.config.axis
         return observe_parts(
             (yield), self.config, self._problem, lambda space: _moved(space, lambda a: np.expand_dims(a, axis))
@@ -109,7 +109,7 @@ class RescaleObservations(Plugin):
 
     @hookimpl(wrapper=True)
     def make_env(self, config: Any, seed: int, index: int) -> Generator[None, Env, Env]:
-        """Wrap."""
+        """Wrap the environment."""
         low, high = self.config.low, self.config.high
         if not low < high:
             raise ConfigError(f"must be above low ({low:g}), got {high:g}", "high")
@@ -117,7 +117,7 @@ class RescaleObservations(Plugin):
 
 
 def not_bounded(space: Space[Any]) -> str | None:
-    """Why a leaf is no Box of floats with finite bounds."""
+    """Return why a leaf is not a Box of floats with finite bounds; None where it is one."""
     if not isinstance(space, spaces.Box) or np.dtype(space.dtype).kind != "f":
         return "is no Box of floats"
     return None if np.isfinite(float_bounds(space)).all() else "has no finite bounds"
@@ -149,5 +149,5 @@ def _one_hot(space: Any) -> Part:
 
 
 def _moved(space: Any, move: Any) -> Part:
-    """A Box whose values and bounds are moved about."""
+    """Return a Box whose values and bounds are rearranged by `move`."""
     return Part(spaces.Box(move(space.low), move(space.high), dtype=np.dtype(space.dtype).type), move)

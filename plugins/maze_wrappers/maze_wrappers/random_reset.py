@@ -1,4 +1,4 @@
-"""Episodes that begin somewhere else: after some random steps."""
+"""Episodes that begin after some random steps."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from maze_core.policies.random import RandomPolicy
 from maze_wrappers.leaves import Env
 
 _STREAM = 7919
-"""Keeps the wrapper's random numbers apart from those of the environment, which has the same seed."""
+"""Separates the wrapper's random stream from that of the environment, which has the same seed."""
 _ATTEMPTS = 10
 
 
@@ -34,7 +34,7 @@ class RandomResetConfig(PluginConfig):
 
 
 class RandomReset(Plugin):
-    """Take some steps at each reset, so that episodes begin in different states; they count for nothing."""
+    """Take some steps at each reset, so that episodes begin in different states; these steps are not counted."""
 
     Config = RandomResetConfig
 
@@ -45,7 +45,7 @@ class RandomReset(Plugin):
 
     @hookimpl(wrapper=True)
     def make_env(self, config: Any, seed: int, index: int) -> Generator[None, Env, Env]:
-        """Wrap."""
+        """Wrap the environment."""
         env = yield
         action = self.config.action
         if action is not None and not env.action_space.contains(np.int64(action)):

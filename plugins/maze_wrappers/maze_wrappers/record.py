@@ -1,4 +1,4 @@
-"""Episodes on disk, as they pass through an environment."""
+"""Records the episodes of an environment on disk."""
 
 from __future__ import annotations
 
@@ -45,21 +45,21 @@ class RecordConfig(PluginConfig):
 class Record(Plugin):
     """Record episodes as trajectories, one recording for each environment, training and evaluation alike.
 
-    What is recorded is what passes at the wrapper's place. An episode is written when it ends. A resumed run begins
-    recordings of its own; an episode that it plays once more, and that the folder has already, is not written again.
+    The values recorded are those at the wrapper's place. An episode is written when it ends. A resumed run begins new
+    recordings; an episode that it repeats, and that the folder already contains, is not written again.
     """
 
     Config = RecordConfig
 
     @hookimpl(wrapper=True)
     def make_env(self, config: Any, seed: int, index: int) -> Generator[None, Env, Env]:
-        """Wrap."""
+        """Wrap the environment."""
         _check_writable(self.config.folder)
         return _Recorded((yield), self.config, index)
 
 
 def _check_writable(folder: Path) -> None:
-    """Raise ConfigError where episodes could not be written, which would come out at the end of the first one."""
+    """Raise ConfigError where episodes cannot be written, before the first episode is played."""
     there = next(each for each in (folder, *folder.absolute().parents) if each.exists())
     if not there.is_dir() or not os.access(there, os.W_OK):
         reason = "cannot be written" if there.is_dir() else "is no folder"
@@ -87,7 +87,7 @@ class _Recorded(gymnasium.Wrapper[Any, Any, Any, Any]):
         self._rewards.append(float(reward))
         self._obs.append(_copied(self._observations.tree(observation)))
         if terminated or truncated:
-            # By the seed, so that a resumed run chooses the same episodes.
+            # By seed, so that a resumed run chooses the same episodes.
             number = self._episodes if self._seed is None else self._seed
             if number % self._every == 0:
                 self._write(bool(terminated))
@@ -119,12 +119,12 @@ class _Recorded(gymnasium.Wrapper[Any, Any, Any, Any]):
 
 
 class _Recordings:
-    """The recordings of one environment in a folder: those of earlier processes, and the one being written."""
+    """One environment's recordings in a folder: those of earlier processes, and the current one."""
 
     def __init__(self, folder: Path, description: Description) -> None:
         self._folder, self._description = folder, description
         self._earlier: set[bytes] | None = None
-        """The index lines of earlier recordings of this environment; None before they were read."""
+        """The index lines of this environment's earlier recordings; None before they are read."""
         self._writer: TrajectoryWriter | None = None
 
     def add(self, trajectory: Trajectory) -> None:
@@ -147,14 +147,14 @@ class _Recordings:
     def _read_earlier(self) -> set[bytes]:
         lines: set[bytes] = set()
         for folder in self._folder.glob("[0-9]*"):
-            # One that another process has just begun, or that is damaged, is no obstacle to recording.
+            # Ignore a recording that another process has just begun, or that is damaged.
             with suppress(TrajectoryError):
                 if read_description(folder).source == self._description.source:
                     lines.update(map(encode_record, read_records(folder)))
         return lines
 
     def _open(self) -> TrajectoryWriter:
-        """A recording in the first free number; other environments, in other processes too, look for one as well."""
+        """Return a new recording with the first free number; environments in other processes may create some too."""
         for number in itertools.count():
             folder = self._folder / f"{number:04}"
             try:
@@ -167,7 +167,7 @@ class _Recordings:
 
 
 def _copied(tree: Tree) -> Tree:
-    """Environments may reuse their arrays."""
+    """Return copies: environments may reuse their arrays."""
     return {key: np.array(leaf) for key, leaf in tree.items()}
 
 

@@ -1,4 +1,4 @@
-"""Rewards that are easier to learn from. Reported returns stay those of the environment itself."""
+"""Rewards that are easier to learn from. Reported returns are still the environment's own."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class ScaleReward(Plugin):
 
     @hookimpl(wrapper=True)
     def make_env(self, config: Any, seed: int, index: int) -> Generator[None, Env, Env]:
-        """Wrap."""
+        """Wrap the environment."""
         return gymnasium.wrappers.TransformReward((yield), self._scaled)
 
     @hookimpl(wrapper=True)
@@ -70,7 +70,7 @@ class ClipReward(Plugin):
 
     @hookimpl(wrapper=True)
     def make_env(self, config: Any, seed: int, index: int) -> Generator[None, Env, Env]:
-        """Wrap."""
+        """Wrap the environment."""
         return gymnasium.wrappers.ClipReward((yield), self.config.low, self.config.high)
 
     @hookimpl(wrapper=True)
@@ -95,22 +95,22 @@ class NormalizeRewardConfig(PluginConfig):
 class NormalizeReward(Plugin):
     """Divide rewards by the running standard deviation of discounted returns (gymnasium's NormalizeReward).
 
-    Each environment has statistics of its own; they are part of the checkpoint.
+    Each environment has its own statistics; they are part of the checkpoint.
     """
 
     Config = NormalizeRewardConfig
 
     @hookimpl(wrapper=True)
     def make_env(self, config: Any, seed: int, index: int) -> Generator[None, Env, Env]:
-        """Wrap."""
+        """Wrap the environment."""
         return NormalizedReward((yield), self.config.gamma, self.config.epsilon)
 
 
 class NormalizedReward(gymnasium.wrappers.NormalizeReward[Any, Any]):
-    """gymnasium's wrapper, whose statistics can be saved."""
+    """gymnasium's wrapper with a state that can be saved."""
 
     def state(self) -> dict[str, Any]:
-        """The statistics and the running return."""
+        """Return the statistics and the running return."""
         rms = self.return_rms
         return {
             "mean": float(rms.mean),
@@ -120,7 +120,7 @@ class NormalizedReward(gymnasium.wrappers.NormalizeReward[Any, Any]):
         }
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Take up what `state` gave."""
+        """Restore the result of `state()`."""
         rms = self.return_rms
         rms.mean, rms.var, rms.count = np.array(state["mean"]), np.array(state["var"]), state["count"]
         self.discounted_reward = np.array(state["running"])

@@ -1,4 +1,4 @@
-"""The last few observations at once."""
+"""Stacks of the last observations."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ class StackConfig(LeafConfig):
 class Stack(Plugin):
     """Stack the last observations (gymnasium's FrameStackObservation).
 
-    Pictures keep their layout: (84, 84) becomes (84, 84, 4), (84, 84, 3) becomes (84, 84, 12), and (3, 84, 84), whose
-    channels come first beyond doubt, (12, 84, 84).
+    Images keep their layout: (84, 84) becomes (84, 84, 4), (84, 84, 3) becomes (84, 84, 12), and (3, 84, 84), whose
+    channels surely come first, becomes (12, 84, 84).
     """
 
     Config = StackConfig
 
     @hookimpl(wrapper=True)
     def make_env(self, config: Any, seed: int, index: int) -> Generator[None, Env, Env]:
-        """Wrap."""
+        """Wrap the environment."""
         env = yield
         leaves = flatten_space(env.observation_space, "observation")
         chosen = choose(leaves, self.config, self._problem, masks(env))
-        # Environments may overwrite the observation they gave.
+        # Environments may overwrite an observation that they returned.
         copied = TransformObservation(env, copy.deepcopy, env.observation_space)
         stacked = FrameStackObservation(copied, self.config.size, padding_type=self.config.padding)
         stacks = flatten_space_of(stacked.observation_space, leaves)
@@ -63,7 +63,7 @@ class Stack(Plugin):
         return None if isinstance(space, spaces.Box) or not axis else f"is no Box, which alone stacks along axis {axis}"
 
     def _grown(self, space: Space[Any], stack: Space[Any]) -> Part:
-        """The stack of a leaf: its space and what becomes of `[size, …]`."""
+        """Return the stack of a leaf: its space and the conversion of `[size, …]`."""
         axis = self.config.axis
         move = (
             _as_channels(space)
@@ -76,7 +76,7 @@ class Stack(Plugin):
 
 
 def _as_channels(space: Space[Any]) -> Callable[[np.ndarray], np.ndarray]:
-    """What turns pictures `[size, …]` into one that has the channels of all, the newest last."""
+    """Return the function from images `[size, …]` to one image with the channels of all, the newest last."""
     shape = space.shape or ()
     if len(shape) == 2:
         return lambda stack: np.moveaxis(stack, 0, -1)
@@ -86,7 +86,7 @@ def _as_channels(space: Space[Any]) -> Callable[[np.ndarray], np.ndarray]:
 
 
 def flatten_space_of(space: Space[Any], leaves: dict[str, Space[Any]]) -> dict[str, Space[Any]]:
-    """The stacked leaves, also such as Maze would refuse, by the keys of the plain ones."""
+    """Return the stacked leaves by the keys of the plain ones, also leaves that Maze refuses."""
     found: dict[str, Space[Any]] = {}
     for key in leaves:
         at: Any = space

@@ -1,4 +1,4 @@
-"""Text as numbers."""
+"""Convert text to numbers."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ class TokenizeConfig(LeafConfig):
 
 
 class Tokenize(Plugin):
-    """Turn each text into the numbers of its first words, as a MultiDiscrete."""
+    """Convert each text to the numbers of its first words, a MultiDiscrete."""
 
     Config = TokenizeConfig
 
     @hookimpl(wrapper=True)
     def make_env(self, config: Any, seed: int, index: int) -> Generator[None, Env, Env]:
-        """Wrap."""
+        """Wrap the environment."""
         env = yield
         leaves = every_leaf(env.observation_space)
         chosen = choose(leaves, self.config, _no_text, masks(env))
@@ -48,7 +48,7 @@ class Tokenize(Plugin):
 
     @property
     def _numbers(self) -> int:
-        """How many numbers there are, 0 among them."""
+        """Return the size of the number range, including 0."""
         config: TokenizeConfig = self.config
         return len(config.words) + 2 if config.words else config.vocabulary + 1
 
@@ -67,6 +67,6 @@ class Tokenize(Plugin):
 
 
 def _no_text(space: Space[Any]) -> str | None:
-    # Spaces of texts that are no Text, such as MiniGrid's missions, have the same dtype.
+    # Text spaces that do not derive from Text, such as MiniGrid's missions, have the same dtype.
     is_text = isinstance(space, spaces.Text) or (space.dtype is not None and np.dtype(space.dtype).kind == "U")
     return None if is_text else "is no text"

@@ -28,7 +28,7 @@ class TimeLimit(Plugin):
 
     @hookimpl(wrapper=True)
     def make_env(self, config: Any, seed: int, index: int) -> Generator[None, Env, Env]:
-        """Wrap."""
+        """Wrap the environment."""
         return gymnasium.wrappers.TimeLimit((yield), self.config.steps)
 
 
@@ -42,15 +42,15 @@ class StepSkipConfig(PluginConfig):
 class StepSkip(Plugin):
     """Take each action several times and add up the rewards; the observation is the last one.
 
-    To the algorithm this is one step: rewards within it are not discounted, and `gamma` discounts what follows once. So
-    a `gamma` meant for single steps is to be raised to the power of `steps`.
+    The algorithm sees one step: its rewards are added without discount, and `gamma` is applied once. So raise a `gamma`
+    meant for single steps to the power of `steps`.
     """
 
     Config = StepSkipConfig
 
     @hookimpl(wrapper=True)
     def make_env(self, config: Any, seed: int, index: int) -> Generator[None, Env, Env]:
-        """Wrap."""
+        """Wrap the environment."""
         return _Skipping((yield), self.config.steps)
 
 
