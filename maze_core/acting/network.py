@@ -112,7 +112,9 @@ class NetworkAgent(Agent):
     def expect(self, steps: int) -> None:
         """Draw the noise of the next steps at once, which is cheaper than step by step."""
         if self._noise is not None:
-            self._ahead = iter(self._forward.by_step(self._noise.draw(self.policy, steps)))
+            drawn = self._noise.draw(self.policy, steps)
+            # Some distributions need none: they draw themselves.
+            self._ahead = iter(self._forward.by_step(drawn) if drawn else [{}] * steps)
 
     def act(self, obs: Tree) -> Choice:
         """Choose an action for every row, with one forward for all."""

@@ -13,9 +13,10 @@ ENVIRON = 'import os; os.environ["MAZE_TEST_LEFT_BEHIND"] = "1"'
 
 COLLECTOR = "        self.collector = RolloutCollector(run, self.config.n_rollout_steps)\n"
 ENDS_TAKEN_FOR_LIMITS = """
-        sampler, collect = self.collector._sampler, self.collector.collect
-        record = sampler._record_ends
-        sampler._record_ends = lambda t, cut, indices, final: record(t, cut | True, indices, final)
+        import dataclasses
+        sink, collect = self.collector._sampler._sink, self.collector.collect
+        add = sink._add_cut
+        sink._add_cut = lambda result: add(dataclasses.replace(result, truncated=result.truncated | True))
 
         def changed():
             rollout = collect()

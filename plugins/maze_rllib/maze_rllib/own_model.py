@@ -111,14 +111,14 @@ class _Chosen:
     def __init__(self, module: Any, answer: dict[str, Any], view: PlainView) -> None:
         self._module, self._answer, self._view = module, answer, view
 
-    def mode(self) -> Any:
-        return self._choose(deterministic=True)
+    def mode(self) -> TensorTree:
+        return self._view.actions(self._choose(deterministic=True))
 
-    def sample(self, noise: TensorTree) -> Any:
-        return self._choose(deterministic=False)
+    def sample(self, noise: TensorTree) -> TensorTree:
+        return self._view.actions(self._choose(deterministic=False))
 
-    def env_action(self, samples: Any) -> TensorTree:
-        return self._view.actions(samples)
+    def env_action(self, samples: TensorTree) -> TensorTree:
+        return samples  # RLlib's own form may be any structure
 
     def _choose(self, *, deterministic: bool) -> Any:
         if "actions" in self._answer:  # DQN's network chooses by itself
