@@ -22,9 +22,8 @@ class TensorBoard(Plugin):
 
     A run that takes no steps, as in behavioural cloning, is drawn over its updates.
 
-    Where training begins again, after a resume or an interruption, points of epochs that are done again are withdrawn,
-    and so is the final evaluation, which comes anew. A metric that is nan has no point. Without a run directory it does
-    nothing.
+    When training continues after a resume or an interruption, points of repeated epochs and of the final evaluation
+    are withdrawn. A metric that is nan has no point. Without a run directory it does nothing.
     """
 
     def __init__(self, config: Any) -> None:

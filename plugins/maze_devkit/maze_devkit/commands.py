@@ -106,4 +106,4 @@ CHECKS = (
         _options_described,
     ),
 )
-"""What every command keeps, beside what every plugin keeps."""
+"""The checks of commands, in addition to those of every plugin."""

@@ -90,7 +90,7 @@ class Sums:
     """A task: returns the sum of the job and the shared arrays; the job `fail` fails."""
 
     def setup(self, worker: int) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def run(self, job: Any, shared: Shared) -> Any:
         """Return the sum."""
@@ -99,14 +99,14 @@ class Sums:
         return np.full(3, job) + shared.arrays["x"], shared.version
 
     def state(self) -> dict[str, Any]:
-        """Nothing."""
+        """Do nothing."""
         return {}
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def close(self) -> None:
-        """Nothing."""
+        """Do nothing."""
 
 
 def _workers(subject: Subject) -> None:

@@ -34,7 +34,7 @@ class OptunaSearcher(Searcher):
     """Search by a tree-structured Parzen estimator (TPE) that learns from the trials before; may prune trials.
 
     The study is kept in `optuna.journal` in the sweep's folder, where Optuna's own tools can open it. With one job, a
-    sweep that was broken off and gone on with tries the same points as one that was not.
+    sweep that was interrupted and continued tries the same points as one that was not.
     """
 
     Config: ClassVar[type[PluginConfig]] = OptunaConfig

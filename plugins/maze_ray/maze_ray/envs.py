@@ -31,7 +31,7 @@ class EnvJob:
 
     share: int
     command: str
-    """`spaces`, `begin` (anew), `reset` (after earlier episodes), `restore`, `step` or `memory`."""
+    """`spaces`, `begin` (first episodes), `reset` (after earlier episodes), `restore`, `step` or `memory`."""
     arguments: tuple[Any, ...] = ()
 
 

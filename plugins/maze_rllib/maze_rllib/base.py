@@ -205,14 +205,14 @@ class _NoOptimizer:
         self.param_groups: list[dict[str, Any]] = []
 
     def step(self) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def state_dict(self) -> dict[str, Any]:
-        """Nothing."""
+        """Do nothing."""
         return {}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Nothing."""
+        """Do nothing."""
 
 
 def _check_normalizer(policy: Policy) -> None:
