@@ -39,7 +39,7 @@ class EarlyStopping(Plugin):
     def _target_reached(self, epoch: EpochReport) -> str | None:
         target: float | None = self.config.target_return
         score = epoch.metrics.get("eval/return_mean")
-        # A score of nan compares false: no evaluation has reached anything.
+        # A score of nan compares false: no evaluation has reached the target.
         if target is None or score is None or not score >= target:
             return None
         return f"the evaluation return {score:.6g} reached the target of {target:.6g}"

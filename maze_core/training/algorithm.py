@@ -56,7 +56,7 @@ class Algorithm(ABC):
         """Raise ConfigError if this algorithm cannot run with this configuration. Nothing is built yet."""
 
     def check_action_space(self, space: spaces.Space[Any]) -> None:
-        """Raise ConfigError for an action space that is not among `action_spaces`."""
+        """Raise ConfigError for an action space that `action_spaces` does not include."""
         kinds = {type(leaf) for leaf in flatten_space(space, "action").values()}
         several = isinstance(space, spaces.Dict | spaces.Tuple)
         wrong = [kind.__name__ for kind in kinds if not issubclass(kind, self.action_spaces)]

@@ -261,7 +261,7 @@ class Run:
     # Stopping
 
     def stop(self, reason: str) -> None:
-        """Ask the run to end after this epoch."""
+        """Ask the run to end after this epoch; `reason` is reported."""
         self.stop_reason = self.stop_reason or reason
 
     def interrupt(self, cause: str) -> None:

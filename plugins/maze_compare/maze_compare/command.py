@@ -92,7 +92,7 @@ def compare(
     minimize: Annotated[bool, typer.Option("--minimize", help="Less of the metric is better.")] = False,
     as_json: _Json = False,
 ) -> None:
-    """Show where configurations differ, and the results of each.
+    """Show where configurations differ, and their results.
 
     Runs that differ only in the seed or in logging form a group: results are the mean ± the standard deviation over
     the seeds. The best group comes first.

@@ -145,7 +145,7 @@ class Walk(SeededWalk):
             self.action_space = spaces.Box(-1, 1, (1,), np.float32)  # type: ignore[assignment]
 
     def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
-        """Move by the action and by chance."""
+        """Move by the action and at random."""
         return super().step(action if np.ndim(action) == 0 else action[0] + 1)
 
     def _observe(self) -> np.ndarray:

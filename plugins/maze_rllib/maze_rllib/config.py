@@ -40,7 +40,7 @@ class RLlibConfig(AlgorithmConfig):
     """The fields that RLlib does not know."""
 
     def settings(self) -> dict[str, JsonValue]:
-        """What is configured, by RLlib's names; `rllib` stands above the fields."""
+        """Return the configured parameters by RLlib's names; `rllib` overrides the fields."""
         fields = self.model_dump(exclude=set(self.own))
         return {_NAMES.get(name, name): value for name, value in fields.items()} | self.rllib
 

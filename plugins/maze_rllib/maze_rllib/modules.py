@@ -36,7 +36,7 @@ class ActorCriticModule(TorchRLModule, ValueFunctionAPI):  # type: ignore[misc]
         self._key = single_key(self.policy.action_space, "action")
 
     def train(self, mode: bool = True) -> ActorCriticModule:
-        """Policies stay in evaluation mode: acting and learning see the same network."""
+        """Keep the policy in evaluation mode, so that acting and learning use the same network."""
         super().train(mode)
         self.policy.eval()
         return self
