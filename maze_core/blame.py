@@ -1,4 +1,4 @@
-"""Whose code raised an exception: Maze's own, or that of the user or of a package of hers."""
+"""Finds whose code raised an exception: Maze's own, the user's, or that of a third-party package."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ _CALLED_BY_MAZE = frozenset({
     "safetensors", "tensorboard", "packaging", "imageio", "ray", "optuna", "minari", "h5py", "PIL", "cloudpickle",
     "_frozen_importlib", "_frozen_importlib_external",
 })  # fmt: skip
-"""Packages between Maze and the code of others: what they raise is blamed on who called them."""
+"""Packages between Maze and third-party code: their exceptions are attributed to the caller."""
 
 
 def their_traceback(error: BaseException) -> str:
-    """The traceback of an exception from where it left Maze and what Maze calls; empty where it did not.
+    """Return the part of a traceback outside Maze and the packages it calls; empty if there is none.
 
-    Of the exceptions that led to it, those from elsewhere are left out.
+    Causes of the exception that arose elsewhere are left out.
     """
     whole = traceback.TracebackException.from_exception(error)
     return "".join(whole.format()).rstrip() if _keep_theirs(whole, error) else ""
 
 
 def culprit(error: BaseException) -> str:
-    """File and line that raised an exception outside Maze, such as `mine.py, line 7`; empty for one of Maze's own."""
+    """Return file and line that raised an exception outside Maze, such as `mine.py, line 7`; empty for Maze's own."""
     if isinstance(error, SyntaxError) and error.filename:
         return f"{Path(error.filename).name}, line {error.lineno}"
     frames = [(frame, line) for frame, line in _theirs(error) if not _is_between(frame)]
@@ -38,16 +38,16 @@ def culprit(error: BaseException) -> str:
 
 
 def callers(error: BaseException) -> list[str]:
-    """The packages of others through which an exception came, the outermost first."""
+    """Return the third-party packages in an exception's traceback, the outermost first."""
     names = [_package(frame) for frame, _ in traceback.walk_tb(error.__traceback__) if not _is_between(frame)]
     return list(dict.fromkeys(name for name in names if name not in (*packages(), "__main__")))
 
 
 def _keep_theirs(shown: traceback.TracebackException, error: BaseException) -> bool:
-    """Cut an exception's traceback, and those of what led to it, to code of others; whether there is any."""
+    """Cut the tracebacks of an exception and its causes to third-party code; return True if any remains."""
     theirs = _theirs(error)
     whole = len(shown.stack)
-    shown.__notes__ = None  # they are told with the error
+    shown.__notes__ = None  # they are printed with the error
     if shown.__suppress_context__:
         shown.__context__ = None
     shown.stack = traceback.StackSummary.from_list(shown.stack[whole - len(theirs) :] if theirs else [])
@@ -60,13 +60,13 @@ def _keep_theirs(shown: traceback.TracebackException, error: BaseException) -> b
     led = shown.__cause__ or shown.__context__
     if led is None:
         return False
-    # It came about on Maze's side of the border: only what led to it is of interest.
+    # Maze raised it itself: only its causes matter.
     vars(shown).update(vars(led))
     return True
 
 
 def _theirs(error: BaseException) -> list[tuple[FrameType, int]]:
-    """The frames after the last one of Maze, less those at their head that only lead to the code of others."""
+    """Return the frames after Maze's last one, without leading frames of packages that only call third-party code."""
     frames = list(traceback.walk_tb(error.__traceback__))
     last = max((i for i, (frame, _) in enumerate(frames) if _package(frame) in packages()), default=-1)
     frames = frames[last + 1 :]

@@ -1,4 +1,4 @@
-"""The Python API: one object for a run, from its parts to its results."""
+"""The Python API: one object configures, trains and uses a run."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class RunContext:
             print(context.evaluate())
 
     Each part is a name, a mapping, a config model or a plugin class; `env` may also be a callable that builds an
-    environment, a wrapper one that takes and gives an environment, `model` and `critic` an `nn.Module` class (see
+    environment, a wrapper one that takes and returns an environment, `model` and `critic` an `nn.Module` class (see
     `maze_core.models.custom`).
 
     Args:
@@ -48,12 +48,12 @@ class RunContext:
         algorithm: an algorithm plugin.
         model: a model plugin, or a network.
         wrappers: environment wrappers, the first innermost.
-        critic: the state critic: separate, shared or none, or a class (or module) of an encoder of its own.
-        runner: how environments are stepped.
+        critic: the state critic: separate, shared or none, or a class (or module) of its own encoder.
+        runner: where environments are stepped.
         callbacks: further callbacks by name, as parts or plugin classes; None removes a default one.
         config: YAML files, read in order.
         preset: name of a preset of the algorithm, `auto` or `none`.
-        overrides: values by path, such as `{"algorithm.lr": 1e-3}`; they win over everything else.
+        overrides: values by path, such as `{"algorithm.lr": 1e-3}`; they override everything else.
         seed: the seed of the run; None: one is drawn.
         steps: environment steps to train.
         run_dir: the run's own folder; None: one below `runs/`.
@@ -113,9 +113,9 @@ class RunContext:
 
     @classmethod
     def reopen(cls, run_dir: Path | str, overrides: Mapping[str, Any] | None = None, checkpoint: str = "last") -> Self:
-        """A context that stands exactly where a saved run's checkpoint left it, ready to train on.
+        """Return a context with the exact state of a saved run's checkpoint, ready to continue training.
 
-        Runs whose parts were ready objects need them again: build the context as before and call `resume`.
+        A run built from Python objects needs them again: build the context as before and call `resume`.
         """
         return cls._of(api.reopen(Path(run_dir), _texts(overrides), checkpoint), trains=True)
 
@@ -123,11 +123,11 @@ class RunContext:
     def open(
         cls, run_dir: Path | str, checkpoint: str | None = None, overrides: Mapping[str, Any] | None = None
     ) -> Self:
-        """A context with the policy of a saved run, to evaluate or to act; it cannot train.
+        """Return a context with the policy of a saved run, to evaluate or to act; it cannot train.
 
         Neither training data nor optimizer are needed. `checkpoint` is best, last or previous; None: the best, or the
-        last where there is none. Parts that write, such as the wrapper `record`, are left out unless an override sets
-        where. Runs whose parts were ready objects need them again: build the context as before and call `load`.
+        last if there is none. Parts that write, such as the wrapper `record`, are left out unless an override sets
+        where. A run built from Python objects needs them again: build the context as before and call `load`.
         """
         return cls._of(api.open_policy(Path(run_dir), checkpoint, _texts(overrides)), trains=False)
 
@@ -141,7 +141,7 @@ class RunContext:
 
     @property
     def run(self) -> Run:
-        """The run, built and given its directory at first use."""
+        """The run; first use builds it and creates its directory."""
         if self._run is None:
             self._run = api.start(self.config, self._run_dir, self._init_from, load=self._load)
             self.config = self._run.config
@@ -167,7 +167,7 @@ class RunContext:
 
         Raises:
             ConfigError: the context was opened to act only.
-            RunError: the run cannot go on.
+            RunError: the run cannot continue.
         """
         run = self.run
         if not self._trains:
@@ -182,9 +182,9 @@ class RunContext:
         return api.carry_out(run)
 
     def resume(self, run_dir: Path | str, checkpoint: str = "last") -> RunSummary:
-        """Go on with the saved run in `run_dir` to its end, using the ready objects of this context.
+        """Continue the saved run in `run_dir` to its end, with the Python objects of this context.
 
-        The `steps` and `overrides` that the context was given replace what the run was configured with.
+        The `steps` and `overrides` of this context replace those of the saved configuration.
         """
         self.close()
         agreed = self.config.model_dump(mode="json")
@@ -193,19 +193,19 @@ class RunContext:
         return api.carry_out(self._run)
 
     def load(self, run_dir: Path | str, checkpoint: str | None = None) -> Self:
-        """Take up the policy of a saved run, to evaluate or to act, with the ready objects of this context."""
+        """Load the policy of a saved run, to evaluate or to act, with the Python objects of this context."""
         self.close()
         self._run = api.open_policy(Path(run_dir), checkpoint, self._classes(), load=self._load)
         self.config, self._trains = self._run.config, False
         return self
 
     def _classes(self) -> list[str]:
-        """The wrapper classes of this context as overrides: what a saved run may name."""
+        """Return the wrapper classes of this context as overrides; a saved run may name only these."""
         wrappers = enumerate(self.config.wrappers)
         return [f"wrappers.{i}.id={each.id}" for i, each in wrappers if isinstance(each, GymnasiumWrapperConfig)]
 
     def evaluate(self, deterministic: bool | None = None) -> dict[str, float]:
-        """Evaluate the policy as it is now. Returns `eval/…` metrics of raw returns."""
+        """Evaluate the current policy and return `eval/…` metrics of raw returns."""
         return self.run.evaluate(FINAL_EVALUATION, deterministic=deterministic)
 
     def rollout(
@@ -218,14 +218,14 @@ class RunContext:
         runner: Part | None = None,
         seed: int | None = None,
     ) -> list[Trajectory]:
-        """Let the policy as it is now play, and return what happened.
+        """Play episodes with the current policy and return their trajectories.
 
         Args:
             episodes: how many.
             deterministic: most likely actions instead of samples; None: as evaluations are configured.
             record: a new folder to record the episodes in.
-            workers: how many play; the result does not depend on them. None: this process, or as many as `runner` fits.
-            runner: starts the workers, such as `"ray"`; None: the local one, for several.
+            workers: number of workers; no effect on the result. None: this process, or as many as `runner` chooses.
+            runner: starts the workers, such as `"ray"`; None: the local runner, if there are several.
             seed: decides the episodes; None: a fresh one.
         """
         task = task_of_run(self.run, draw_seed() if seed is None else seed, deterministic)
@@ -236,11 +236,11 @@ class RunContext:
         return played
 
     def make_env(self) -> gymnasium.Env[Any, Any]:
-        """An environment of this run, wrapped as in training; its observations are what `compute_action` takes."""
+        """Return an environment of this run, wrapped as in training; `compute_action` takes its observations."""
         return self.run.env_builder("acting")(0)
 
     def compute_action(self, observation: Any, deterministic: bool = True) -> Any:
-        """The action for one observation, both as the environment's own spaces have them."""
+        """Return the action for one observation, both in the environment's own spaces."""
         return compute_action(self.policy, observation, deterministic=deterministic)
 
     def close(self) -> None:
@@ -262,5 +262,5 @@ def _plain_value(value: Any) -> Any:
 
 
 def _texts(overrides: Mapping[str, Any] | None) -> list[str]:
-    """Overrides as `path=value` texts; JSON is YAML."""
+    """Return overrides as `path=value` texts; JSON is valid YAML."""
     return [f"{path}={json.dumps(value, default=_plain_value)}" for path, value in (overrides or {}).items()]

@@ -1,4 +1,4 @@
-"""The errors Maze raises on purpose. Everything else that escapes is a bug, in Maze or in code of others."""
+"""The errors that Maze raises on purpose. Any other exception is a bug, in Maze or in third-party code."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class ConfigError(MazeError):
         super().__init__(self._text())
 
     def put_below(self, place: str) -> None:
-        """Say where in the whole configuration it is: `size` becomes `wrappers.0.size`."""
+        """Prefix `where` with the part's place in the configuration: `size` becomes `wrappers.0.size`."""
         self.where = f"{place}.{self.where}" if self.where else place
         self.args = (self._text(),)
 
@@ -34,16 +34,16 @@ class ConfigError(MazeError):
 
 
 class PluginError(MazeError):
-    """A plugin is missing, broken, clashing or does not fit. Names the plugin and its distribution."""
+    """A plugin is missing, broken, claimed twice or incompatible. Names the plugin and its distribution."""
 
     exit_code = 2
 
 
 class RunError(MazeError):
-    """A run that had started cannot go on: a non-finite number, a dead worker, a full disk."""
+    """A started run cannot continue: a non-finite number, a dead worker, a full disk."""
 
 
 class CheckpointError(MazeError):
-    """A checkpoint is missing or damaged. The message names the last whole one where there is one."""
+    """A checkpoint is missing or damaged. The message names the last complete one, if any."""
 
     exit_code = 2

@@ -1,11 +1,11 @@
-"""Files below a folder that anyone may have made: no link is followed, and only regular files are opened.
+"""Safe access to files in an untrusted folder: no link is followed, and only regular files are opened.
 
-A run directory, a sweep's folder or a recording may come from a stranger. The path of the folder itself is the user's
-word and may lead through links. Below it, whatever stands in the place of a file or folder and is none (a link, a pipe,
-a device) is an OSError that names it. `root` is that folder; by default the one that holds the file.
+A run directory, a sweep's folder or a recording may come from a stranger. The user names the folder itself, and that
+path may contain links. Below it, a link, pipe or device in place of a file or folder raises an OSError that names it.
+`root` is the user's folder; by default the parent of the file.
 
-What is written is whole or as it was before, and on the disk itself when a function returns. Nothing here guards
-against a process that changes the folder at the same time.
+Writes are atomic, and flushed to the disk when a function returns. Nothing here protects against a process that
+changes the folder at the same time.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _FLAGS: dict[Mode, int] = {
     "ab": os.O_WRONLY | os.O_APPEND | os.O_CREAT,
     "xb": os.O_WRONLY | os.O_CREAT | os.O_EXCL,
 }
-# Without O_NONBLOCK, opening a pipe waits for somebody at its other end.
+# Without O_NONBLOCK, opening a pipe would wait for a process at its other end.
 _SAFELY = os.O_NOFOLLOW | os.O_NONBLOCK
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY
 _LONGEST_LINE = 1_000_000
@@ -42,13 +42,13 @@ def open_file(path: Path, mode: Mode, root: Path | None = None) -> BinaryIO:
 
 
 def read_bytes(path: Path, limit: int, root: Path | None = None) -> bytes:
-    """Read a whole file, which may have `limit` bytes at most."""
+    """Return the contents of a file of at most `limit` bytes."""
     with open_file(path, "rb", root) as file:
         return file.read(_size(file, path, limit))
 
 
 def read_lines(path: Path, limit: int, root: Path | None = None) -> Iterator[bytes]:
-    """The lines of a file that may have `limit` bytes at most, with their ends; an overlong one comes in pieces."""
+    """Yield the lines of a file of at most `limit` bytes, with their line ends; an overlong line comes in pieces."""
     with open_file(path, "rb", root) as file:
         _size(file, path, limit)
         while line := file.readline(_LONGEST_LINE):
@@ -63,14 +63,14 @@ def _size(file: BinaryIO, path: Path, limit: int) -> int:
 
 
 def write_bytes(path: Path, data: bytes, root: Path | None = None) -> None:
-    """Write a file that is whole or as it was before."""
+    """Write a file atomically."""
     with replacing(path, root) as file:
         file.write(data)
 
 
 @contextmanager
 def replacing(path: Path, root: Path | None = None) -> Iterator[BinaryIO]:
-    """A new file that takes the place of `path` when the block ends; where it raises, nothing has changed."""
+    """Open a new file that replaces `path` when the block ends; if the block raises, nothing changes."""
     with _holding(path, root) as folder, _naming(path):
         for name in _names(folder):
             if is_leftover(name, path.name):
@@ -91,14 +91,14 @@ def replacing(path: Path, root: Path | None = None) -> Iterator[BinaryIO]:
 
 
 def create(path: Path, contents: Mapping[str, bytes], root: Path) -> None:
-    """Create the folder `path`, which must not be there yet, with some files in it. Call `sync` for what holds it."""
+    """Create the folder `path`, which must not exist yet, with some files. Call `sync` for its parent."""
     with ExitStack() as stack:
         holding = stack.enter_context(_holding(path, root))
         with _naming(path):
             os.mkdir(path.name, dir_fd=holding)
         folder = stack.enter_context(_holding(path / "any", root))
         opened = [stack.enter_context(_open(name, "xb", folder)) for name in contents]
-        # Once all is written, one trip to the disk takes most of it along.
+        # After all files are written, the first flush takes most of the data to the disk.
         for file, data in zip(opened, contents.values(), strict=True):
             file.write(data)
             file.flush()
@@ -108,7 +108,7 @@ def create(path: Path, contents: Mapping[str, bytes], root: Path) -> None:
 
 
 def make_folder(path: Path, root: Path) -> None:
-    """Create a folder and those above it; any of them may be there already. Call `sync` for the one that holds it."""
+    """Create a folder and its parents; they may exist already. Call `sync` for its parent."""
     root.mkdir(parents=True, exist_ok=True)
     here = root
     for part in path.relative_to(root).parts:
@@ -120,7 +120,7 @@ def make_folder(path: Path, root: Path) -> None:
 
 
 def names(path: Path, root: Path) -> list[str]:
-    """The names of all that is in a folder, sorted; none where there is no such folder."""
+    """Return the sorted names of a folder's entries; empty if there is no such folder."""
     try:
         with _holding(path / "any", root) as folder:
             return sorted(_names(folder))
@@ -134,19 +134,19 @@ def _names(folder: int) -> list[str]:
 
 
 def rename(path: Path, new: Path, root: Path) -> None:
-    """Give a file or folder another name in the same folder. Call `sync` for that folder after the last one."""
+    """Rename a file or folder within its folder. Call `sync` for that folder after the last rename."""
     with _holding(path, root) as folder, _naming(path):
         os.rename(path.name, new.name, src_dir_fd=folder, dst_dir_fd=folder)
 
 
 def sync(path: Path, root: Path) -> None:
-    """Bring the names in a folder to the disk itself."""
+    """Flush the entries of a folder to the disk."""
     with _holding(path / "any", root) as folder, _naming(path):
         os.fsync(folder)
 
 
 def remove(path: Path, root: Path) -> None:
-    """Remove a file, a folder with all that is in it, or a link, never what it leads to; or nothing."""
+    """Remove a file, a folder with its contents, or a link but not its target; a missing path is ignored."""
     with suppress(FileNotFoundError), _holding(path, root) as folder, _naming(path):
         if not stat.S_ISDIR(os.stat(path.name, dir_fd=folder, follow_symlinks=False).st_mode):
             os.unlink(path.name, dir_fd=folder)
@@ -158,18 +158,18 @@ def remove(path: Path, root: Path) -> None:
 
 
 def leftover(name: str, ending: Literal["new", "old"] = "new") -> str:
-    """A fresh hidden name for what is about to become `name`, or was it: the next writer removes what keeps it."""
+    """Return a new hidden name for a file that will become `name` or was it; the next writer removes leftovers."""
     return f".{name}.{secrets.token_hex(4)}.{ending}"
 
 
 def is_leftover(name: str, of: str) -> bool:
-    """Whether a name is one that `leftover(of)` gives, or one of earlier versions, which had no random part."""
+    """Return True for names made by `leftover(of)`, and those of earlier versions, which had no random part."""
     return re.fullmatch(rf"\.{re.escape(of)}(\.[0-9a-f]{{8}})?\.(new|old)", name) is not None
 
 
 @contextmanager
 def _holding(path: Path, root: Path | None) -> Iterator[int]:
-    """A descriptor of the folder that holds `path`, reached from `root` without following a link."""
+    """Open the parent folder of `path` as a descriptor, from `root` without following links."""
     here = path.parent if root is None else root
     folder = os.open(here, _FOLDER)
     try:
@@ -185,7 +185,7 @@ def _holding(path: Path, root: Path | None) -> Iterator[int]:
 
 
 def _below(path: Path, root: Path) -> tuple[str, ...]:
-    """The folders between `root` and the last part of `path`."""
+    """Return the parts of `path` below `root`."""
     depth = len(root.parts)
     inner = path.parts[depth:]
     if path.parts[:depth] != root.parts or ".." in inner or not inner:
@@ -203,12 +203,12 @@ def _open(name: str, mode: Mode, folder: int) -> BinaryIO:
 
 @contextmanager
 def _naming(path: Path) -> Iterator[None]:
-    """Say in an error which path it is about, and that it is a link where it is one."""
+    """Add to an error which path it is about, and whether that is a link."""
     try:
         yield
     except OSError as error:
         if error.errno is None or os.sep in os.fsdecode(error.filename or ""):
-            raise  # it says already what it is about
+            raise  # it already names its path
         reason = error.strerror
         if error.errno in (errno.ELOOP, errno.ENOTDIR) and path.is_symlink():
             reason = "it is a link, which is not followed here"

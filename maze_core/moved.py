@@ -1,4 +1,4 @@
-"""What has moved, within the core or to distributions of its own: the only place that knows the old import paths."""
+"""Names that moved, within the core or to other distributions: the only module that knows the old import paths."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ NAMES: Mapping[str, str] = {
     "Searcher": "maze_sweep.searchers.base",
     "run_sweep": "maze_sweep.api",
 }
-"""Names of `maze_core` by the module that has them now; they can still be imported from `maze_core`."""
+"""Names of `maze_core` and the modules that hold them now; they can still be imported from `maze_core`."""
 
 _MODULES: Mapping[str, str] = {
     "maze_core.comparison": "maze_compare",

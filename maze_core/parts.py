@@ -1,4 +1,4 @@
-"""The parts of a run as Python gives them: names, mappings, configuration models, or ready objects."""
+"""The parts of a run as passed from Python: names, mappings, configuration models, or Python objects."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ Plain = dict[str, Any]
 
 
 class Parts:
-    """Turns parts into plain configuration values, and keeps the ready objects that a file cannot hold."""
+    """Turns parts into plain configuration values, and keeps the Python objects that YAML cannot store."""
 
     def __init__(self) -> None:
         self._classes: dict[tuple[str, str], Any] = {}
 
     @property
     def load(self) -> Loader:
-        """How the run finds its plugin classes: the given ones first, then those that are installed."""
+        """Finds the run's plugin classes: those passed from Python first, then the installed ones."""
         return discovery.overlay(self._classes)
 
     def plugin(self, kind: str, part: Any) -> Plain:
-        """A part that is a plugin.
+        """Return the plain values of a plugin.
 
         Raises:
             ConfigError: it is none of the forms of `Part`.
@@ -51,7 +51,7 @@ class Parts:
         raise _wrong(kind, part, "a name, a mapping, a config or a plugin class")
 
     def env(self, env: Any) -> Plain:
-        """The environment: an id, a part, or a callable that gives one."""
+        """Return the plain values of the environment: an id, a part, or a callable that returns one."""
         if isinstance(env, str):
             return {"id": env}
         if isinstance(env, Mapping | PluginConfig) or _is_plugin_class(env):
@@ -62,7 +62,7 @@ class Parts:
         return {"name": "factory", "factory": origin(env)}
 
     def wrapper(self, wrapper: Any) -> Plain:
-        """A wrapper: a part, or a callable that takes an environment and gives the wrapped one."""
+        """Return the plain values of a wrapper: a part, or a callable that wraps an environment."""
         if isinstance(wrapper, str | Mapping | PluginConfig) or _is_plugin_class(wrapper):
             return self.plugin("wrapper", wrapper)
         if not callable(wrapper):
@@ -71,7 +71,7 @@ class Parts:
         return {"name": self._keep("wrapper", name, FunctionWrapper.of(wrapper))}
 
     def model(self, model: Any) -> Plain:
-        """The model: a part, or a module, its class, or a function that gives one."""
+        """Return the plain values of the model: a part, a module, its class, or a function that returns one."""
         if isinstance(model, str | Mapping | PluginConfig) or _is_plugin_class(model):
             return self.plugin("model", model)
         if not callable(model):
@@ -80,7 +80,7 @@ class Parts:
         return {"name": "custom", "source": origin(model)}
 
     def critic(self, critic: Any) -> Plain:
-        """The state critic, as values by path: a form the model knows, or an encoder of its own."""
+        """Return the state critic as values by path: a form the model knows, or its own encoder."""
         if isinstance(critic, str):
             return {"model.critic": critic}
         if not callable(critic):
@@ -89,7 +89,7 @@ class Parts:
         return {f"callbacks.{name}": {"name": name, "source": origin(critic)}}
 
     def callback(self, name: str, callback: Any) -> Plain | None:
-        """A callback of that name: a part or None, which removes a default one."""
+        """Return the plain values of a callback of that name: a part, or None to remove a default one."""
         if callback is None:
             return None
         if isinstance(callback, type):
@@ -99,7 +99,7 @@ class Parts:
         return self.plugin("callback", callback)
 
     def _keep(self, kind: str, name: str, ready: Any) -> str:
-        """Remember a ready object under a name that no other one has."""
+        """Keep a Python object under a unique name and return the name."""
         free, number = name, 2
         while self._classes.get((kind, free), ready) is not ready:
             free, number = f"{name}_{number}", number + 1
@@ -117,7 +117,7 @@ def _wrong(where: str, part: Any, wanted: str) -> ConfigError:
 
 
 def _name_of(kind: str, config: PluginConfig) -> str:
-    """The name of the plugin that a configuration is for, looked for in the package it comes from."""
+    """Return the name of the plugin that a configuration belongs to, searched in the package that defines it."""
     package = type(config).__module__.partition(".")[0]
     neighbours = [
         each.name

@@ -1,4 +1,4 @@
-"""JSON that may come from a stranger, as plain data."""
+"""Reads untrusted JSON as plain data."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, TypeGuard
 
 CHECKSUM = "sha256"
-"""The entry of a sealed mapping that holds the checksum of the others."""
+"""The key in a sealed mapping that holds the checksum of the others."""
 
 
 def sealed(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -33,7 +33,7 @@ def _checksum(values: Mapping[str, Any]) -> str:
 
 
 def parse_json(data: bytes | str) -> Any:
-    """The value of a JSON text. Raises ValueError where it is none, or nests too deeply."""
+    """Return the value of a JSON text. Raises ValueError if it is invalid or nested too deeply."""
     try:
         return json.loads(data)
     except RecursionError:
@@ -41,7 +41,7 @@ def parse_json(data: bytes | str) -> Any:
 
 
 def parse_object(data: bytes | str) -> dict[str, Any]:
-    """The mapping of a JSON text. Raises ValueError where it holds none."""
+    """Return the mapping in a JSON text. Raises ValueError if it holds none."""
     value = parse_json(data)
     if not isinstance(value, dict):
         raise ValueError("it holds no mapping")
@@ -49,10 +49,10 @@ def parse_object(data: bytes | str) -> dict[str, Any]:
 
 
 def is_number(value: object) -> TypeGuard[float]:
-    """Whether a value is a number that a float can hold; `true` is none."""
+    """Return True for a number that a float can hold; `true` is not a number."""
     return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e308
 
 
 def is_count(value: object) -> TypeGuard[int]:
-    """Whether a value is a whole number from 0 that 64 bits can hold."""
+    """Return True for an integer from 0 that 64 bits can hold."""
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63

@@ -1,4 +1,4 @@
-"""Worker processes: how they begin, how they are ended, and what their end says."""
+"""Worker processes: how they start, how they are ended, and how their end is described."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ THREAD_VARIABLES = (
 _PRELOADED = ("__main__", "torch", "maze_core.data.rollout", "maze_core.envs.worker", "maze_core.runners.pool_worker")
 _SAFE, _OURS = "PYTHONSAFEPATH", "maze"
 _TERMINATION = 2.0
-"""Seconds between asking a process to end, terminating and killing it."""
+"""Seconds between asking a process to end, terminating it, and killing it."""
 
 
 def worker_context(start_method: StartMethod) -> Any:
-    """The multiprocessing context that worker processes are started with.
+    """Return the multiprocessing context that starts worker processes.
 
-    Its fork server imports once what workers need, and they are forked from it before it has done anything else: on two
-    cores 8 workers begin in 3 instead of 18 seconds and take 6 MiB of their own each instead of 146. The fork server is
-    that of the whole process; one that is running already stays as it is.
+    Its fork server imports what workers need once, and does nothing else before they are forked from it. On two cores 8
+    workers start in 3 instead of 18 seconds and take 6 MiB each instead of 146. The process has one fork server; if it
+    is already running, it stays as it is.
     """
     context = multiprocessing.get_context(start_method)
     if start_method == "forkserver":
@@ -49,16 +49,16 @@ def worker_context(start_method: StartMethod) -> Any:
 
 
 def worker_variables() -> AbstractContextManager[None]:
-    """Let processes that are started inside begin with one thread for every numeric library, and without the current
-    folder at the head of their path: a `torch.py` in it would be taken for torch."""
+    """Start processes inside the block with one thread for every numeric library, and without the current folder at the
+    head of their path, where a `torch.py` would hide torch."""
     return variables_set({**dict.fromkeys(THREAD_VARIABLES, "1"), **({} if _SAFE in os.environ else {_SAFE: _OURS})})
 
 
 def begin_worker() -> None:
-    """What a worker process does first: leave Ctrl-C to its driver, keep to one thread, end with its driver."""
+    """Set up a worker process: ignore Ctrl-C, which the driver handles; use one thread; end with the driver."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if os.environ.get(_SAFE) == _OURS:
-        del os.environ[_SAFE]  # programs that an environment starts are none of our business
+        del os.environ[_SAFE]  # programs that an environment starts are not affected
     understand_local_modules()
     _limit_threads()
     driver = multiprocessing.parent_process()
@@ -68,7 +68,7 @@ def begin_worker() -> None:
 
 @contextmanager
 def errors_told(pipe: Connection) -> Iterator[None]:
-    """Send the driver what is raised inside: its type if it is one of Maze's, its message and its traceback."""
+    """Send the driver an exception raised inside: its type if it is one of Maze's, its message and its traceback."""
     gone = (EOFError, BrokenPipeError, ConnectionResetError)
     try:
         yield
@@ -81,7 +81,7 @@ def errors_told(pipe: Connection) -> Iterator[None]:
 
 
 def _limit_threads() -> None:
-    """One thread for this process: several workers that each take all cores slow each other down."""
+    """Use one thread in this process: workers that each use all cores slow each other down."""
     os.environ.update(dict.fromkeys(THREAD_VARIABLES, "1"))
     torch = sys.modules.get("torch")
     if torch is not None:  # imported with the user's main module, before the variables were set
@@ -89,13 +89,13 @@ def _limit_threads() -> None:
 
 
 def _end_with(sentinel: int) -> None:
-    """End this process when the driver's is gone, however it went and whatever is being done here."""
+    """End this process when the driver's process has ended for any reason."""
     wait([sentinel])
     os._exit(1)
 
 
 def end_processes(processes: Iterable[Any], patience: float) -> None:
-    """Wait `patience` seconds for processes that were asked to end; terminate and then kill those that do not."""
+    """Wait `patience` seconds for processes that were asked to end; then terminate and finally kill them."""
     remaining = list(processes)
     deadline = time.monotonic() + patience
     for end in (None, "terminate", "kill"):
@@ -108,7 +108,7 @@ def end_processes(processes: Iterable[Any], patience: float) -> None:
 
 
 def how_it_ended(code: int | None) -> str:
-    """The end of a sentence about a process that died with this exit code."""
+    """Return the end of a sentence about a process that died with this exit code."""
     if code is None or code >= 0:
         return f" with exit code {code}"
     name = signal.Signals(-code).name if -code in list(signal.Signals) else f"signal {-code}"

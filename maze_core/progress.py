@@ -1,4 +1,4 @@
-"""A progress bar for what takes a while outside training: loading data, playing episodes."""
+"""A progress bar for long tasks outside training, such as loading data or playing episodes."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from contextlib import contextmanager
 from maze_core.wording import printable
 
 Report = Callable[[int, int], None]
-"""Told how much of how much is done."""
+"""Called with the amount done and the total."""
 
 
 @contextmanager
 def progress_bar(title: str, shown: bool = True) -> Iterator[Report]:
-    """A bar on the terminal's error output that moves with each report; nothing where that is no terminal."""
+    """Show a bar on the error output that moves with each report; nothing if that is not a terminal."""
     if not (shown and sys.stderr.isatty()):
         yield lambda done, total: None
         return

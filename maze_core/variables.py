@@ -1,4 +1,4 @@
-"""Environment variables of this process: set for a while, and put back when somebody else has set them."""
+"""Sets environment variables temporarily, and restores those that other code has changed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Variables = Mapping[str, str | None]
 
 @contextmanager
 def variables_set(values: Mapping[str, str]) -> Iterator[None]:
-    """Set variables inside; outside they are as they were."""
+    """Set variables inside the block and restore them afterwards."""
     before = {name: os.environ.get(name) for name in values}
     os.environ.update(values)
     try:
@@ -22,12 +22,12 @@ def variables_set(values: Mapping[str, str]) -> Iterator[None]:
 
 
 def changed_since(before: Mapping[str, str]) -> Variables:
-    """The variables that are no longer as in `before`, a copy of all, with the values that they had there."""
+    """Return the variables that differ from `before`, an earlier copy of all, with their earlier values."""
     return {name: before.get(name) for name in {*before, *os.environ} if before.get(name) != os.environ.get(name)}
 
 
 def put_back(variables: Variables) -> None:
-    """Give variables the values that they had."""
+    """Restore variables to the given values."""
     for name, value in variables.items():
         if value is None:
             os.environ.pop(name, None)

@@ -1,4 +1,4 @@
-"""Words and texts as a terminal may show them: numbers with nouns, names of strangers, arguments for a shell."""
+"""Texts that are safe to show in a terminal: numbers with nouns, untrusted names, arguments for a shell."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import shlex
 
 
 def counted(number: int, noun: str) -> str:
-    """`1 epoch`, `1,200 epochs`."""
+    """Return a number with its noun: `1 epoch`, `1,200 epochs`."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def printable(text: object, limit: int = 2000) -> str:
-    """A text as one line of at most `limit` characters that a terminal shows and does not obey.
+    """Return a text as one line of at most `limit` characters, without sequences that a terminal would execute.
 
     Control characters, line ends, marks that turn the writing direction and lone surrogates are written as `\\x1b`.
     """
@@ -23,23 +23,23 @@ def printable(text: object, limit: int = 2000) -> str:
 
 
 def printable_lines(text: object) -> str:
-    """A text of several lines, each as `printable` has it; such as an error with its hint, or a traceback."""
+    """Return a text of several lines, each made `printable`, such as an error with its hint or a traceback."""
     lines = str(text).replace("\t", "    ").split("\n")
     return "\n".join(printable(line) for line in lines)
 
 
 def shown(value: object, limit: int = 80) -> str:
-    """A wrong value as an error repeats it: what Python writes for it, cut to `limit` characters."""
+    """Return a wrong value for an error message: its `repr`, cut to `limit` characters."""
     text = repr(value[: limit + 1] if isinstance(value, str | bytes) else value)
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
 def argument(value: object) -> str:
-    """A path or value as one argument of a shell's command, in characters that can be printed."""
+    """Return a path or value as one argument of a shell command, in printable characters."""
     text = str(value)
     if text.isprintable():
         return shlex.quote(text)
-    # As bash and zsh read it: $'a\x1bb' is exactly the file that is called so.
+    # In the form of bash and zsh: $'a\x1bb' is exactly the file of that name.
     data = text.encode("utf-8", "surrogateescape" if _is_file_name(text) else "replace")
     plain = (chr(byte) if 32 <= byte < 127 and byte not in b"'\\" else f"\\x{byte:02x}" for byte in data)
     return f"$'{''.join(plain)}'"

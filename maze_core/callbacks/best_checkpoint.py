@@ -1,4 +1,4 @@
-"""The best policy of a run, kept."""
+"""Saves the best policy of a run."""
 
 from __future__ import annotations
 
@@ -26,5 +26,5 @@ class BestCheckpoint(Plugin):
 
     @hookimpl
     def on_evaluation(self, run: Run, epoch: EpochReport) -> None:
-        """The same for an evaluation within an epoch."""
+        """Do the same after an evaluation within an epoch."""
         self.on_epoch_end(run, epoch)

@@ -1,4 +1,4 @@
-"""What a user sees of a run while it trains."""
+"""Shows a run in the console while it trains."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class Console(Plugin):
 
     @hookimpl
     def on_run_end(self, run: Run, summary: RunSummary) -> None:
-        """Take the live status away; write how the run ended and what to type next."""
+        """Remove the live status; write how the run ended and what to type next."""
         if self._output is None:
             return
         self._output.stop()
@@ -89,7 +89,7 @@ class Console(Plugin):
 
 
 def header(run: Run) -> list[Line]:
-    """What is trained, on what, and where it is kept."""
+    """Return lines about what is trained, on what, and where it is saved."""
     config = run.config
     environment = config.env_title
     counts = run.parameter_counts
@@ -110,7 +110,7 @@ def header(run: Run) -> list[Line]:
 
 
 def ending(summary: RunSummary, unicode: bool) -> list[Line]:
-    """How the run ended and how good its policy is."""
+    """Return lines about how the run ended and how good its policy is."""
     style = {"failed": "bold red", "interrupted": "bold yellow"}.get(summary.outcome, "bold green")
     reason = summary.reason.removeprefix(f"{summary.outcome} ")
     lines: list[Line] = [[], [(summary.outcome, style), (f"  {reason}" if reason else "", "")]]
@@ -132,7 +132,7 @@ def ending(summary: RunSummary, unicode: bool) -> list[Line]:
 
 
 def sampling_advice(run: Run, summary: RunSummary, gap: Gap) -> list[Line]:
-    """What to try where the policy is far better when it samples its actions."""
+    """Return lines about what to try if the policy is far better with sampled actions."""
     told = (
         f"in training the policy returned {score(gap.training, gap.evaluation)}, but only"
         f" {score(gap.evaluation, gap.training)} in evaluations, which take its likeliest actions"
@@ -147,7 +147,7 @@ def sampling_advice(run: Run, summary: RunSummary, gap: Gap) -> list[Line]:
 
 
 def next_commands(run: Run, summary: RunSummary) -> list[Line]:
-    """What to type next: `maze resume` only where the run did not come to its own end."""
+    """Return lines with the next commands; `maze resume` only if the run did not finish."""
     if run.run_dir is None:
         return []
     folder = argument(_short(run.run_dir))
@@ -167,6 +167,6 @@ def _fact(name: str, text: str) -> Line:
 
 
 def _short(path: Path) -> str:
-    """The path from here if it is below, else whole."""
+    """Return the path relative to the current folder if it is below it, else the full path."""
     path = path.absolute()
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)

@@ -22,23 +22,23 @@ class Output(Protocol):
     """Where the console writes."""
 
     def width(self) -> int:
-        """Characters that fit in a line, now."""
+        """Return the current width of a line in characters."""
 
     def write(self, line: Line) -> None:
         """Write one line; a longer one is not cut."""
 
     def start(self, status: RenderableType) -> None:
-        """Show the status and draw it again a few times a second, where the output can."""
+        """Show the status and redraw it a few times a second, if the output supports it."""
 
     def stop(self) -> None:
-        """Take the status away; harmless if there is none."""
+        """Remove the status, if there is one."""
 
 
 class PlainOutput:
-    """Lines for files and pipes, each flushed: no colours, nothing that moves."""
+    """Lines for files and pipes, each flushed, without colours or live status."""
 
     def width(self) -> int:
-        """From COLUMNS, where it is set."""
+        """Return the terminal's width minus one; COLUMNS overrides it."""
         return shutil.get_terminal_size((PLAIN_WIDTH, 24)).columns - 1
 
     def write(self, line: Line) -> None:
@@ -46,14 +46,14 @@ class PlainOutput:
         print(printable("".join(text for text, _ in line).rstrip()), flush=True)
 
     def start(self, status: RenderableType) -> None:
-        """Nothing moves here."""
+        """Do nothing: there is no live status."""
 
     def stop(self) -> None:
-        """Nothing to take away."""
+        """Do nothing: there is no live status."""
 
 
 class LiveOutput:
-    """A terminal. The status is drawn by a thread of rich's, so training does not wait for it."""
+    """A terminal. A thread of rich draws the status, so training does not wait for it."""
 
     def __init__(self) -> None:
         from rich.console import Console
@@ -62,7 +62,7 @@ class LiveOutput:
         self._live: Live | None = None
 
     def width(self) -> int:
-        """The terminal's, less the last column: some terminals wrap a line that fills it."""
+        """Return the terminal's width minus one: some terminals wrap a line that fills the last column."""
         return self._console.width - 1
 
     def write(self, line: Line) -> None:
@@ -72,26 +72,26 @@ class LiveOutput:
         self._console.print(Text.assemble(*((printable(text), style) for text, style in line)), soft_wrap=True)
 
     def start(self, status: RenderableType) -> None:
-        """Show the status; what others print meanwhile appears above it."""
+        """Show the status; other output appears above it."""
         from rich.live import Live
 
         self._live = Live(status, console=self._console, refresh_per_second=REFRESHES_PER_SECOND, transient=True)
         self._live.start()
 
     def stop(self) -> None:
-        """Take the status away and end its thread."""
+        """Remove the status and end its thread."""
         if self._live is not None:
             self._live.stop()
             self._live = None
 
 
 def is_terminal() -> bool:
-    """Whether standard output is a terminal that can move its cursor; FORCE_COLOR makes no pipe one."""
+    """Return True if standard output is a terminal that can move its cursor; FORCE_COLOR does not make a pipe one."""
     return sys.stdout.isatty() and os.environ.get("TERM", "") not in ("", "dumb")
 
 
 def writes_unicode() -> bool:
-    """Whether standard output can write the few signs beyond ASCII that the console uses."""
+    """Return True if standard output can encode the non-ASCII characters that the console uses."""
     try:
         "±★·".encode(sys.stdout.encoding or "ascii")
     except (UnicodeEncodeError, LookupError):

@@ -1,4 +1,4 @@
-"""The live status at the bottom of the terminal: how far the run is, and how long it will take."""
+"""The live status at the bottom of the terminal: the run's progress and remaining time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Status:
-    """A rich renderable that reads the run's live counters each time it is drawn, in rich's thread."""
+    """A rich renderable that reads the run's live counters each time rich's thread draws it."""
 
     def __init__(self, run: Run, separator: str) -> None:
         from rich.spinner import Spinner
@@ -36,7 +36,7 @@ class Status:
         self._epochs_done = epoch.epoch
 
     def fraction(self) -> float | None:
-        """The part of the run that is done, in [0, 1]; none if it has no fixed end."""
+        """Return the fraction of the run that is done, in [0, 1]; None if it has no fixed end."""
         run, progress = self._run, self._run.progress
         parts = []
         if run.total_env_steps:
@@ -47,7 +47,7 @@ class Status:
         return min(max(parts), 1.0) if parts else None
 
     def seconds_left(self) -> float | None:
-        """Seconds to go at this process's pace so far, evaluations counted; none: unknown."""
+        """Return the remaining seconds at this process's pace, evaluations included; None if unknown."""
         fraction = self.fraction()
         if fraction is None or fraction <= self._fraction_at_start:
             return None
@@ -55,7 +55,7 @@ class Status:
         return elapsed * (1.0 - fraction) / (fraction - self._fraction_at_start)
 
     def items(self) -> list[tuple[int, str]]:
-        """What there is to say, each with its rank: where the line is short, high ranks are left out."""
+        """Return items (rank, text); if the line is too short, high ranks are left out."""
         run, left = self._run, self.seconds_left()
         evaluation = self._last_metrics.get("eval/return_mean", math.nan)
         total = f"/{run.total_env_steps:,}" if run.total_env_steps else ""
@@ -88,7 +88,7 @@ class Status:
         yield line
 
     def _indicator(self, width: int) -> tuple[RenderableType, int]:
-        """A bar with a percentage if the end is known, else a spinner; and how many characters it takes."""
+        """Return a bar with a percentage if the end is known, else a spinner; and its width in characters."""
         from rich.progress_bar import ProgressBar
         from rich.table import Table
 
@@ -101,7 +101,7 @@ class Status:
 
 
 def fit(items: list[tuple[int, str]], separator: str, width: int) -> str:
-    """The items (rank, text) in their order; where `width` characters are too few, without high ranks."""
+    """Join the texts of items (rank, text) in order; high ranks are left out to fit into `width` characters."""
     kept = list(items)
     while True:
         text = separator.join(words for _, words in kept)

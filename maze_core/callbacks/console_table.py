@@ -1,4 +1,4 @@
-"""What the console says about an epoch: which metrics, in which order, and how their numbers are written."""
+"""The console's table of epochs: which metrics it shows, in which order, and how numbers are formatted."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ ROWS_BETWEEN_HEADERS = 20
 GAP = 2
 EVAL_WIDTH = 15
 MARKER_WIDTH = 17
-"""Room kept at the end of a row for the announcement of a new best."""
+"""Width reserved at the end of a row for the marker of a new best."""
 
 
 def score(value: float, beside: float = 0.0) -> str:
-    """A return or a length: `487.3`, `0.74`, `-12,345`, `-` for nan; with the decimals of one `beside` it."""
+    """Format a return or length: `487.3`, `0.74`, `-12,345`, `-` for nan; with as many decimals as `beside`."""
     if not math.isfinite(value):
         return _not_finite(value)
     size = max(abs(value), abs(beside))
@@ -33,7 +33,7 @@ def score(value: float, beside: float = 0.0) -> str:
 
 
 def loss(value: float) -> str:
-    """A loss or a statistic of one, in six characters where that is possible: `0.0123`, `41.23`, `1.2e-5`."""
+    """Format a loss or a similar statistic in six characters if possible: `0.0123`, `41.23`, `1.2e-5`."""
     if not math.isfinite(value):
         return _not_finite(value)
     size = abs(value)
@@ -43,14 +43,14 @@ def loss(value: float) -> str:
 
 
 def rate(value: float) -> str:
-    """A count per second."""
+    """Format a count per second."""
     if not math.isfinite(value):
         return _not_finite(value)
     return _fixed(value, 1) if abs(value) < 100 else f"{value:,.0f}"
 
 
 def duration(seconds: float) -> str:
-    """Seconds as `0:05`, `12:30` or `1:02:03`."""
+    """Format seconds as `0:05`, `12:30` or `1:02:03`."""
     minutes, rest = divmod(int(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
@@ -77,15 +77,15 @@ class Column:
 
     title: str
     metrics: tuple[str, ...]
-    """Names of the metric; the first that an epoch has is shown."""
+    """Names of metrics; the first that an epoch has is shown."""
     write: Callable[[float], str]
     rank: int
-    """Where the terminal is narrow, high ranks are left out."""
+    """On a narrow terminal, high ranks are left out."""
     width: int = 7
     style: str = ""
 
     def text(self, metrics: dict[str, float]) -> str:
-        """The epoch's cell; a metric it lacks is `-`."""
+        """Return the cell of an epoch; a missing metric is `-`."""
         value = next((metrics[name] for name in self.metrics if name in metrics), math.nan)
         return self.write(float(value)).rjust(self.width)
 
@@ -118,7 +118,7 @@ KNOWN_METRICS = frozenset(name for column in KNOWN_COLUMNS for name in column.me
 
 
 def columns_for(metrics: set[str], room: int) -> list[Column]:
-    """The columns of these metrics that fit into `room` characters, in the order of the table."""
+    """Return the columns of these metrics that fit into `room` characters, in the order of the table."""
     others = [
         _loss_column(name.removeprefix("loss/"), RANK_OF_OTHERS)
         for name in sorted(metrics)
@@ -135,7 +135,7 @@ def columns_for(metrics: set[str], room: int) -> list[Column]:
 
 
 class EpochTable:
-    """The epochs of a run as lines of a table; its header returns now and then, and when columns change."""
+    """The epochs of a run as lines of a table; the header is repeated regularly and when columns change."""
 
     def __init__(self, total_env_steps: int | None, unicode: bool) -> None:
         self._steps_width = max(7, len(f"{total_env_steps or 0:,}"))
@@ -145,8 +145,8 @@ class EpochTable:
         self._rows_until_header = 0
 
     def lines(self, epoch: EpochReport, width: int) -> list[Line]:
-        """The epoch's row, `width` characters at most, and a header above it where one is due."""
-        # Metrics seen once keep their column: a loss that skips an epoch does not make the table jump.
+        """Return the epoch's row, at most `width` characters wide, below a header if one is due."""
+        # A metric seen once keeps its column, so a loss that is missing in one epoch does not change the layout.
         self._metrics |= epoch.metrics.keys()
         fixed = 5 + GAP + self._steps_width + GAP + EVAL_WIDTH
         columns = columns_for(self._metrics, width - fixed - MARKER_WIDTH - GAP)

@@ -1,4 +1,4 @@
-"""The end of a run that no longer improves, or that is good enough."""
+"""Ends a run that no longer improves, or that is good enough."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class EarlyStoppingConfig(PluginConfig):
-    """When to stop beside `algorithm.patience`."""
+    """When to stop, in addition to `algorithm.patience`."""
 
     target_return: float | None = None
     """Mean evaluation return at which the run stops; none: no return is good enough to stop."""
@@ -31,7 +31,7 @@ class EarlyStopping(Plugin):
 
     @hookimpl
     def on_epoch_end(self, run: Run, epoch: EpochReport) -> None:
-        """Ask for the end where there is a reason."""
+        """Ask the run to stop if there is a reason."""
         reason = self._target_reached(epoch) or _patience_lost(run, epoch)
         if reason:
             run.stop(reason)
@@ -39,7 +39,7 @@ class EarlyStopping(Plugin):
     def _target_reached(self, epoch: EpochReport) -> str | None:
         target: float | None = self.config.target_return
         score = epoch.metrics.get("eval/return_mean")
-        # A score of nan compares false: no evaluation has reached anything.
+        # A score of nan compares false: no evaluation has reached the target.
         if target is None or score is None or not score >= target:
             return None
         return f"the evaluation return {score:.6g} reached the target of {target:.6g}"

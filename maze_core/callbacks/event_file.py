@@ -1,6 +1,6 @@
-"""TensorBoard's event files: a run has one with content, which is written anew where training begins again.
+"""TensorBoard's event files: a run has one file with content, which is rewritten when training resumes.
 
-So which points are shown depends on no clock, on no order of files and on no reader that would withdraw points.
+So the points shown depend neither on a clock nor on the order of files nor on a reader that withdraws points.
 
     tensorboard/events.out.tfevents.1700000000.0000
 """
@@ -22,11 +22,11 @@ from maze_core import files
 
 _NAME = re.compile(r"events\.out\.tfevents\.(?P<seconds>\d{10})\.(?P<number>\d{4})")
 _STEM = "events"
-# Unfinished files are leftovers of this name, which TensorBoard does not read.
+# Unfinished files have this name, which TensorBoard does not read.
 _HEADER = struct.Struct("<QI")
 _CHECKSUM = struct.Struct("<I")
 _LONGEST = 16_000_000
-"""Bytes of one record, at most; more is damage."""
+"""Most bytes of one record; a longer one is damaged."""
 _DIGITS = 18
 _WRITER = "maze, epoch "
 
@@ -42,13 +42,13 @@ class Record:
 
     @property
     def step(self) -> int:
-        """Where on the curves it is."""
+        """Its position on the x axis."""
         step: int = self.event.step
         return step
 
     @property
     def epoch(self) -> int | None:
-        """The epoch that ended with its points; None where none did, or an earlier version wrote it."""
+        """The epoch that ended with its points; None if none did, or if an earlier version wrote it."""
         number: str = self.event.source_metadata.writer.removeprefix(_WRITER)
         return int(number) if number.isdecimal() and len(number) < _DIGITS else None
 
@@ -59,17 +59,17 @@ class Record:
 
 
 class EventFile:
-    """One event file in TensorBoard's format; each record is on its way to the disk when a call returns.
+    """One event file in TensorBoard's format; each record is flushed when a call returns.
 
     It writes records in the caller's thread: tensorboard's own `EventFileWriter` adds a thread and a queue,
     and loads TensorFlow where that is installed.
 
     Args:
-        folder: made where it is missing. Event files of earlier processes in it are replaced.
-        kept: what they held that is to be kept, see `read_records`.
+        folder: created if missing. Event files of earlier processes in it are replaced.
+        kept: records of those files to keep, see `read_records`.
 
     Raises:
-        OSError: it cannot be written; the earlier files are as they were.
+        OSError: it cannot be written; the earlier files are unchanged.
     """
 
     def __init__(self, folder: Path, kept: Iterable[Record] = ()) -> None:
@@ -83,7 +83,7 @@ class EventFile:
         try:
             self._write(file_version="brain.Event:2")
             if earlier:
-                # Whoever has read the earlier files forgets them, and reads this one.
+                # A reader of the earlier files discards their points and reads this file.
                 self._write(step=0, session_log=SessionLog(status=SessionLog.START))
             for record in kept:
                 self._file.write(record.data)
@@ -97,14 +97,14 @@ class EventFile:
         for path in earlier[:-1]:
             files.remove(path, run_dir)
         if earlier:
-            # A TensorBoard that is looking on finds the next file only from where the one that it reads still is.
+            # A running TensorBoard finds the next file only while the one it reads still exists.
             nothing = _unfinished(folder)
             files.open_file(nothing, "xb", run_dir).close()
             files.rename(nothing, earlier[-1], run_dir)
         files.sync(folder, run_dir)
 
     def write_scalars(self, values: dict[str, float], step: int, epoch: int | None = None) -> None:
-        """Write one point of each curve; nan has none. `epoch`: the epoch that ended with them."""
+        """Write one point of each curve, none for nan. `epoch`: the epoch that ended with them."""
         from tensorboard.compat.proto.event_pb2 import SourceMetadata
         from tensorboard.compat.proto.summary_pb2 import Summary
 
@@ -140,10 +140,10 @@ class EventFile:
 
 
 def event_files(folder: Path) -> list[Path]:
-    """Make a folder ready; return the event files that Maze wrote into it, in the order that TensorBoard reads them in.
+    """Prepare a folder; return Maze's event files in it, in the order in which TensorBoard reads them.
 
     Raises:
-        OSError: the folder cannot be made, or is a link to another one.
+        OSError: the folder cannot be created, or is a link to another one.
     """
     run_dir = folder.parent
     files.make_folder(folder, run_dir)
@@ -155,10 +155,10 @@ def event_files(folder: Path) -> list[Path]:
 
 
 def read_records(folder: Path, *, check: bool = True) -> list[Record]:
-    """The points and texts in a folder's event files, as TensorBoard shows them.
+    """Return the points and texts in a folder's event files, as TensorBoard shows them.
 
-    A last record that was cut short is left out without a word; a damaged one, and what follows it, with a warning.
-    `check` False trusts files that this process has written, which spares computing every checksum.
+    An incomplete last record is left out silently; a damaged one, and all after it, with a warning.
+    `check` False trusts files that this process has written and skips the checksums.
 
     Raises:
         OSError: a file cannot be read, or is no regular file.
@@ -189,7 +189,7 @@ def _records(path: Path, check: bool) -> Iterator[Record]:
 
 
 def _frames(file: BinaryIO, check: bool) -> Iterator[bytes]:
-    """The whole records of a file, with lengths and checksums. ValueError where a checksum does not hold."""
+    """Yield the complete records of a file, with lengths and checksums. Raises ValueError for a wrong checksum."""
     from tensorboard.compat.tensorflow_stub.pywrap_tensorflow import masked_crc32c
 
     while len(header := file.read(_HEADER.size)) == _HEADER.size:
@@ -209,7 +209,7 @@ def _unfinished(folder: Path) -> Path:
 
 
 def _name_after(earlier: list[Path]) -> str:
-    """A name that TensorBoard reads after the earlier ones, whatever the clock says."""
+    """Return a name that TensorBoard reads after the earlier ones, independent of the clock."""
     last = _NAME.fullmatch(earlier[-1].name) if earlier else None
     seconds, number = int(time.time()), 0
     if last is not None and int(last["seconds"]) >= seconds:

@@ -1,4 +1,4 @@
-"""Whether the policy earns far more in training, where it samples, than where it takes its likeliest actions."""
+"""Detects a policy whose return is far higher with sampled actions than with the most likely ones."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from collections import deque
 from dataclasses import dataclass
 
 _EPOCHS = 5
-"""The newest epochs that are compared."""
+"""Number of newest epochs to compare."""
 _FEWEST = 3
-"""Epochs before anything is said."""
+"""Fewest epochs for a result."""
 _ERRORS = 3.0
-"""Standard errors of the difference that chance may make."""
+"""Standard errors that the difference must exceed."""
 _SPREADS = 0.5
-"""Standard deviations of training's returns that make a difference large."""
+"""Standard deviations of training returns that make a difference large."""
 _SHARE = 0.1
-"""Share of the returns' size that makes a difference large, where returns hardly differ from each other."""
+"""Share of the returns' magnitude that makes a difference large when returns hardly vary."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class _Epoch:
     training: float
     evaluation: float
     spread: float
-    """Standard deviation of training's returns."""
+    """Standard deviation of training returns."""
     variance: float
     """Squared standard error of the difference of the means."""
 
@@ -43,7 +43,7 @@ class GreedyGap:
         self._epochs: deque[_Epoch] = deque(maxlen=_EPOCHS)
 
     def add(self, metrics: dict[str, float]) -> None:
-        """Take in an epoch's metrics; one without episodes of both kinds is left out."""
+        """Add an epoch's metrics; an epoch without both kinds of episodes is ignored."""
         means, spreads, counts = (
             [metrics.get(f"{kind}/{name}", math.nan) for kind in ("train", "eval")]
             for name in ("return_mean", "return_std", "episodes")
@@ -53,7 +53,7 @@ class GreedyGap:
             self._epochs.append(_Epoch(means[0], means[1], spreads[0], variance))
 
     def find(self) -> Gap | None:
-        """The mean returns where training's are far higher: in every epoch, beyond chance, and by much."""
+        """Return the mean returns if training's are higher in every epoch, significantly and by much; else None."""
         count = len(self._epochs)
         if count < _FEWEST or any(each.training <= each.evaluation for each in self._epochs):
             return None

@@ -1,4 +1,4 @@
-"""Every epoch as one line of JSON in `metrics.jsonl`."""
+"""Writes every epoch as one line of JSON to `metrics.jsonl`."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ class JsonLines(Plugin):
 
     @hookimpl
     def on_run_start(self, run: Run) -> None:
-        """Drop the epochs that the run is about to do again: those after its checkpoint."""
+        """Drop the epochs that the run will repeat: those after its checkpoint."""
         if run.run_dir is not None:
             drop_epochs_after(run.run_dir / METRICS_FILE, run.epoch)
 
     @hookimpl
     def on_epoch_end(self, run: Run, epoch: EpochReport) -> None:
-        """Write the epoch's line; it is on its way to the disk when this returns."""
+        """Write and flush the epoch's line."""
         if run.run_dir is None:
             return
         line = json.dumps(as_record(epoch), allow_nan=False)
@@ -42,7 +42,7 @@ class JsonLines(Plugin):
 
 
 def as_record(epoch: EpochReport) -> dict[str, float | None]:
-    """The epoch as a flat JSON object."""
+    """Return the epoch as a flat JSON object."""
     counters = {
         "epoch": epoch.epoch,
         "env_steps": epoch.env_steps,
@@ -54,7 +54,7 @@ def as_record(epoch: EpochReport) -> dict[str, float | None]:
 
 
 def drop_epochs_after(path: Path, last_epoch: int) -> None:
-    """Keep one line of each epoch up to `last_epoch`, and none that is damaged. A missing file stays missing."""
+    """Keep one line per epoch up to `last_epoch`, and drop damaged ones. A missing file stays missing."""
     if not path.exists():
         return
     kept: dict[float, bytes] = {}

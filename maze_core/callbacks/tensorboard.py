@@ -1,4 +1,4 @@
-"""Every metric as a TensorBoard curve."""
+"""Writes every metric as a TensorBoard curve."""
 
 from __future__ import annotations
 
@@ -22,9 +22,8 @@ class TensorBoard(Plugin):
 
     A run that takes no steps, as in behavioural cloning, is drawn over its updates.
 
-    Where training begins again, after a resume or an interruption, points of epochs that are done again are withdrawn,
-    and so is the final evaluation, which comes anew. A metric that is nan has no point. Without a run directory it does
-    nothing.
+    When training continues after a resume or an interruption, points of repeated epochs and of the final evaluation
+    are withdrawn. A metric that is nan has no point. Without a run directory it does nothing.
     """
 
     def __init__(self, config: Any) -> None:
@@ -33,7 +32,7 @@ class TensorBoard(Plugin):
 
     @hookimpl
     def on_run_start(self, run: Run) -> None:
-        """Begin the event file with what holds of earlier ones, and the configuration where it is another."""
+        """Start the event file with the valid records of earlier ones, and the configuration if it changed."""
         if run.run_dir is None:
             return
         folder = run.run_dir / "tensorboard"
@@ -67,7 +66,7 @@ class TensorBoard(Plugin):
 
 
 def _holds(record: Record, run: Run) -> bool:
-    """Whether a record of earlier files belongs to the run as it stands now, and not to what is done again."""
+    """Return True if a record of earlier files belongs to the run's current state, not to epochs that are repeated."""
     if record.step > _position(run):
         return False
     if record.epoch is not None:
@@ -76,12 +75,12 @@ def _holds(record: Record, run: Run) -> bool:
 
 
 def _position(report: Run | EpochReport | RunSummary) -> int:
-    """Where on the axis of the curves a run, an epoch or a run's end is."""
+    """Return the x position of a run, an epoch or a run's end."""
     return report.env_steps or report.updates
 
 
 def _last_config(records: list[Record]) -> str | None:
-    """The configuration that was written last."""
+    """Return the configuration that was written last."""
     values = [value for record in records for value in record.values if value.tag == f"{_CONFIG}/text_summary"]
     pages = [page.decode(errors="replace") for value in values for page in value.tensor.string_val]
     return pages[-1] if pages else None

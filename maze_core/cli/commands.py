@@ -1,6 +1,6 @@
-"""Commands are plugins of the group `maze.commands`: listed without being imported, imported when they are called.
+"""Commands are plugins of the group `maze.commands`: listed without importing them, imported when called.
 
-The name of an entry point says where the command stands: `sweep` is `maze sweep`, `plugins.new` is `maze plugins new`.
+The name of an entry point is the command's path: `sweep` is `maze sweep`, `plugins.new` is `maze plugins new`.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ class Commands(TyperGroup):
     """The installed commands, by name."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """The names of all commands, without importing any."""
+        """Return the names of all commands; imports none."""
         from maze_core.plugins import discovery
 
         names = {name.partition(".")[0] for name in discovery.names("command")}
         return [name for name in _FIRST if name in names] + sorted(names - {*_FIRST})
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """What stands for a command until it is called; None for an unknown one."""
+        """Return a placeholder that imports the command when it is called; None for an unknown one."""
         return deferred(cmd_name) if cmd_name in self.list_commands(ctx) else None
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Say what an unknown command may have been meant to be, or what to install for it."""
+        """Resolve a command; for an unknown one, suggest similar names or what to install."""
         if not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
             from maze_core.plugins import discovery
 
@@ -41,25 +41,25 @@ class Commands(TyperGroup):
 
 
 class _Deferred(TyperCommand):
-    """Stands for a command in a listing. It imports the plugin when it is called, or asked for its help."""
+    """Placeholder of a command. It imports the plugin when it is called or asked for its help."""
 
     path: str = ""
     """The name of the entry point."""
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
-        """The context of the command itself."""
+        """Return the context of the command itself."""
         return command(self.path).make_context(info_name, args, parent, **extra)
 
 
 def deferred(path: str, hidden: bool = False) -> _Deferred:
-    """What stands for the command of an entry point's name."""
+    """Return the placeholder of the command with this entry-point name."""
     found = _Deferred(path.rpartition(".")[2], short_help=_summary(path), hidden=hidden)
     found.path = path
     return found
 
 
 def command(path: str) -> Any:
-    """The command of an entry point's name, with the commands that others add to it.
+    """Return the command with this entry-point name, with the subcommands that other entry points add.
 
     Raises:
         ConfigError: there is none.
@@ -74,7 +74,7 @@ def command(path: str) -> Any:
         found: Any = _mounted(typer.Typer(help=_contents(below), no_args_is_help=True), path)
     else:
         found = _mounted(discovery.load("command", path), path)
-    if not hasattr(found, "add_command"):  # a function: nothing can stand below it
+    if not hasattr(found, "add_command"):  # a function: it can have no subcommands
         for name in below:
             _warn(f"the command {path}.{name} is not used: `maze {path}` has no commands below it")
         return found
@@ -89,7 +89,7 @@ def command(path: str) -> Any:
 
 
 def _mounted(plugin: Any, path: str) -> Any:
-    """A Typer app or a function as a command, as `add_typer` and `command` of a parent app have it.
+    """Return a Typer app or a function as a command, as `add_typer` and `command` of a parent app do.
 
     Raises:
         PluginError: Typer cannot make a command of it.
@@ -103,7 +103,7 @@ def _mounted(plugin: Any, path: str) -> Any:
         parent.command(name)(plugin)
     try:
         group: Any = typer.main.get_command(parent)
-    except Exception as error:  # Typer raises whatever the signature of others leads to
+    except Exception as error:  # Typer raises various errors for an unsupported signature
         from maze_core.errors import PluginError
         from maze_core.plugins.discovery import claims, describe
 
@@ -113,7 +113,7 @@ def _mounted(plugin: Any, path: str) -> Any:
 
 
 def _below(path: str) -> list[str]:
-    """The names of the commands that entry points put right below a command."""
+    """Return the names of a command's direct subcommands from entry points."""
     from maze_core.plugins import discovery
 
     names = [name.removeprefix(f"{path}.") for name in discovery.names("command") if name.startswith(f"{path}.")]
@@ -121,7 +121,7 @@ def _below(path: str) -> list[str]:
 
 
 def _summary(path: str) -> str:
-    """One line about a command, read in its source file."""
+    """Return one line about a command, read from its source file."""
     from maze_core.plugins import discovery
     from maze_core.plugins.source import locate, summarise
 

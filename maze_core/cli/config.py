@@ -37,7 +37,7 @@ def show(
     from maze_core.config.plain_yaml import read_yaml
     from maze_core.config.sealed import read_sealed
 
-    if run is not None:  # as plain data: what is only shown runs nothing
+    if run is not None:  # as plain data: showing a configuration runs no code of it
         read = read_sealed if run.is_dir() else read_yaml
         whole = load_run_config(read(run / "config.yaml" if run.is_dir() else run), set_ or ())
     else:
@@ -65,7 +65,7 @@ def schema(
 
 
 def run_schema(names: dict[str, str]) -> dict[str, Any]:
-    """The JSON Schema of a RunConfig whose parts are the named plugins'."""
+    """Return the JSON Schema of a RunConfig with the named plugins as its parts."""
     from pydantic import create_model
 
     from maze_core.config.run import RunConfig
@@ -75,7 +75,7 @@ def run_schema(names: dict[str, str]) -> dict[str, Any]:
     for kind, name in names.items():
         field = RunConfig.model_fields[kind]
         parts[kind] = (discovery.load(kind, name).Config, field)
-    # Wrappers and callbacks are of many kinds; each is checked by its own plugin.
+    # Wrappers and callbacks vary; each is checked by its own plugin.
     parts["wrappers"] = (list[str | dict[str, Any]], RunConfig.model_fields["wrappers"])
     parts["callbacks"] = (dict[str, dict[str, Any] | None], RunConfig.model_fields["callbacks"])
     return create_model("RunConfig", __base__=RunConfig, **parts).model_json_schema()

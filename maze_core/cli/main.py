@@ -1,4 +1,4 @@
-"""The command `maze`, and what errors look like to a user. Its commands are plugins: see `maze_core.cli.commands`.
+"""The command `maze` and how it prints errors. Its commands are plugins: see `maze_core.cli.commands`.
 
 Imports stay light: each command imports what it needs when it runs, so that `maze --help` answers at once.
 """
@@ -29,7 +29,7 @@ class _Root(Commands):
                 traceback.print_exc()
             _print_error(error)
             raise typer.Exit(error.exit_code) from error
-        except SystemExit as error:  # of an environment or a plugin: the command has not done its work
+        except SystemExit as error:  # SystemExit of an environment or a plugin: the command has not finished
             print(printable(f"error: sys.exit was called: {_in_words(error)}"), file=sys.stderr)
             raise typer.Exit(1) from error
         except MemoryError as error:
@@ -47,7 +47,7 @@ def _in_words(error: BaseException) -> str:
 
 
 def _print_error(error: MazeError) -> None:
-    """Print an error with its notes; where code of others raised it, first the traceback of that code."""
+    """Print an error with its notes; if third-party code raised it, first that code's traceback."""
     if isinstance(error, RunError | ConfigError) and error.__cause__ is not None:
         _print_traceback(their_traceback(error.__cause__))
     print(printable_lines("\n".join([f"error: {error}", *getattr(error, "__notes__", ())])), file=sys.stderr)
@@ -59,7 +59,7 @@ def _print_traceback(text: str) -> None:
 
 
 def _print_unforeseen(error: Exception) -> None:
-    """Print an error that nobody meant to raise, and say whose it is."""
+    """Print an unexpected error, and say whose code raised it."""
     from maze_core.plugins.discovery import describe
 
     place, notes = culprit(error), getattr(error, "__notes__", ())
@@ -115,5 +115,5 @@ def main() -> None:
 
 if __name__ == "__main__":
     if not sys.flags.safe_path:
-        del sys.path[0]  # where `python -m` puts the current folder: in front of everything that is installed
+        del sys.path[0]  # where `python -m` puts the current folder: before all installed packages
     main()

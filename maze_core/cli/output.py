@@ -1,4 +1,4 @@
-"""What several commands share: tables, JSON and exit codes."""
+"""Shared by several commands: tables, JSON and exit codes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 _CELL = 500
-"""Characters that one cell of a table may have."""
+"""Most characters in one cell of a table."""
 
 
 def print_json(data: Any) -> None:
@@ -43,17 +43,17 @@ def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
 
 def warn(message: str) -> None:
-    """Say something beside what was asked for, on the error output."""
+    """Print a warning on the error output."""
     print(printable(message), file=sys.stderr)
 
 
 def say(message: str) -> None:
-    """Say a sentence, which may name things of strangers, on the standard output."""
+    """Print a sentence on the standard output; control characters of untrusted names are escaped."""
     typer.echo(printable(message))
 
 
 def finish(summary: RunSummary) -> None:
-    """Leave with the exit code of a run."""
+    """Exit with the exit code of a run."""
     codes = {"interrupted": 130, "failed": 1}
     if summary.outcome in codes:
         raise typer.Exit(codes[summary.outcome])

@@ -1,4 +1,4 @@
-"""Options that `maze train` and `maze sweep` share, and where their values stand in the configuration."""
+"""Options that `maze train` and `maze sweep` share, and their paths in the configuration."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PLACES = {
 
 
 def placed(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The values of the options that were given, by path."""
+    """Return the values of the given options, by path."""
     return {_PLACES[key]: _value(key, given) for key, given in options.items() if given is not None}
 
 

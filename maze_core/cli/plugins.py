@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from maze_core.plugins.catalog import PluginInfo
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="List, describe, write and check plugins.")
-"""Its commands are entry points of their own, so that other distributions can add some: `plugins.list`."""
+"""Its commands are separate entry points, such as `plugins.list`, so that other distributions can add some."""
 
 _Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 _Kind = Annotated[str | None, typer.Option(metavar="KIND", help="algorithm, env, wrapper, model, runner, …")]

@@ -1,4 +1,4 @@
-"""`maze resume RUN`: go on exactly where a run stopped."""
+"""`maze resume RUN`: continue exactly where a run stopped."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def resume(
     ] = None,
     checkpoint: Annotated[str, typer.Option(metavar="NAME", help="Where to go on: last, previous or best.")] = "last",
 ) -> None:
-    """Go on with a run exactly where it stopped.
+    """Continue a run exactly where it stopped.
 
     \b
     Examples:

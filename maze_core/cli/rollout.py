@@ -1,4 +1,4 @@
-"""`maze rollout`: let a policy play, and record or film what happens."""
+"""`maze rollout`: play episodes with a policy, and record or film them."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def rollout(
 
 
 def _runner(overrides: list[str], name: str | None) -> tuple[list[str], PluginConfig | None]:
-    """The overrides that are not the runner's, and the runner, where one was asked for."""
+    """Return the overrides that do not concern the runner, and the runner's configuration, if one was asked for."""
     from maze_core.config.load import part_config
 
     its = [text for text in overrides if text.strip().startswith("runner.")]
@@ -102,11 +102,11 @@ def _of_run(
     stochastic: bool | None,
     video: Path | None,
 ) -> RolloutTask:
-    """What to play; the run stays open as long as `stack`."""
+    """Return the task for a run's policy; the run stays open as long as `stack`."""
     from maze_core.training.api import open_policy
     from maze_core.training.rollouts import task_of_run
 
-    here = "runner={name: dev, concurrency: 1}"  # whatever it was trained with: this process only looks at it
+    here = "runner={name: dev, concurrency: 1}"  # whatever runner it was trained with: this process only opens it
     run = stack.enter_context(closing(open_policy(run_dir, checkpoint, [*overrides, here])))
     return task_of_run(run, seed, None if stochastic is None else not stochastic, video)
 

@@ -1,4 +1,4 @@
-"""`maze train ALGORITHM`: a subcommand for each installed algorithm, its flags generated from its parameters."""
+"""`maze train ALGORITHM`: one subcommand per installed algorithm, with flags generated from its parameters."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Examples:
 
 
 class _Algorithms(TyperGroup):
-    """The installed algorithms, listed without importing any."""
+    """The installed algorithms as subcommands, listed without importing any."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         from maze_core.plugins import discovery
@@ -46,11 +46,11 @@ class _Algorithms(TyperGroup):
         entry_point = claims[0].entry_point
         summary = summarise(entry_point, locate(entry_point)) or cmd_name
         command = _command(cmd_name, lambda: None, help=summary)
-        command.short_help = summary  # click cuts off what it shortens by itself
+        command.short_help = summary  # click truncates the text that it shortens itself
         return command
 
     def parse_args(self, ctx: Any, args: list[str]) -> Any:
-        """Refuse options before the algorithm: which ones there are depends on it."""
+        """Refuse options before the algorithm's name, since the algorithm determines its options."""
         if args and args[0].startswith("-") and args[0] not in ctx.help_option_names:
             from maze_core.errors import ConfigError
 
@@ -61,7 +61,7 @@ class _Algorithms(TyperGroup):
         return super().parse_args(ctx, args)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Import the algorithm that is asked for, whatever the case of its name, and generate its command."""
+        """Import the named algorithm, ignoring case, and generate its command."""
         name = next((known for known in self.list_commands(ctx) if known.lower() == args[0].lower()), args[0])
         if name.startswith("-"):
             return super().resolve_command(ctx, args)
@@ -69,7 +69,7 @@ class _Algorithms(TyperGroup):
 
 
 class _AlgorithmCommand(TyperCommand):
-    """Shows each option with its default on a line of its own, whole whatever the width, and its meaning below."""
+    """Shows each option with its default on its own line, never wrapped, and its meaning below."""
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         panels: dict[str, list[tuple[str, str]]] = {}
@@ -101,7 +101,7 @@ def _train() -> None:
 
 
 def algorithm_command(name: str) -> Any:
-    """The command of one algorithm. Raises ConfigError for an unknown one, PluginError for a broken one."""
+    """Return the command of an algorithm. Raises ConfigError for an unknown one, PluginError for a broken one."""
     from maze_core.config.flags import flags
     from maze_core.plugins import discovery
 
@@ -183,7 +183,7 @@ _COMMON: tuple[tuple[str, Any, str, str, str], ...] = (
     ("init_from", Path | None, "--init-from", "RUN", "Start from another run's weights."),
     ("quiet", bool | None, "--quiet,-q", "", "Leave out the console's output."),
 )
-"""The options that every algorithm's command has: name, type, spellings, what it takes, help."""
+"""The options of every algorithm's command: name, type, spellings, metavar, help."""
 
 
 def _common_parameters() -> list[inspect.Parameter]:
@@ -210,7 +210,7 @@ def _keyword(
 
 
 def _command(name: str, body: Callable[..., None], help: str) -> Any:
-    """A single Typer command from a function whose signature holds its options."""
+    """Return a single Typer command made from a function whose signature holds the options."""
     single = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
     single.command(name, help=help, cls=_AlgorithmCommand)(body)
     command = typer.main.get_command(single)

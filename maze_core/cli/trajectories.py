@@ -1,4 +1,4 @@
-"""`maze trajectories`: look at recorded trajectories."""
+"""`maze trajectories`: inspect recorded trajectories."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The configuration of a run: its models, and how it is assembled."""
+"""The configuration of a run: its models and how it is assembled."""

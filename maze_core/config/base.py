@@ -8,9 +8,9 @@ from pydantic import BaseModel, ConfigDict, field_validator
 
 
 class ConfigModel(BaseModel):
-    """A frozen, closed record: unknown keys are refused, values never change, every field is described.
+    """A frozen, closed record: unknown keys are refused, and values never change.
 
-    A field's description is the string literal below it.
+    Every field is described by the string literal below it.
     """
 
     model_config = ConfigDict(
@@ -24,7 +24,7 @@ class ConfigModel(BaseModel):
     @field_validator("*", mode="before")
     @classmethod
     def _check_numbers(cls, value: Any) -> Any:
-        """Refuse whole numbers that neither torch nor numpy can hold."""
+        """Refuse integers that neither torch nor numpy can hold."""
         if not _fits(value):
             raise ValueError("must be a number that 64 bits can hold")
         return value

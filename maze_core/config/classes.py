@@ -1,7 +1,7 @@
-"""Wrapper classes that a configuration names as `module:Class`: only who starts a command may name them.
+"""Wrapper classes that a configuration names as `module:Class`: only the command line or the program may choose them.
 
-A file may hold such a name, so that a run knows what it was trained with. It counts where the command line, or the
-program, names the same class again: a file that somebody else wrote runs no class of its choice.
+A file may hold such a name, as a record of what the run was trained with. It is used only if the command line or the
+program names the same class again, so a file from someone else cannot run a class of its choice.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _PLACE = re.compile(r"wrappers(\.\d+(\.(id|name))?)?")
 
 
 def named_classes(data: Any) -> Iterator[tuple[str, str]]:
-    """Place and name of each wrapper class in plain data, whose keys may be paths such as `wrappers.0.id`."""
+    """Yield place and name of each wrapper class in plain data, whose keys may be paths such as `wrappers.0.id`."""
     if isinstance(data, Mapping):
         for key, value in data.items():
             if _PLACE.fullmatch(str(key)):
@@ -28,9 +28,9 @@ def named_classes(data: Any) -> Iterator[tuple[str, str]]:
 
 
 def check_classes(files: Any, said: Any, source: Path | str) -> None:
-    """Raise ConfigError where `files`, read from `source`, name a wrapper class that `said` does not name as well.
+    """Raise ConfigError if `files`, read from `source`, names a wrapper class that `said` does not name too.
 
-    `said`: what the command line or the program sets, as values by path.
+    `said`: values by path, set by the command line or the program.
     """
     known = {name for _, name in named_classes(said)}
     for place, name in named_classes(files):
@@ -44,7 +44,7 @@ def check_classes(files: Any, said: Any, source: Path | str) -> None:
 
 
 def by_path(assignments: Iterable[tuple[tuple[str, ...], Any]]) -> dict[str, Any]:
-    """Assignments as values by path."""
+    """Return assignments as values by path."""
     return {".".join(path): value for path, value in assignments}
 
 

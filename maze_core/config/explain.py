@@ -1,4 +1,4 @@
-"""pydantic's errors in plain words, with the full path and the nearest known key."""
+"""Translates pydantic's errors into plain messages with the full path and the nearest known key."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _WORDS = (
 
 
 def explain(error: ValidationError, model: type[BaseModel], prefix: str, data: object) -> list[ConfigError]:
-    """One ConfigError for each wrong value; `data` is what `model` was given, `prefix` is where it stands."""
+    """Return one ConfigError per wrong value; `data` is the input of `model`, `prefix` its path."""
     found: dict[tuple[str, bool], list[str]] = {}
     for problem in error.errors():
         path = _path(problem["loc"], data, problem["type"] in ("missing", "extra_forbidden"))
@@ -48,7 +48,7 @@ def explain(error: ValidationError, model: type[BaseModel], prefix: str, data: o
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """A clause that suggests the known names nearest to `name`, or lists them all."""
+    """Return a clause that suggests the known names nearest to `name`, or lists them all."""
     known = list(known)
     near = difflib.get_close_matches(name, known, n=2, cutoff=0.6)
     if near:
@@ -57,7 +57,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 
 def combined(errors: Sequence[ConfigError]) -> ConfigError:
-    """All errors as one, a line each."""
+    """Return all errors as one, each on its own line."""
     if len(errors) == 1:
         return errors[0]
     return ConfigError("\n".join(str(error).replace("\n", "; ") for error in errors))
@@ -80,7 +80,7 @@ def _sentence(kind: str, message: str, path: Sequence[Any], model: type[BaseMode
 
 
 def model_at(model: type[BaseModel], path: Sequence[Any]) -> type[BaseModel] | None:
-    """The model that describes the value at a path below `model`, or None where none does."""
+    """Return the model of the value at a path below `model`, or None if there is none."""
     for key in path:
         if isinstance(key, int):
             continue
@@ -99,7 +99,7 @@ def _inner_model(annotation: Any) -> type[BaseModel] | None:
 
 
 def _path(loc: Sequence[Any], data: object, whole: bool) -> tuple[Any, ...]:
-    """The part of pydantic's location that leads through the data; the rest names branches of a union."""
+    """Return the part of pydantic's location that is a path in the data; the rest names branches of a union."""
     if whole:
         return tuple(loc)
     path: list[Any] = []
@@ -109,7 +109,7 @@ def _path(loc: Sequence[Any], data: object, whole: bool) -> tuple[Any, ...]:
         except (LookupError, TypeError):
             break
         path.append(key)
-    # A wrong default is not in the data: its field is still the place to look at.
+    # A wrong default is not in the data; its field is still the right path.
     return tuple(path) if path or not loc else tuple(loc[:1])
 
 

@@ -1,4 +1,4 @@
-"""From a configuration model to command-line flags: one for each field, described by the model itself."""
+"""Command-line flags of a configuration model: one per field, with the field's own description."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _TYPES = {"integer": "INT", "number": "FLOAT", "string": "TEXT", "boolean": "BOO
 
 @dataclass(frozen=True)
 class Flag:
-    """One field as a flag. `--x/--no-x` where it is a plain boolean, otherwise `--x TEXT` for `parse`."""
+    """One field as a flag: `--x/--no-x` for a plain boolean, otherwise `--x TEXT` for `parse`."""
 
     field: str
     option: str
@@ -32,12 +32,12 @@ class Flag:
 
     @property
     def help(self) -> str:
-        """Description, range and default in one text."""
+        """Description, range and default as one text."""
         notes = [self.limits, f"default: {self.default}" if self.default else "required"]
         return f"{self.description} [{'; '.join(filter(None, notes))}]".strip()
 
     def parse(self, text: str) -> Any:
-        """The value of a text: `none` where the field allows it, lists with commas or as YAML, numbers as YAML."""
+        """Return the value of a text: `none` if the field allows it, lists with commas or as YAML, numbers as YAML."""
         if self.optional and text.lower() == "none":
             return None
         if self.sequence and not text.lstrip().startswith("["):
@@ -46,7 +46,7 @@ class Flag:
 
 
 def flags(model: type[BaseModel]) -> list[Flag]:
-    """The flags of a model, in the order of its fields; the plugin's `name` is none."""
+    """Return the flags of a model in the order of its fields, except the plugin's `name`."""
     schema = model.model_json_schema()
     definitions = schema.get("$defs", {})
     return [
@@ -94,7 +94,7 @@ def _metavar(types: set[str], choices: list[Any]) -> str:
 
 
 def _typed(default: Any) -> str:
-    """A default as the command line takes it."""
+    """Return a default as the command line takes it."""
     if default is None:
         return "none"
     if isinstance(default, bool):

@@ -1,4 +1,4 @@
-"""From names, files and overrides to one valid RunConfig: defaults < preset < files < overrides and flags."""
+"""Builds a valid RunConfig from names, files and overrides: defaults < preset < files < overrides and flags."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ DEFAULTS: Raw = {
     "runner": {"name": "dev"},
     "callbacks": {name: {} for name in ("console", "tensorboard", "jsonl", "best_checkpoint", "early_stopping")},
 }
-"""The plugins of a run that names no others."""
+"""The default plugins of a run."""
 
 
 def assemble(
@@ -41,12 +41,12 @@ def assemble(
 ) -> RunConfig:
     """Assemble and validate the configuration of a run.
 
-    `env` is an environment id, `files` are YAML files or what one would hold, `overrides` are `path=value` texts with
-    YAML values, `flags` maps paths to values, `preset` is a name, `auto` (the one named like the environment, where
-    there is one) or `none`.
-    `parent` is the `config.yaml` of a run whose parameters this one starts from: its model and wrappers, and its
-    environment where none is named, stand above the preset.
-    Raises one ConfigError that lists every problem, and PluginError where a named plugin cannot be used.
+    `env` is an environment id, `files` are YAML files or their contents, `overrides` are `path=value` texts with
+    YAML values, `flags` maps paths to values, `preset` is a name, `auto` (the one named like the environment, if there
+    is one) or `none`.
+    `parent` is the `config.yaml` of the run whose parameters this one starts from: its model and wrappers, and its
+    environment if none is named, override the preset.
+    Raises one ConfigError that lists every problem, and PluginError if a named plugin cannot be used.
     """
     return assemble_with_preset(algorithm, env, preset, files, overrides, flags, load, parent)[0]
 
@@ -61,7 +61,7 @@ def assemble_with_preset(
     load: discovery.Loader = discovery.load,
     parent: Path | None = None,
 ) -> tuple[RunConfig, str]:
-    """As `assemble`; also gives the name of the preset that was applied, empty where none was."""
+    """Like `assemble`, and also return the name of the applied preset, empty if there is none."""
     assignments = [parse_assignment(text) for text in overrides]
     assignments += [(tuple(path.split(".")), value) for path, value in (flags or {}).items()]
     if algorithm is not None:
@@ -95,10 +95,10 @@ def load_run_config(
     overrides: Sequence[str] = (),
     load: discovery.Loader = discovery.load,
 ) -> RunConfig:
-    """The configuration that a `config.yaml` or a mapping holds in full, with `path=value` texts over it.
+    """Return the complete configuration in a `config.yaml` or a mapping, with `path=value` texts applied.
 
     Raises:
-        ConfigError: something does not fit; or the file names a wrapper class that the overrides do not name.
+        ConfigError: a value does not fit, or the file names a wrapper class that the overrides do not name.
     """
     assignments = [parse_assignment(text) for text in overrides]
     if isinstance(source, Mapping):
@@ -115,11 +115,11 @@ def load_saved_config(
     load: discovery.Loader = discovery.load,
     agreed: Raw | None = None,
 ) -> RunConfig:
-    """The configuration of a saved run, to go on with it, with `path=value` texts over it.
+    """Return the configuration of a saved run, to resume it, with `path=value` texts applied.
 
     Raises:
-        ConfigError: something does not fit; or a value leads to another machine or out of the current folder and the
-            run's own, and neither the overrides nor `agreed`, a configuration of the caller's own, have it as well.
+        ConfigError: a value does not fit; or it refers to another machine, or to a folder outside the current folder
+            and the run's own, and neither the overrides nor `agreed`, the caller's own configuration, contain it.
     """
     raw, assignments = merge({}, read_sealed(path)), [parse_assignment(text) for text in overrides]
     check_classes(raw, {**by_path(assignments), "agreed": agreed}, path)
@@ -129,7 +129,7 @@ def load_saved_config(
 def load_config_to_act(
     path: Path, overrides: Sequence[str] = (), load: discovery.Loader = discovery.load
 ) -> tuple[RunConfig, list[str]]:
-    """The configuration of a saved run, to evaluate or to act, and which of its parts were left out.
+    """Return the configuration of a saved run, to evaluate or to act, and the parts that were left out.
 
     Raises:
         ConfigError: as for `load_saved_config`.
@@ -150,7 +150,7 @@ def _saved(raw: Raw, path: Path, load: discovery.Loader) -> RunConfig:
 def part_config(
     kind: str, raw: Raw, overrides: Sequence[str] = (), load: discovery.Loader = discovery.load
 ) -> PluginConfig:
-    """The configuration of one part alone, such as `env`, with `path=value` texts over it."""
+    """Return the configuration of one part, such as `env`, with `path=value` texts applied."""
     errors: list[ConfigError] = []
     data = assign({kind: raw}, [parse_assignment(text) for text in overrides])
     config = _part(kind, kind, data[kind], load, errors)
@@ -163,7 +163,7 @@ def part_config(
 def env_config(
     env: Raw, wrappers: Sequence[str] = (), overrides: Sequence[str] = (), load: discovery.Loader = discovery.load
 ) -> tuple[PluginConfig, tuple[PluginConfig, ...]]:
-    """The configurations of an environment and of its wrappers, with `path=value` texts over both.
+    """Return the configurations of an environment and its wrappers, with `path=value` texts applied.
 
     Raises one ConfigError that lists every problem.
     """
@@ -179,14 +179,14 @@ def env_config(
 
 
 def dump(config: RunConfig) -> str:
-    """The whole configuration as YAML, which `load_run_config` reads back."""
+    """Return the complete configuration as YAML, which `load_run_config` reads."""
     return to_yaml(config.model_dump(mode="json"))
 
 
 def resolve(raw: Raw, load: discovery.Loader = discovery.load) -> RunConfig:
     """Validate plain data: each part by the `Config` of the plugin it names, then the whole.
 
-    Raises one ConfigError that lists every problem, a line each.
+    Raises one ConfigError that lists every problem, one per line.
     """
     errors: list[ConfigError] = []
     data = {key: value for key, value in raw.items() if key not in (*PARTS, "wrappers", "callbacks")}
@@ -199,7 +199,7 @@ def resolve(raw: Raw, load: discovery.Loader = discovery.load) -> RunConfig:
     try:
         config = RunConfig.model_validate(data)
     except ValidationError as error:
-        # A part that is already reported is None here: pydantic's word about that would only confuse.
+        # A part that is already reported is None here: pydantic's error about it would only confuse.
         rest = explain(error, RunConfig, "", data)
         errors += [each for each in rest if str(each.where).partition(".")[0] not in reported]
     if errors:
@@ -231,7 +231,7 @@ def _parent_layer(path: Path, names_env: bool) -> Raw:
 
 
 def _says_its_end(asked: Raw) -> bool:
-    """Whether the user says when the run ends and asks for no patience; what a preset says does not count."""
+    """Return True if the user, not a preset, sets the run's end and no patience."""
     algorithm = asked.get("algorithm")
     if not isinstance(algorithm, dict) or "patience" in algorithm:
         return False
@@ -247,15 +247,15 @@ def _preset_layer(preset: str, asked: Raw, load: discovery.Loader) -> tuple[str,
     try:
         plugin = load("algorithm", name)
     except ConfigError:
-        return "", {}  # resolve reports the unknown name, together with whatever else is wrong
+        return "", {}  # resolve reports the unknown name together with all other problems
     return choose(preset, env_id if isinstance(env_id, str) else None, plugin, name)
 
 
 def _with_preferences(raw: Raw, preset: Raw, load: discovery.Loader) -> Raw:
-    """`raw` with what its algorithm prefers for the other parts, where they have such a field and nothing is said.
+    """Return `raw` with the algorithm's defaults for fields of other parts that exist and are not set.
 
-    Where the preset speaks of a preferred field, its value takes the preference's place. It would otherwise be lost
-    with the rest of the preset's part where the user names another plugin for that part.
+    If the preset sets such a field, its value replaces the default. It would otherwise be lost with the rest of the
+    preset's part when the user names another plugin for that part.
     """
     result = dict(raw)
     try:
@@ -274,7 +274,7 @@ def _with_preferences(raw: Raw, preset: Raw, load: discovery.Loader) -> Raw:
 
 
 def _part(kind: str, where: str, raw: Any, load: discovery.Loader, errors: list[ConfigError]) -> PluginConfig | None:
-    """The configuration of one plugin, or None where it is wrong and `errors` has got the reasons."""
+    """Return the configuration of one plugin, or None after adding its problems to `errors`."""
     if isinstance(raw, PluginConfig):
         return raw
     if not isinstance(raw, dict):
@@ -313,7 +313,7 @@ def _callbacks(raw: Any, load: discovery.Loader, errors: list[ConfigError]) -> d
 
 
 def _named(raw: Raw) -> Iterable[tuple[str, Any]]:
-    """Callbacks with their names filled in from the keys; null leaves one out."""
+    """Yield callbacks with names filled in from the keys; null leaves one out."""
     for key, value in raw.items():
         if value is not None:
             yield key, {"name": key, **value} if isinstance(value, dict) else value

@@ -1,12 +1,12 @@
-"""What in a configuration reaches beyond the run: folders that are written to, addresses that are connected to.
+"""Configuration values that reach outside the run: folders to write to, addresses to connect to.
 
 A plugin marks such a field in its `Config`:
 
     folder: Annotated[Path, Outside.FOLDER] = Path("recordings")
     address: Annotated[str | None, Outside.ADDRESS] = None
 
-Who opens a saved run may not have written its `config.yaml`. So a marked value in it counts only where it leads nowhere
-else, or where the command line says it again.
+The `config.yaml` of a saved run may come from someone else. So a marked value in it is used only if it stays within
+the current folder, the run's own and this machine, or if the command line repeats it.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ if TYPE_CHECKING:
 
 Place = tuple[str, ...]
 Assignments = Sequence[tuple[Place, Any]]
-"""What the command line sets: paths and values."""
+"""Paths and values that the command line sets."""
 _OWN_HOSTS = ("localhost", "local", "auto")
 
 
 class Outside(Enum):
-    """What a field of a plugin's configuration reaches."""
+    """What a field of a plugin's configuration refers to."""
 
     FOLDER = "folder"
-    """One or several folders that the plugin writes to, or sends somewhere."""
+    """One or more folders that the plugin writes to, or sends elsewhere."""
     ADDRESS = "address"
     """A machine that the plugin connects to, as host:port or URL."""
 
     def is_elsewhere(self, value: Any, homes: Iterable[Path]) -> bool:
-        """Whether a value leads to another machine, or out of all these folders."""
+        """Return True if a value refers to another machine, or to a folder outside all these folders."""
         values = [each for each in (value if isinstance(value, list) else [value]) if isinstance(each, str)]
         if self is Outside.ADDRESS:
             return not all(map(_is_this_machine, values))
@@ -61,7 +61,7 @@ class Reach:
     value: Any
 
     def refusal(self, source: Path) -> ConfigError:
-        """The error where the command line does not say it again."""
+        """Return the error for a value that the command line does not repeat."""
         where = ".".join(self.place)
         verb = "write to" if self.kind is Outside.FOLDER else "connect to"
         value = self.value if isinstance(self.value, str) else f"[{','.join(map(str, self.value))}]"
@@ -73,13 +73,13 @@ class Reach:
 
 
 def marked_fields(model: type[BaseModel]) -> dict[str, Outside]:
-    """The fields of a plugin's configuration that reach beyond the run."""
+    """Return the marked fields of a plugin's configuration."""
     marks = ((name, mark) for name, field in model.model_fields.items() for mark in field.metadata)
     return {name: mark for name, mark in marks if isinstance(mark, Outside)}
 
 
 def reaches(raw: Raw, load: Loader) -> list[Reach]:
-    """The marked values of a configuration that are set."""
+    """Return the marked values that a configuration sets."""
     return [
         Reach((*place, field), part["name"], kind, part[field])
         for place, part, fields in _marked_parts(raw, load)
@@ -89,9 +89,9 @@ def reaches(raw: Raw, load: Loader) -> list[Reach]:
 
 
 def elsewhere(raw: Raw, load: Loader, source: Path, agreed: Raw | None = None) -> list[Reach]:
-    """Those that lead to another machine, or out of the current folder and that of the file `source`.
+    """Return marked values that refer to another machine, or leave the current folder and that of the file `source`.
 
-    Those that `agreed`, a configuration of the caller's own, has as well are left out.
+    Values that `agreed`, the caller's own configuration, contains too are left out.
     """
     homes = (Path.cwd(), source.parent)
     away = [each for each in reaches(raw, load) if each.kind.is_elsewhere(each.value, homes)]
@@ -99,10 +99,10 @@ def elsewhere(raw: Raw, load: Loader, source: Path, agreed: Raw | None = None) -
 
 
 def assigned(raw: Raw, assignments: Assignments, doubtful: Sequence[Reach], source: Path) -> Raw:
-    """`raw` with assignments over it, and without those of its values that are doubtful.
+    """Return `raw` without its doubtful values and with assignments applied.
 
     Raises:
-        ConfigError: a part is left without its value, and no assignment sets it.
+        ConfigError: a part has lost its value, and no assignment sets it.
     """
     result = assign(without(raw, doubtful), assignments)
     for each in doubtful:
@@ -111,22 +111,22 @@ def assigned(raw: Raw, assignments: Assignments, doubtful: Sequence[Reach], sour
 
 
 def check_said(reach: Reach, result: Raw, assignments: Assignments, source: Path) -> None:
-    """Raise ConfigError where the part still takes part in `result`, and nobody set its value again."""
+    """Raise ConfigError if the part is still in `result` and no assignment sets its value again."""
     part = _at(result, reach.place[:-1])
-    # A callback without a name has that of its key.
+    # A callback without a name is named by its key.
     same = isinstance(part, dict) and part.get("name", reach.place[-2]) == reach.plugin
     if same and reach.place[-1] not in part and not _is_set(reach.place, assignments):
         raise reach.refusal(source)
 
 
 def for_evaluation(raw: Raw, assignments: Assignments, load: Loader, source: Path) -> tuple[Raw, list[str]]:
-    """Return a saved configuration with assignments over it, to evaluate or to act, and the parts left out of it.
+    """Return a saved configuration, to evaluate or to act, with assignments applied, and the parts left out of it.
 
-    These are wrappers and callbacks with a marked field, and a runner with one, in whose place `dev` steps the
-    environments; unless an assignment sets them.
+    Left out are wrappers and callbacks with a marked field, unless an assignment sets them; a runner with one is
+    replaced by `dev`.
 
     Raises:
-        ConfigError: another part leads elsewhere, and no assignment sets the value again.
+        ConfigError: another part refers elsewhere, and no assignment sets the value again.
     """
     away = elsewhere(raw, load, source)
     doubtful = [each for each in reaches(raw, load) if each.place[0] in ("wrappers", "callbacks", "runner")]
@@ -151,7 +151,7 @@ def _is_left_out(place: Place, part: Raw, fields: Iterable[str], assignments: As
 
 
 def without(raw: Raw, taken: Iterable[Reach | Place]) -> Raw:
-    """A copy without some values."""
+    """Return a copy without the values `taken`."""
     result = assign(raw, ())
     places = [each.place if isinstance(each, Reach) else each for each in taken]
     for place in sorted(places, key=lambda place: [int(key) if key.isdigit() else -1 for key in place], reverse=True):
@@ -161,14 +161,14 @@ def without(raw: Raw, taken: Iterable[Reach | Place]) -> Raw:
 
 
 def _marked_parts(raw: Raw, load: Loader) -> Iterator[tuple[Place, dict[str, Any], dict[str, Outside]]]:
-    """The parts that have marked fields: where, what is set, and the fields."""
+    """Yield the parts with marked fields: their place, their values, and the fields."""
     for kind, place, part in _parts(raw):
         name = part.get("name")
         if not isinstance(name, str):
             continue
         try:
             fields = marked_fields(load(kind, name).Config)
-        except MazeError:  # reported when the whole is validated
+        except MazeError:  # reported when the whole configuration is validated
             continue
         if fields:
             yield place, part, fields

@@ -1,4 +1,4 @@
-"""The shared vocabulary of algorithm parameters: one type, range and meaning for each name, defaults elsewhere."""
+"""Types of algorithm parameters: each shared name has one type, range and meaning; algorithms set the defaults."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""YAML as plain data: the one place that reads and writes it.
+"""YAML as plain data: the only module that reads and writes YAML.
 
-Configurations come from strangers, too. So nothing in a text can build an object, repeat a value by its name (ten
-nested aliases are a billion values) or nest without end, and its length is limited.
+Configurations may come from strangers. So a text cannot build objects, use aliases (ten nested aliases are a billion
+values) or nest without limit, and its length is limited.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from maze_core.errors import ConfigError
 from maze_core.files import read_bytes
 
 MAX_BYTES = 100_000
-"""Bytes that a YAML text may have, which take seconds at most; a run's configuration has a few thousand."""
+"""Most bytes of a YAML text, which take seconds to parse; a run's configuration has a few thousand."""
 MAX_DEPTH = 40
-"""Levels that mappings and lists may nest."""
+"""Most levels of nested mappings and lists."""
 
-# YAML 1.2's scalars. PyYAML's own are those of 1.1, which reads 3e-4 as a string, no as False and 1:30 as 90.
+# Scalars of YAML 1.2. PyYAML uses those of 1.1, which read 3e-4 as a string, no as False and 1:30 as 90.
 _SCALARS = (
     ("tag:yaml.org,2002:null", r"^(?:~|null|Null|NULL|)$", "~nN\0"),
     ("tag:yaml.org,2002:bool", r"^(?:true|True|TRUE|false|False|FALSE)$", "tTfF"),
@@ -78,7 +78,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
     """Return the mapping in a YAML file that the user named; the path may be a link.
 
     Raises:
-        ConfigError: it names the file, and the line where there is one.
+        ConfigError: the text is not valid; the message names the file, and the line if known.
     """
     if path.exists() and not path.is_file():
         raise ConfigError("cannot be read: it is no regular file", str(path))
@@ -97,7 +97,7 @@ def read_text(path: Path) -> str:
 
 
 def parse_mapping(text: str, source: str) -> dict[str, Any]:
-    """The mapping in a YAML text that came from `source`. Raises ConfigError."""
+    """Return the mapping in a YAML text from `source`. Raises ConfigError."""
     data = parse_value(text, source)
     if data is None:
         return {}
@@ -107,10 +107,10 @@ def parse_mapping(text: str, source: str) -> dict[str, Any]:
 
 
 def parse_value(text: str, source: str) -> Any:
-    """The value of a YAML text that came from `source`: dicts with text keys, lists and plain values.
+    """Return the value of a YAML text from `source`: dicts with text keys, lists and plain values.
 
     Raises:
-        ConfigError: it is no YAML, too long, nested too deeply, or has aliases, anchors or tags.
+        ConfigError: it is not YAML, too long, nested too deeply, or has aliases, anchors or tags.
     """
     _check_length(len(text), source)
     try:
@@ -124,14 +124,14 @@ def parse_value(text: str, source: str) -> Any:
 
 
 def to_yaml(data: dict[str, Any]) -> str:
-    """Plain data as YAML, keys in the given order. Raises ConfigError where it is too long to be read again."""
+    """Return plain data as YAML, keys in the given order. Raises ConfigError if it is too long to be read again."""
     text = str(yaml.dump(data, Dumper=_Dumper, sort_keys=False, width=100))
     _check_length(len(text.encode()), "the configuration as YAML")
     return text
 
 
 def kind_of(data: object) -> str:
-    """What plain data is, in words."""
+    """Return the kind of plain data in words, for messages."""
     known = {dict: "a mapping", list: "a list", str: "a string", bool: "true or false", type(None): "null"}
     return known.get(type(data), type(data).__name__)
 

@@ -13,13 +13,13 @@ from maze_core.errors import ConfigError
 
 
 def presets(algorithm: type[Any], name: str) -> dict[str, Raw]:
-    """The presets for one algorithm by name: those of its package that name no other algorithm."""
+    """Return the presets of an algorithm by name: those in its package that do not name another algorithm."""
     read = {file.name.removesuffix(".yaml"): _read(file, name) for file in _files(algorithm)}
     return {title: layer for title, layer in sorted(read.items()) if layer is not None}
 
 
 def choose(preset: str, env_id: str | None, algorithm: type[Any], name: str) -> tuple[str, Raw]:
-    """The name and content of the preset to apply, empty where there is none.
+    """Return name and content of the preset to apply, empty if there is none.
 
     `auto` takes the preset named like the environment, `none` takes none. Raises ConfigError for an
     unknown name.
@@ -37,7 +37,7 @@ def choose(preset: str, env_id: str | None, algorithm: type[Any], name: str) -> 
 
 
 def _read(file: Traversable, name: str) -> Raw | None:
-    """What a preset holds, or None where it is another algorithm's."""
+    """Return the content of a preset, or None if it belongs to another algorithm."""
     layer = parse_mapping(file.read_text(encoding="utf-8"), f"preset {file.name}")
     part = layer.get("algorithm")
     owner = part.get("name", name) if isinstance(part, dict) else part or name

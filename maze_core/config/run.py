@@ -1,4 +1,4 @@
-"""The configuration of one run, whole: what `config.yaml` in a run directory holds."""
+"""The complete configuration of a run, as saved in `config.yaml` in the run directory."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from maze_core.config.params import SideBySide
 
 
 class AlgorithmConfig(PluginConfig):
-    """The parameters every algorithm has."""
+    """The parameters that every algorithm has."""
 
     n_epochs: NonNegativeInt = 0
     """Epochs to train; 0: until early stopping or `steps`."""
@@ -21,11 +21,11 @@ class AlgorithmConfig(PluginConfig):
     """Epochs without a new best evaluation before the run stops; 0: never, as where you give `steps` or `n_epochs` and
     no patience."""
     device: Literal["cpu", "cuda", "auto"] = "cpu"
-    """Where the policy learns: `auto` takes a GPU where there is one."""
+    """Where the policy learns: `auto` uses a GPU if there is one."""
 
     @property
     def evaluation_episodes(self) -> int:
-        """Episodes of one evaluation where `evaluation.n_episodes` leaves it to the algorithm."""
+        """Episodes of one evaluation if `evaluation.n_episodes` is not set."""
         return 8
 
 
@@ -37,14 +37,14 @@ class EvaluationConfig(ConfigModel):
     n_episodes: PositiveInt | None = None
     """Episodes of one evaluation; none: 8, or what the algorithm has a parameter for (`n_eval_rollouts` of es)."""
     concurrency: SideBySide | None = None
-    """Environments stepped side by side; none: as many as in training, and no more than there are episodes."""
+    """Environments stepped in parallel; none: as many as in training, but no more than episodes."""
     max_episode_steps: PositiveInt | None = 108_000
-    """Steps after which an episode is cut and counts with what it returned so far, for environments without a limit of
-    their own; none: never. The default is the longest limit in use, that of Atari without frame skip."""
+    """Steps after which an episode is cut and counts with its return so far, for environments without their own limit;
+    none: never. The default is the longest limit in use, that of Atari without frame skip."""
 
 
 class RunConfig(ConfigModel):
-    """Everything that decides a run. Each part but `evaluation` is the configuration of a named plugin."""
+    """Everything that determines a run. Each part except `evaluation` is the configuration of a named plugin."""
 
     env: SerializeAsAny[PluginConfig]
     """The environment: an env source and its parameters."""
@@ -61,7 +61,7 @@ class RunConfig(ConfigModel):
     callbacks: dict[str, SerializeAsAny[PluginConfig]] = Field(default_factory=dict)
     """Observers and loss extensions by name, called in this order."""
     seed: Annotated[int, Field(ge=0, lt=2**63)] | None = None
-    """The seed every random choice derives from; none: one is drawn and stored."""
+    """The seed of all random numbers; none: one is drawn and stored."""
     steps: PositiveInt | None = None
     """Environment steps to train, over all environments; none: `algorithm.n_epochs` or early stopping decides."""
     threads: Annotated[int, Field(ge=0, le=1024)] = 1
@@ -69,7 +69,7 @@ class RunConfig(ConfigModel):
 
     @property
     def env_title(self) -> str:
-        """What the environment is called: its id, the function that builds it, or its source."""
+        """The name of the environment: its id, the function that builds it, or its source."""
         function = getattr(self.env, "factory", "").rpartition(":")[2]
         return getattr(self.env, "id", "") or function or self.env.name
 

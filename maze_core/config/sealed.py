@@ -1,4 +1,4 @@
-"""The `config.yaml` of a run: YAML whose first line holds the checksum of the lines below it."""
+"""The `config.yaml` of a run: YAML whose first line is the checksum of the lines below."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ _FIRST_LINE = re.compile(re.escape(_SEAL).replace(re.escape("{digest}"), "([0-9a
 
 
 def sealed(text: str) -> str:
-    """YAML with its checksum in a line above it."""
+    """Return YAML with its checksum in a line above."""
     return _SEAL.format(digest=_digest(text)) + text
 
 
 def read_sealed(path: Path) -> Raw:
-    """The mapping in the configuration of a run; one without a checksum, of earlier versions, is taken as it is.
+    """Return the mapping in a run's `config.yaml`; files of earlier versions have no checksum and are not verified.
 
     Raises:
-        ConfigError: it is missing, no YAML, or not what Maze wrote.
+        ConfigError: it is missing, not YAML, or was changed after Maze wrote it.
     """
     text = read_text(path)
     first = _FIRST_LINE.match(text)

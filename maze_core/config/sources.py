@@ -1,6 +1,6 @@
-"""Raw configuration data: `path=value` assignments, and how layers of plain data are merged.
+"""Raw configuration data: parses `path=value` assignments and merges layers of plain data.
 
-Only plain data comes out of here; names are looked up later, in the registry.
+The results are plain data; plugin names are looked up later.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ PARTS = ("env", "model", "algorithm", "runner")
 
 
 def parse_assignment(text: str) -> tuple[tuple[str, ...], Any]:
-    """The path and the value of `a.b.0.c=value`; the value is YAML."""
+    """Return path and value of `a.b.0.c=value`; the value is YAML."""
     path, equals, value = text.partition("=")
     keys = tuple(path.strip().split("."))
     if not equals or not all(keys):
@@ -28,9 +28,9 @@ def parse_assignment(text: str) -> tuple[tuple[str, ...], Any]:
 
 
 def merge(base: Raw, layer: Mapping[str, Any]) -> Raw:
-    """`base` with a layer over it: mappings merge key by key, everything else is replaced.
+    """Return `base` with a layer merged over it: mappings merge key by key, everything else is replaced.
 
-    A part whose `name` the layer changes is replaced whole: the old plugin's parameters mean nothing to it.
+    If the layer changes the `name` of a part, the whole part is replaced: the old plugin's parameters do not apply.
     """
     result = dict(base)
     for key, value in _spelled_out(layer).items():
@@ -43,7 +43,7 @@ def merge(base: Raw, layer: Mapping[str, Any]) -> Raw:
 
 
 def assign(base: Raw, assignments: Iterable[tuple[tuple[str, ...], Any]]) -> Raw:
-    """`base` with values set at paths; a later one wins. Names of plugins are set before their parameters."""
+    """Return `base` with values set at paths; later ones win. Plugin names are set before their parameters."""
     result: Raw = _copy(base)
     for path, value in sorted(assignments, key=lambda item: len(item[0]) + (item[0][-1] != "name")):
         if len(path) <= 2 and path[0] in PARTS and (len(path) == 1 or path[1] == "name"):
@@ -61,7 +61,7 @@ def _deep(old: Any, new: Any) -> Any:
 
 
 def _spelled_out(layer: Mapping[str, Any]) -> Raw:
-    """The short forms in full: `env: CartPole-v1` is an id, `model: cnn` a name, as are the wrappers in a list."""
+    """Expand short forms: `env: CartPole-v1` is an id, `model: cnn` a name, and so are wrappers in a list."""
     result = dict(layer)
     for part in PARTS:
         if isinstance(result.get(part), str):
@@ -72,7 +72,7 @@ def _spelled_out(layer: Mapping[str, Any]) -> Raw:
 
 
 def spelled_out_wrapper(wrapper: Any) -> Any:
-    """A wrapper in full: a string is a name, and `module:Class` the id of the wrapper `gymnasium`."""
+    """Expand a wrapper: a string is a name, `module:Class` is the id of the wrapper `gymnasium`."""
     result = {"name": wrapper} if isinstance(wrapper, str) else wrapper
     if isinstance(result, dict) and ":" in str(result.get("name", "")):
         return {"id": result["name"], **result, "name": "gymnasium"}

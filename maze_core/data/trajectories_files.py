@@ -148,8 +148,9 @@ def read_description(folder: Path) -> Description:
         description = Description(pair[0], pair[1], dict(data["source"]))
         description.columns()
     except (OSError, ValueError, KeyError, TypeError, RecursionError, MazeError) as error:
-        reason = f"it has no {error}" if isinstance(error, KeyError) else getattr(error, "strerror", None) or error
-        raise TrajectoryError(f"{path} cannot be used: {reason}") from error
+        reason = f"it has no {error}" if isinstance(error, KeyError) else getattr(error, "strerror", None) or str(error)
+        # What helps where an environment has such a space does not help here.
+        raise TrajectoryError(f"{path} cannot be used: {reason.partition(chr(10))[0]}") from error
     return description
 
 

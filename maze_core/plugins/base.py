@@ -1,4 +1,4 @@
-"""The base of plugins that act through hooks: env sources, wrappers, models, callbacks."""
+"""The base class of plugins that act through hooks: env sources, wrappers, models, callbacks."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""What is installed and whether it works, without importing a plugin into this process.
+"""Lists installed plugins and their states without importing a plugin into this process.
 
-States come from `probe`, which takes seconds, so they are kept in a cache that any change of the installation or
-of the plugin's source makes void.
+`probe` finds the states, which takes seconds. They are cached until the installation or the plugin's source changes.
 """
 
 from __future__ import annotations
@@ -38,11 +37,11 @@ class PluginInfo:
     summary: str
     """The first line of the class's docstring."""
     file: str
-    """The source file; empty where it was not found."""
+    """The source file; empty if it was not found."""
 
 
 def catalog(kind: str | None = None) -> list[PluginInfo]:
-    """Every installed plugin with its state, or those of one kind, by kind, then by name."""
+    """Return every installed plugin with its state, or those of one kind, sorted by kind and name."""
     claims = [claim for claim in discovery.declarations() if kind in (None, claim.kind)]
     claims.sort(key=lambda claim: (list(discovery.KINDS).index(claim.kind), claim.name, claim.distribution))
     cache = _cache_file()
@@ -73,7 +72,7 @@ def _with_clashes(infos: list[PluginInfo]) -> list[PluginInfo]:
 
 
 def _rival(info: PluginInfo, infos: list[PluginInfo]) -> PluginInfo:
-    """One of several that claim a name; its state says so unless it is the one that is used."""
+    """Return the entry of one of several plugins that claim a name: `clash`, unless it is the one that is used."""
     hidden = [claim.distribution for claim in discovery.hidden(info.kind, info.name)]
     rivals = [f"{i.distribution} {i.version}" for i in infos if (i.kind, i.name) == (info.kind, info.name)]
     if info.distribution in hidden:
@@ -86,12 +85,12 @@ def _rival(info: PluginInfo, infos: list[PluginInfo]) -> PluginInfo:
 
 
 def _installation() -> str:
-    """A key that changes when something is installed, removed or upgraded on `sys.path`."""
+    """Return a key that changes when a package on `sys.path` is installed, removed or upgraded."""
     return _digest([_FORMAT, sys.executable, discovery.core_version(), [(p, _mtime(p)) for p in sys.path]])
 
 
 def _key(claim: discovery.Declaration, file: Path | None, installation: str) -> str:
-    """A key of one plugin that changes with its distribution and with the sources beside its own."""
+    """Return a key that changes with the plugin's distribution and with the source files in its folder."""
     sources: list[tuple[str, int, int]] = []
     if file:
         with suppress(OSError), os.scandir(file.parent) as entries:
@@ -115,7 +114,7 @@ def _mtime(path: str) -> int:
 
 
 def _cache_file() -> Path | None:
-    """Where states are kept, one file for each Python; None where there is no home."""
+    """Return the cache file, one per Python installation; None if there is no home folder."""
     default = {"darwin": "~/Library/Caches", "win32": os.environ.get("LOCALAPPDATA", "~/AppData/Local")}
     base = os.environ.get("XDG_CACHE_HOME") or default.get(sys.platform, "~/.cache")
     try:
@@ -125,7 +124,7 @@ def _cache_file() -> Path | None:
 
 
 def _read(cache: Path | None) -> dict[str, list[str]]:
-    """The cached records that are well-formed; damage is as good as no cache."""
+    """Return the well-formed records of the cache; a damaged cache counts as empty."""
     try:
         data = json.loads(cache.read_text(encoding="utf-8")) if cache else {}
     except (OSError, ValueError, RecursionError):

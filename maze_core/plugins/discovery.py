@@ -1,4 +1,4 @@
-"""Finding plugins by entry point: names without importing anything, one class at a time when it is needed.
+"""Finds plugins by entry point: lists names without importing, and imports one class when it is needed.
 
 This is the only file of the core that imports stevedore.
 """
@@ -38,22 +38,22 @@ KINDS: Mapping[str, str] = {
 """The kinds of plugins and the entry-point group of each."""
 
 HINTS = "maze.hints"
-"""The entry-point group of names that are no plugins, such as those of algorithms that a library gave up: each stands
-for a text, which says where to go instead."""
+"""The entry-point group of names that are not plugins, such as algorithms that a library removed. Each refers to a text
+that says what to use instead."""
 
 CORE = "maze-core"
 DISABLE = "MAZE_DISABLE_PLUGINS"
 
 Loader = Callable[[str, str], type[Any]]
-"""Gives the plugin class of a kind and a name; `load` is the usual one."""
+"""Returns the plugin class of a kind and a name; `load` is the default."""
 
 
 @dataclass(frozen=True)
 class Declaration:
-    """One distribution's claim of one name: nothing has been imported for it."""
+    """One distribution's claim of one name; nothing has been imported for it."""
 
     kind: str
-    """One of `KINDS`; of what is no plugin, the entry-point group, such as `maze.hints`."""
+    """One of `KINDS`; for entries that are not plugins the entry-point group, such as `maze.hints`."""
     name: str
     entry_point: metadata.EntryPoint
     distribution: str
@@ -66,21 +66,21 @@ class Declaration:
 
     @property
     def title(self) -> str:
-        """The plugin as error messages name it."""
+        """The plugin's name in error messages."""
         what = f"{self.kind} plugin" if self.kind in KINDS else f"{self.kind} entry"
         return f"{what} {self.name!r} of {self.origin}"
 
 
 def names(kind: str) -> list[str]:
-    """The installed names of one kind, sorted, without importing any plugin."""
+    """Return the installed names of one kind, sorted; imports no plugin."""
     return sorted({found.name for found in declarations() if found.kind == kind})
 
 
 def load(kind: str, name: str) -> type[Any]:
     """Import the plugin class of one kind and name, and nothing else.
 
-    Raises ConfigError for a name that nobody provides and PluginError for a plugin that cannot be used: two
-    distributions claim the name, its own one excludes this core, its import fails, or it is no plugin class.
+    Raises ConfigError for a name that no distribution provides, and PluginError for a plugin that cannot be used: two
+    distributions claim the name, its own excludes this core, its import fails, or it is not a plugin class.
     """
     found = claims(kind, name)
     if not found:
@@ -98,25 +98,25 @@ def load(kind: str, name: str) -> type[Any]:
 
 
 def claims(kind: str, name: str) -> list[Declaration]:
-    """The claims of a name that count: only Maze's own, where it is the name of one of its commands."""
+    """Return the effective claims of a name: only Maze's own for the name of a Maze command."""
     found = [each for each in declarations() if (each.kind, each.name) == (kind, name)]
     own = [each for each in found if each.distribution in (CORE, publisher(kind, name))]
     return own if kind == "command" and own else found
 
 
 def hidden(kind: str, name: str) -> list[Declaration]:
-    """The claims of a name that do not count, since Maze has a command of that name."""
+    """Return the claims of a name that are ignored because Maze has a command of that name."""
     counted = claims(kind, name)
     return [each for each in declarations() if (each.kind, each.name) == (kind, name) and each not in counted]
 
 
 def origin(kind: str, name: str) -> str:
-    """The distribution and version that provide a name, or an empty string; imports nothing."""
+    """Return the distribution and version that provide a name, or an empty string; imports nothing."""
     return next((found.origin for found in declarations() if (found.kind, found.name) == (kind, name)), "")
 
 
 def missing(kind: str, name: str) -> str:
-    """What to install for a plugin that is published with the core; empty where there is no such, or it is here."""
+    """Return what to install for a plugin published with the core; empty if there is none or it is installed."""
     brings = publisher(kind, name.lower())
     if brings is None or any(found.distribution == brings for found in _declared()):
         return ""
@@ -124,23 +124,23 @@ def missing(kind: str, name: str) -> str:
 
 
 def missing_below(kind: str, beginning: str) -> list[str]:
-    """The names with this beginning that are published with the core, and are not installed or turned off."""
+    """Return names with this prefix that are published with the core but not installed, or turned off."""
     here = names(kind)
     return [name for name in published(kind) if name.startswith(beginning) and name not in here]
 
 
 def overlay(classes: Mapping[tuple[str, str], type[Any]], base: Loader = load) -> Loader:
-    """A loader that answers with `classes` by (kind, name) first: for plugins that are not installed."""
+    """Return a loader that looks in `classes` by (kind, name) first, for plugins that are not installed."""
     return lambda kind, name: classes[kind, name] if (kind, name) in classes else base(kind, name)
 
 
 def declarations() -> list[Declaration]:
-    """Every claim of a plugin name by the installed distributions, except those that the user turned off."""
+    """Return every claim of a plugin name by installed distributions, except those that the user turned off."""
     return [found for found in _turned_on() if found.kind in KINDS]
 
 
 def entries(group: str, name: str) -> list[Declaration]:
-    """The claims of a name in a group `maze.…` that holds no plugins: what distributions say to each other."""
+    """Return the claims of a name in a group `maze.…` that holds no plugins but links between distributions."""
     return [found for found in _turned_on() if (found.kind, found.name) == (group, name)]
 
 
@@ -150,13 +150,13 @@ def _turned_on() -> list[Declaration]:
 
 
 def clash(claims: list[Declaration]) -> str:
-    """What to tell the user when several distributions claim one name."""
+    """Return the message for a name that several distributions claim."""
     owners = " and ".join(sorted(claim.origin for claim in claims))
     return f"{claims[0].kind} plugin {claims[0].name!r} is claimed by {owners}: uninstall one, or set {DISABLE}"
 
 
 def incompatibility(distribution: str) -> str:
-    """Why a distribution does not go with the running core; empty where it does."""
+    """Return why a distribution is incompatible with the running core; empty if it is compatible."""
     from packaging.requirements import InvalidRequirement, Requirement
 
     core = core_version()
@@ -174,7 +174,7 @@ def incompatibility(distribution: str) -> str:
 
 
 def misfit(kind: str, plugin: object) -> str:
-    """Why an imported object is not a plugin of its kind; empty where it is."""
+    """Return why an imported object is not a plugin of its kind; empty if it is one."""
     if kind == "command":
         return _no_command(plugin)
     from maze_core.config.base import PluginConfig
@@ -198,10 +198,10 @@ def _no_command(plugin: object) -> str:
 
 
 def import_claim(claim: Declaration) -> Any:
-    """The object behind a claim. Raises PluginError, the reason as its cause, where the import fails."""
+    """Import and return the object of a claim. Raises PluginError, caused by the reason, if the import fails."""
     try:
         if claim.kind == "command" or claim.kind not in KINDS:
-            # stevedore takes 40 ms to import, which a command's help does without.
+            # Importing stevedore takes 40 ms, which a command's help does not need.
             return claim.entry_point.load()
         return _driver(claim).extensions[0].plugin
     except KeyboardInterrupt:
@@ -211,7 +211,7 @@ def import_claim(claim: Declaration) -> Any:
 
 
 def _driver(claim: Declaration) -> Any:
-    """stevedore's driver manager, fed with one of the entry points that are installed now.
+    """Return stevedore's driver manager for one of the currently installed entry points.
 
     stevedore's own listing comes from a cache that keeps mtimes as 32-bit floats (a step of two minutes),
     drops the distribution and merges equal claims of two distributions.
@@ -226,13 +226,13 @@ def _driver(claim: Declaration) -> Any:
 
 
 def describe(error: BaseException) -> str:
-    """An exception in one line."""
+    """Return an exception as one line."""
     text = " ".join(str(error).split())
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
 def place_in(error: BaseException) -> str:
-    """Where an exception was raised, as the end of a sentence; empty where that is told already, or unknown."""
+    """Return where an exception was raised, as the end of a sentence; empty if already stated or unknown."""
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith("<")]
     if isinstance(error, SyntaxError | ImportError) or not frames:
         return ""
@@ -259,20 +259,20 @@ def _unknown(kind: str, name: str) -> ConfigError:
 
 
 def _hint(name: str) -> str:
-    """What a distribution has to say to who asks for this name, which no plugin has; mostly nothing."""
+    """Return a distribution's hint for a name that no plugin has; usually empty."""
     for found in entries(HINTS, name.lower()):
-        with suppress(Exception):  # a broken hint must not hide the error that it was meant for
+        with suppress(Exception):  # a broken hint must not hide the original error
             return str(found.entry_point.load())
     return ""
 
 
 def _declared() -> tuple[Declaration, ...]:
-    """The claims of all distributions, read again whenever something was installed or removed."""
+    """Return the claims of all distributions, read again after an installation or removal."""
     return _scan(tuple((folder, _modified(folder)) for folder in _search_path()))
 
 
 def _search_path() -> list[str]:
-    """Where distributions are looked for: not in the current folder, where any archive may have been unpacked."""
+    """Return where distributions are searched: not in the current folder, which may hold an unpacked archive."""
     return [folder for folder in sys.path if not is_current_folder(folder)]
 
 
@@ -289,8 +289,9 @@ def _modified(folder: str) -> int:
 
 @lru_cache(maxsize=1)
 def _scan(folders: tuple[tuple[str, int], ...]) -> tuple[Declaration, ...]:
-    """Keyed by what it depends on, the import path's folders and when they changed: a scan takes milliseconds, and one
-    command asks dozens of times."""
+    """Return the claims in these folders; cached by folder and change time, since one command asks dozens of times.
+
+    One scan takes milliseconds."""
     return tuple(_found())
 
 
@@ -331,7 +332,7 @@ def _normal(name: str) -> str:
 
 
 def core_version() -> str:
-    """The version of the running core, or an empty string where it is not installed."""
+    """Return the version of the running core, or an empty string if it is not installed."""
     try:
         return metadata.version(CORE)
     except metadata.PackageNotFoundError:

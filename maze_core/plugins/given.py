@@ -1,4 +1,4 @@
-"""Plugins around what is given from Python and no file can hold: a function, a class, a ready module."""
+"""Wraps Python objects that YAML cannot store, such as a function, a class or a module, as plugins."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from maze_core.errors import ConfigError
 
 @dataclass(frozen=True)
 class Given:
-    """Stands in for a plugin class in one run: builds the plugin from its configuration and what was given.
+    """Replaces a plugin class in one run: builds the plugin from its configuration and the given object.
 
-    It can be pickled if that can. See `given`.
+    It can be pickled if the object can. See `given`.
     """
 
     plugin: Any
@@ -21,23 +21,23 @@ class Given:
     source: Any
 
     def __call__(self, config: PluginConfig) -> Any:
-        """The plugin."""
+        """Return the plugin."""
         return self.plugin(config, self.source)
 
 
 def given(plugin: Any, source: Any) -> Given:
-    """What `discovery.overlay` takes for a plugin class that is built with `(config, source)`."""
+    """Return an entry for `discovery.overlay` whose plugin class is built with `(config, source)`."""
     return Given(plugin, plugin.Config, source)
 
 
 def origin(source: Any) -> str:
-    """Where a class or function was defined, as `module:name`; of another object, where its class was."""
+    """Return where a class or function is defined, as `module:name`; for other objects, where their class is."""
     module = getattr(source, "__module__", type(source).__module__)
     return f"{module}:{getattr(source, '__qualname__', type(source).__qualname__)}"
 
 
 def not_given(what: str, source: str, where: str, otherwise: str = "") -> ConfigError:
-    """The error of a plugin that was built without its source, as when a recorded configuration is opened."""
+    """Return the error for a plugin built without its object, as from a saved configuration."""
     return ConfigError(
         f"this run's {what} was {source!r}, which a file cannot hold",
         where,

@@ -1,4 +1,4 @@
-"""The hooks: every place where a plugin may take part in a run.
+"""The hooks: every point at which a plugin may act in a run.
 
 Each docstring is the hook's reference page. Hooks cost microseconds, so none is called per environment step.
 """
@@ -50,9 +50,9 @@ class HookSpecs:
     ) -> gymnasium.vector.VectorEnv[Any, Any, Any] | None:
         """Build a natively vectorised environment; optional.
 
-        When: before `make_env`, once for training and once for evaluation. Call rule: first result; where no
-        plugin answers, Maze steps `num_envs` results of `make_env` itself. All three autoreset modes of gymnasium
-        are understood. On error: the run stops and the plugin is named.
+        When: before `make_env`, once for training and once for evaluation. Call rule: first result; if no
+        plugin returns one, Maze steps `num_envs` results of `make_env` itself. All three autoreset modes of gymnasium
+        are supported. On error: the run stops and the plugin is named.
         """
 
     @hookspec(firstresult=True)
@@ -64,7 +64,7 @@ class HookSpecs:
     ) -> nn.Module | None:
         """Build the policy network and its critic.
 
-        When: once per run, before the first step, and again where a saved run is opened. Call rule: first result;
+        When: once per run, before the first step, and again when a saved run is opened. Call rule: first result;
         a `wrapper=True` implementation may replace or change what the model plugin built. The result follows the
         interface of `maze_core.models.policy.Policy`. On error: the run stops and the plugin is named.
         """
@@ -87,7 +87,7 @@ class HookSpecs:
     def on_run_start(self, run: Run) -> None:
         """Observe the start: the run directory exists, policy and environments are built, nothing has been stepped.
 
-        When: once per process that trains, also after a resume. An error is reported once and the run goes on.
+        When: once per process that trains, also after a resume. An error is reported once and the run continues.
         """
 
     @hookspec
@@ -95,21 +95,21 @@ class HookSpecs:
         """Observe an epoch: its number, counters and all training and evaluation metrics.
 
         When: after each epoch's evaluation, before the checkpoint `last` is written. `run.stop(reason)` ends the
-        run after this epoch. An error is reported once and the run goes on; a `RunError` ends it.
+        run after this epoch. An error is reported once and the run continues; a `RunError` ends it.
         """
 
     @hookspec
     def on_evaluation(self, run: Run, epoch: EpochReport) -> None:
-        """Observe an evaluation in the middle of an epoch; its report bears the number of the unfinished epoch.
+        """Observe an evaluation within an epoch; its report has the number of the unfinished epoch.
 
-        When: where the algorithm asks for one (`run.evaluate_within_epoch`, as bc does every so many updates), beside
-        those that `on_epoch_end` reports. The metrics are those of the evaluation alone. An error is reported once
-        and the run goes on; a `RunError` ends it.
+        When: when the algorithm asks for one (`run.evaluate_within_epoch`, as bc does every so many updates), in
+        addition to those that `on_epoch_end` reports. The metrics are those of the evaluation alone. An error is
+        reported once and the run continues; a `RunError` ends it.
         """
 
     @hookspec
     def on_checkpoint(self, run: Run, path: Path) -> None:
-        """Observe a whole checkpoint on disk, `path` being its folder. An error is reported once."""
+        """Observe a complete checkpoint on disk; `path` is its folder. An error is reported once."""
 
     @hookspec
     def on_run_end(self, run: Run, summary: RunSummary) -> None:

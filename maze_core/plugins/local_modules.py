@@ -1,8 +1,8 @@
-"""Modules of the user's own, in the current folder: found behind everything that is installed.
+"""Lets imports find the user's modules in the current folder, after all installed packages.
 
-A folder on `sys.path` is searched for more than modules: gymnasium and torch import what any `*.dist-info` in it names
-as their plugin, and so would Maze. A folder into which a stranger's archive was unpacked must not become code that way,
-so it stands on the path in a form that leads to its modules alone.
+A folder on `sys.path` is searched for more than modules: gymnasium and torch import the plugins that any `*.dist-info`
+in it names, and so would Maze. An archive unpacked into the current folder must not run code that way, so the folder's
+entry on the path gives access to its modules only.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from importlib.machinery import (
 )
 
 _FORM = "/dev/null/modules-of:"
-"""Below a device there is no folder, so whoever else reads such an entry finds nothing."""
+"""A device contains no folder, so other readers of such an entry find nothing."""
 _LOADERS = (
     (ExtensionFileLoader, EXTENSION_SUFFIXES),
     (SourceFileLoader, SOURCE_SUFFIXES),
@@ -29,7 +29,7 @@ _LOADERS = (
 
 
 def allow_local_modules() -> None:
-    """Let imports find modules in the current folder, behind everything else on the path."""
+    """Let imports find modules in the current folder, after everything else on the path."""
     understand_local_modules()
     entry = _FORM + os.getcwd()  # noqa: PTH109 — sys.path holds strings
     if entry not in sys.path:
@@ -37,7 +37,7 @@ def allow_local_modules() -> None:
 
 
 def understand_local_modules() -> None:
-    """Let this process understand the path of the process that started it."""
+    """Let this process use such entries in the path inherited from its parent process."""
     if _finder not in sys.path_hooks:
         sys.path_hooks.append(_finder)
         for entry in [each for each in sys.path_importer_cache if each.startswith(_FORM)]:
@@ -45,7 +45,7 @@ def understand_local_modules() -> None:
 
 
 def is_current_folder(entry: str) -> bool:
-    """Whether an entry of `sys.path` is the current folder itself, however it came there."""
+    """Return True if an entry of `sys.path` is the current folder itself."""
     try:
         return os.path.samefile(entry or ".", ".")  # noqa: PTH121
     except OSError:

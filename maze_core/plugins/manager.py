@@ -1,4 +1,4 @@
-"""The hooks of one run: a pluggy manager that holds only the plugins this run named, behind typed methods."""
+"""The hooks of one run: typed methods over a pluggy manager with only the plugins of this run."""
 
 from __future__ import annotations
 
@@ -42,17 +42,17 @@ class Member:
     origin: str = ""
     """Distribution and version, as `maze-ppo 0.1.0`."""
     place: str = ""
-    """Where its configuration is, for errors that it raises about its own keys; such as `wrappers.0`."""
+    """Path of its configuration, such as `wrappers.0`, for errors about its own keys."""
 
     @property
     def title(self) -> str:
-        """The plugin as messages name it."""
+        """The plugin's name in messages."""
         owner = f" (distribution {self.origin})" if self.origin else ""
         return f"{self.kind} plugin {self.name!r}{owner}"
 
 
 def member(kind: str, config: PluginConfig, load: discovery.Loader = discovery.load, place: str = "") -> Member:
-    """Build the plugin that a part of the configuration names."""
+    """Build the plugin named by a part of the configuration."""
     try:
         return Member(kind, config.name, load(kind, config.name)(config), discovery.origin(kind, config.name), place)
     except ConfigError as error:
@@ -65,7 +65,7 @@ def _wrappers(configs: Iterable[PluginConfig], load: discovery.Loader) -> list[M
 
 
 def _put_below(error: Exception, place: str, config: Any) -> None:
-    """Complete where a plugin's error about its own configuration is."""
+    """Complete the path in a plugin's error about its own configuration."""
     if place and isinstance(error, ConfigError):
         own = getattr(type(config), "model_fields", {})
         if error.where is None or error.where.partition(".")[0] in own:
@@ -75,9 +75,9 @@ def _put_below(error: Exception, place: str, config: Any) -> None:
 class Hooks:
     """The hooks of one run.
 
-    `members` are registered in order: where the first result counts, a later one is asked first; of wrappers,
-    the earlier is the inner one; observers are called in order. After construction nothing can be registered.
-    Raises PluginError for a hook implementation that does not fit the specifications.
+    `members` are registered in order. For hooks that use the first result, later members are called first. Earlier
+    wrappers are inside later ones. Observers are called in order. After construction nothing can be registered.
+    Raises PluginError for a hook implementation that does not match the specifications.
     """
 
     def __init__(self, members: Iterable[Member], warn: Callable[[str], None] | None = None) -> None:
@@ -93,7 +93,7 @@ class Hooks:
         self.compute_loss = self._loss_function()
 
     compute_loss: Callable[[nn.Module, Batch], Loss]
-    """The objective of one batch: the algorithm's, as changed by wrappers. Called once per minibatch."""
+    """Returns the loss of one batch: the algorithm's, as changed by wrappers. Called once per minibatch."""
 
     @classmethod
     def for_run(
@@ -102,7 +102,7 @@ class Hooks:
         warn: Callable[[str], None] | None = None,
         load: discovery.Loader = discovery.load,
     ) -> Hooks:
-        """The hooks of a whole run: model, env source, wrappers in order, algorithm, callbacks in order."""
+        """Return the hooks of a run: model, env source, wrappers in order, algorithm, callbacks in order."""
         parts: list[tuple[str, PluginConfig]] = [("model", config.model), ("env", config.env)]
         observers = [("callback", callback) for callback in config.callbacks.values()]
         members = [member(kind, part, load) for kind, part in parts] + _wrappers(config.wrappers, load)
@@ -116,7 +116,7 @@ class Hooks:
         wrappers: Iterable[PluginConfig] = (),
         load: discovery.Loader = discovery.load,
     ) -> Hooks:
-        """The hooks that build environments, for a worker process: env source and wrappers, no torch."""
+        """Return the hooks that build environments in a worker process: env source and wrappers, without torch."""
         members = [member("env", env, load), *_wrappers(wrappers, load)]
         if len(members) > 1:
             from maze_core.envs.layers import Metered
@@ -125,11 +125,11 @@ class Hooks:
         return cls(members)
 
     def plugin(self, kind: str) -> Any:
-        """The first plugin object of a kind, such as the run's algorithm."""
+        """Return the first plugin object of a kind, such as the run's algorithm."""
         return next(each.plugin for each in self.members if each.kind == kind)
 
     def make_env(self, config: PluginConfig, seed: int, index: int) -> gymnasium.Env[Any, Any]:
-        """One environment, wrapped. Raises what the plugin raised, with a note that names it."""
+        """Build one wrapped environment. A plugin's exception gets a note that names the plugin."""
         import gymnasium
 
         from maze_core.envs.foreign import foreign
@@ -144,7 +144,7 @@ class Hooks:
     def make_vector_env(
         self, config: PluginConfig, num_envs: int, seed: int
     ) -> gymnasium.vector.VectorEnv[Any, Any, Any] | None:
-        """A natively vectorised environment, or None where no plugin offers one."""
+        """Build a natively vectorised environment, or return None if no plugin offers one."""
         import gymnasium
 
         env = self._build("make_vector_env", config=config, num_envs=num_envs, seed=seed)
@@ -158,7 +158,7 @@ class Hooks:
         action_space: gymnasium.Space[Any],
         config: PluginConfig,
     ) -> nn.Module:
-        """The policy network and critic."""
+        """Build the policy network and critic."""
         from torch import nn
 
         policy = self._build(
@@ -185,10 +185,10 @@ class Hooks:
         self._notify("on_checkpoint", run=run, path=path)
 
     def on_run_end(self, run: Run, summary: RunSummary) -> None:
-        """Tell the observers that the run is over, also those that failed before: they may clean up."""
+        """Tell the observers that the run is over, including those that failed before, so that they can clean up."""
         self._notify("on_run_end", run=run, summary=summary)
 
-    # How it is done
+    # Implementation
 
     def _register(self, each: Member) -> None:
         for name in _HOOKS:
@@ -246,14 +246,14 @@ class Hooks:
             raise
 
     def _name_in(self, error: Exception, hook: str) -> None:
-        """Note on the error which plugin raised it: the one whose method is deepest in the traceback."""
+        """Add a note with the plugin that raised the error: the one whose method is deepest in the traceback."""
         owners = {getattr(i.function, "__code__", None): i.plugin for i in self._implementations(hook)}
         culprit = None
         step = error.__traceback__
         while step is not None:
             plugin = owners.get(step.tb_frame.f_code)
             if plugin is not None:
-                # Two wrappers of one class share their code; the frame knows which of them it is.
+                # Two wrappers of one class share their code; the frame tells them apart.
                 culprit = step.tb_frame.f_locals.get("self", plugin)
             step = step.tb_next
         for each in self.members:
@@ -268,7 +268,7 @@ class Hooks:
         return found
 
     def _wrong_result(self, hook: str, result: object, wanted: str, kind: str) -> PluginError:
-        """The error for a result of the wrong type, naming every plugin that had a hand in it."""
+        """Return the error for a result of the wrong type; it names every plugin involved."""
         titles = [each.title for each, _ in self._in_order(hook)]
         if not titles:
             own = [each.title for each in self.members if each.kind == kind]
@@ -310,7 +310,7 @@ def _call(implementation: pluggy.HookImpl, arguments: dict[str, Any]) -> None:
 
 
 def _check_marker(manager: _Manager, each: Member, name: str) -> None:
-    """Refuse a method that is named like a hook but would never be called, and styles that are not ours."""
+    """Refuse a method that has a hook's name but would never be called, and unsupported styles of hooks."""
     method = inspect.getattr_static(each.plugin, name, None)
     options = manager.parse_hookimpl_opts(each.plugin, name) if method is not None else None
     if method is not None and options is None:
@@ -331,5 +331,5 @@ def _validation_message(error: pluggy.PluginValidationError) -> str:
 
 
 def to_stderr(message: str) -> None:
-    """Print one line on the error output, whatever names it holds."""
+    """Print one line on the error output, with control characters escaped."""
     print(printable(message), file=sys.stderr)

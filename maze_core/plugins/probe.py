@@ -1,6 +1,6 @@
-"""Finding out, in a process of its own, which plugins can be imported.
+"""Tests in a separate process which plugins can be imported.
 
-A plugin may print, exit or crash at import; none of that may reach the command that asks.
+A plugin may print, exit or crash at import; none of that may affect the calling command.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ answer(wanted)
 
 
 def examine(claims: Sequence[discovery.Declaration], timeout: float = TIMEOUT) -> list[tuple[str, str]]:
-    """State (`ok`, `broken`, `incompatible`, `not a plugin`) and detail of each claim.
+    """Return state (`ok`, `broken`, `incompatible`, `not a plugin`) and detail of each claim.
 
-    One process imports all of them. Where it dies, the plugin it was at is to blame and another process goes on.
+    One process imports all of them. If it dies, the plugin being imported is broken and another process continues.
     """
     results: list[tuple[str, str]] = []
     while len(results) < len(claims):
@@ -41,7 +41,7 @@ def examine(claims: Sequence[discovery.Declaration], timeout: float = TIMEOUT) -
 
 
 def answer(wanted: Sequence[Sequence[str]]) -> None:
-    """In the child: print a line of JSON for each wanted plugin, whatever plugins print themselves."""
+    """In the child: print one line of JSON per plugin, kept apart from what plugins print themselves."""
     channel = os.fdopen(os.dup(1), "w")
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     claims = {tuple(_key(claim)): claim for claim in discovery.declarations()}
@@ -62,7 +62,7 @@ def _state(claim: discovery.Declaration) -> tuple[str, str]:
 
 
 def _ask(wanted: list[list[str]], timeout: float) -> tuple[list[tuple[str, str]], str]:
-    """The answers of one process, and in words how it ended where some are missing."""
+    """Return the answers of one process, and how it ended if some are missing."""
     command = [sys.executable, "-c", _CHILD, json.dumps([sys.path, wanted])]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)  # noqa: S603

@@ -1,6 +1,6 @@
-"""Which distribution brings which plugin, of those that are published with the core.
+"""Which distribution contains which plugin, for those published with the core.
 
-Data only: whoever asks for one that is not installed is told what to install. Other distributions need no entry.
+This data lets messages say what to install for a missing plugin. Other distributions need no entry.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ _PUBLISHED: Mapping[str, Mapping[str, str]] = {
 
 
 def packages() -> frozenset[str]:
-    """The Python packages of the core and of what is published with it."""
+    """Return the Python packages of the core and of the distributions published with it."""
     return frozenset({"maze_core", *(name.replace("-", "_") for name in _PUBLISHED)})
 
 
 def publisher(kind: str, name: str) -> str | None:
-    """The distribution that brings a plugin of this kind and name, installed or not; None where it is not known."""
+    """Return the distribution that contains a plugin of this kind and name, installed or not; None if unknown."""
     brings = (each for each, kinds in _PUBLISHED.items() if name in kinds.get(kind, "").split())
     return next(brings, None)
 
 
 def published(kind: str) -> list[str]:
-    """The names of all plugins of a kind that are published with the core, outside of it."""
+    """Return the names of a kind's plugins that are published with the core in other distributions."""
     return [name for kinds in _PUBLISHED.values() for name in kinds.get(kind, "").split()]

@@ -1,4 +1,4 @@
-"""Reading about a plugin in its source file, without importing it."""
+"""Reads a plugin's summary from its source file without importing it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _MAX_HOPS = 4
 
 
 def locate(entry_point: EntryPoint) -> Path | None:
-    """The source file of the module that an entry point names, or None. Imports nothing."""
+    """Return the source file of an entry point's module, or None. Imports nothing."""
     try:
         return _module_file(entry_point.module)
     except AttributeError:  # a malformed value
@@ -19,9 +19,9 @@ def locate(entry_point: EntryPoint) -> Path | None:
 
 
 def summarise(entry_point: EntryPoint, file: Path | None) -> str:
-    """The first line of the docstring of the class or function that an entry point names, or an empty string.
+    """Return the first line of the docstring of an entry point's class or function, or an empty string.
 
-    Of a Typer app it is what its help begins with: `help=…`, else the docstring of its callback, else the module's.
+    For a Typer app, the first line of its help: `help=…`, else the docstring of its callback, else the module's.
     """
     try:
         return _first_line(entry_point.module, entry_point.attr, file, _MAX_HOPS)
@@ -66,14 +66,14 @@ def _first(text: str | None) -> str:
 
 
 def _help(call: ast.expr) -> str:
-    """The argument `help` of a call, where it is a plain text."""
+    """Return the argument `help` of a call, if it is a literal."""
     words = call.keywords if isinstance(call, ast.Call) else []
     found = [each.value.value for each in words if each.arg == "help" and isinstance(each.value, ast.Constant)]
     return str(found[0]) if found else ""
 
 
 def _callback(tree: ast.Module, name: str) -> str:
-    """The docstring of the function below `@NAME.callback()`."""
+    """Return the docstring of the function decorated with `@NAME.callback()`."""
     for node in tree.body:
         if isinstance(node, ast.FunctionDef) and any(
             ast.unparse(each).partition("(")[0] == f"{name}.callback" for each in node.decorator_list
@@ -83,7 +83,7 @@ def _callback(tree: ast.Module, name: str) -> str:
 
 
 def _absolute(module: str, node: ast.ImportFrom, file: Path) -> str:
-    """The full name of the module that a `from … import` in `module` takes from."""
+    """Return the full name of the module that a `from … import` in `module` imports from."""
     if not node.level:
         return node.module or ""
     package = module.split(".") if file.name == "__init__.py" else module.split(".")[:-1]

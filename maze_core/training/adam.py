@@ -1,4 +1,4 @@
-"""Adam in one fused kernel, without the weight of `torch.optim`."""
+"""Adam as one fused kernel, without the overhead of `torch.optim`."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ from torch import Tensor
 
 
 class Optimizer(Protocol):
-    """What the learner asks of an optimizer; those of `torch.optim` fit as well."""
+    """The optimizer interface that the learner uses; optimizers of `torch.optim` satisfy it."""
 
     param_groups: list[dict[str, Any]]
-    """Each with `params` and `lr`, which schedules change."""
+    """Each has `params` and `lr`; schedules change `lr`."""
 
     def step(self) -> Any:
-        """Move the parameters along their gradients; those without one stay."""
+        """Update the parameters from their gradients; those without a gradient stay as they are."""
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything a resumed run needs."""
+        """Return everything a resumed run needs."""
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take up what `state_dict` gave."""
+        """Restore the result of `state_dict()`."""
 
 
 class Adam:
-    """Adam (Kingma and Ba, arXiv 1412.6980): bit for bit `torch.optim.Adam(fused=True)`, with its state dict.
+    """Adam (Kingma and Ba, arXiv 1412.6980): equals `torch.optim.Adam(fused=True)` bit for bit, state dict included.
 
     It calls the same kernel directly. The first optimizer of `torch.optim` in a process loads torch's compiler, which
     costs 75 MB of memory and a second, and each of its steps costs three times the kernel for a small network.
 
     Args:
         parameters: tensors, or groups as mappings with `params` and optionally `lr`.
-        lr: learning rate of groups that name none.
+        lr: learning rate of groups that set none.
         betas: decay of the first and the second moment.
         eps: added to the root of the second moment.
     """
@@ -54,13 +54,13 @@ class Adam:
         self._lists = [self._lists_of(group["params"]) for group in self.param_groups]
 
     def _lists_of(self, parameters: list[Tensor]) -> tuple[list[Tensor], list[Tensor], list[Tensor], list[Tensor]]:
-        """Parameters, their moments and their steps, as the kernel wants them."""
+        """Return parameters, moments and steps as the lists that the kernel takes."""
         moments = [self._state[p] for p in parameters]
         return parameters, [m.first for m in moments], [m.second for m in moments], [m.step for m in moments]
 
     @torch.no_grad()
     def step(self) -> None:
-        """One step along the gradients that are there."""
+        """Take one step for all parameters that have a gradient."""
         for group, lists in zip(self.param_groups, self._lists, strict=True):
             gradients = [p.grad for p in group["params"]]
             if any(gradient is None for gradient in gradients):
@@ -87,7 +87,7 @@ class Adam:
             )
 
     def state_dict(self) -> dict[str, Any]:
-        """State in the form of `torch.optim.Adam`: moments by the parameter's number, and the groups' settings."""
+        """Return the state in the form of `torch.optim.Adam`: moments by parameter number, and the groups' settings."""
         numbers = {p: number for number, p in enumerate(self._state)}
         state = {
             numbers[p]: {"step": m.step, "exp_avg": m.first, "exp_avg_sq": m.second} for p, m in self._state.items()
@@ -96,10 +96,10 @@ class Adam:
         return {"state": state, "param_groups": groups}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take up what `state_dict` gave.
+        """Restore the result of `state_dict()`.
 
         Raises:
-            ValueError: it is that of other parameters.
+            ValueError: the state belongs to other parameters.
         """
         saved = state_dict["state"]
         if len(saved) != len(self._state) or len(state_dict["param_groups"]) != len(self.param_groups):
@@ -115,7 +115,7 @@ class Adam:
 
 
 class _Moments:
-    """What Adam keeps for one parameter."""
+    """The state that Adam keeps for one parameter."""
 
     def __init__(self, parameter: Tensor) -> None:
         self.step = torch.zeros((), device=parameter.device)

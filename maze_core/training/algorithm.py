@@ -1,4 +1,4 @@
-"""The contract of an algorithm: data is an iterator of batches, the objective is a hook, the loop is the core's."""
+"""The interface of an algorithm: it supplies batches and a loss; the core runs the training loop."""
 
 from __future__ import annotations
 
@@ -23,19 +23,18 @@ if TYPE_CHECKING:
 
 
 class Algorithm(ABC):
-    """A learning algorithm. Subclasses give the batches of an update and the loss of a batch.
+    """A learning algorithm. Subclasses define the batches of an update and the loss of a batch.
 
-    Life: constructed with its config; `check`; `setup`; `load_state` where a run is resumed; then for each update the
-    core iterates `batches()`, and after each batch it yields takes one optimizer step on `compute_loss`.
+    Order of calls: the constructor with its config, `check`, `setup`, and `load_state` if a run is resumed. Then, for
+    each update, the core iterates over `batches()` and takes one optimizer step on `compute_loss` per batch.
     Code after a `yield` therefore runs after that step.
     """
 
     Config: ClassVar[type[AlgorithmConfig]] = AlgorithmConfig
     defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
-    """What this algorithm prefers for the other parts of a run, such as `{"model": {"critic": "none"}}`.
+    """Defaults of this algorithm for the other parts of a run, such as `{"model": {"critic": "none"}}`.
 
-    It holds where nothing else is configured, for fields that the chosen plugin of the part has. Presets, files and
-    flags win.
+    They apply to fields that the chosen plugin has and that nothing else sets. Presets, files and flags override them.
     """
 
     action_spaces: ClassVar[tuple[type[spaces.Space[Any]], ...]] = (
@@ -45,19 +44,19 @@ class Algorithm(ABC):
         spaces.MultiBinary,
         spaces.Dict,
     )
-    """The action spaces this algorithm takes, all unless overridden; without Dict only one of the others at a time.
+    """The action spaces this algorithm supports; all by default. Without Dict, only one of the others at a time.
 
-    A run with another is refused before the first step. Observations are the model's business.
+    A run with another action space is refused before the first step. The model checks observation spaces.
     """
 
     def __init__(self, config: Any) -> None:
         self.config = config
 
     def check(self, config: RunConfig) -> None:  # noqa: B027 — most algorithms accept every run
-        """Raise ConfigError where this algorithm cannot run under the whole configuration. Nothing is built yet."""
+        """Raise ConfigError if this algorithm cannot run with this configuration. Nothing is built yet."""
 
     def check_action_space(self, space: spaces.Space[Any]) -> None:
-        """Raise ConfigError for an action space that is not among `action_spaces`."""
+        """Raise ConfigError for an action space that `action_spaces` does not include."""
         kinds = {type(leaf) for leaf in flatten_space(space, "action").values()}
         several = isinstance(space, spaces.Dict | spaces.Tuple)
         wrong = [kind.__name__ for kind in kinds if not issubclass(kind, self.action_spaces)]
@@ -71,57 +70,60 @@ class Algorithm(ABC):
 
     @abstractmethod
     def setup(self, run: Run) -> None:
-        """Build what the algorithm needs: collectors, buffers, further networks. `run.policy` is there."""
+        """Build what the algorithm needs: collectors, buffers, further networks. `run.policy` exists already."""
 
     @abstractmethod
     def batches(self) -> Iterator[Batch]:
-        """The data of one update, one batch for each optimizer step. Collection happens here."""
+        """Yield the batches of one update, one for each optimizer step. Data is collected here."""
 
     @abstractmethod
     def compute_loss(self, policy: Policy, batch: Batch) -> Loss:
-        """The objective of one batch. Implementations carry the `hookimpl` mark."""
+        """Return the loss of one batch. Implementations are marked with `hookimpl`."""
 
     def modules(self) -> dict[str, nn.Module]:
-        """Further networks that learn or are saved beside the policy, by name, such as critics and their targets."""
+        """Return further networks to train or save besides the policy, by name, such as critics and their targets."""
         return {}
 
     @property
     def max_grad_norm(self) -> float:
-        """Global norm that gradients are clipped to; 0: no clipping."""
+        """The global norm to which gradients are clipped; 0: no clipping."""
         return getattr(self.config, "max_grad_norm", 0.0)
 
     def build_optimizer(self, policy: Policy) -> Optimizer:
-        """The optimizer of every parameter that learns; Adam with `config.lr` unless overridden."""
+        """Return the optimizer of all trainable parameters; Adam with `config.lr` by default."""
         parameters = [p for p in policy.parameters() if p.requires_grad]
         return Adam(parameters, lr=self.config.lr)
 
     @property
     def epoch_length(self) -> int:
-        """Updates in one epoch, after `setup`."""
+        """The number of updates in one epoch; valid after `setup`."""
         length: int = self.config.epoch_length
         return length
 
     def score(self, metrics: Mapping[str, float]) -> float:
-        """How good the policy is, by an epoch's metrics: more is better, nan says nothing. The best one is kept."""
+        """Return the score of an epoch's metrics: higher is better, nan means unknown. The best policy is kept."""
         return metrics.get("eval/return_mean", math.nan)
 
     def train_epoch(self, learner: Learner, updates: int) -> None:
-        """Take `updates` updates. An algorithm that trains by other means overrides this."""
+        """Perform `updates` updates. An algorithm with another way of training overrides this."""
         for _ in range(updates):
             if not learner.update(self.batches()):
                 return
 
     def state(self) -> dict[str, Any]:
-        """What a resumed run needs beside networks and optimizer: nested dicts of plain values, arrays, tensors."""
+        """Return what a resumed run needs besides networks and optimizer.
+
+        Nested dicts of plain values, arrays and tensors.
+        """
         return {}
 
     def load_state(self, state: dict[str, Any]) -> None:  # noqa: B027 — the twin of `state`
-        """Take up a state that `state` gave."""
+        """Restore the result of `state()`."""
 
     @property
     def disk_bytes(self) -> int:
-        """Bytes that this algorithm may come to keep in the run directory beside networks and optimizer."""
+        """The most bytes this algorithm stores in the run directory, networks and optimizer not counted."""
         return 0
 
     def close(self) -> None:  # noqa: B027 — most algorithms hold nothing
-        """Release what `setup` acquired; safe to call twice, also after a failed set-up."""
+        """Release what `setup` acquired; safe to call twice, and after a failed `setup`."""

@@ -1,4 +1,4 @@
-"""What a user does with runs: start one, go on with one, open one. `RunContext` and the CLI stand on this."""
+"""Start, resume, open and train runs. `RunContext` and the CLI are built on this."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from maze_core.plugins.discovery import Loader
 
 PICTURES = "maze.pictures"
-"""The entry-point group of what draws: `network` is called with the policy and a title, and returns an SVG."""
+"""The entry-point group for drawing: `network` is called with the policy and a title, and returns an SVG."""
 
 _LOGS_BYTES = 2_000_000
 
@@ -66,14 +66,14 @@ def start(
     """Build a new run and its directory. Close the run when done with it.
 
     Args:
-        config: the whole configuration; a missing seed is drawn.
+        config: the complete configuration; a missing seed is drawn.
         run_dir: the run's own folder, new or empty; None: one below `runs/`.
-        init_from: a run directory whose parameters and normaliser statistics the policy starts from.
-        preset: name of the preset that is part of `config`, for the record.
+        init_from: a run directory from which the policy's parameters and normaliser statistics are loaded.
+        preset: name of the preset contained in `config`, for the record.
         load: how plugin classes are found.
 
     Raises:
-        ConfigError: something does not fit; nothing has been stepped.
+        ConfigError: the configuration does not fit; nothing has been stepped.
     """
     if config.seed is None:
         config = config.model_copy(update={"seed": draw_seed()})
@@ -98,7 +98,7 @@ def _create_directory(run: Run, run_dir: Path | None) -> None:
     config = run.config
     run.run_dir = create_run_dir(run_dir, config.env_title, config.algorithm.name, run.seed)
     try:
-        # Parameters with two moments each, in `last`, `previous`, `best` and the one being written.
+        # Each parameter and its two moments, in `last`, `previous`, `best` and the checkpoint being written.
         needed = 4 * 3 * sum(p.numel() * p.element_size() for p in run.policy.parameters())
         check_disk_space(run.run_dir, needed + run.algorithm.disk_bytes + _LOGS_BYTES)
         _describe(run)
@@ -128,7 +128,7 @@ def _create_directory(run: Run, run_dir: Path | None) -> None:
 
 
 def _draw(run: Run, file: Path) -> None:
-    """Draw the network, where something that draws is installed; a failure is told and hurts nothing."""
+    """Draw the network if a plugin for it is installed; a failure only prints a warning."""
     title = f"{run.config.algorithm.name} on {run.config.env_title}"
     for claim in discovery.entries(PICTURES, "network")[:1]:
         try:
@@ -165,7 +165,7 @@ def _rewrite_config(run: Run) -> None:
 
 
 def load_parameters(run: Run, source: Path) -> None:
-    """Give the policy the parameters and normaliser statistics of another run's best checkpoint (else its last).
+    """Load parameters and normaliser statistics of another run's best checkpoint (else its last) into the policy.
 
     Raises:
         ConfigError: names or shapes differ; each difference is listed.
@@ -198,9 +198,9 @@ def reopen(
     load: Loader = discovery.load,
     agreed: Raw | None = None,
 ) -> Run:
-    """Open a saved run exactly where a checkpoint left it. Close the run when done with it.
+    """Open a saved run with the exact state of a checkpoint. Close the run when done with it.
 
-    `agreed` is a configuration of the caller's own, for `load_saved_config`.
+    `agreed` is the caller's own configuration, for `load_saved_config`.
 
     Raises:
         ConfigError: there is no run, it is finished, another process trains in it, or an override does not fit.
@@ -243,7 +243,7 @@ def _take_up(run: Run, saved: Checkpoint) -> None:
 
 @contextmanager
 def _fitting(saved: Checkpoint, hint: str) -> Iterator[None]:
-    """Say in words why a checkpoint cannot be taken up: it may be another configuration's, or nobody's."""
+    """Turn errors of loading a checkpoint that does not fit this configuration into a plain message."""
     try:
         state = saved.state
         counts = [state["epoch"], state["env_steps"], state["updates_in_epoch"], state["best_epoch"] or 0]
@@ -262,7 +262,7 @@ def _fitting(saved: Checkpoint, hint: str) -> Iterator[None]:
 
 
 def _look_at_metrics(run_dir: Path, saved: Checkpoint) -> None:
-    """Warn of what is damaged in `metrics.jsonl`: training can go on without it."""
+    """Warn about damage in `metrics.jsonl`; training can continue without it."""
     path = run_dir / METRICS_FILE
     try:
         problem = damage(run_dir, read_metrics(path), saved.beside)
@@ -282,7 +282,7 @@ def _check_algorithm(config: RunConfig, before: RunConfig, run_dir: Path) -> Non
 
 
 def _check_end(run: Run) -> None:
-    """Refuse a run that has come to its own end; one that was killed before it said so may still do that."""
+    """Refuse a finished run, except one that was killed before it recorded its end."""
     summary = read_record(run.run_dir).get("summary") if run.run_dir else None
     if not summary or summary.get("outcome") not in ("finished", "stopped"):
         return
@@ -309,7 +309,7 @@ def _check_spaces(run: Run) -> None:
 
 @contextmanager
 def training_session(run: Run) -> Iterator[None]:
-    """What a run needs of the process while it trains: its lock, threads, random states, signal handlers."""
+    """Hold what a run needs from the process while it trains: its lock, threads, random states, signal handlers."""
     with ExitStack() as stack:
         stack.enter_context(process_turn(training=str(run.run_dir or run.config.env_title)))
         if run.run_dir is not None:
@@ -321,7 +321,7 @@ def training_session(run: Run) -> Iterator[None]:
 
 
 def carry_out(run: Run) -> RunSummary:
-    """Train a run to its end and note in `run.json` how it ended, also where it failed. The run stays open."""
+    """Train a run to its end and record in `run.json` how it ended, even after a failure. The run stays open."""
     run.summary = None
     with training_session(run):
         with suppress(RunError):  # a full disk shows soon enough
@@ -337,7 +337,7 @@ def carry_out(run: Run) -> RunSummary:
 
 
 def _note_summary(run: Run) -> None:
-    """Write to `run.json` how the run ended, or that it has not."""
+    """Write to `run.json` how the run ended, or that it has not ended."""
     if run.run_dir is None:
         return
     try:
@@ -371,7 +371,7 @@ def resume(
     load: Loader = discovery.load,
     agreed: Raw | None = None,
 ) -> RunSummary:
-    """Go on with a saved run to its end. Arguments and errors as for `reopen`."""
+    """Continue a saved run to its end. Arguments and errors as for `reopen`."""
     with closing(reopen(run_dir, overrides, checkpoint, load=load, agreed=agreed)) as run:
         return carry_out(run)
 
@@ -386,9 +386,9 @@ def open_policy(
 ) -> Run:
     """Open a saved run with its policy, to evaluate or to act; it cannot train. Close it when done with it.
 
-    Parts that reach beyond the run, such as the wrapper `record` and the runner `ray`, are left out unless an override
-    sets them; a line says so.
-    `checkpoint` is best, last or previous; None: the best, or the last where there is none.
+    Parts with effects outside the run, such as the wrapper `record` and the runner `ray`, are left out unless an
+    override sets them; a line says so.
+    `checkpoint` is best, last or previous; None: the best, or the last if there is none.
     """
     run_dir = find_run(run_dir)
     config, left_out = load_config_to_act(run_dir / CONFIG, overrides, load)

@@ -1,4 +1,4 @@
-"""The first epochs of an actor-critic, in which only the critic learns."""
+"""Critic burn-in: the first epochs of an actor-critic, in which only the critic learns."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 
 
 class CriticBurnIn:
-    """While it lasts, nothing that the action distribution depends on changes.
+    """Keeps the action distribution unchanged during the burn-in.
 
     Parameters that the critic shares with the policy are frozen. The running statistics of an observation normaliser
-    belong to the policy as well: whoever updates them asks `active` first.
+    affect the policy too: code that updates them checks `active` first.
 
     Args:
-        run: gives the policy and the number of epochs done.
-        epochs: how long it lasts; 0: there is none.
+        run: provides the policy and the number of finished epochs.
+        epochs: length of the burn-in; 0: none.
 
     Raises:
-        ConfigError: the critic has no parameters of its own, so nothing could learn.
+        ConfigError: the critic shares all its parameters with the policy, so nothing could learn.
     """
 
     def __init__(self, run: Run, epochs: int) -> None:
@@ -39,11 +39,11 @@ class CriticBurnIn:
 
     @property
     def active(self) -> bool:
-        """Whether the current epoch is one of the first."""
+        """True during the burn-in epochs."""
         return self._run.epoch < self._epochs
 
     def forward(self, policy: Policy, obs: TensorTree) -> tuple[TreeDistribution, Tensor]:
-        """Distribution and value [B]; while it lasts, only the critic's own parameters get gradients."""
+        """Return distribution and value [B]; during the burn-in only the critic's own parameters get gradients."""
         frozen = _frozen(self._acting) if self.active else nullcontext()
         with frozen:
             result: tuple[TreeDistribution, Tensor] = policy(obs)
@@ -51,9 +51,9 @@ class CriticBurnIn:
 
 
 def _acting_parameters(run: Run) -> list[nn.Parameter]:
-    """The parameters that the action distribution depends on.
+    """Return the parameters that the action distribution depends on.
 
-    A backward pass finds them: a user's own policy may share whatever it likes with its critic.
+    A backward pass finds them, since a custom policy may share any parameter with its critic.
     """
     parameters = [p for p in run.policy.parameters() if p.requires_grad]
     zeros = allocate(space_specs(run.observation_space, "observation"), (2,))
@@ -69,7 +69,7 @@ def _acting_parameters(run: Run) -> list[nn.Parameter]:
 
 
 def _reached(output: Tensor, parameters: list[nn.Parameter]) -> set[nn.Parameter]:
-    """Those of the parameters that an output [B] depends on."""
+    """Return the parameters that an output [B] depends on."""
     if not output.requires_grad:
         return set()
     gradients = torch.autograd.grad(output.sum(), parameters, retain_graph=True, allow_unused=True)
@@ -78,7 +78,7 @@ def _reached(output: Tensor, parameters: list[nn.Parameter]) -> set[nn.Parameter
 
 @contextmanager
 def _frozen(parameters: Iterable[nn.Parameter]) -> Iterator[None]:
-    """What is computed inside has no gradient for these parameters."""
+    """Disable gradients for these parameters inside the block."""
     for parameter in parameters:
         parameter.requires_grad_(False)
     try:

@@ -1,4 +1,4 @@
-"""Checkpoints: a folder that is whole or not there.
+"""Checkpoints: a folder that is either complete or absent.
 
     checkpoints/last/       the newest, written by the core after each epoch
     checkpoints/previous/   the one before it
@@ -53,16 +53,16 @@ class Checkpoint:
     model: dict[str, Tensor]
     """The policy's state dict: parameters, and buffers such as normaliser statistics."""
     state: dict[str, Any]
-    """Everything else a run needs to go on."""
+    """Everything else a run needs to continue."""
     beside: dict[str, Extent] = field(default_factory=dict)
-    """How far files of the run directory had come that only grow, by name."""
+    """Extent of each append-only file of the run directory, by name."""
 
 
 def write_checkpoint(folder: Path, checkpoint: Checkpoint, previous: Path | None = None) -> None:
-    """Write `checkpoint` to `folder`; the one that was there moves to `previous`, or goes once the new one is whole.
+    """Write `checkpoint` to `folder`; the old one moves to `previous`, or is deleted once the new one is complete.
 
     Raises:
-        RunError: the disk is full or the folder cannot be written; what was there before is untouched.
+        RunError: the disk is full or the folder cannot be written; the old checkpoint is untouched.
     """
     root, fresh = root_of(folder), folder.with_name(files.leftover(folder.name))
     document, tensors = encode_state(checkpoint.state)
@@ -82,7 +82,7 @@ def write_checkpoint(folder: Path, checkpoint: Checkpoint, previous: Path | None
 
 
 def _tidy(folder: Path, previous: Path | None) -> None:
-    """End a swap that an interruption broke off, and remove what else it left."""
+    """Finish an interrupted swap and remove its leftovers."""
     found, root = standing(folder), root_of(folder)
     if files.is_leftover(found.name, folder.name):
         _swap(found, folder, previous)
@@ -100,7 +100,7 @@ def _write_files(folder: Path, contents: dict[str, bytes], beside: dict[str, Ext
 
 
 def _swap(fresh: Path, folder: Path, previous: Path | None) -> None:
-    """Put `fresh` in the place of `folder`. At every moment `standing` finds a whole checkpoint."""
+    """Replace `folder` with `fresh`. At every moment `standing` finds a complete checkpoint."""
     root, retired = root_of(folder), folder.with_name(files.leftover(folder.name, "old"))
     there = set(files.names(folder.parent, root)) - {fresh.name}
     if folder.name in there:
@@ -118,7 +118,7 @@ def read_checkpoint(folder: Path) -> Checkpoint:
     """Read and verify a checkpoint.
 
     Raises:
-        CheckpointError: it is missing or damaged; the message names the file and another whole checkpoint if any.
+        CheckpointError: it is missing or damaged; the message names the file and another complete checkpoint if any.
     """
     try:
         found = standing(folder)
@@ -153,7 +153,7 @@ def _others(folder: Path) -> str:
 
 
 def check_finite(module: nn.Module, tensors: Mapping[str, Tensor], what: str) -> None:
-    """Refuse tensors that hold nan or infinity where those of a newly built module hold none.
+    """Refuse tensors with nan or infinity where those of a newly built module have none.
 
     Raises:
         CheckpointError: the message names `what` and the tensor.

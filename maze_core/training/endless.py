@@ -1,4 +1,4 @@
-"""What is said of evaluation episodes that do not end."""
+"""Messages about evaluation episodes that do not end."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from maze_core.envs.vector import Episode
 from maze_core.wording import counted
 
 _SECONDS = 20.0
-"""An evaluation may take that long before anything is said …"""
+"""Report only evaluations that take longer than this …"""
 _STEPS = 10_000
-"""… and an episode that many steps."""
+"""… with an episode of more steps than this."""
 WAY_OUT = (
     "An environment without a time limit gets one by --set env.max_episode_steps=…, one that was given as a function by"
     " the wrapper time_limit"
@@ -19,7 +19,7 @@ WAY_OUT = (
 
 
 class EndlessEpisodes:
-    """Says, once each, that an evaluation takes long because of an endless episode, and that episodes were cut."""
+    """Reports, once each, that an endless episode slows an evaluation, and that episodes were cut."""
 
     def __init__(self, limit: int | None, warn: Callable[[str], None]) -> None:
         self._limit, self._warn = limit, warn
@@ -27,18 +27,18 @@ class EndlessEpisodes:
         self._began = 0.0
 
     def begin(self) -> None:
-        """An evaluation begins."""
+        """Start the clock of an evaluation."""
         self._began = time.monotonic()
 
     def watch(self, steps: int) -> None:
-        """The longest episode under way has so many steps."""
+        """Warn if the evaluation is slow; `steps`: length of the longest unfinished episode."""
         if steps < _STEPS or time.monotonic() - self._began < _SECONDS:
             return
         end = "never" if self._limit is None else f"at step {self._limit:,}"
         self._say("long", f"an evaluation episode is at step {steps:,} and has not ended; it is cut {end}")
 
     def cut(self, episodes: Sequence[Episode]) -> dict[str, float]:
-        """Return how many of the episodes were cut as the metric `eval/episodes_cut`; nothing where none was."""
+        """Return the number of episodes cut at the limit as metric `eval/episodes_cut`; empty if there are none."""
         count = episodes_cut(episodes, self._limit)
         if count:
             self._say("cut", told_of_cut(count, len(episodes), self._limit))
@@ -51,12 +51,12 @@ class EndlessEpisodes:
 
 
 def episodes_cut(episodes: Sequence[Episode], limit: int | None) -> int:
-    """How many of the episodes reached the limit."""
+    """Return how many of the episodes reached the limit."""
     return 0 if limit is None else sum(episode.length >= limit for episode in episodes)
 
 
 def told_of_cut(count: int, total: int, limit: int | None) -> str:
-    """What is said of episodes that were cut."""
+    """Return the message about episodes that were cut."""
     return (
         f"cut at step {limit or 0:,} (evaluation.max_episode_steps): {count} of {counted(total, 'episode')}; what was"
         " returned so far counts"

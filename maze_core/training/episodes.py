@@ -1,4 +1,4 @@
-"""Playing episodes side by side, one to each environment, and keeping all that happened in them."""
+"""Plays episodes in parallel, one per environment, and records them completely."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 def play(
     env: VectorEnv, agent_of: AgentOf, seed: int, first: int, count: int, stopped: Callable[[], bool]
 ) -> Iterator[tuple[int, Trajectory]]:
-    """Play episodes `first` … `first + count - 1`, at most one to each environment, and give them in this order.
+    """Play episodes `first` … `first + count - 1`, at most one per environment, and yield them in this order.
 
-    What happens in an episode depends on `seed`, its number, the agent and the number of environments only: each has
-    a seed and a random generator of its own. Where `stopped` comes true, those that have ended so far are given.
-    `agent_of` returns the agent that acts with such generators, one for each environment.
+    An episode depends only on `seed`, its number, the agent and the number of environments: each has its own seed
+    and random generator. When `stopped` becomes true, only the episodes finished so far are yielded.
+    `agent_of` returns the agent that acts with the given generators, one per environment.
     """
     seeds = EpisodeSeeds(seed, Purpose.ROLLOUT_EPISODES, stride=env.num_envs, first=first)
     agent = agent_of(
@@ -54,12 +54,12 @@ def play(
 
 
 class _Recording:
-    """A sink that keeps everything since the environments were reset, and the first episode of each that has ended."""
+    """A sink that keeps every step since the reset, and the first finished episode of each environment."""
 
     def __init__(self, env: VectorEnv, seeds: EpisodeSeeds) -> None:
         self.ended: dict[int, Trajectory] = {}
         self._specs, self._rows = space_specs(env.observation_space, "observation"), env.num_envs
-        # A natively vectorised environment seeds single episodes as it likes.
+        # A natively vectorised environment chooses the seeds of its episodes itself.
         self._seeds = None if isinstance(env, NativeVectorEnv) else seeds
         self._playing = set(range(env.num_envs))
         self._clips = {key: _clip(space) for key, space in flatten_space(env.action_space, "action").items()}
@@ -67,11 +67,11 @@ class _Recording:
         self._rewards: list[np.ndarray] = []
 
     def room(self, obs: Tree) -> Tree:
-        """Return new arrays: the current ones are kept."""
+        """Return new arrays, since the current ones are kept."""
         return allocate(self._specs, (self._rows,))
 
     def add(self, obs: Tree, choice: Choice, result: StepResult, following: Tree) -> None:
-        """Keep a step, with the actions as the environments executed them: within their bounds."""
+        """Keep a step, with actions clipped to their bounds as the environments executed them."""
         self._past.append((obs, {key: clip(choice.actions[key]) for key, clip in self._clips.items()}))
         self._rewards.append(result.reward.copy())
         if result.final_obs is None:
@@ -92,7 +92,7 @@ class _Recording:
 
 
 def _clip(space: Space[Any]) -> Callable[[np.ndarray], np.ndarray]:
-    """A copy of actions [N, …] within the bounds of a leaf."""
+    """Return a function that copies actions [N, …], clipped to the bounds of a leaf."""
     if not isinstance(space, spaces.Box):
         return np.array
     low, high, whole = space.low, space.high, np.dtype(space.dtype).kind != "f"

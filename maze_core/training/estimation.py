@@ -1,4 +1,4 @@
-"""Statistics of observations, estimated before training."""
+"""Estimates observation statistics before training."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     from maze_core.policies.base import ActingPolicy
 
 _ROWS = 4096
-"""Observations held before they are taken in."""
+"""Observations buffered before the statistics are updated."""
 
 
 def estimate_statistics(normalizer: ObservationNormalizer, env: VectorEnv, seed: int, load: Loader) -> None:
-    """Let a policy's normaliser see the steps it asks for, taken by the policy plugin it names, in new episodes.
+    """Estimate a normaliser's statistics from new episodes, with the number of steps and the policy plugin it names.
 
-    They are no steps of training. At most N - 1 more are taken, as the N environments step together.
+    These steps do not count as training. Up to N - 1 more are taken, since the N environments step together.
 
     Raises:
-        ConfigError: there is no such policy, or it does not fit the environment.
+        ConfigError: there is no such policy plugin, or it does not fit the environment.
         RunError: the environment failed.
     """
     wanted = normalizer.estimation

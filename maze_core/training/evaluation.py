@@ -1,4 +1,4 @@
-"""Evaluation: a fixed quota of episodes on environments built exactly like the training ones."""
+"""Evaluation: a fixed quota of episodes on environments built exactly like those of training."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _STEPS_BETWEEN_LOOKS = 1000
 
 
 class EvaluationInterrupted(Exception):  # noqa: N818 — no error: the user asked for it
-    """The user interrupted the run during an evaluation; what it had found is dropped."""
+    """The user interrupted the run during an evaluation; its results so far are discarded."""
 
 
 def evaluate_policy(
@@ -41,24 +41,24 @@ def evaluate_policy(
 ) -> list[Episode]:
     """Play episodes 0 … n_episodes-1 and return them in order.
 
-    Environment i plays episodes i, i + N, i + 2N, …: which episodes count is settled before the first step, so short
-    ones are not preferred, and with `seeds` striding by N the result of a deterministic policy does not depend on N.
-    The policy acts in evaluation mode, and each of its modules is given back in the mode it had.
+    Environment i plays episodes i, i + N, i + 2N, …. The episodes that count are fixed before the first step, so short
+    ones are not favoured. With `seeds` of stride N the result of a deterministic policy does not depend on N.
+    The policy acts in evaluation mode; afterwards each of its modules returns to its previous mode.
 
     Args:
-        policy: acts.
-        env: N environments, which cut episodes after `max_episode_steps` themselves where they can.
-        seeds: of the episodes.
-        n_episodes: how many.
+        policy: the policy to evaluate.
+        env: N environments; where they can, they truncate episodes at `max_episode_steps` themselves.
+        seeds: seeds of the episodes.
+        n_episodes: number of episodes.
         deterministic: most likely actions instead of samples.
-        noise: what samples are drawn from.
-        stopped: asked before each step.
-        max_episode_steps: an environment that goes on beyond is given up: the episode is returned as far as it came,
-            with the rewards that the wrappers gave, and no later one of that environment.
-        watch: told now and then how many steps the longest episode under way has.
+        noise: generator for sampling.
+        stopped: called before each step.
+        max_episode_steps: an environment that exceeds it is abandoned: its episode is returned unfinished, with the
+            wrappers' rewards, and it plays no later episodes.
+        watch: called now and then with the number of steps of the longest unfinished episode.
 
     Raises:
-        EvaluationInterrupted: `stopped` came true.
+        EvaluationInterrupted: `stopped` returned true.
     """
     agent = NetworkAgent(policy, None if deterministic else SharedNoise(env.num_envs, noise))
     quota = _Quota(env.num_envs, n_episodes, max_episode_steps)
@@ -81,7 +81,7 @@ def evaluate_policy(
 
 
 class _Quota:
-    """A sink that keeps the episodes that were asked for, as far as they have ended, and how far the others are."""
+    """A sink that keeps the requested episodes once they end, and the progress of the others."""
 
     def __init__(self, num_envs: int, n_episodes: int, max_episode_steps: int | None) -> None:
         self.steps = 0
@@ -89,9 +89,9 @@ class _Quota:
         self._ended: dict[int, Episode] = {}
         self._missing = set(range(n_episodes))
         self._begun = np.zeros(num_envs, np.int64)
-        """The step after which each environment's episode began."""
+        """The step after which each environment's current episode began."""
         self._rewards = np.zeros(num_envs)
-        """Their sum in the episodes under way."""
+        """Sum of rewards in each unfinished episode."""
 
     @property
     def full(self) -> bool:
@@ -99,12 +99,12 @@ class _Quota:
 
     @property
     def episodes(self) -> list[Episode]:
-        """Those that ended, in order."""
+        """The finished episodes, in order."""
         return [self._ended[number] for number in sorted(self._ended)]
 
     @property
     def longest(self) -> int:
-        """Steps of the longest episode under way among those that are missing."""
+        """Steps of the longest unfinished episode among those still needed."""
         rows = [number % self._num_envs for number in self._missing]
         return self.steps - int(self._begun[rows].min(initial=self.steps))
 
@@ -123,7 +123,7 @@ class _Quota:
             self._begun[row], self._rewards[row] = self.steps, 0.0
 
     def give_up(self) -> None:
-        """Take episodes beyond the limit, which a natively vectorised environment may ignore, as far as they came."""
+        """Keep unfinished episodes beyond the limit, which a natively vectorised environment may ignore."""
         for row in range(self._num_envs):
             length = self.steps - int(self._begun[row])
             its = sorted(number for number in self._missing if number % self._num_envs == row)

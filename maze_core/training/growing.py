@@ -1,4 +1,4 @@
-"""Files that only grow while a run goes on, such as `metrics.jsonl`, and whether what they held is still there."""
+"""Append-only files of a run, such as `metrics.jsonl`, and whether their earlier contents are unchanged."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _CHUNK = 1 << 20
 
 
 class GrowingFile:
-    """Tells how far a file has come; each time it reads only what is new."""
+    """Tracks the extent of an append-only file; each call reads only what is new."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -24,10 +24,10 @@ class GrowingFile:
         self._hash = hashlib.sha256()
 
     def extent(self) -> Extent | None:
-        """What the file holds now, which is on the disk itself when this returns; None where there is no file.
+        """Flush the file to the disk and return its extent; None if there is no file.
 
         Raises:
-            RunError: it cannot be read, or not be brought to the disk.
+            RunError: it cannot be read or flushed.
         """
         try:
             with files.open_file(self._path, "rb") as file:
@@ -41,7 +41,7 @@ class GrowingFile:
 
     def _read_on(self, file: BinaryIO) -> None:
         found = os.fstat(file.fileno())
-        if found.st_ino != self._file or found.st_size < self._done:  # it was written anew
+        if found.st_ino != self._file or found.st_size < self._done:  # it was rewritten
             self._file, self._done, self._hash = found.st_ino, 0, hashlib.sha256()
         file.seek(self._done)
         while data := file.read(_CHUNK):
@@ -50,7 +50,7 @@ class GrowingFile:
 
 
 def still_holds(path: Path, extent: Extent, run_dir: Path) -> bool:
-    """Whether a file in a run directory begins with what it held when `extent` was taken."""
+    """Return True if a file in a run directory still begins with the contents it had when `extent` was taken."""
     digest, left = hashlib.sha256(), extent.bytes
     try:
         with files.open_file(path, "rb", run_dir) as file:

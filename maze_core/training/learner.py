@@ -1,4 +1,4 @@
-"""The learner: loss, backward, clip, optimizer step, the same for every algorithm."""
+"""The learner: loss, backward pass, gradient clipping and optimizer step, the same for every algorithm."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _FLUSH_AFTER = 1000
 
 
 def gradient_norm(gradients: list[Tensor]) -> Tensor:
-    """The Euclidean norm of all gradients together, shape ()."""
-    # One copy and one reduction: for small networks half the time of a norm per tensor.
+    """Return the Euclidean norm of all gradients together, shape ()."""
+    # One copy and one reduction take half the time of a norm per tensor for small networks.
     norm: Tensor = torch._C._nn.flatten_dense_tensors(gradients).norm()
     return norm
 
 
 def clip_gradients(gradients: list[Tensor], norm: Tensor, limit: float) -> None:
-    """Scale gradients in place so that their common norm is at most `limit`."""
+    """Scale gradients in place so that their global norm is at most `limit`."""
     torch._foreach_mul_(gradients, (limit / (norm + 1e-6)).clamp(max=1.0))
 
 
@@ -39,10 +39,10 @@ def backward(total: Tensor) -> None:
 
 
 class Learner:
-    """Takes optimizer steps and keeps the means of the loss metrics.
+    """Takes optimizer steps and averages the loss metrics.
 
     A loss or gradient that is not finite raises RunError naming it: before the step on a CPU, at the end of the update
-    on a GPU, where looking earlier would make the device wait.
+    on a GPU, where an earlier check would stall the device.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class Learner:
             group["lr"] = lr * factor
 
     def update(self, batches: Iterable[Batch]) -> bool:
-        """Take one optimizer step for each batch; False where training must pause here."""
+        """Take one optimizer step for each batch; return False if training must pause here."""
         taken: list[Tensor] = []
         for batch in batches:
             taken.append(self._step(batch))
@@ -100,7 +100,7 @@ class Learner:
         return watch
 
     def _culprit(self) -> str:
-        """Name what is not finite: parts of the loss, then parameters by their gradients."""
+        """Return what is not finite: parts of the loss, else parameters with such gradients."""
         parts = [f"loss/{k}" for k, v in self._pending[-1].items() if not bool(v.isfinite().all())]
         modules = {"policy": self._policy, **self._modules}
         named = ((f"{m}.{n}", p) for m, module in modules.items() for n, p in module.named_parameters())
@@ -115,7 +115,7 @@ class Learner:
         self._pending.append(metrics)
 
     def _flush(self) -> None:
-        """Move pending tensors to running sums: the one place where metrics wait for the device."""
+        """Add pending tensors to the running sums: the only place where metrics wait for the device."""
         by_name: dict[str, list[Tensor]] = {}
         for metrics in self._pending:
             for name, value in metrics.items():
@@ -126,14 +126,14 @@ class Learner:
         self._pending.clear()
 
     def epoch_metrics(self) -> dict[str, float]:
-        """Means over the steps since the last call, as `loss/NAME`."""
+        """Return means over the steps since the last call, as `loss/NAME`."""
         self._flush()
         means = {f"loss/{name}": total / count for name, (total, count) in self._sums.items()}
         self._sums.clear()
         return means
 
     def state(self) -> dict[str, Any]:
-        """Optimizer state, counters and the metrics of an unfinished epoch."""
+        """Return the optimizer's state, the counters and the metrics of an unfinished epoch."""
         self._flush()
         return {
             "optimizer": self.optimizer.state_dict(),
@@ -143,7 +143,7 @@ class Learner:
         }
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Take up a state that `state` gave."""
+        """Restore the result of `state()`."""
         self.optimizer.load_state_dict(state["optimizer"])
         self.updates, self.steps = state["updates"], state["steps"]
         self._sums = {name: (total, count) for name, (total, count) in state["sums"].items()}

@@ -22,7 +22,7 @@ def train(run: Run) -> RunSummary:
     """Train until the run's end and evaluate the final parameters.
 
     Raises:
-        RunError: the run cannot go on; a note names the last whole checkpoint, which is kept.
+        RunError: the run cannot continue; a note names the last complete checkpoint, which is kept.
     """
     run.check_open()
     run.stop_reason, run.stop_pending, run.interrupted = run.stop_pending, None, False
@@ -44,7 +44,7 @@ def train(run: Run) -> RunSummary:
 
 
 def _epochs(run: Run) -> dict[str, float]:
-    """Train to the end and evaluate; no final evaluation where the user did not wait for the one under way."""
+    """Train to the end and return the final evaluation; empty if the user interrupted an evaluation."""
     try:
         while run.stop_reason is None and not run.finished:
             _epoch(run)
@@ -54,7 +54,7 @@ def _epochs(run: Run) -> dict[str, float]:
 
 
 def _in_plain_words(error: BaseException) -> BaseException:
-    """Return the error, or one that says what to do where there was no memory left."""
+    """Return the error itself, or one that says what to do if memory ran out."""
     if not (isinstance(error, Exception) and is_about_memory(error)):
         return error
     reason = str(error).partition("\n")[0] or type(error).__name__
@@ -62,7 +62,7 @@ def _in_plain_words(error: BaseException) -> BaseException:
 
 
 def _tell_failure(run: Run, error: BaseException) -> None:
-    """Tell the observers that the run ends here, and the user what is left of it."""
+    """Tell the observers that the run has failed, and the user which checkpoint remains."""
     interrupted = isinstance(error, KeyboardInterrupt)
     reason = "interrupted at once" if interrupted else str(error).partition("\n")[0] or type(error).__name__
     run.summary = _summary(run, "interrupted" if interrupted else "failed", reason, {})
@@ -79,8 +79,8 @@ def _tell_failure(run: Run, error: BaseException) -> None:
 def _epoch(run: Run) -> None:
     """Train one epoch, evaluate, tell the observers, write the checkpoint.
 
-    An interruption in the middle, or in the evaluation, leaves the epoch open: the checkpoint says how far it got, a
-    resumed run completes it.
+    An interruption during training or evaluation leaves the epoch unfinished. The checkpoint stores its progress, and
+    a resumed run completes it.
     """
     try:
         started, steps, updates = time.perf_counter(), run.env_steps, run.updates
@@ -90,7 +90,7 @@ def _epoch(run: Run) -> None:
             run.epoch_trained = all_taken or run.steps_done or not run.interrupted
         if run.epoch_trained:
             elapsed = time.perf_counter() - started
-            # Before the epoch's metrics are taken away, which an interruption must leave for the checkpoint.
+            # Evaluate before the epoch's metrics are cleared: after an interruption the checkpoint must hold them.
             evaluation = run.evaluate(run.epoch + 1)
             metrics = run.statistics.epoch_metrics() | run.learner.epoch_metrics()
             metrics["time/env_steps_per_second"] = (run.env_steps - steps) / elapsed

@@ -1,8 +1,8 @@
-"""Which of the folders in `checkpoints/` is whole, and which is the newest: what their manifests say.
+"""Manifests of checkpoints: they show which folder in `checkpoints/` is complete, and which is the newest.
 
-A checkpoint is written under a hidden name, `.last.3f9c02aa.new`. Then the folders change their names, one after the
-other. Wherever that is broken off, the newest whole checkpoint is there under one name or another, and its manifest
-tells which one it is: each that is written has a greater number.
+A checkpoint is written under a hidden name, `.last.3f9c02aa.new`. Then the folders are renamed one after the other.
+If this is interrupted, the newest complete checkpoint still exists under some name. Its manifest identifies it: each
+new checkpoint gets a greater number.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _STATE_BYTES = 200_000_000
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """How far a file that only grows had come, and what it held up to there."""
+    """Length of an append-only file at some moment, and the checksum of its contents."""
 
     bytes: int
     sha256: str
@@ -43,12 +43,12 @@ class Manifest:
     sha256: dict[str, str]
     """Checksums of the checkpoint's files by name."""
     sequence: int = 0
-    """Grows with every checkpoint that is written in one run; 0 in those of earlier versions."""
+    """Increases with every checkpoint of a run; 0 in those of earlier versions."""
     beside: dict[str, Extent] = field(default_factory=dict)
-    """What files in the run directory that only grow held at that moment."""
+    """Extents of the run directory's append-only files at that moment."""
 
     def encode(self) -> bytes:
-        """The file's contents."""
+        """Return the file's contents."""
         return json.dumps({"format": FORMAT, **asdict(self)}, indent=1).encode()
 
 
@@ -57,7 +57,7 @@ def read_manifest(folder: Path) -> Manifest:
 
     Raises:
         OSError: it is missing or cannot be read.
-        ValueError: it is damaged, or of another format.
+        ValueError: it is damaged, or has another format.
     """
     try:
         data = parse_object(files.read_bytes(folder / MANIFEST, _MANIFEST_BYTES, root_of(folder)))
@@ -81,7 +81,7 @@ def _extent(value: Any) -> Extent:
 
 
 def read_contents(folder: Path, manifest: Manifest) -> dict[str, bytes]:
-    """The files of a checkpoint by name.
+    """Return the contents of a checkpoint's files by name.
 
     Raises:
         OSError: one is missing or cannot be read.
@@ -100,7 +100,7 @@ def _verified(path: Path, digest: str) -> bytes:
 
 
 def is_whole(folder: Path) -> bool:
-    """Whether the checkpoint's files are all there and undamaged."""
+    """Return True if all files of the checkpoint exist and are undamaged."""
     try:
         read_contents(folder, read_manifest(folder))
     except (OSError, ValueError):
@@ -109,14 +109,14 @@ def is_whole(folder: Path) -> bool:
 
 
 def root_of(folder: Path) -> Path:
-    """The run directory of a checkpoint, below which no link is followed."""
+    """Return the run directory of a checkpoint; below it no link is followed."""
     return folder.parent.parent
 
 
 def standing(folder: Path) -> Path:
-    """Where the checkpoint that `folder` names stands: there, or where an interrupted write left it.
+    """Return the folder that holds the checkpoint `folder`: that one, or where an interrupted write left it.
 
-    A damaged one stays what it names, unless a newer one is whole: nobody goes back further without being told.
+    If it is damaged, only a newer complete one replaces it: an older one is never used silently.
     """
     there = files.names(folder.parent, root_of(folder))
     beside = [folder.with_name(name) for name in there if files.is_leftover(name, folder.name)]
@@ -131,12 +131,12 @@ def standing(folder: Path) -> Path:
 
 
 def _age(candidate: Path, folder: Path) -> tuple[int, bool, bool]:
-    """Greater for those written later; earlier versions gave no numbers, but their names tell."""
+    """Return a key that is greater for later checkpoints; those of earlier versions have no number, only names."""
     return sequence(candidate), candidate.name.endswith(".new"), candidate == folder
 
 
 def sequence(folder: Path) -> int:
-    """The number of a checkpoint; -1 where it has no readable manifest."""
+    """Return the number of a checkpoint; -1 if it has no readable manifest."""
     try:
         return read_manifest(folder).sequence
     except (OSError, ValueError):
@@ -144,7 +144,7 @@ def sequence(folder: Path) -> int:
 
 
 def checkpoints(run_dir: Path) -> list[str]:
-    """Names of a run's checkpoints, wherever an interruption left them."""
+    """Return the names of a run's checkpoints, including those that an interruption left elsewhere."""
     root = run_dir / CHECKPOINTS
     there = files.names(root, run_dir)
     hidden = (name for name in (LAST, PREVIOUS, BEST) if name not in there and is_whole(standing(root / name)))
@@ -152,7 +152,7 @@ def checkpoints(run_dir: Path) -> list[str]:
 
 
 def states(run_dir: Path) -> list[str]:
-    """The `state.json` of every folder in `checkpoints/`, whatever its name, that can be read."""
+    """Return every readable `state.json` in the folders of `checkpoints/`, whatever their names."""
     root, found = run_dir / CHECKPOINTS, []
     for name in files.names(root, run_dir):
         with suppress(OSError):
@@ -161,7 +161,7 @@ def states(run_dir: Path) -> list[str]:
 
 
 def last_extents(run_dir: Path) -> dict[str, Extent]:
-    """What the last checkpoint says of files that only grow; nothing where it has no readable manifest."""
+    """Return the extents of append-only files in the last checkpoint; empty if it has no readable manifest."""
     try:
         return read_manifest(standing(run_dir / CHECKPOINTS / LAST)).beside
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""Reading `metrics.jsonl`, and telling what of it is damaged."""
+"""Reads `metrics.jsonl` and reports damage in it."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ _MOST_BYTES = 1_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class Metrics:
-    """What a `metrics.jsonl` holds. A last line without its end, which a kill tore, is neither of both."""
+    """The contents of a `metrics.jsonl`. An incomplete last line, left by a killed process, is in neither field."""
 
     epochs: tuple[dict[str, Any], ...] = ()
-    """The whole lines."""
+    """The valid lines."""
     damaged: tuple[int, ...] = ()
-    """Numbers of the lines, from 1, that are no JSON object."""
+    """Numbers, from 1, of lines that are not a JSON object."""
 
 
 def read_metrics(path: Path) -> Metrics:
-    """Read a `metrics.jsonl`; empty where there is none. OSError where it cannot be read."""
+    """Read a `metrics.jsonl`; empty if there is none. Raises OSError if it cannot be read."""
     epochs, damaged = [], []
     for number, (_, epoch) in enumerate(parsed_lines(path), 1):
         if epoch is None:
@@ -38,7 +38,7 @@ def read_metrics(path: Path) -> Metrics:
 
 
 def parsed_lines(path: Path) -> Iterator[tuple[bytes, dict[str, Any] | None]]:
-    """The lines that have an end, and what each holds; None where it is no JSON object."""
+    """Yield each complete line with its value; None if it is not a JSON object."""
     try:
         for line in files.read_lines(path, _MOST_BYTES):
             epoch = _parsed(line)
@@ -56,9 +56,9 @@ def _parsed(line: bytes) -> dict[str, Any] | None:
 
 
 def damage(run_dir: Path, metrics: Metrics, beside: Mapping[str, Extent]) -> str:
-    """What is wrong with the `metrics.jsonl` of a run, in one sentence; empty where nothing is.
+    """Return one sentence about damage in a run's `metrics.jsonl`; empty if there is none.
 
-    `beside`: what a checkpoint says of the file.
+    `beside`: the file's extent in a checkpoint.
     """
     path, extent = run_dir / METRICS_FILE, beside.get(METRICS_FILE)
     if metrics.damaged:

@@ -1,4 +1,4 @@
-"""Stepping environments into a replay buffer, for algorithms that learn from replay."""
+"""What off-policy algorithms share: collecting transitions into a replay buffer."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     from maze_core.training.run import Run
 
 _GUIDE = 1
-# Distinguishes the guide's random numbers from the policy's noise.
+# Separates the guide's random numbers from the policy's noise.
 
 
 def check_off_policy(config: RunConfig) -> None:
-    """Raise ConfigError for a model with a state critic, sizes that do not fit, or a schedule without an end."""
+    """Raise ConfigError for a model with a state critic, conflicting sizes, or a schedule in a run without an end."""
     check_schedule(config)
     algorithm: Any = config.algorithm
     name = algorithm.name
@@ -46,7 +46,7 @@ def check_off_policy(config: RunConfig) -> None:
             "model.critic",
             "Next: --set model.critic=none",
         )
-    # Demonstrations take the place of the first steps.
+    # Demonstrations replace the first steps.
     first_steps = 0 if getattr(algorithm, "initial_demonstrations", None) else algorithm.initial_buffer_size
     if first_steps > algorithm.replay_buffer_size:
         raise ConfigError(
@@ -68,9 +68,9 @@ def check_off_policy(config: RunConfig) -> None:
 
 
 def make_guide(run: Run, part: str | dict[str, Any], env: VectorEnv) -> RuleAgent:
-    """Return the policy plugin that acts before there is anything to learn from.
+    """Return an agent for the policy plugin that acts until the buffer has enough steps to learn from.
 
-    `part`: its name, or a mapping with its name and parameters.
+    `part`: the plugin's name, or a mapping with its name and parameters.
     """
     load = run.env_builder("training").load
     config = part_config("policy", {"name": part} if isinstance(part, str) else part, load=load)
@@ -83,12 +83,12 @@ def make_guide(run: Run, part: str | dict[str, Any], env: VectorEnv) -> RuleAgen
 
 
 class ReplayCollector:
-    """Steps N training environments into a replay buffer, and keeps the buffer on disk from checkpoint to checkpoint.
+    """Collects transitions of N training environments into a replay buffer, and saves the buffer with each checkpoint.
 
-    A step is one policy forward for all environments, one vector step and writes into the buffer's arrays.
+    A step is one forward pass for all environments, one vector step and writes into the buffer's arrays.
 
     Args:
-        run: gives environments, policy and counters.
+        run: provides environments, policy and counters.
         n_steps: steps of each environment in one `collect`.
         num_envs: N.
         capacity: rows of the buffer.
@@ -120,16 +120,16 @@ class ReplayCollector:
 
     @property
     def disk_bytes(self) -> int:
-        """Bytes on disk at most: the rows `last` and `previous` need, those `best` needs, and what is yet to go."""
+        """The most bytes on disk: rows of `last` and `previous`, rows of `best`, and rows not pruned yet."""
         return 2 * self.replay.nbytes + self.replay.nbytes // 4
 
     # Collecting
 
     def check(self, demonstrations: Trajectories, where: str) -> None:
-        """Make sure that recorded episodes can be put into the buffer.
+        """Check that recorded episodes fit into the buffer.
 
         Raises:
-            ConfigError: there are more than it holds; `where` names the setting they come from.
+            ConfigError: they are more than it holds; `where` names the setting they come from.
             TrajectoryError: they were recorded in other spaces.
         """
         demonstrations.check_fits(self._env.observation_space, self._env.action_space, where)
@@ -143,15 +143,15 @@ class ReplayCollector:
             )
 
     def add(self, demonstrations: Trajectories, where: str) -> None:
-        """Put recorded episodes into the buffer, before the first step. Errors as for `check`."""
+        """Add recorded episodes to the buffer before the first step. Errors as for `check`."""
         self.check(demonstrations, where)
         for episode in demonstrations:
             self.replay.add_episode(episode)
 
     def fill(self, steps: int, guide: Agent) -> bool:
-        """Let `guide` act until the buffer has had `steps` steps; False where the run was interrupted before.
+        """Let `guide` act until the buffer has received `steps` steps; return False if the run was interrupted before.
 
-        It may end up to N - 1 steps later, as the environments step together.
+        It may take up to N - 1 steps more, since the environments step together.
         """
         self._begin()
         while self.replay.steps < steps:
@@ -179,7 +179,7 @@ class ReplayCollector:
     # Saving
 
     def state(self) -> dict[str, Any]:
-        """Return where noise and environments stand, and which rows on disk belong to it; write the new ones."""
+        """Write new rows to disk; return the state of noise and environments, and which rows belong to it."""
         return {**self._agent.state(), **self._stepper.state(), "replay": self._opened_log().commit()}
 
     def load_state(self, state: dict[str, Any]) -> None:
@@ -195,7 +195,7 @@ class ReplayCollector:
             self._sink.begin()
 
     def prune(self) -> None:
-        """Delete rows on disk that no checkpoint refers to any more. Call it when a checkpoint is whole."""
+        """Delete rows on disk that no checkpoint refers to. Call it when a checkpoint is complete."""
         self._opened_log().prune(states(self._run_dir()))
 
     def _opened_log(self) -> ReplayLog:

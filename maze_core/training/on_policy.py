@@ -1,4 +1,4 @@
-"""From a rollout to rows an on-policy loss can learn from."""
+"""What on-policy algorithms share: advantages of a rollout as a batch of rows, and the actor-critic loss."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _CHUNK = 16_384
 
 
 def check_on_policy(config: RunConfig) -> None:
-    """Raise ConfigError for a model without a critic or a schedule without an end."""
+    """Raise ConfigError for a model without a critic, or a schedule in a run without an end."""
     if getattr(config.model, "critic", None) == "none":
         raise ConfigError(
             f"{config.algorithm.name} needs a critic", "model.critic", "Next: --set model.critic=separate"
@@ -42,18 +42,18 @@ def actor_critic_loss(
     weight: Tensor | None = None,
     **metrics: Tensor,
 ) -> Loss:
-    """The weighted sum of an actor-critic's losses; in the first `critic_burn_in_epochs` the critic's alone.
+    """Return the weighted sum of an actor-critic's losses; in the first `critic_burn_in_epochs`, only the critic's.
 
     Args:
         config: with `policy_loss_coef`, `value_loss_coef`, `entropy_coef` and `critic_burn_in_epochs`.
-        epoch: epochs that lie behind.
-        policy: [B], loss of the policy, row by row.
-        critic: [B], error of the critic.
-        entropy: [B], of the policy; more of it makes the loss smaller.
-        weight: [B], of each row, with the sum 1; None: all alike.
-        metrics: further scalars for the log.
+        epoch: number of finished epochs.
+        policy: [B], policy loss of each row.
+        critic: [B], critic loss of each row.
+        entropy: [B], entropy of the policy; it is subtracted from the loss.
+        weight: [B], weight of each row, summing to 1; None: equal weights.
+        metrics: further scalars to log.
     """
-    # For small batches an operation costs its call: one mean of three stacked rows is cheaper than three means.
+    # For small batches the call dominates: one mean of three stacked rows is cheaper than three means.
     rows = torch.stack((policy, critic, entropy))
     parts = rows.mean(-1) if weight is None else rows @ weight
     if epoch < config.critic_burn_in_epochs:  # the policy must have no gradient, not one of 0
@@ -68,19 +68,19 @@ def actor_critic_loss(
 
 @lru_cache(maxsize=8)
 def _coefficients(policy: float, critic: float, entropy: float, dtype: torch.dtype, device: torch.device) -> Tensor:
-    """The three as a tensor, which is costly to make for every minibatch."""
+    """Return the coefficients as a tensor, cached because building one for every minibatch is slow."""
     return torch.tensor([policy, critic, entropy], dtype=dtype, device=device)
 
 
 def normalized(advantage: Tensor) -> Tensor:
-    """[B] advantages with mean 0 and standard deviation 1; a single row or equal rows become 0."""
+    """Return advantages [B] with mean 0 and standard deviation 1; a single row or equal rows become 0."""
     return F.layer_norm(advantage, advantage.shape, eps=1e-16)
 
 
 def advantage_rows(
     policy: Policy, rollout: Rollout, gamma: float, gae_lambda: float, device: torch.device
 ) -> tuple[Batch, dict[str, float]]:
-    """Values and advantages of a rollout in one batched pass, flattened to rows.
+    """Compute values and advantages of a rollout in one batched pass, flattened to rows.
 
     Returns:
         A batch of the valid rows, time-major, whose `extra` holds `value`, `advantage` and `target` (the critic's
@@ -115,7 +115,7 @@ def advantage_rows(
 
 
 def action_log_probs(policy: Policy, batch: Batch) -> Tensor:
-    """Log-probabilities [B] of a batch's actions under the policy as it is, without a graph."""
+    """Return log-probabilities [B] of a batch's actions under the current policy, without a graph."""
     with torch.no_grad():
         chunks = [
             policy.distribution({k: v[rows] for k, v in batch.obs.items()}).log_prob(
@@ -127,7 +127,7 @@ def action_log_probs(policy: Policy, batch: Batch) -> Tensor:
 
 
 def _values(policy: Policy, obs: TensorTree) -> np.ndarray:
-    """The critic's values [B] of observations, without a graph."""
+    """Return the critic's values [B] of observations, without a graph."""
     with torch.no_grad():
         rows = len(next(iter(obs.values())))
         chunks = [policy.value({k: v[part] for k, v in obs.items()}) for part in _chunks(rows)]
@@ -135,7 +135,7 @@ def _values(policy: Policy, obs: TensorTree) -> np.ndarray:
 
 
 def _chunks(rows: int) -> list[slice]:
-    """Consecutive slices that bound the memory of one forward pass."""
+    """Return consecutive slices that bound the memory of one forward pass."""
     return [slice(start, start + _CHUNK) for start in range(0, max(rows, 1), _CHUNK)]
 
 

@@ -1,6 +1,6 @@
-"""What training borrows from the process and gives back: signals, random states, torch's threads.
+"""Process-wide state that training borrows and restores: signals, random states, torch's threads.
 
-A process has one of each, so one thread at a time may borrow them.
+A process has only one of each, so one thread at a time may borrow them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _INTERRUPTS = (signal.SIGINT, signal.SIGTERM)
 
 
 class _Turn:
-    """Which thread borrows from the process, and the run that it trains; as single as what is borrowed."""
+    """The thread that borrows from the process, and the run it trains; one per process, like what is borrowed."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
@@ -32,17 +32,17 @@ class _Turn:
 
 _TURN = _Turn()
 _LOOK_AGAIN = 0.05
-"""Seconds between two looks at whether the thread that is waited for has begun to train."""
+"""Seconds between two checks whether the other thread has begun to train."""
 
 
 @contextmanager
 def process_turn(training: str | None = None) -> Iterator[None]:
-    """Let no other thread borrow from the process inside. Turns of one thread may be nested.
+    """Keep other threads from borrowing process state inside the block. Turns of one thread may be nested.
 
-    Waits for another thread that builds, evaluates or plays, which is soon done; not for one that trains.
+    Waits while another thread builds, evaluates or plays, which is short; raises if one trains.
 
     Args:
-        training: the run that is trained inside, as messages name it.
+        training: name of the run trained inside, for messages.
 
     Raises:
         ConfigError: another thread is training a run.
@@ -65,7 +65,7 @@ def process_turn(training: str | None = None) -> Iterator[None]:
 
 @contextmanager
 def torch_threads(count: int) -> Iterator[None]:
-    """Let torch use `count` threads inside; 0 leaves it alone."""
+    """Let torch use `count` threads inside the block; 0 changes nothing."""
     with process_turn():
         before = torch.get_num_threads()
         if count:
@@ -78,7 +78,7 @@ def torch_threads(count: int) -> Iterator[None]:
 
 @contextmanager
 def isolated_rng(seed: int) -> Iterator[None]:
-    """Seed torch's global generators inside, and leave them outside as they were."""
+    """Seed torch's global generators inside the block, and restore them afterwards."""
     with process_turn(), torch.random.fork_rng():
         torch.manual_seed(seed)
         yield
@@ -86,7 +86,7 @@ def isolated_rng(seed: int) -> Iterator[None]:
 
 @contextmanager
 def borrowed_rng(run: Run) -> Iterator[None]:
-    """Let torch's global generator stand where the run left it inside, and where it was outside."""
+    """Use the run's state of torch's global generator inside the block, and restore the outer state afterwards."""
     with process_turn(), torch.random.fork_rng():
         torch.set_rng_state(run.torch_rng)
         try:
@@ -99,7 +99,7 @@ def borrowed_rng(run: Run) -> Iterator[None]:
 def graceful_interrupts(ask_to_stop: Callable[[str], None]) -> Iterator[None]:
     """Turn the first Ctrl-C or SIGTERM into a request to stop, and the second into KeyboardInterrupt at once.
 
-    Signals reach the main thread only; elsewhere nothing is changed.
+    Signals reach only the main thread; in other threads nothing is changed.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -120,7 +120,7 @@ def graceful_interrupts(ask_to_stop: Callable[[str], None]) -> Iterator[None]:
 
 @contextmanager
 def signal_handlers_kept() -> Iterator[None]:
-    """Put back the handlers of Ctrl-C and SIGTERM that are changed inside; in the main thread, where they live."""
+    """Restore the handlers of Ctrl-C and SIGTERM after the block; only in the main thread, which owns them."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

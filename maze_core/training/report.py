@@ -17,13 +17,13 @@ class EpochReport:
     updates: int
     """Updates since the start of the run."""
     seconds: float
-    """Seconds of training since the start of the run, resumed parts added up."""
+    """Seconds of training since the start of the run, summed over resumed parts."""
     metrics: dict[str, float] = field(default_factory=dict)
     """`train/…`, `eval/…`, `loss/…`, `time/…`; a metric with nothing to average is nan."""
     is_best: bool = False
-    """Whether this epoch's evaluation beats all before it."""
+    """True if this epoch's evaluation beats all before it."""
     ties_best: bool = False
-    """Whether it equals the best before it. The checkpoint `best` is then the newer one, since training went on."""
+    """True if it equals the best before it. The checkpoint `best` is then replaced by the newer one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Collecting the rollouts of a run that learns on policy."""
+"""Collects the rollouts of an on-policy run."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 
 def _check_rollout(env: VectorEnv, n_steps: int) -> None:
-    """Raise ConfigError where a rollout, and the shuffled copy that is learnt from, do not fit into memory."""
+    """Raise ConfigError if a rollout and its shuffled copy do not fit into memory."""
     specs = space_specs(env.observation_space, "observation")
     needed = 2 * allocated_bytes(specs, (n_steps + 1, env.num_envs))
     check_memory(needed, n_steps, "algorithm.n_rollout_steps", what="steps of a rollout")
 
 
 class RolloutCollector:
-    """Steps the training environments of a run with its policy and keeps the run's counters."""
+    """Steps the training environments of a run with its policy and updates the run's counters."""
 
     def __init__(self, run: Run, n_steps: int) -> None:
         self._run = run
@@ -51,10 +51,10 @@ class RolloutCollector:
         self._run.progress.env_steps += self._env.num_envs
 
     def update_normalizer(self) -> None:
-        """Let the policy's observation normaliser, if it has one, learn from this rollout.
+        """Update the policy's observation normaliser, if it has one, with this rollout.
 
-        Called after the last optimizer step on the rollout: acting, old and new log-probabilities all saw the same
-        statistics.
+        Call it after the last optimizer step on the rollout, so that acting and the old and new log-probabilities use
+        the same statistics.
         """
         normalizer, rollout, device = self._run.policy.normalizer, self.rollout, self._run.device
         if normalizer is not None:

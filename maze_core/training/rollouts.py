@@ -1,4 +1,4 @@
-"""Rollouts: episodes of any policy, by number, here or in workers, recorded and filmed as they are played."""
+"""Plays numbered episodes of any policy, in this process or in workers; records and films them on request."""
 
 from __future__ import annotations
 
@@ -42,42 +42,42 @@ if TYPE_CHECKING:
     from maze_core.training.run import Run
 
 LANES = 8
-"""Episodes played side by side, at most."""
+"""Most episodes played in parallel."""
 
 Played = tuple[int, "Trajectory"]
-"""An episode's number and what happened in it."""
+"""An episode's number and its trajectory."""
 
 
 class Player(Protocol):
-    """What plays; can be sent to the process in which it does."""
+    """Builds the agents that play; it can be sent to another process."""
 
     def __call__(self, observation_space: Space[Any], action_space: Space[Any]) -> AgentOf:
-        """Return what makes agents for these spaces."""
+        """Return a function that builds agents for these spaces."""
 
     def about(self) -> dict[str, Any]:
-        """Return what acts, as plain data."""
+        """Return a description of the policy as plain data."""
 
 
 @dataclass(frozen=True)
 class TrainedPolicy:
-    """A network as a rollout's policy."""
+    """Plays with a trained network."""
 
     policy: Policy
     deterministic: bool
     origin: dict[str, Any]
-    """The run it was trained in."""
+    """The run in which it was trained."""
 
     def __call__(self, observation_space: Space[Any], action_space: Space[Any]) -> AgentOf:
-        """Return what makes agents; the spaces are those the network was built for."""
+        """Return a function that builds agents; the network was built for these spaces."""
         policy = self.policy.eval()
         return lambda rngs: NetworkAgent(policy, None if self.deterministic else NoiseByRow(rngs))
 
     def about(self) -> dict[str, Any]:
-        """Return the run it was trained in, and how it acts."""
+        """Return the run in which it was trained, and how it acts."""
         return {**self.origin, "deterministic": self.deterministic}
 
     def __getstate__(self) -> dict[str, Any]:
-        # As plain bytes: what multiprocessing does with tensors can be received by one process only.
+        # As plain bytes: tensors pickled by multiprocessing can be received by one process only.
         return {**self.__dict__, "policy": pickle.dumps(self.policy)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -86,35 +86,35 @@ class TrainedPolicy:
 
 @dataclass(frozen=True)
 class PluginPolicy:
-    """A policy plugin as a rollout's policy."""
+    """Plays with a policy plugin."""
 
     config: PluginConfig
     plugin: type[Any]
 
     def __call__(self, observation_space: Space[Any], action_space: Space[Any]) -> AgentOf:
-        """Return what makes agents, with one policy for all. Errors as for `build_policy_plugin`."""
+        """Return a function that builds agents which share one policy. Errors as for `build_policy_plugin`."""
         policy = build_policy_plugin(self.config, observation_space, action_space, lambda kind, name: self.plugin)
         return lambda rngs: RuleAgent(policy, rngs, action_space)
 
     def about(self) -> dict[str, Any]:
-        """Return its configuration."""
+        """Return the policy's configuration."""
         return self.config.model_dump(mode="json")
 
 
 @dataclass
 class RolloutTask:
-    """Plays blocks of episodes: the task of a rollout's workers, and what happens in this process without them."""
+    """Plays blocks of episodes, in a worker or in this process."""
 
     builder: EnvBuilder
     player: Player
     seed: int
     lanes: int = LANES
-    """Environments stepped side by side. The result may depend on it in the last digits; on the workers it does not."""
+    """Environments stepped in parallel. The last digits of results may depend on it, but not on the workers."""
     video: Path | None = None
-    """A folder to film every episode in."""
+    """A folder for films of every episode."""
 
     def setup(self, worker: int) -> None:
-        """Build environments and what plays."""
+        """Build the environments and the agent."""
         self._studio = None if self.video is None else open_studio(self.builder, self.video)
         self._env: VectorEnv | None = (
             DevRunner(DevConfig()).vector_env(self.builder, self.lanes)
@@ -124,7 +124,7 @@ class RolloutTask:
         self._agent_of = self.player(self._env.observation_space, self._env.action_space)
 
     def play(self, block: tuple[int, int], stopped: Callable[[], bool] = lambda: False) -> Iterator[Played]:
-        """Play the block (first, count), at most `lanes` episodes, and give them in order as they end."""
+        """Play the block (first, count), at most `lanes` episodes, and yield them in order as they end."""
         first, count = block
         if self._env is None:
             raise RunError("the environments are closed")
@@ -133,15 +133,15 @@ class RolloutTask:
         yield from play(self._env, self._agent_of, self.seed, first, count, stopped)
 
     def run(self, job: tuple[int, int], shared: Shared) -> list[Played]:
-        """Play a block to its end, in a worker."""
+        """Play a whole block, in a worker."""
         return list(self.play(job))
 
     def state(self) -> dict[str, Any]:
-        """Nothing outlasts a block."""
+        """Return nothing: no state outlives a block."""
         return {}
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Nothing to take up."""
+        """Do nothing: there is no state."""
 
     def close(self) -> None:
         """Close environments and films."""
@@ -151,7 +151,7 @@ class RolloutTask:
 
 
 def task_of_run(run: Run, seed: int, deterministic: bool | None = None, video: Path | None = None) -> RolloutTask:
-    """Rollouts of a run's policy as it is now; `deterministic` None: as its evaluation is configured."""
+    """Return a task that plays a run's current policy; `deterministic` None: as configured for evaluation."""
     chosen = run.config.evaluation.deterministic if deterministic is None else deterministic
     origin = {"run": str(run.run_dir), "algorithm": run.config.algorithm.name, "epoch": run.epoch}
     policy = TrainedPolicy(run.policy, chosen, {**origin, "env_steps": run.env_steps})
@@ -166,13 +166,13 @@ def task_of_plugin(
     video: Path | None = None,
     load: Loader = discovery.load,
 ) -> RolloutTask:
-    """Rollouts of a policy plugin in an environment."""
+    """Return a task that plays a policy plugin in an environment."""
     builder = EnvBuilder(env, wrappers, seed, "rollout", load, EvaluationConfig().max_episode_steps)
     return RolloutTask(builder, PluginPolicy(policy, load("policy", policy.name)), seed, video=video)
 
 
 def source_of(task: RolloutTask) -> dict[str, Any]:
-    """Where the episodes of a task come from, as plain data: the policy, the environment, seed and versions."""
+    """Return the origin of a task's episodes as plain data: policy, environment, seed and versions."""
     return {
         "policy": task.player.about(),
         "env": task.builder.env.model_dump(mode="json"),
@@ -193,23 +193,23 @@ def roll_out(
     watch: Callable[[Trajectory], object] | None = None,
     load: Loader = discovery.load,
 ) -> list[Episode]:
-    """Play episodes 0 … episodes - 1, record them as they come, and say what each returned.
+    """Play episodes 0 … episodes - 1, record them as they are played, and return their statistics in order.
 
-    The first interrupt ends it early with what was played so far.
+    The first interrupt ends it early with the episodes played so far.
 
     Args:
-        task: what is played.
-        episodes: how many.
-        workers: how many play; None: this process, or as many workers as `runner` thinks fit.
-        runner: starts the workers; None: the local one, for several.
+        task: plays the episodes.
+        episodes: number of episodes.
+        workers: number of workers; None: this process, or as many workers as `runner` chooses.
+        runner: starts the workers; None: the local runner, if there are several.
         record: a new folder for the trajectories.
-        report: told how many of how many episodes are done.
-        watch: given every episode in its turn.
-        load: how the runner is found.
+        report: called with the number of finished episodes and of all.
+        watch: called with every episode in order.
+        load: how the runner's class is found.
 
     Raises:
         ConfigError: the environment or the policy cannot be built, or does not fit.
-        TrajectoryError: the folder to record to holds something already.
+        TrajectoryError: the folder `record` is not empty.
         RunError: an environment or a worker failed, or it was interrupted before the first episode ended.
     """
     task = replace(task, lanes=min(task.lanes, episodes))
@@ -237,18 +237,18 @@ def roll_out(
 
 
 def statistics_of(episodes: list[Episode], limit: int | None = None) -> dict[str, float]:
-    """Returns, lengths and counts by name, such as `return_mean`; `limit`: the step at which episodes were cut."""
+    """Return statistics by name, such as `return_mean`; `limit`: the step at which episodes are truncated."""
     found = {name.partition("/")[2]: value for name, value in summarize(episodes, "rollout").items()}
     cut = episodes_cut(episodes, limit)
     return {**found, "episodes_cut": float(cut)} if cut else found
 
 
 def _recorded(played: Iterator[Played], task: RolloutTask, folder: Path, stack: ExitStack) -> Iterator[Played]:
-    """The episodes, each recorded before it is passed on; `stack` closes the recording."""
+    """Record each episode, then yield it; `stack` closes the recording."""
     check_free(folder)
     writer: TrajectoryWriter | None = None
     for number, trajectory in played:
-        # Only now: what fails before the first episode leaves no folder behind.
+        # Only now, so that a failure before the first episode leaves no folder behind.
         writer = writer or stack.enter_context(_writer(task, folder))
         writer.add(trajectory)
         yield number, trajectory
@@ -265,7 +265,7 @@ def _writer(task: RolloutTask, folder: Path) -> TrajectoryWriter:
 def _pool(
     task: RolloutTask, blocks: int, workers: int | None, config: PluginConfig | None, load: Loader
 ) -> WorkerPool | None:
-    """Workers that play blocks, at most one for each; None where this process does."""
+    """Return workers that play blocks, at most one per block; None if this process plays."""
     if config is None:
         if workers in (None, 1):
             return None
@@ -277,7 +277,7 @@ def _pool(
 def _played(
     task: RolloutTask, blocks: list[tuple[int, int]], pool: WorkerPool | None, stopped: Callable[[], bool]
 ) -> Iterator[Played]:
-    """Episodes in order, from workers or from this process."""
+    """Yield episodes in order, from workers or from this process."""
     if pool is not None:
         yield from _in_workers(pool, blocks, stopped)
         return
@@ -289,7 +289,7 @@ def _played(
 
 
 def _in_workers(pool: WorkerPool, blocks: list[tuple[int, int]], stopped: Callable[[], bool]) -> Iterator[Played]:
-    """The episodes in order. A few blocks are played ahead, so that results that wait for their turn stay few."""
+    """Yield the episodes in order. Only a few blocks are played ahead, so few results wait for their turn."""
     waiting: dict[int, list[Played]] = {}
     jobs: dict[int, int] = {}
     submitted = 0

@@ -1,4 +1,4 @@
-"""One run: its parts, its counters and the services that algorithms and observers use."""
+"""A run: its parts, its counters, and the services it offers to algorithms and observers."""
 
 from __future__ import annotations
 
@@ -42,15 +42,15 @@ if TYPE_CHECKING:
     from maze_core.training.report import RunSummary
 
 FINAL_EVALUATION = 0
-"""Number of the evaluation at a run's end; those of epochs bear the epoch's number, from 1."""
+"""Number of the final evaluation; the evaluation of an epoch has the epoch's number, from 1."""
 
 _SETUP = 1
-# Distinguishes random numbers of the algorithm's setup from those of training.
+# Separates the random numbers of the algorithm's setup from those of training.
 
 
 @dataclass(slots=True)
 class Progress:
-    """Live counters for displays; written by training, read by anyone."""
+    """Live counters for displays; only training writes them."""
 
     env_steps: int = 0
     updates_in_epoch: int = 0
@@ -59,7 +59,7 @@ class Progress:
 
 
 class Run:
-    """A run and everything it consists of. Built by `maze_core.training.api`, given to algorithms and observers."""
+    """A run with all its parts. `maze_core.training.api` builds it; algorithms and observers receive it."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class Run:
         self.seed: int = config.seed
         self.preset = preset
         self.init_from: Path | None = None
-        """The run directory that the policy's first parameters came from."""
+        """The run directory from which the policy's initial parameters were loaded."""
         self.run_dir: Path | None = None
         self.resumed = False
         self.versions: dict[str, str] = {}
@@ -83,7 +83,7 @@ class Run:
         self.epoch = 0
         self.updates_in_epoch = 0
         self.epoch_trained = False
-        """Whether nothing but its evaluation is missing from the epoch that is under way."""
+        """True when only this epoch's evaluation remains."""
         self.env_steps = 0
         self.best_score: float | None = None
         self.best_epoch: int | None = None
@@ -95,15 +95,15 @@ class Run:
         self.progress = Progress()
         self.statistics = EpochStatistics()
         self.notes: list[str] = []
-        """What the user is to know of this run before it begins, a sentence or two each."""
+        """Notes for the user before the run begins, one or two sentences each."""
         self.stop_reason: str | None = None
         self.stop_pending: str | None = None
-        """Why the checkpoint that was taken up had been the run's last; training that goes on ends there at once."""
+        """Why the run had stopped at the checkpoint it was resumed from; training then ends at once for this reason."""
         self.summary: RunSummary | None = None
-        """How training ended, once it did."""
+        """How training ended, once it has."""
         self.until_epoch: int | None = config.algorithm.n_epochs or None
         self.patience: int = config.algorithm.patience
-        """Epochs without an improvement before training ends this time; 0: it goes on."""
+        """Epochs without improvement before training stops; 0: it never stops for this."""
         self.interrupted = False
         self.torch_rng = torch.Generator().manual_seed(integer_seed(config.seed, Purpose.GLOBAL)).get_state()
         self._seconds_before = 0.0
@@ -126,12 +126,12 @@ class Run:
     # Building
 
     def build(self) -> None:
-        """Build policy, algorithm and optimizer. Afterwards the run can train or take up a checkpoint."""
+        """Build policy, algorithm and optimizer. Then the run can train or load a checkpoint."""
         self.algorithm.check_action_space(self.action_space)
         self.build_policy()
         note = missing_time_limit(self.config.env, lambda: self.env_builder("looking")(0))
         self.notes = [note] if note else []
-        # Algorithms try the policy out, and a network may draw random numbers itself.
+        # Algorithms call the policy during setup, and a network may draw random numbers itself.
         with isolated_rng(integer_seed(self.seed, Purpose.GLOBAL, _SETUP)):
             self.algorithm.setup(self)
         self.learner = Learner(
@@ -144,7 +144,7 @@ class Run:
         )
 
     def build_policy(self) -> None:
-        """Build the policy alone, enough to evaluate or to act."""
+        """Build only the policy, which is enough to evaluate or to act."""
         try:
             with isolated_rng(integer_seed(self.seed, Purpose.MODEL_INIT)):
                 policy: Any = self.hooks.build_policy(self.observation_space, self.action_space, self.config.model)
@@ -155,10 +155,10 @@ class Run:
             raise
 
     def check_first_observations(self) -> None:
-        """Reset the evaluation environments once; every evaluation begins with a reset of its own.
+        """Reset the evaluation environments once to check their observations; each evaluation resets them again.
 
         Raises:
-            ConfigError: an observation is not what the environment declares.
+            ConfigError: an observation does not fit the declared space.
         """
         env = self._evaluation_env
         seeds = EpisodeSeeds(self.seed, Purpose.EVAL_EPISODES, (FINAL_EVALUATION,), stride=env.num_envs)
@@ -166,30 +166,30 @@ class Run:
             env.reset(seeds, allocate(space_specs(env.observation_space, "observation"), (env.num_envs,)))
 
     def estimate_statistics(self) -> None:
-        """Let the policy's observation normaliser, if it has one, see what it asks for before training."""
+        """Estimate the statistics of the policy's observation normaliser, if it asks for that before training."""
         normalizer = getattr(self.policy, "normalizer", None)
         if isinstance(normalizer, ObservationNormalizer):
             estimate_statistics(normalizer, self._evaluation_env, self.seed, self._load)
 
     def training_env(self, num_envs: int | None = None) -> VectorEnv:
-        """The training environments, built at the first call and closed with the run.
+        """Return the training environments, built at the first call and closed with the run.
 
-        `num_envs`: how many, for an algorithm whose results depend on it; None: the runner's concurrency.
+        `num_envs`: how many, for algorithms whose results depend on it; None: the runner's concurrency.
         """
         if self._training_env is None:
             self._training_env = self._vector_env(num_envs or self._runner.concurrency, "training")
         return self._training_env
 
     def env_builder(self, purpose: str, env: PluginConfig | None = None) -> EnvBuilder:
-        """What builds single environments, exactly like those of training unless `env` says otherwise.
+        """Return a builder of single environments, the same as in training unless `env` is given.
 
-        Those of evaluations and rollouts cut endless episodes.
+        Environments of evaluations and rollouts truncate endless episodes.
         """
         limit = self.config.evaluation.max_episode_steps if purpose in ("evaluation", "rollout") else None
         return EnvBuilder(env or self.config.env, self.config.wrappers, self.seed, purpose, self._load, limit)
 
     def workers(self, task: Task, count: int | None = None) -> WorkerPool:
-        """Workers of the runner, closed with the run; `count` None: as many as the runner thinks fit."""
+        """Return workers started by the runner, closed with the run; `count` None: the runner chooses how many."""
         pool: WorkerPool = self._runner.workers(task, count or self._runner.default_workers)
         self._pools.append(pool)
         return pool
@@ -206,17 +206,17 @@ class Run:
 
     @property
     def updates(self) -> int:
-        """Updates since the start of the run."""
+        """The number of updates since the start of the run."""
         return self.learner.updates
 
     @property
     def seconds(self) -> float:
-        """Seconds of training since the start of the run, resumed parts added up."""
+        """Seconds of training since the start of the run, summed over resumed parts."""
         running = 0.0 if self._started_at is None else time.perf_counter() - self._started_at
         return self._seconds_before + running
 
     def start_clock(self) -> None:
-        """Begin counting seconds."""
+        """Start counting seconds."""
         self._started_at = time.perf_counter()
 
     def stop_clock(self) -> None:
@@ -225,22 +225,22 @@ class Run:
 
     @property
     def total_env_steps(self) -> int | None:
-        """Environment steps at which the run ends, if that is settled."""
+        """The number of environment steps at which the run ends; None if open."""
         return self.config.steps
 
     @property
     def total_epochs(self) -> int | None:
-        """Epochs after which training ends this time, if that is settled."""
+        """The number of epochs after which training ends; None if open."""
         return self.until_epoch
 
     @property
     def epoch_length(self) -> int:
-        """Updates in one epoch."""
+        """The number of updates in one epoch."""
         return self.algorithm.epoch_length
 
     @property
     def fraction_done(self) -> float:
-        """Share of the configured run that lies behind, for schedules; 0 where its end is open."""
+        """The fraction of the configured run that is done, for schedules; 0 if its end is open."""
         shares = [0.0]
         if self.total_env_steps:
             shares.append(self.env_steps / self.total_env_steps)
@@ -250,38 +250,38 @@ class Run:
         return min(1.0, max(shares))
 
     def count_env_steps(self, steps: int) -> None:
-        """Count steps that training environments have taken."""
+        """Add steps taken in training environments to the counters."""
         self.env_steps += steps
         self.progress.env_steps = self.env_steps
 
     def record(self, metrics: dict[str, float]) -> None:
-        """Add values to this epoch's metrics, by full name such as `train/explained_variance`; means are reported."""
+        """Add values to this epoch's metrics by full name, such as `train/explained_variance`; means are reported."""
         self.statistics.record(metrics)
 
     # Stopping
 
     def stop(self, reason: str) -> None:
-        """Ask the run to end after this epoch."""
+        """Ask the run to end after this epoch; `reason` is reported."""
         self.stop_reason = self.stop_reason or reason
 
     def interrupt(self, cause: str) -> None:
-        """Ask the run to end after this update, or at once in an evaluation."""
+        """Ask the run to end after this update, or at once during an evaluation."""
         self.interrupted = True
         self.stop(f"interrupted by {cause}")
 
     @property
     def steps_done(self) -> bool:
-        """Whether the configured number of environment steps is reached."""
+        """True when the configured number of environment steps is reached."""
         return self.total_env_steps is not None and self.env_steps >= self.total_env_steps
 
     @property
     def finished(self) -> bool:
-        """Whether the configured number of steps or epochs is done, and every epoch evaluated."""
+        """True when the configured number of steps or epochs is done and every epoch is evaluated."""
         epochs_done = self.total_epochs is not None and self.epoch >= self.total_epochs
         return not self.epoch_trained and (self.steps_done or epochs_done)
 
     def after_update(self) -> bool:
-        """Count an update; whether training goes on at once. The learner calls this after each."""
+        """Count an update; return True if training continues. The learner calls this after each update."""
         self.updates_in_epoch += 1
         self.progress.updates_in_epoch = self.updates_in_epoch
         self.progress.updates = self.updates
@@ -290,12 +290,12 @@ class Run:
     # Services
 
     def evaluate(self, number: int, deterministic: bool | None = None) -> dict[str, float]:
-        """Evaluate the policy; `number` selects the episodes. Returns `eval/…` metrics of raw returns.
+        """Evaluate the policy and return `eval/…` metrics of raw returns; `number` selects the episodes.
 
-        Nothing where no episodes are configured.
+        Returns an empty dict if no episodes are configured.
 
         Raises:
-            EvaluationInterrupted: the run was interrupted meanwhile.
+            EvaluationInterrupted: the run was interrupted during the evaluation.
         """
         self.check_open()
         options = self.config.evaluation
@@ -306,7 +306,7 @@ class Run:
         started, before = time.perf_counter(), self.interrupted
         noise = torch.Generator().manual_seed(integer_seed(self.seed, Purpose.EVAL_NOISE, number))
         env, memory = self._evaluation_env, self._evaluation_env.memory()
-        # A network that draws random numbers itself gets some that training will not miss.
+        # A network may draw random numbers itself; they must not change those of training.
         own = integer_seed(self.seed, Purpose.EVAL_NOISE, number, 1)
         try:
             with isolated_rng(own), torch_threads(self.config.threads):
@@ -330,12 +330,12 @@ class Run:
         return {**summarize(episodes, "eval"), **cut, "time/evaluation_seconds": time.perf_counter() - started}
 
     def evaluate_within_epoch(self, metrics: dict[str, float]) -> None:
-        """Evaluate in the middle of an epoch and tell the observers, who may keep the policy; `metrics` are added."""
+        """Evaluate within an epoch and tell the observers, which may save the policy; `metrics` are added."""
         epoch = self.epoch + 1
         self.hooks.on_evaluation(self, self.report(epoch, metrics | self.evaluate(epoch)))
 
     def report(self, epoch: int, metrics: dict[str, float]) -> EpochReport:
-        """Return the report of an evaluation, and remember it if nothing before was better."""
+        """Return the report of an evaluation, and update the best score."""
         score = self.algorithm.score(metrics)
         is_best = not math.isnan(score) and (self.best_score is None or score > self.best_score)
         ties_best = not is_best and score == self.best_score
@@ -346,13 +346,13 @@ class Run:
         return EpochReport(epoch, self.env_steps, self.updates, self.seconds, metrics, is_best, ties_best)
 
     def save_checkpoint(self, name: str) -> Path:
-        """Write the whole state of the run to `checkpoints/NAME` and tell the observers."""
+        """Write the complete state of the run to `checkpoints/NAME` and tell the observers."""
         folder = self.store(name)
         self.hooks.on_checkpoint(self, folder)
         return folder
 
     def store(self, name: str) -> Path:
-        """Write the whole state of the run to `checkpoints/NAME`."""
+        """Write the complete state of the run to `checkpoints/NAME`."""
         if self.run_dir is None:
             raise RuntimeError("this run has no run directory")
         root = self.run_dir / CHECKPOINTS
@@ -385,7 +385,7 @@ class Run:
         }
 
     def load_checkpoint(self, checkpoint: Checkpoint) -> None:
-        """Take up the whole state of a checkpoint. `build` must have been called, `start_clock` not yet."""
+        """Restore the complete state from a checkpoint. Call it after `build` and before `start_clock`."""
         state = checkpoint.state
         check_finite(self.policy, checkpoint.model, "policy")
         self.policy.load_state_dict(checkpoint.model)
@@ -408,12 +408,12 @@ class Run:
         self.resumed = True
 
     def check_open(self) -> None:
-        """Raise RunError where the run was closed."""
+        """Raise RunError if the run is closed."""
         if self._closed:
             raise RunError("this run is closed")
 
     def close(self) -> None:
-        """Release environments, workers and what the algorithm holds; safe to call twice."""
+        """Release environments, workers and the algorithm's resources; safe to call twice."""
         self._closed = True
         self.algorithm.close()
         for pool in self._pools:
@@ -424,7 +424,7 @@ class Run:
 
 
 def is_about_memory(error: Exception) -> bool:
-    """Whether torch or numpy found no room; torch says so in words only."""
+    """True for an error of torch or numpy that means out of memory; torch shows it only in the message."""
     words = ("allocate memory", "out of memory", "overflowed")
     return isinstance(error, MemoryError) or any(word in str(error) for word in words)
 

@@ -1,4 +1,4 @@
-"""The run directory: one folder that describes a run completely, and the lock of who writes to it."""
+"""The run directory: one folder that describes a run completely, and the lock for writing to it."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ _RECORD_BYTES = 10_000_000
 
 
 def create_run_dir(run_dir: Path | None, env_name: str, algorithm: str, seed: int) -> Path:
-    """Create the folder of a new run: `run_dir` itself, which must be new or empty, or one below `runs/`.
+    """Create the folder of a new run: `run_dir` itself, which must be new or empty, or a folder below `runs/`.
 
     Raises:
-        ConfigError: the folder is in use, is no folder, or cannot be written.
+        ConfigError: the folder is in use, is not a folder, or cannot be written.
     """
     try:
         if run_dir is not None:
@@ -45,7 +45,7 @@ def create_run_dir(run_dir: Path | None, env_name: str, algorithm: str, seed: in
 
 
 def new_folder(env_name: str, algorithm: str, ending: str) -> Path:
-    """Create `runs/ENV/ALGORITHM/TIME-ENDING`; two that are created in the same instant differ."""
+    """Create `runs/ENV/ALGORITHM/TIME-ENDING`; two created at the same time get different names."""
     stamp = datetime.now().strftime("%Y%m%d-%H%M%S")
     parent = Path("runs") / re.sub(r"[^\w.+-]+", "-", env_name) / algorithm
     parent.mkdir(parents=True, exist_ok=True)
@@ -60,7 +60,7 @@ def _claim(folder: Path) -> Path:
 
 
 def _first_in(folder: Path) -> bool:
-    """Whether this process is the first of those that found the folder empty."""
+    """Return True if this process is the first to claim the empty folder."""
     try:
         files.open_file(folder / LOCK, "xb").close()
     except FileExistsError:
@@ -86,14 +86,14 @@ _ANEW = "Next: delete that folder, and train anew."
 
 
 def _only_began(folder: Path) -> bool:
-    """Whether nothing is in the folder but what a run writes before its first checkpoint."""
+    """Return True if the folder holds only what a run writes before its first checkpoint."""
     there = files.names(folder, folder)
     known = all(name in _BEGINNING or any(files.is_leftover(name, of) for of in _BEGINNING) for name in there)
     return known and LOCK in there and not checkpoints(folder)
 
 
 def _claim_free(folder: Path) -> Path:
-    """`folder`, or with a number behind it where another run was started in the same second."""
+    """Create and return `folder`, with a number appended if another run started in the same second."""
     for number in range(1, 10_000):
         candidate = folder if number == 1 else folder.with_name(f"{folder.name}-{number}")
         try:
@@ -106,7 +106,7 @@ def _claim_free(folder: Path) -> Path:
 
 
 def discard_run_dir(folder: Path) -> None:
-    """Take back what the start of a run wrote, so that the same folder can be named again."""
+    """Delete what the start of a run wrote, so that the same folder can be used again."""
     with suppress(OSError):
         for name in _BEGINNING:
             files.remove(folder / name, folder)
@@ -114,7 +114,7 @@ def discard_run_dir(folder: Path) -> None:
 
 
 def check_disk_space(folder: Path, needed: int) -> None:
-    """Raise ConfigError where the disk of `folder` has less than `needed` bytes free."""
+    """Raise ConfigError if the disk of `folder` has fewer than `needed` bytes free."""
     free = shutil.disk_usage(folder).free
     if free < needed:
         raise ConfigError(
@@ -148,7 +148,7 @@ def lock(folder: Path) -> IO[bytes]:
 
 
 def is_locked(folder: Path) -> bool:
-    """Whether a process holds the run directory."""
+    """Return True if a process holds the run directory."""
     try:
         with files.open_file(folder / LOCK, "rb") as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -160,10 +160,10 @@ def is_locked(folder: Path) -> bool:
 
 
 def find_run(path: Path) -> Path:
-    """The run directory at `path`, resolved.
+    """Return the run directory at `path`, resolved.
 
     Raises:
-        ConfigError: there is no run, or one that only began.
+        ConfigError: there is no run, or one without a checkpoint.
     """
     try:
         there = files.names(path, path)
@@ -178,7 +178,7 @@ def find_run(path: Path) -> Path:
 
 
 def checkpoint_folder(run_dir: Path, name: str | None) -> Path:
-    """The folder of checkpoint `name`; by default the best, or the last where no best was kept.
+    """Return the folder of checkpoint `name`; by default the best, or the last if no best was kept.
 
     Raises:
         CheckpointError: the run has no such checkpoint.
@@ -199,7 +199,7 @@ def checkpoint_folder(run_dir: Path, name: str | None) -> Path:
 
 
 def versions(distributions: list[str]) -> dict[str, str]:
-    """The versions that decide a run: Python, the libraries, the core and the plugins in use."""
+    """Return the versions that affect a run: Python, the libraries, the core and the plugins in use."""
     found = {"python": platform.python_version()}
     for name in ["maze-core", "torch", "gymnasium", "numpy", *distributions]:
         try:
@@ -210,7 +210,7 @@ def versions(distributions: list[str]) -> dict[str, str]:
 
 
 def write_record(folder: Path, record: dict[str, Any]) -> None:
-    """Write `run.json`, what is known about a run beside its configuration, with a checksum."""
+    """Write `run.json`, facts about a run besides its configuration, with a checksum."""
     files.write_bytes(folder / RECORD, json.dumps(sealed(record), indent=1).encode())
 
 

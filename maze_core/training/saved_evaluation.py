@@ -1,4 +1,4 @@
-"""Evaluating the policy of a saved run: `maze eval`."""
+"""Evaluates the policy of a saved run: `maze eval`."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """What an evaluation of a saved run found, and of what."""
+    """The result of evaluating a saved run, and which checkpoint it is of."""
 
     metrics: dict[str, float]
     """`eval/…` metrics of raw returns."""
     checkpoint: str
     """Name of the checkpoint."""
     epoch: int
-    """Epochs that were done when it was written."""
+    """Epochs finished when it was written."""
     seed: int
     videos: tuple[Path, ...] = ()
 
@@ -51,12 +51,12 @@ def evaluate_saved(
 
     Args:
         run_dir: the run directory.
-        episodes: how many; None: as configured.
-        seed: decides the episodes; None: a fresh one.
+        episodes: number of episodes; None: as configured.
+        seed: determines the episodes; None: a new one is drawn.
         deterministic: most likely actions instead of samples; None: as configured.
-        checkpoint: best, last or previous; None: the best, or the last where there is none.
+        checkpoint: best, last or previous; None: the best, or the last if there is none.
         video: a folder to record the first episodes in.
-        runner: steps the environments, by name; None: the one that the run was trained with, on this machine.
+        runner: name of the runner that steps the environments; None: that of the run, on this machine.
         overrides: further changes of the configuration, as `path=value` texts.
         load: how plugin classes are found.
     """

@@ -11,12 +11,12 @@ if TYPE_CHECKING:
 
 
 def scheduled(schedule: str, fraction_done: float) -> float:
-    """The factor for a parameter when `fraction_done` (0 to 1) of the run lies behind."""
+    """Return the factor for a parameter when the fraction `fraction_done` (0 to 1) of the run is done."""
     return 1.0 if schedule == "constant" else 1.0 - fraction_done
 
 
 def check_schedule(config: RunConfig) -> None:
-    """Raise ConfigError where `lr_schedule` needs the end of the run and it is open."""
+    """Raise ConfigError if `lr_schedule` needs the run's end and the run has none."""
     schedule = getattr(config.algorithm, "lr_schedule", "constant")
     if schedule != "constant" and config.steps is None and not config.algorithm.n_epochs:
         raise ConfigError(

@@ -1,4 +1,4 @@
-"""Every random choice of a run derives from one seed, by purpose, so that none disturbs another."""
+"""Derives all random numbers of a run from one seed, by purpose, so that no stream affects another."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import numpy as np
 
 _BLOCK = 256
 _SLOTS = 8
-# Blocks kept where environments share one row of numbers, so that one may be 2,000 episodes ahead of the others.
+# Blocks kept when environments share one numbering, so that one may be 2,000 episodes ahead of the others.
 _NONE = np.zeros(0, np.uint32)
 
 
 class Purpose(IntEnum):
-    """What a stream of random numbers is for. Values are part of the file format: never renumber."""
+    """The purpose of a stream of random numbers. Values are part of the file format: never renumber."""
 
     TRAIN_EPISODES = 0
     EVAL_EPISODES = 1
@@ -35,17 +35,17 @@ class Purpose(IntEnum):
 
 
 def draw_seed() -> int:
-    """A fresh seed for a run that was given none."""
+    """Return a new seed for a run without one."""
     return secrets.randbits(32)
 
 
 def sequence(seed: int, purpose: Purpose, *path: int) -> np.random.SeedSequence:
-    """The seed sequence of one purpose, optionally of one member of it (an environment, an actor, an epoch)."""
+    """Return the seed sequence of a purpose, optionally of one of its members (an environment, an actor, an epoch)."""
     return np.random.SeedSequence(seed, spawn_key=(int(purpose), *path))
 
 
 def integer_seed(seed: int, purpose: Purpose, *path: int) -> int:
-    """A 63-bit seed for libraries that take an integer."""
+    """Return a 63-bit seed for libraries that take an integer."""
     return int(sequence(seed, purpose, *path).generate_state(1, np.uint64)[0] >> np.uint64(1))
 
 
@@ -53,9 +53,9 @@ def integer_seed(seed: int, purpose: Purpose, *path: int) -> int:
 class EpisodeSeeds:
     """The seed of each episode: a pure function of (run seed, purpose, path, environment, episode number).
 
-    `path` separates streams of one purpose, such as the evaluations of successive epochs. With a `stride` of N the
-    episodes of N environments are numbered through (episode k of environment i is number first + k * N + i), so the
-    same episodes are played whatever N is.
+    `path` separates streams of one purpose, such as the evaluations of successive epochs. With a `stride` of N, the
+    episodes of N environments share one numbering (episode k of environment i is number first + k * N + i), so the
+    same episodes are played for every N.
     """
 
     seed: int
@@ -67,7 +67,7 @@ class EpisodeSeeds:
     """The block of seeds last asked for, with its number: one for each environment, or `_SLOTS` with a stride."""
 
     def __call__(self, env_index: int, episode_number: int) -> int:
-        """The seed given to `env.reset` at the start of that episode, below 2**31 (old environments need that)."""
+        """Return the seed for `env.reset` at the start of that episode, below 2**31 (old environments need that)."""
         if self.stride:
             env_index, episode_number = 0, self.first + episode_number * self.stride + env_index
         number, offset = divmod(episode_number, _BLOCK)

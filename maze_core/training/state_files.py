@@ -18,12 +18,12 @@ _TENSOR, _ARRAY, _PAIRS = "$tensor", "$array", "$pairs"
 
 
 def encode_tensors(tensors: dict[str, Tensor]) -> bytes:
-    """Tensors by name as safetensors bytes."""
+    """Return tensors by name as safetensors bytes."""
     return save_tensors({name: t.detach().cpu().contiguous().clone() for name, t in tensors.items()})
 
 
 def decode_tensors(data: bytes) -> dict[str, Tensor]:
-    """The inverse of `encode_tensors`; ValueError where the bytes are no safetensors file."""
+    """Invert `encode_tensors`; raises ValueError if the bytes are not a safetensors file."""
     try:
         return load_tensors(data)
     except SafetensorError as error:
@@ -31,14 +31,14 @@ def decode_tensors(data: bytes) -> dict[str, Tensor]:
 
 
 def encode_state(state: Any) -> tuple[bytes, bytes]:
-    """Nested dicts, lists, plain values, arrays and tensors as (JSON, safetensors) bytes."""
+    """Return nested dicts, lists, plain values, arrays and tensors as (JSON, safetensors) bytes."""
     tensors: dict[str, Tensor] = {}
     document = _pack(state, "", tensors)
     return json.dumps(document, indent=1).encode(), encode_tensors(tensors)
 
 
 def decode_state(document: bytes, tensors: bytes) -> Any:
-    """The inverse of `encode_state`; ValueError where the bytes are damaged."""
+    """Invert `encode_state`; raises ValueError if the bytes are damaged."""
     try:
         return _unpack(parse_json(document), decode_tensors(tensors))
     except RecursionError:

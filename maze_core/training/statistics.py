@@ -1,4 +1,4 @@
-"""True statistics of finished episodes and other measurements of an epoch."""
+"""Statistics of finished episodes and of other values of an epoch."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from maze_core.envs.vector import Episode
 
 
 def summarize(episodes: list[Episode], prefix: str) -> dict[str, float]:
-    """Metrics of some episodes: returns, lengths, counts, and means of what they report; nan where there is none."""
+    """Return metrics of episodes: returns, lengths, counts and means of reported values; nan without episodes."""
     returns = [e.episode_return for e in episodes]
     lengths = [e.length for e in episodes]
     nan = float("nan")
@@ -45,23 +45,23 @@ class EpochStatistics:
         self._episodes.extend(episodes)
 
     def record(self, values: dict[str, float]) -> None:
-        """Keep values by metric name; the epoch reports the means of those that are not nan."""
+        """Add values by metric name; the epoch reports the mean of those that are not nan."""
         for name, value in values.items():
             self._values.setdefault(name, []).append(value)
 
     def epoch_metrics(self) -> dict[str, float]:
-        """The metrics since the last call."""
+        """Return the metrics since the last call."""
         metrics = summarize(self._episodes, "train")
         metrics |= {name: _mean(values) for name, values in self._values.items()}
         self._episodes, self._values = [], {}
         return metrics
 
     def state(self) -> dict[str, Any]:
-        """What was collected so far in an unfinished epoch."""
+        """Return the values collected so far in an unfinished epoch."""
         rows = [[e.env_index, e.episode_number, e.episode_return, e.length, dict(e.metrics)] for e in self._episodes]
         return {"episodes": rows, "values": {name: list(values) for name, values in self._values.items()}}
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Take up a state that `state` gave."""
+        """Restore the result of `state()`."""
         self._episodes = [Episode(*row) for row in state["episodes"]]
         self._values = {name: list(values) for name, values in state["values"].items()}

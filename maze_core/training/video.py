@@ -1,4 +1,4 @@
-"""Videos of a policy acting: one episode, one file. The camera comes from another distribution, such as maze-video."""
+"""Videos of a policy acting, one file per episode. Another distribution, such as maze-video, does the filming."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from maze_core.training.run import Run
 
 VIDEO = "maze.video"
-"""The entry-point group of what films: `studio` is called with an environment's builder and a folder."""
+"""The entry-point group for filming: `studio` is called with an environment's builder and a folder."""
 
 
 class Studio(Protocol):
-    """Films the episodes of environments stepped in turn."""
+    """Films episodes of environments that are stepped in turn."""
 
     def vector_env(self, num_envs: int) -> VectorEnv:
-        """Build environments with a camera each. The caller closes them."""
+        """Build environments, each with a camera. The caller closes them."""
 
     def film(self, first: int, count: int) -> None:
         """Film the next episode of the first `count` environments, as episodes `first`, `first + 1`, …."""
@@ -35,10 +35,10 @@ class Studio(Protocol):
 
 
 def open_studio(builder: EnvBuilder, folder: Path) -> Studio:
-    """Return what films environments into a folder.
+    """Return the studio that films environments into a folder.
 
     Raises:
-        ConfigError: nothing that films is installed, or it cannot film here.
+        ConfigError: no studio is installed, or it cannot film here.
     """
     claims = discovery.entries(VIDEO, "studio")
     if not claims:
@@ -48,7 +48,7 @@ def open_studio(builder: EnvBuilder, folder: Path) -> Studio:
 
 
 class Film:
-    """The film of the first episode of `maze eval`, in a folder. To be closed.
+    """The film of the first episode of `maze eval`, in a folder. Close it after use.
 
     Raises:
         ConfigError: as for `open_studio`, or the environment cannot render; nothing has been played.

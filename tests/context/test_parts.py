@@ -1,7 +1,5 @@
 """The Python API: a part is a name, a mapping, a config, a class or a ready object."""
 
-from pathlib import Path
-
 import gymnasium
 import pytest
 import torch
@@ -215,8 +213,10 @@ def test_overrides_win_and_may_be_none(quick, tmp_path):
         ({"model": lambda observation_space: nn.Linear(2, 1)}, "Linear"),
     ],
 )
-def test_wrong_parts_are_said_so(quick, parts, message):
+def test_wrong_parts_are_said_so(quick, parts, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    before = sorted(tmp_path.rglob("*"))
     with pytest.raises(Exception, match=message) as caught:
         _ = quick(**parts).run
     assert isinstance(caught.value, ConfigError) or "env" in parts
-    assert not list(Path.cwd().glob("runs"))
+    assert sorted(tmp_path.rglob("*")) == before

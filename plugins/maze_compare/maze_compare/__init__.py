@@ -1,1 +1,1 @@
-"""Runs beside each other: what is known of each, where their configurations differ, their learning curves."""
+"""Compares runs: their records, the differences of their configurations, and their learning curves."""

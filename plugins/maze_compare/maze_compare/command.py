@@ -1,4 +1,4 @@
-"""`maze runs`: tables and pictures of the runs there are."""
+"""`maze runs`: tables and pictures of existing runs."""
 
 from __future__ import annotations
 
@@ -92,10 +92,10 @@ def compare(
     minimize: Annotated[bool, typer.Option("--minimize", help="Less of the metric is better.")] = False,
     as_json: _Json = False,
 ) -> None:
-    """Show where configurations differ, and what came of each.
+    """Show where configurations differ, and their results.
 
-    Runs that differ in nothing but the seed, or in what only logs, stand together: results are the mean ± the standard
-    deviation over the seeds. The best comes first.
+    Runs that differ only in the seed or in logging form a group: results are the mean ± the standard deviation over
+    the seeds. The best group comes first.
 
     \b
     Examples:
@@ -168,7 +168,7 @@ def _runs(
     where: Sequence[str] | None,
     state: str | None = None,
 ) -> tuple[list[RunRecord], list[DamagedRun]]:
-    """The whole runs that are as wanted, and the damaged ones unless another state is wanted."""
+    """Return the runs that match the filters, and damaged ones unless another state is requested."""
     from typing import get_args
 
     from maze_compare.records import DamagedRun, RunRecord, State, find_runs
@@ -282,7 +282,7 @@ def _ranked(groups: list[Group], metric: str, minimize: bool) -> list[Group]:
 
 
 def _results(each: Group, metric: str, minimize: bool) -> dict[str, Any]:
-    """What came of a group: spreads over its runs, by column."""
+    """Return the results of a group: spreads over its runs, by column."""
     from maze_compare.groups import spread
 
     return {
@@ -306,7 +306,7 @@ def _group_facts(each: Group, paths: Sequence[str], metric: str, minimize: bool)
 
 
 def _print_groups(groups: Sequence[Group], paths: Sequence[str], metric: str, minimize: bool) -> None:
-    """A row for each group; where settings outnumber groups, a column."""
+    """Print a row for each group; a column if there are more settings than groups."""
     from maze_compare.groups import MISSING, short, text
 
     shared = paths or ["algorithm.name", "env.id"]

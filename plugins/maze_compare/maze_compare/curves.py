@@ -1,4 +1,4 @@
-"""Learning curves: a metric over steps or time, over the seeds of a group."""
+"""Learning curves: a metric over steps or time, averaged over the seeds of a group."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class Curve:
     label: str
     x: np.ndarray
     mean: np.ndarray
-    """Mean over the runs, as far as all of them got."""
+    """Mean over the runs, up to where the shortest run ends."""
     low: np.ndarray
-    """Mean minus the standard deviation (n - 1) over the runs; the mean itself where there is one run."""
+    """Mean minus the standard deviation (n - 1) over the runs; the mean itself for a single run."""
     high: np.ndarray
     runs: tuple[tuple[np.ndarray, np.ndarray], ...]
 
@@ -37,13 +37,13 @@ def curves(
     axis: Axis = "env_steps",
     smooth: int = 1,
 ) -> list[Curve]:
-    """A curve for each group that has the metric.
+    """Return a curve for each group that has the metric.
 
     Args:
         groups: what to draw.
         metric: name of the metric.
-        axis: what x is.
-        smooth: each value becomes the mean of the last `smooth` epochs; 1: as it is.
+        axis: the quantity on the x axis.
+        smooth: each value becomes the mean of the last `smooth` epochs; 1: no smoothing.
 
     Raises:
         ConfigError: no run has the metric; the message suggests others.
@@ -60,14 +60,14 @@ def curves(
 
 
 def _line(run: RunRecord, metric: str, axis: Axis, smooth: int) -> tuple[np.ndarray, np.ndarray]:
-    """x and y of one run, both `[epochs]`, without epochs that lack the metric."""
+    """Return x and y of one run, both `[epochs]`, without epochs that lack the metric."""
     pairs = [(epoch.get(axis), epoch.get(metric)) for epoch in run.epochs]
     known = np.array([pair for pair in pairs if None not in pair], dtype=np.float64).reshape(-1, 2)
     return known[:, 0], _trailing_mean(known[:, 1], smooth)
 
 
 def _trailing_mean(values: np.ndarray, window: int) -> np.ndarray:
-    """The mean of the last `window` values at each place, of fewer at the beginning; `[n]` to `[n]`."""
+    """Return the mean of the last `window` values at each index, of fewer at the start; `[n]` to `[n]`."""
     sums = np.cumsum(np.concatenate([[0.0], values]))
     ends = np.arange(1, values.size + 1)
     starts = np.maximum(ends - window, 0)
@@ -75,9 +75,9 @@ def _trailing_mean(values: np.ndarray, window: int) -> np.ndarray:
 
 
 def _curve(title: str, lines: Sequence[tuple[np.ndarray, np.ndarray]]) -> Curve:
-    """Mean and band at common places; between a run's epochs its values are interpolated."""
+    """Return mean and band at common x values; values between a run's epochs are interpolated."""
     x = np.unique(np.concatenate([line[0] for line in lines]))
-    # A mean over those alone that got further would jump where one ends.
+    # A mean over only the longer runs would jump where a shorter one ends.
     x = x[(x >= max(line[0][0] for line in lines)) & (x <= min(line[0][-1] for line in lines))]
     if x.size > _POINTS:
         x = np.linspace(x[0], x[-1], _POINTS)

@@ -1,4 +1,4 @@
-"""Runs that differ in nothing but the seed, together; and where the groups differ."""
+"""Groups runs that differ only in the seed, and finds where the groups differ."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from typing import Any
 from maze_compare.records import RunRecord
 
 LEFT_OUT = ("seed", "callbacks.console", "callbacks.tensorboard", "callbacks.jsonl")
-"""Paths that do not make runs different experiments: the seed, and what only shows or logs."""
+"""Paths ignored in comparisons: the seed, and callbacks that only display or log."""
 MISSING = "-"
 
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Values of several runs in two numbers."""
+    """Mean and standard deviation of values over several runs."""
 
     mean: float
     std: float | None
@@ -31,10 +31,10 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Runs with the same configuration but for the seed."""
+    """Runs whose configurations differ only in the seed."""
 
     settings: dict[str, Any]
-    """The configuration, flat: a value for each path."""
+    """The flat configuration: a value for each path."""
     runs: tuple[RunRecord, ...]
 
     @property
@@ -44,7 +44,7 @@ class Group:
 
 
 def spread(values: Iterable[float | None]) -> Spread | None:
-    """Mean and deviation of the values that are there; None where none is."""
+    """Return mean and deviation of the values that are not None; None if there are none."""
     known = [value for value in values if value is not None]
     if not known:
         return None
@@ -52,14 +52,14 @@ def spread(values: Iterable[float | None]) -> Spread | None:
 
 
 def number(value: float, digits: int = 5) -> str:
-    """A number as tables show it: so many significant digits, and all digits before the point."""
+    """Format a number for tables with that many significant digits, and all digits before the point."""
     if not math.isfinite(value):
         return str(value)
     return f"{value:,.0f}" if abs(value) >= 10**digits else f"{value:,.{digits}g}"
 
 
 def group(runs: Iterable[RunRecord]) -> list[Group]:
-    """The groups in the order in which they first appear."""
+    """Return the groups in the order in which they first appear."""
     members: dict[str, list[RunRecord]] = {}
     settings: dict[str, dict[str, Any]] = {}
     for run in runs:
@@ -71,18 +71,18 @@ def group(runs: Iterable[RunRecord]) -> list[Group]:
 
 
 def settings_of(run: RunRecord) -> dict[str, Any]:
-    """A run's configuration, flat, without what is left out; with the run it started from, where there was one."""
+    """Return a run's flat configuration without `LEFT_OUT`; with the run it started from, if any."""
     flat = flatten({key: value for key, value in run.config.items() if value is not None})
-    # An empty mapping or list says no more than a missing one.
+    # An empty mapping or list equals a missing one.
     kept = {path: value for path, value in flat.items() if value not in ({}, []) and not _left_out(path)}
     return kept | ({"init_from": run.facts["init_from"]} if run.facts.get("init_from") else {})
 
 
 def differing(groups: Sequence[Group]) -> list[str]:
-    """The paths at which some of the groups differ, in the order of the configuration; names of parts first.
+    """Return the paths at which groups differ, in the order of the configuration; names of parts first.
 
-    A path that only some plugins have (`algorithm.clip_range`) counts where runs that have it differ in it; that the
-    others lack it is told by the plugin's name.
+    A path that only some plugins have (`algorithm.clip_range`) counts if the runs that have it differ in it; the
+    plugin's name already shows that the others lack it.
     """
     paths = list(dict.fromkeys(path for each in groups for path in each.settings))
     found = [path for path in paths if len(_values(path, groups)) > 1 or _only_some(path, paths, groups)]
@@ -90,7 +90,7 @@ def differing(groups: Sequence[Group]) -> list[str]:
 
 
 def text(value: Any) -> str:
-    """A value of the configuration as tables show it."""
+    """Return a value of the configuration as shown in tables."""
     if value is None:
         return "none"
     if isinstance(value, bool):
@@ -101,7 +101,7 @@ def text(value: Any) -> str:
 
 
 def labels(groups: Sequence[Group]) -> list[str]:
-    """Each group in a few words: the names of its parts that differ, and as few other values as tell groups apart."""
+    """Return a short label for each group: names of parts that differ, and as few other values as needed."""
     paths = differing(groups)
     found = [_label(each, paths) for each in groups]
     for path in sorted(paths, key=lambda path: len(_values(path, groups))):
@@ -115,13 +115,13 @@ def labels(groups: Sequence[Group]) -> list[str]:
 
 
 def short(path: str) -> str:
-    """A path without what goes without saying: `lr` for `algorithm.lr`, `model` for `model.name`."""
+    """Return a shortened path: `lr` for `algorithm.lr`, `model` for `model.name`."""
     part, _, rest = path.partition(".")
     return part if rest in ("name", "id") else path.removeprefix("algorithm.")
 
 
 def flatten(tree: Any, prefix: str = "") -> dict[str, Any]:
-    """The leaves of nested mappings by path; lists of plain values are leaves, lists of mappings are numbered."""
+    """Return leaves of nested mappings by path; lists of plain values are leaves, lists of mappings are numbered."""
     if isinstance(tree, list) and any(isinstance(each, dict) for each in tree):
         tree = {str(index): each for index, each in enumerate(tree)}
     if not isinstance(tree, dict) or not tree:
@@ -141,7 +141,7 @@ def _values(path: str, groups: Sequence[Group]) -> set[str]:
 
 
 def _only_some(path: str, paths: Sequence[str], groups: Sequence[Group]) -> bool:
-    """Whether only some groups have a path, and no name of a part explains that."""
+    """Return True if only some groups have a path and no part's name explains that."""
     lacking = [each for each in groups if path not in each.settings]
     if not lacking:
         return False

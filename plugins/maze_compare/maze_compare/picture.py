@@ -1,4 +1,4 @@
-"""Curves as a picture, by matplotlib."""
+"""Draws curves with matplotlib."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ _AXES: dict[Axis, str] = {
     "updates": "updates",
     "epoch": "epochs",
 }
-# Okabe and Ito's colours, which colour-blind readers tell apart; the dashes go on where they end.
+# Okabe and Ito's colours, which colour-blind readers can distinguish; dashes distinguish further curves.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 _DASHES = ("-", "--", ":", "-.")
 _IN_PICTURE = 8
-"""Labels that fit inside the axes; more stand beside them."""
+"""Most labels inside the axes; more are placed next to them."""
 
 
 def draw(curves: Sequence[Curve], metric: str, axis: Axis, out: Path, title: str = "") -> None:
-    """Write a picture of the curves, in the format that the file's name ends with.
+    """Write a picture of the curves, in the format of the file's extension.
 
     Raises:
         ConfigError: matplotlib is missing, or the file cannot be written.
@@ -60,7 +60,7 @@ def _draw_curve(axes: Axes, curve: Curve, colour: str, dashes: str) -> None:
 
 
 def _figure(count: int) -> Figure:
-    """A figure of its own, that no window and no global state of pyplot knows of."""
+    """Return a figure without a window and without pyplot's global state."""
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
@@ -70,7 +70,7 @@ def _figure(count: int) -> Figure:
 
 
 def _brief(value: float) -> str:
-    """`40k`, `1.5M`."""
+    """Format a number as `40k` or `1.5M`."""
     for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if abs(value) >= size:
             return f"{value / size:g}{letter}"

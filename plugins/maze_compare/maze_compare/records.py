@@ -1,4 +1,4 @@
-"""What is known of a run from its directory alone. Nothing here imports torch or a plugin."""
+"""Reads a run from its directory. Nothing here imports torch or a plugin."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from maze_core.training.metrics_file import METRICS_FILE, damage, read_metrics
 from maze_core.training.run_dir import CONFIG, RECORD, is_locked, read_record
 
 State = Literal["finished", "failed", "interrupted", "running", "killed"]
-"""finished: at its end or stopped early; killed: it ended without a word. `maze resume` goes on with the last three."""
+"""finished: completed or stopped early; killed: ended without a summary. `maze resume` continues the last three."""
 Take = Literal["best", "last"]
 RETURN = "eval/return_mean"
 
@@ -32,7 +32,7 @@ _STATES: dict[str, State] = {
 
 @dataclass(frozen=True, slots=True)
 class DamagedRun:
-    """A folder that looks like a run and cannot be read as one."""
+    """A folder that looks like a run but cannot be read."""
 
     path: Path
     reason: str
@@ -40,77 +40,77 @@ class DamagedRun:
 
     @property
     def changed(self) -> datetime:
-        """When its configuration was written, in UTC."""
+        """Time at which its configuration was written, in UTC."""
         return _written(self.path)
 
 
 @dataclass(frozen=True, slots=True)
 class RunRecord:
-    """One run as its directory tells it."""
+    """A run as read from its directory."""
 
     path: Path
     config: Raw
-    """The whole configuration as plain data."""
+    """The complete configuration as plain data."""
     facts: Raw
-    """What `run.json` holds."""
+    """The contents of `run.json`."""
     epochs: tuple[dict[str, float | None], ...]
-    """The lines of `metrics.jsonl`; none where the run keeps no such file."""
+    """The lines of `metrics.jsonl`; empty if there is no such file."""
     state: State
     damage: str = ""
-    """What is wrong with `metrics.jsonl`, in one sentence."""
+    """Damage in `metrics.jsonl`, in one sentence; empty if none."""
 
     @property
     def env(self) -> str:
-        """What the environment is called."""
+        """The name of the environment."""
         env = self.config["env"]
         return str(env.get("id") or str(env.get("factory", "")).rpartition(":")[2] or env.get("name"))
 
     @property
     def algorithm(self) -> str:
-        """Name of the algorithm."""
+        """The name of the algorithm."""
         return str(self.config["algorithm"].get("name"))
 
     @property
     def seed(self) -> int | None:
-        """The seed, where it was kept."""
+        """The seed; None if it was not saved."""
         seed = self.config.get("seed")
         return seed if is_count(seed) else None
 
     @property
     def started(self) -> datetime:
-        """When the run began, in UTC; for runs that did not note it, when its configuration was written."""
+        """Start of the run in UTC; if not recorded, the time at which its configuration was written."""
         try:
             moment = datetime.fromisoformat(self.facts["started"]).astimezone(UTC)
         except (KeyError, TypeError, ValueError, OverflowError):
             return _written(self.path)
-        return moment if 1971 <= moment.year < 9999 else _written(self.path)  # what every time zone can show
+        return moment if 1971 <= moment.year < 9999 else _written(self.path)  # valid in every time zone
 
     @property
     def summary(self) -> Raw:
-        """How the run ended, as in `RunSummary`; empty while it has not."""
+        """How the run ended, as in `RunSummary`; empty before its end."""
         return self.facts.get("summary") or {}
 
     @property
     def reason(self) -> str:
-        """Why it ended, in one sentence; empty where that is not known."""
+        """Why it ended, in one sentence; empty if unknown."""
         return str(self.summary.get("reason", ""))
 
     def count(self, name: str) -> float:
-        """A counter: `env_steps`, `updates`, `seconds` or `epoch`."""
+        """Return a counter: `env_steps`, `updates`, `seconds` or `epoch`."""
         found = self.summary.get("epochs" if name == "epoch" else name)
         if found is None and self.epochs:
             found = self.epochs[-1].get(name)
         return found if is_number(found) else 0
 
     def series(self, metric: str) -> list[float]:
-        """The values of a metric, epoch by epoch, without those that are missing."""
+        """Return the values of a metric by epoch, without missing ones."""
         values = (epoch.get(metric) for epoch in self.epochs)
         return [value for value in values if is_number(value)]
 
     def value(self, metric: str = RETURN, take: Take = "best", *, minimize: bool = False) -> float | None:
-        """The best value of a metric over the epochs, or the last one: that of the final evaluation where there is one.
+        """Return the best value of a metric over the epochs, or the last, that of the final evaluation if there is one.
 
-        None where the run has no such value.
+        None if the run has no such value.
         """
         series = self.series(metric)
         final = self.summary.get("final_evaluation") or {}
@@ -121,7 +121,7 @@ class RunRecord:
 
 
 def read_run(path: Path) -> RunRecord:
-    """The run in the folder `path`.
+    """Return the run in the folder `path`.
 
     Raises:
         ConfigError: there is none, or a file is damaged.
@@ -142,13 +142,13 @@ def read_run(path: Path) -> RunRecord:
         metrics = read_metrics(path / METRICS_FILE)
     except OSError as error:
         raise ConfigError(f"{path / METRICS_FILE} cannot be read: {error.strerror}") from error
-    # One that trains again from an earlier checkpoint has dropped what the last one knew of.
+    # A run resumed from an earlier checkpoint has dropped epochs that the last checkpoint refers to.
     beside = {} if state == "running" else last_extents(path)
     return RunRecord(path, config, facts, metrics.epochs, state, damage(path, metrics, beside))
 
 
 def find_records(places: Iterable[Path], skipped: Callable[[str], None]) -> list[RunRecord]:
-    """The runs in and below some folders, each once, in the order of their paths; `skipped` is told of what is damaged.
+    """Return the runs in and below some folders, each once, sorted by path; `skipped` is called with damaged ones.
 
     Raises:
         ConfigError: a place does not exist or holds no run.
@@ -165,7 +165,7 @@ def find_records(places: Iterable[Path], skipped: Callable[[str], None]) -> list
 
 
 def find_runs(places: Iterable[Path]) -> list[RunRecord | DamagedRun]:
-    """As `find_records`, with the damaged ones among the others."""
+    """Like `find_records`, but include damaged runs in the result."""
     found: dict[Path, RunRecord | DamagedRun] = {}
     for place in places:
         if not place.exists():
@@ -191,7 +191,7 @@ def _written(run_dir: Path) -> datetime:
 
 
 def _run_folders(place: Path) -> Iterable[Path]:
-    """The folders that look like runs; nothing below a run is one."""
+    """Yield the folders that look like runs; runs are not nested."""
     for folder, below, names in os.walk(place):
         below.sort()
         if CONFIG in names:

@@ -1,4 +1,4 @@
-"""The kit of plugin authors: conformance checks, small environments with known answers, and packages to begin with.
+"""The kit for plugin authors: conformance checks, small environments with known answers, and package templates.
 
 from maze_devkit import conformance
 
@@ -20,7 +20,7 @@ __all__ = ["Case", "Trial", "check_plugin", "conformance"]
 
 
 def conformance(kind: str, name: str) -> Callable[..., None]:
-    """A parametrised pytest function with a case for each check of an installed plugin.
+    """Return a parametrised pytest function with one case per check of an installed plugin.
 
     Args:
         kind: `algorithm`, `env`, `wrapper`, `model`, `runner`, `callback`, `policy`, `searcher` or `command`.

@@ -1,4 +1,4 @@
-"""The checks of algorithms: that they can be repeated, resumed, trusted with every space, and that they learn."""
+"""The checks of algorithms: reproducible, resumable, correct with every declared space, and able to learn."""
 
 from __future__ import annotations
 
@@ -54,13 +54,13 @@ def _resumes(subject: Subject) -> None:
 
 
 def _insist_on_determinism(first: Mapping[str, torch.Tensor], again: Mapping[str, torch.Tensor]) -> None:
-    """Say nothing of an algorithm whose runs differ anyway."""
+    """Skip the check for an algorithm whose runs differ anyway."""
     if runs.differing(first, again):
         raise NotApplicable("two runs differ anyway, see the check `deterministic`")
 
 
 class _Gradients(Plugin):
-    """Remembers which parameters the loss reaches."""
+    """Records which parameters have a gradient of the loss."""
 
     reached: set[int]
     tensors: list[torch.Tensor]
@@ -71,7 +71,7 @@ class _Gradients(Plugin):
 
     @hookimpl(wrapper=True)
     def compute_loss(self) -> Generator[None, Loss, Loss]:
-        """Look at the gradients of the algorithm's own loss."""
+        """Record the gradients of the algorithm's own loss."""
         loss = yield
         gradients = torch.autograd.grad(loss.total, self.tensors, retain_graph=True, allow_unused=True)
         found = zip(self.tensors, gradients, strict=True)
@@ -150,7 +150,7 @@ def _estimates_values(subject: Subject) -> bool:
 
 
 class _Synchronisations(Plugin):
-    """Counts what makes the host wait for the device while the loss is computed."""
+    """Counts synchronisations of host and device while the loss is computed."""
 
     def __init__(self, config: Any) -> None:
         super().__init__(config)
@@ -159,7 +159,7 @@ class _Synchronisations(Plugin):
 
     @hookimpl(wrapper=True)
     def compute_loss(self, batch: Batch) -> Generator[None, Loss, Loss]:
-        """Watch what is inside."""
+        """Watch the computation of the loss."""
         with Watch() as watch:
             loss = yield
         self.found += watch.found

@@ -32,17 +32,17 @@ _PLANTED = "planted by the conformance kit"
 
 
 class _Telling(Reference):
-    """Tells observers all that there is to tell, in each epoch."""
+    """Calls all hooks of observers in each epoch."""
 
     def train_epoch(self, learner: Learner, updates: int) -> None:
-        """Evaluate and save in the middle."""
+        """Evaluate and save within the epoch."""
         super().train_epoch(learner, updates)
         self._run.evaluate_within_epoch({})
         self._run.save_checkpoint("best")
 
 
 class _Raising:
-    """Stands for a callback's class: in what it builds, one hook raises."""
+    """Replaces a callback's class; one hook of the callback it builds raises."""
 
     def __init__(self, subject: Subject, hook: str) -> None:
         self.Config = subject.plugin.Config
@@ -61,7 +61,7 @@ def _fail(*_: object) -> None:
 
 @contextmanager
 def _run(subject: Subject, folder: Path, instead: Any = None) -> Iterator[Run]:
-    """A run of three epochs with the callback, or with what stands for its class."""
+    """Start a run of three epochs with the callback, or with the replacement of its class."""
     config, name = subject.config, subject.name
     subject.build()
     more = {("algorithm", "reference"): _Telling} | ({("callback", name): instead} if instead else {})
@@ -81,10 +81,10 @@ def _run(subject: Subject, folder: Path, instead: Any = None) -> Iterator[Run]:
 
 
 def _trained(subject: Subject, folder: Path) -> RunSummary:
-    """A whole run with the callback, whatever it prints kept away.
+    """Complete a run with the callback, with its output suppressed.
 
     Raises:
-        NotApplicable: it does not come to its end, see the check `observes`.
+        NotApplicable: it does not finish, see the check `observes`.
     """
     try:
         with _quiet(), _run(subject, folder) as run:
@@ -131,7 +131,7 @@ def _never_stops(subject: Subject) -> None:
 
 
 def _bears_an_error(subject: Subject, hook: str) -> None:
-    """A whole run in which the hook raises: it goes on, and a warning says why it hears no more of the callback."""
+    """Check that a run continues when the hook raises, and that a warning says why the callback is not called again."""
     ended = f"where its {hook} raises, a run"
     with _quiet() as said, _run(subject, subject.folder / hook, _Raising(subject, hook)) as run:
         try:
@@ -140,7 +140,7 @@ def _bears_an_error(subject: Subject, hook: str) -> None:
             if isinstance(error, KeyboardInterrupt):
                 raise
             raise Failed(f"{ended} ends by {type(error).__name__}: {error}") from error
-    if outcome not in ("finished", "stopped"):  # some are there to stop runs
+    if outcome not in ("finished", "stopped"):  # some callbacks exist to stop runs
         raise Failed(f"{ended} is {outcome}")
     warnings = [line for line in said.getvalue().splitlines() if _PLANTED in line]
     if len(warnings) != 1 or subject.name not in warnings[0]:
@@ -148,7 +148,7 @@ def _bears_an_error(subject: Subject, hook: str) -> None:
 
 
 def _bears_a_lost_folder(subject: Subject, run: Run) -> None:
-    """The run directory is gone: below a file there can be no other."""
+    """Check a run whose directory is gone: a file stands in its place, so nothing can be created below it."""
     place, run.run_dir = run.run_dir, subject.folder / "file" / "run"
     run.run_dir.parent.write_text("")
     report = EpochReport(run.epoch + 1, run.env_steps, run.updates, run.seconds, {"eval/return_mean": 1.0})
@@ -166,7 +166,7 @@ def _bears_odd_reports(subject: Subject, run: Run) -> None:
 
 
 def _told(subject: Subject, run: Run, reports: Sequence[EpochReport], what: str) -> None:
-    """Call the hooks of a new callback. Raises Failed where one of them ends the run."""
+    """Call the hooks of a new callback. Raises Failed if one of them ends the run."""
     hooks = Hooks([Member("callback", subject.name, subject.build(), subject.claim.origin)], lambda text: None)
     summary = RunSummary("failed", "an error", run.epoch, run.env_steps, run.updates, run.seconds)
     run.stop_reason = None

@@ -1,4 +1,4 @@
-"""`maze plugins check`: what the conformance kit finds in an installed plugin."""
+"""`maze plugins check`: runs the conformance kit on an installed plugin."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ def check(
     kind: Annotated[str | None, typer.Option(metavar="KIND", help="Its kind, where several have the name.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Check that a plugin keeps what Maze asks of its kind: exit code 1 where it does not.
+    """Check that a plugin meets Maze's requirements for its kind; exit code 1 if it does not.
 
-    Beside how it is published and configured, the checks try it in small runs; that may take a minute.
+    Checks packaging and configuration, then runs it briefly; that may take a minute.
 
     \b
     Examples:
@@ -49,7 +49,7 @@ def _report(kind: str, name: str, shown: bool) -> Report:
 
 
 def _kinds(name: str, kind: str | None) -> list[str]:
-    """The kinds of the plugins that have the name."""
+    """Return the kinds of the plugins with this name."""
     from maze_core.errors import ConfigError
     from maze_core.plugins import discovery
 

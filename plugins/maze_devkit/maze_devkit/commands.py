@@ -21,7 +21,7 @@ _UNKNOWN = "--no-such-option"
 
 
 def _maze(subject: Subject, *arguments: str) -> tuple[int, str, str]:
-    """What `maze NAME ARGUMENTS` ends with and prints, typed in an empty folder."""
+    """Return exit code and outputs of `maze NAME ARGUMENTS` in an empty folder."""
     subject.plugin  # noqa: B018 — where it cannot be imported, another check says so
     typed = ["maze", *subject.name.split("."), *arguments]
     command = [sys.executable, "-c", _CHILD, json.dumps([sys.path, typed])]
@@ -60,7 +60,7 @@ def _undescribed(command: Any, place: str) -> Iterator[str]:
         if not getattr(each, "help", None) and not getattr(each, "hidden", False):
             yield f"{place}{each.opts[0] if each.opts else each.name}"
     for name, child in getattr(command, "commands", {}).items():
-        if not getattr(child, "path", ""):  # others put it there
+        if not getattr(child, "path", ""):  # added by other distributions
             yield from _undescribed(child, f"{place}{name} ")
 
 
@@ -106,4 +106,4 @@ CHECKS = (
         _options_described,
     ),
 )
-"""What every command keeps, beside what every plugin keeps."""
+"""The checks of commands, in addition to those of every plugin."""

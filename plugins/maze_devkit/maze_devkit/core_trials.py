@@ -1,4 +1,4 @@
-"""What the kit tries the core's own plugins with, where their defaults do not do."""
+"""Trials of the core's own plugins whose defaults are not enough for a test."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from maze_devkit.subject import Case, Trial
 
 
 def gymnasium_source(case: Case) -> Trial:
-    """Use an environment that is always there."""
+    """Use an environment that is always installed."""
     return Trial(parameters={"id": "CartPole-v1"})
 
 

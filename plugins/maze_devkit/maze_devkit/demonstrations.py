@@ -1,4 +1,4 @@
-"""Recordings for plugins that learn from what others did."""
+"""Recordings for plugins that learn from demonstrations."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from maze_devkit.subject import MakeEnv
 
 
 def record(make_env: MakeEnv, folder: Path, episodes: int) -> Path:
-    """Record episodes in an environment; returns `folder`. Recorded already, they are left as they are."""
+    """Record episodes in an environment and return `folder`. An existing recording is kept."""
     if folder.exists():
         return folder
     env = make_env()

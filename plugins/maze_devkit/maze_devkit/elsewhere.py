@@ -1,4 +1,4 @@
-"""Going on with a run in a process of its own, where nothing is left of the one that began it."""
+"""Resumes a run in a new process, which shares nothing with the process that started it."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ _TIMEOUT = 300.0
 
 
 def resume(subject: Subject, folder: Path, epochs: int) -> dict[str, torch.Tensor]:
-    """Open a saved run of `runs.walk` in a new process and train it to `epochs`; what it learned.
+    """Reopen a saved run of `runs.walk` in a new process, train it to `epochs`, and return what it learned.
 
     Raises:
-        Failed: it does not come that far.
+        Failed: the run fails before that.
     """
     claim, result = subject.claim, subject.folder / "resumed.safetensors"
     named = [claim.kind, claim.name, claim.entry_point.value, claim.entry_point.group, claim.distribution]
@@ -57,7 +57,7 @@ def main(
     epochs: int,
     result: str,
 ) -> None:
-    """What the new process does: go on with the run in `run_dir`, and write what it learned to `result`."""
+    """Run in the new process: resume the run in `run_dir`, and write what it learned to `result`."""
     claim = Declaration(kind, name, EntryPoint(name, value, group), distribution, version)
     subject = Subject(claim, Path(folder))
     save_file(runs.resume(subject, runs.walk(subject), Path(run_dir), epochs), result)

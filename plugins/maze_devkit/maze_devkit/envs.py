@@ -12,11 +12,11 @@ from gymnasium import spaces
 
 
 class CountingEnv(gymnasium.Env[np.ndarray, np.int64]):
-    """Counts its steps and says everything about itself in its observation.
+    """Counts its steps and shows its whole state in its observation.
 
     Observation: [tag, episode since construction, step in the episode]; reward: tag + step / 100. An episode ends
     after `length` steps: terminated, or truncated if asked for. With `one_buffer` every observation is the same
-    array, overwritten at each step: who keeps an observation must copy it.
+    array, overwritten at each step, so an observation must be copied to be kept.
     """
 
     def __init__(self, length: int = 3, tag: int = 0, truncate: bool = False, one_buffer: bool = True) -> None:
@@ -49,7 +49,7 @@ class CountingEnv(gymnasium.Env[np.ndarray, np.int64]):
 
 
 class SeededWalk(gymnasium.Env[np.ndarray, np.int64]):
-    """A random walk that depends on its seed and its actions: any difference between two runs shows.
+    """A random walk that depends on its seed and actions, so any difference between two runs shows.
 
     Observation: [position, seed modulo 1000]; reward: the position; terminated with probability 0.1 per step,
     truncated after 30.
@@ -68,7 +68,7 @@ class SeededWalk(gymnasium.Env[np.ndarray, np.int64]):
         return self._observe(), {}
 
     def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
-        """Move by the action and by chance."""
+        """Move by the action and at random."""
         self._position += float(action) - 1 + float(self.np_random.normal())
         self._steps += 1
         over = bool(self.np_random.random() < 0.1)
@@ -79,7 +79,7 @@ class SeededWalk(gymnasium.Env[np.ndarray, np.int64]):
 
 
 class SpacesEnv(gymnasium.Env[Any, Any]):
-    """Samples observations of any space and insists on actions of any space; an episode has five steps."""
+    """Samples observations of any space and accepts only actions in a given space; an episode has five steps."""
 
     def __init__(self, observation_space: spaces.Space[Any], action_space: spaces.Space[Any]) -> None:
         self.observation_space, self.action_space = observation_space, action_space
@@ -109,7 +109,7 @@ class SpacesEnv(gymnasium.Env[Any, Any]):
 
 
 class FailingEnv(SeededWalk):
-    """Fails at step 3 of each episode in a way of choice.
+    """Fails at step 3 of each episode in the chosen way.
 
     Ways: `raise`, `nan_observation`, `nan_reward`, `no_reward`, `hang`, `exit` (the process), `sys.exit`.
     """
@@ -130,7 +130,7 @@ class FailingEnv(SeededWalk):
 
                 time.sleep(600)
             if self._way == "exit":
-                os._exit(7)  # as a crash does: sys.exit is an exception like others
+                os._exit(7)  # like a crash; sys.exit would only raise an exception
             if self._way == "sys.exit":
                 sys.exit(0)
             if self._way == "nan_observation":

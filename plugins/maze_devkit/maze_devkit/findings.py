@@ -1,4 +1,4 @@
-"""What a check is, and what it finds."""
+"""Checks and their findings."""
 
 from __future__ import annotations
 
@@ -18,38 +18,38 @@ State = Literal["passed", "failed", "not applicable"]
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that a plugin has to keep."""
+    """One requirement for a plugin."""
 
     name: str
     asks: str
     """What is checked, as one sentence."""
     why: str
-    """What goes wrong for users otherwise."""
+    """What goes wrong for users if it is not met."""
     mend: str
-    """What its author may do."""
+    """What the plugin's author can do."""
     run: Callable[[Subject], None]
-    """Returns where the plugin keeps it.
+    """Returns if the plugin meets it.
 
     Raises:
-        Failed: it does not; any other exception counts as one, too.
+        Failed: it does not; any other exception counts as a failure too.
         NotApplicable: there is nothing to check.
     """
     alone: bool = False
-    """Whether nothing of what the plugin shares among checks (`Trial.shared`) may be there when it begins."""
+    """True if nothing that the plugin shares among checks (`Trial.shared`) may be running when it starts."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What one check found."""
+    """The result of one check."""
 
     check: str
     state: State
     what: str = ""
-    """What is wrong, or why the check does not apply; empty where it passed."""
+    """What is wrong, or why the check does not apply; empty if it passed."""
     why: str = ""
-    """Why that matters, where it failed."""
+    """Why that matters, if it failed."""
     mend: str = ""
-    """How to mend it, where it failed."""
+    """How to fix it, if it failed."""
     seconds: float = 0.0
     """How long the check took."""
 
@@ -61,7 +61,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Report:
-    """What all checks found in one plugin."""
+    """The results of all checks of one plugin."""
 
     kind: str
     name: str

@@ -1,4 +1,4 @@
-"""The checks of every plugin: how it is published, imported, configured and built."""
+"""The checks of every plugin: packaging, import, configuration and construction."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from maze_devkit.subject import WITHOUT_HOOKS, Subject, hook_problem
 NAME = re.compile(r"[a-z][a-z0-9]*([_-][a-z0-9]+)*")
 COMMAND = re.compile(rf"{NAME.pattern}(\.{NAME.pattern})*")
 SECONDS = 1.0
-"""Processor time that importing a plugin may take, beside what its kind needs."""
+"""Processor time that importing a plugin may take, in addition to what its kind needs."""
 HEAVY = ("ray", "tensorflow", "jax", "pandas", "scipy", "sklearn", "matplotlib", "tensorboard", "cv2", "pygame",
          "optuna", "transformers", "mujoco", "numba", "pyarrow", "wandb", "mlflow", "IPython")  # fmt: skip
-"""What no plugin needs before it is used."""
+"""Packages that no plugin needs before it is used."""
 BASES = {
     "algorithm": ("maze_core.training.algorithm", "Algorithm"),
     "runner": ("maze_core.runners.base", "Runner"),
     "policy": ("maze_core.policies.base", "ActingPolicy"),
     "searcher": ("maze_sweep.searchers.base", "Searcher"),
 }
-"""Where the base class of a kind is; other kinds act through hooks and need none."""
+"""The module of each kind's base class; other kinds act through hooks and need none."""
 WITH_TORCH = ("algorithm", "model", "callback")
-"""Kinds that live in the process that learns, where torch is there anyway."""
+"""Kinds used in the learning process, where torch is imported anyway."""
 
 _CHILD = """
 import importlib, json, sys, time

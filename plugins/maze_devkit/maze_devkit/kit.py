@@ -1,4 +1,4 @@
-"""The conformance kit: which checks a plugin is given, and what they find."""
+"""The conformance kit: selects the checks of a plugin and runs them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from maze_devkit.subject import Share, Subject, Trial
 
 
 def checks(kind: str) -> tuple[Check, ...]:
-    """The checks of a kind of plugin, in order.
+    """Return the checks of a kind of plugin, in order.
 
     Raises:
         ConfigError: there is no such kind.
@@ -35,7 +35,7 @@ CHECKS = "maze.checks"
 
 
 def _own(kind: str) -> tuple[Check, ...]:
-    """The checks of one kind alone, from the distribution that has the kind's base."""
+    """Return the checks specific to one kind, from the distribution with the kind's base class."""
     claims = discovery.entries(CHECKS, kind)
     if not claims:
         raise ConfigError(f"no distribution that is installed has checks for the kind {kind!r}", "--kind")
@@ -44,19 +44,19 @@ def _own(kind: str) -> tuple[Check, ...]:
 
 
 def find(kind: str, name: str) -> discovery.Declaration:
-    """The claim of a plugin name.
+    """Return the claim of a plugin name.
 
     Raises:
-        ConfigError: nobody claims it.
+        ConfigError: no distribution claims it.
     """
     claims = [claim for claim in discovery.declarations() if (claim.kind, claim.name) == (kind, name)]
     if not claims:
-        discovery.load(kind, name)  # says what is known instead
+        discovery.load(kind, name)  # lists the known names instead
     return claims[0]
 
 
 def check_plugin(kind: str, name: str, watch: Callable[[Finding], object] = lambda finding: None) -> Report:
-    """Run every check of an installed plugin; `watch` is given each finding as it comes.
+    """Run every check of an installed plugin; `watch` is called with each finding.
 
     Raises:
         ConfigError: there is no such plugin or kind.
@@ -72,14 +72,14 @@ def check_plugin(kind: str, name: str, watch: Callable[[Finding], object] = lamb
 
 
 class Shared:
-    """What a plugin shares among its checks: started by the first that has use for it. Close it after the last."""
+    """What a plugin shares among its checks: started by the first that needs it. Close it after the last."""
 
     def __init__(self) -> None:
         self._start: Share | None = None
         self._started = ExitStack()
 
     def prepare(self, check: Check, trial: Trial) -> None:
-        """Start what the plugin shares, where the check has use for it and it is not there yet."""
+        """Start what the plugin shares, if the check needs it and it is not running yet."""
         from maze_devkit import general
 
         if check.alone:
@@ -98,7 +98,7 @@ class Shared:
 
 
 def examine(check: Check, subject: Subject, shared: Shared | None = None) -> Finding:
-    """What one check finds. An exception that nobody foresaw is a failure that names where it came from."""
+    """Run one check and return its finding. An unexpected exception is a failure that names its origin."""
     started, trial = time.perf_counter(), _trial(subject)
     try:
         if reason := trial.waived.get(check.name):
@@ -129,7 +129,7 @@ def _trial(subject: Subject) -> Trial:
 
 
 def test_function(kind: str, name: str) -> Callable[..., None]:
-    """A pytest function with a case for each check."""
+    """Return a pytest function with one case per check."""
     import pytest
 
     by_name = {check.name: check for check in checks(kind)}

@@ -1,4 +1,4 @@
-"""Whether an algorithm learns anything at all."""
+"""Checks whether an algorithm learns at all."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ LEARNING: Mapping[str, Any] = {
 """Values for a problem that is solved in seconds, of the parameters that algorithms share."""
 EPOCHS = 20
 REACHED = 0.9
-"""Share of the best return."""
+"""Fraction of the best return that must be reached."""
 
 
 def learns(subject: Subject) -> None:
-    """The check."""
+    """Run the check."""
     env = functools.partial(Signal, runs.continuous(subject))
     fields, asked = subject.plugin.Config.model_fields, subject.trial(env).parameters
     own = {name: value for name, value in LEARNING.items() if name in fields and name not in asked}

@@ -31,7 +31,7 @@ def _policy(subject: Subject, observation_space: Space[Any], action_space: Space
 
 
 def _taken(subject: Subject) -> list[str]:
-    """The observations that the model takes."""
+    """Return the observations that the model supports."""
     return [name for name, space in OBSERVATIONS.items() if _takes(subject, space, ACTIONS["a choice"][1])]
 
 
@@ -44,7 +44,7 @@ def _takes(subject: Subject, observation_space: Space[Any], action_space: Space[
 
 
 def _policies(subject: Subject) -> Iterator[tuple[str, Any]]:
-    """A policy for each kind of observation that the model takes, and for each kind of action."""
+    """Yield a policy for each kind of observation that the model supports, and for each kind of action."""
     try:
         taken = _taken(subject)
         pairs = chain(((name, "a choice") for name in taken), ((taken[0], name) for name in ACTIONS))
@@ -70,7 +70,7 @@ def _spaces(subject: Subject) -> None:
 
 
 def _observations(space: Space[Any]) -> TensorTree:
-    """[4, …] observations."""
+    """Return observations [4, …]."""
     space.seed(3)
     rows = [ObservationCodec(space).tree(space.sample()) for _ in range(_ROWS)]
     return {key: torch.cat([torch.from_numpy(row[key]) for row in rows]) for key in rows[0]}

@@ -1,4 +1,4 @@
-"""A network for tests of what is built around one."""
+"""A small network for tests."""
 
 from __future__ import annotations
 
@@ -12,5 +12,5 @@ if TYPE_CHECKING:
 
 
 def small_encoder(observation_space: Space[Any], action_space: Space[Any]) -> MlpEncoder:
-    """An encoder of one layer for any observation."""
+    """Return an encoder of one layer for any observation."""
     return MlpEncoder(input_spaces(observation_space, action_space), (16,), "tanh")

@@ -1,4 +1,4 @@
-"""`maze plugins new`: the package of a new plugin, complete and working."""
+"""`maze plugins new`: writes a complete, working package of a new plugin."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import typer
 
 
 class License(StrEnum):
-    """The licences that a new package may come with."""
+    """The licences offered for a new package."""
 
     MIT = "MIT"
     BSD = "BSD-3-Clause"
@@ -32,7 +32,7 @@ def new(
     ] = License.MIT,
     author: Annotated[str, typer.Option(metavar="NAME", help="Who holds the copyright.", show_default=False)] = "",
 ) -> None:
-    """Write a new plugin's package: a working plugin to begin with, its tests, README, licence and CI.
+    """Write a new plugin's package: a working plugin to start from, with tests, README, licence and CI.
 
     \b
     Examples:

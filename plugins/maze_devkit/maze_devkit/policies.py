@@ -20,7 +20,7 @@ from maze_devkit.process import left_alone
 from maze_devkit.subject import MakeEnv, Subject
 
 KNOWN = ("CartPole-v1", "Pendulum-v1", "MountainCar-v0", "MountainCarContinuous-v0", "Acrobot-v1")
-"""Environments that a policy may be for, beside the kit's own."""
+"""Environments that a policy may support, in addition to the kit's own."""
 _STEPS = 200
 
 
@@ -35,10 +35,10 @@ def _candidates(subject: Subject) -> Iterator[MakeEnv]:
 
 
 def _environment(subject: Subject) -> gymnasium.Env[Any, Any]:
-    """The first environment that the policy takes.
+    """Return the first environment that the policy supports.
 
     Raises:
-        NotApplicable: it takes none that the kit knows.
+        NotApplicable: it supports none that the kit knows.
     """
     for make in _candidates(subject):
         env = make()
@@ -59,7 +59,7 @@ def _fresh(subject: Subject, env: gymnasium.Env[Any, Any]) -> ActingPolicy:
 
 
 def _play(policy: ActingPolicy, env: gymnasium.Env[Any, Any], seed: int) -> Iterator[tuple[Any, bool]]:
-    """Actions of a few episodes, each with whether it is in the action space."""
+    """Yield actions of a few episodes, each with True if it is in the action space."""
     observe, act = ObservationCodec(env.observation_space), ActionCodec(env.action_space)
     rng = np.random.default_rng(seed)
     observation, _ = env.reset(seed=seed)
@@ -93,7 +93,7 @@ def _repeats(subject: Subject) -> None:
 
 
 def _insist_on_repeats(subject: Subject) -> None:
-    """Say nothing of a policy that never does the same twice."""
+    """Skip the check for a policy that is not reproducible."""
     try:
         _repeats(subject)
     except Failed as error:

@@ -1,4 +1,4 @@
-"""Small environments for tests of learning: their values are known, or every difference in a run shows in them."""
+"""Small environments for tests of learning: their values are known, or they expose every difference between runs."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from maze_devkit.envs import SeededWalk
 
 
 class Steady(gymnasium.Env[np.ndarray, np.int64]):
-    """One state and a reward of 1 for ever, cut by a time limit of 8: the value is 1 / (1 - gamma).
+    """One state and a constant reward of 1, truncated by a time limit of 8: the value is 1 / (1 - gamma).
 
-    Who takes the time limit for an end finds less.
+    Treating truncation as termination underestimates the value.
     """
 
     def __init__(self, limit: int = 8) -> None:
@@ -29,33 +29,33 @@ class Steady(gymnasium.Env[np.ndarray, np.int64]):
         return np.ones(1, np.float32), {}
 
     def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
-        """Nothing changes."""
+        """Return the same observation."""
         self._steps += 1
         return np.ones(1, np.float32), 1.0, False, self._steps >= self._limit, {}
 
 
 class Bandit(gymnasium.Env[np.ndarray, np.int64]):
-    """One step per episode; action 0 of three gives 1, the others nothing."""
+    """One step per episode; action 0 of three has reward 1, the others 0."""
 
     def __init__(self) -> None:
         self.observation_space = spaces.Box(0, 1, (1,), np.float32)
         self.action_space = spaces.Discrete(3)
 
     def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[np.ndarray, dict[str, Any]]:
-        """Begin."""
+        """Begin an episode."""
         super().reset(seed=seed)
         return np.ones(1, np.float32), {}
 
     def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
-        """Draw, and it is over."""
+        """Return the reward and end the episode."""
         return np.ones(1, np.float32), float(action == 0), True, False, {}
 
 
 class Workshop(gymnasium.Env[Any, Any]):
-    """An image, a vector and a number to see; a choice, a force and switches to act with.
+    """Observations: an image, a vector and a number. Actions: a choice, a force and switches.
 
-    Seed and actions decide everything: any difference between two runs shows in observations, rewards and lengths of
-    episodes. Actions must be in the space. An episode ends by chance, or is truncated after 20 steps.
+    Seed and actions determine everything, so any difference between two runs changes observations, rewards and episode
+    lengths. Actions must be in the space. An episode ends at random, or is truncated after 20 steps.
     """
 
     def __init__(self) -> None:
@@ -82,7 +82,7 @@ class Workshop(gymnasium.Env[Any, Any]):
         return self._observe(), {}
 
     def step(self, action: dict[str, Any]) -> tuple[dict[str, Any], float, bool, bool, dict[str, Any]]:
-        """Move the gauge by the action and by chance."""
+        """Move the gauge by the action and at random."""
         if not self.action_space.contains(action):
             raise ValueError(f"{action!r} is not in {self.action_space}")
         push = np.array([*action["arm"]["force"], float(action["tool"]) - 2])
@@ -99,9 +99,9 @@ class Workshop(gymnasium.Env[Any, Any]):
 
 
 class Doors(gymnasium.Env[Any, Any]):
-    """Two choices at once, some of them masked, changing every step; a masked one is refused.
+    """Two choices at once, with masks that change every step; a masked choice is refused.
 
-    `locked` True locks every choice of the second door at step 3, and lets everyone through.
+    `locked` True masks every choice of the second door at step 3 and accepts any.
     """
 
     def __init__(self, locked: bool = False) -> None:
@@ -136,7 +136,7 @@ class Doors(gymnasium.Env[Any, Any]):
 
 
 class Walk(SeededWalk):
-    """A random walk by steps of -1, 0 and 1, or where `continuous` by any step between -1 and 1."""
+    """A random walk with steps of -1, 0 and 1; if `continuous`, with any step between -1 and 1."""
 
     def __init__(self, continuous: bool = False) -> None:
         super().__init__()
@@ -145,7 +145,7 @@ class Walk(SeededWalk):
             self.action_space = spaces.Box(-1, 1, (1,), np.float32)  # type: ignore[assignment]
 
     def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
-        """Move by the action and by chance."""
+        """Move by the action and at random."""
         return super().step(action if np.ndim(action) == 0 else action[0] + 1)
 
     def _observe(self) -> np.ndarray:
@@ -153,7 +153,7 @@ class Walk(SeededWalk):
 
 
 class Told(SeededWalk):
-    """A random walk that forbids one of its three steps, another one each time, and tells so in its info."""
+    """A random walk that masks one of its three steps, a different one each time, and reports the mask in its info."""
 
     def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[np.ndarray, dict[str, Any]]:
         """Begin somewhere."""
@@ -170,10 +170,10 @@ class Told(SeededWalk):
 
 
 class Signal(gymnasium.Env[np.ndarray, Any]):
-    """Five times in an episode, do what one of four lights says: one of four choices, or where `continuous` a force.
+    """Five steps per episode, each with one of four lights that shows the right choice, or force if `continuous`.
 
-    The reward of a step is 1 for the right choice and 0 for another; or 1 less the distance to the force. A policy that
-    does not look gets a quarter, or a half.
+    The reward of a step is 1 for the right choice and 0 otherwise, or 1 minus the distance to the force. A policy that
+    ignores the light gets a quarter, or a half.
     """
 
     length = 5
@@ -190,7 +190,7 @@ class Signal(gymnasium.Env[np.ndarray, Any]):
         return self._observe(), {}
 
     def best_action(self) -> Any:
-        """What the light says."""
+        """Return the action that the light shows."""
         return np.array([self._light / 2 - 0.75], np.float32) if self._continuous else np.int64(self._light)
 
     def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
@@ -208,7 +208,7 @@ class Signal(gymnasium.Env[np.ndarray, Any]):
 
 
 class Ending(gymnasium.Env[np.ndarray, Any]):
-    """Episodes of three steps that end, or are cut if `truncate`, in a state `last` that is seen there alone."""
+    """Episodes of three steps that terminate, or truncate if `truncate`, in a state `last` that occurs only there."""
 
     def __init__(self, truncate: bool, last: float, continuous: bool = False) -> None:
         self.observation_space = spaces.Box(-4, 4, (2,), np.float32)
@@ -222,7 +222,7 @@ class Ending(gymnasium.Env[np.ndarray, Any]):
         return self._observe(), {}
 
     def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
-        """Nothing that is done makes a difference but to the reward."""
+        """Step; the action affects only the reward."""
         self._steps += 1
         over = self._steps >= 3
         reward = 1.0 + 0.1 * float(np.sum(action))

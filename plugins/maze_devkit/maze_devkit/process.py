@@ -1,4 +1,4 @@
-"""What a plugin must leave as it was: the state of the process that it runs in."""
+"""The state of the process, which a plugin must not change."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from maze_devkit.findings import Failed
 
 
 def snapshot() -> dict[str, Any]:
-    """The global state of this process by name; torch's only where it is imported."""
+    """Return the global state of this process by name; torch's only if torch is imported."""
     import numpy as np
 
     state: dict[str, Any] = {
@@ -41,13 +41,13 @@ def snapshot() -> dict[str, Any]:
 
 
 def changes(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
-    """The names of what is not as it was."""
+    """Return the names of what has changed."""
     return [name for name, value in before.items() if after[name] != value]
 
 
 @contextmanager
 def restored() -> Iterator[dict[str, Any]]:
-    """Put back afterwards what the body changes in the state of the process; gives that state as it was."""
+    """Yield the state of the process, and restore it after the block."""
     import numpy as np
 
     before, states = snapshot(), (random.getstate(), np.random.get_state())
@@ -62,10 +62,10 @@ def restored() -> Iterator[dict[str, Any]]:
 
 @contextmanager
 def left_alone(what: str) -> Iterator[None]:
-    """Raise Failed where the body changes the state of the process; what was changed is put back.
+    """Raise Failed if the block changes the state of the process, and restore it.
 
     Args:
-        what: what the body does, for the message.
+        what: what the block does, for the message.
     """
     with restored() as before:
         yield

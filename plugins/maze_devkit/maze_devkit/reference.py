@@ -1,4 +1,4 @@
-"""An algorithm of the kit's own, for runs that other plugins take part in."""
+"""The kit's own algorithm, for runs that test other plugins."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class ReferenceConfig(AlgorithmConfig):
 
 
 class Reference(Algorithm):
-    """A policy gradient with a critic, on whole rollouts."""
+    """A policy gradient with a critic; each batch is a whole rollout."""
 
     Config: ClassVar[type[AlgorithmConfig]] = ReferenceConfig
 
@@ -36,22 +36,22 @@ class Reference(Algorithm):
         self._collector = RolloutCollector(run, self.config.n_rollout_steps)
 
     def batches(self) -> Iterator[Batch]:
-        """A rollout, once."""
+        """Yield one rollout as the only batch."""
         rows, _ = advantage_rows(self._run.policy, self._collector.collect(), 0.9, 1.0, self._run.device)
         if len(rows):
             yield rows
 
     @hookimpl
     def compute_loss(self, policy: Policy, batch: Batch) -> Loss:
-        """The policy's loss and the critic's."""
+        """Return the sum of the policy's and the critic's loss."""
         distribution, value = policy(batch.obs)
         policy_loss = -(distribution.log_prob(batch.actions) * batch.extra["advantage"]).mean()
         return Loss(policy_loss + (value - batch.extra["target"]).square().mean())
 
     def state(self) -> dict[str, Any]:
-        """Where the environments stand."""
+        """Return the state of the environments."""
         return {"collector": self._collector.state()}
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Take up a state that `state` gave."""
+        """Restore the result of `state()`."""
         self._collector.load_state(state["collector"])

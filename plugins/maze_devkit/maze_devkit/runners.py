@@ -1,4 +1,4 @@
-"""The checks of runners: what they step and whom they let work must not depend on where."""
+"""The checks of runners: results must not depend on where environments and workers run."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _vector_env(runner: Runner, builder: EnvBuilder) -> Iterator[VectorEnv]:
 
 
 def _transitions(runner: Runner, builder: EnvBuilder) -> list[list[np.ndarray]]:
-    """Everything that a fixed sequence of actions gives."""
+    """Return all outputs for a fixed sequence of actions."""
     seeds, rng = EpisodeSeeds(1, Purpose.TRAIN_EPISODES), np.random.default_rng(1)
     rows = []
     with _vector_env(runner, builder) as env:
@@ -87,26 +87,26 @@ def _told(error: RunError) -> str:
 
 
 class Sums:
-    """A task: the sum of a job and of what was shared; `fail` fails."""
+    """A task: returns the sum of the job and the shared arrays; the job `fail` fails."""
 
     def setup(self, worker: int) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def run(self, job: Any, shared: Shared) -> Any:
-        """Add."""
+        """Return the sum."""
         if job == "fail":
             raise ZeroDivisionError("the wheel came off")
         return np.full(3, job) + shared.arrays["x"], shared.version
 
     def state(self) -> dict[str, Any]:
-        """Nothing."""
+        """Do nothing."""
         return {}
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def close(self) -> None:
-        """Nothing."""
+        """Do nothing."""
 
 
 def _workers(subject: Subject) -> None:

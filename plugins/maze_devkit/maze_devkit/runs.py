@@ -1,4 +1,4 @@
-"""Runs that take a moment, for checks of what takes part in training."""
+"""Very short runs, for checks of plugins that take part in training."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ QUICK: Mapping[str, Any] = {
     "model.image_features": 16,
     **{f"callbacks.{name}": None for name in DEFAULTS["callbacks"]},
 }
-"""A run of nothing but the plugin, with small networks that take any observation."""
+"""A run with only the plugin, and small networks for any observation."""
 SMALL: Mapping[str, Any] = {
     "n_epochs": 2,
     "epoch_length": 2,
@@ -45,23 +45,23 @@ SMALL: Mapping[str, Any] = {
     "initial_buffer_size": 16,
     "replay_buffer_size": 1000,
 }
-"""Small values for the parameters that algorithms share (`maze_core.config.params`); set where there is one."""
+"""Small values for the parameters that algorithms share (`maze_core.config.params`); set if the algorithm has them."""
 BROKEN_RUN = "a small run fails, see the check `trains`"
 
 
 def continuous(subject: Subject) -> bool:
-    """Whether the algorithm is only for continuous actions."""
+    """Return True if the algorithm supports only continuous actions."""
     return spaces.Discrete not in subject.plugin.action_spaces
 
 
 def walk(subject: Subject) -> MakeEnv:
-    """The environment that the algorithm is tried in where nothing depends on it."""
+    """Return the environment for checks that do not depend on it."""
     trial: MakeEnv | None = subject.walk.env
     return trial or functools.partial(Walk, continuous(subject))
 
 
 def configured(subject: Subject, env: MakeEnv, load: Loader, values: Mapping[str, Any]) -> RunConfig:
-    """The configuration of a run of an algorithm; `values` by path win over everything else."""
+    """Return the configuration of a run of an algorithm; `values` by path override everything else."""
     trial = subject.trial(env)
     fields = subject.plugin.Config.model_fields
     own = {name: value for name, value in SMALL.items() if name in fields} | dict(trial.parameters)
@@ -85,7 +85,7 @@ def started(
     values: Mapping[str, Any] | None = None,
     more: Mapping[tuple[str, str], Any] | None = None,
 ) -> Iterator[Run]:
-    """A new run of an algorithm, closed afterwards; nothing has been stepped.
+    """Start a new run of an algorithm and close it after the block; nothing has been stepped.
 
     Args:
         subject: the algorithm.
@@ -106,10 +106,10 @@ def train(
     values: Mapping[str, Any] | None = None,
     more: Mapping[tuple[str, str], Any] | None = None,
 ) -> dict[str, torch.Tensor]:
-    """Train a new run to its end; what it learned.
+    """Train a new run to its end and return what it learned.
 
     Raises:
-        NotApplicable: it does not get that far, which is for the check `trains` to report.
+        NotApplicable: it fails, which the check `trains` reports.
     """
     try:
         with started(subject, env, folder, values, more) as run:
@@ -120,7 +120,7 @@ def train(
 
 
 def resume(subject: Subject, env: MakeEnv, folder: Path, epochs: int) -> dict[str, torch.Tensor]:
-    """Open a saved run anew and train it to `epochs`; what it learned."""
+    """Reopen a saved run, train it to `epochs`, and return what it learned."""
     overrides = [f"algorithm.n_epochs={epochs}"]
     with closing(api.reopen(folder, overrides, load=subject.load(env))) as run:
         api.carry_out(run)
@@ -128,7 +128,7 @@ def resume(subject: Subject, env: MakeEnv, folder: Path, epochs: int) -> dict[st
 
 
 def learned(run: Run) -> dict[str, torch.Tensor]:
-    """Copies of every parameter and buffer of policy and further networks, by name, and the count of steps."""
+    """Return copies of all parameters and buffers of policy and further networks by name, and the count of steps."""
     networks = {"policy": run.policy, **run.algorithm.modules()}
     tensors = {
         f"{name}.{key}": tensor.detach().cpu().clone()
@@ -139,13 +139,13 @@ def learned(run: Run) -> dict[str, torch.Tensor]:
 
 
 def differing(first: Mapping[str, torch.Tensor], second: Mapping[str, torch.Tensor]) -> list[str]:
-    """The names whose values are not equal bit by bit."""
+    """Return the names whose values are not equal bit for bit."""
     names = sorted(first.keys() | second.keys())
     return [n for n in names if n not in first or n not in second or not torch.equal(first[n], second[n])]
 
 
 def accepted(subject: Subject, env: MakeEnv, folder: Path) -> ConfigError | None:
-    """How an algorithm refuses an environment before the first step; None where it takes it."""
+    """Return how an algorithm refuses an environment before the first step; None if it accepts it."""
     try:
         with started(subject, env, folder):
             return None

@@ -1,4 +1,4 @@
-"""The spaces that plugins are tried with."""
+"""The spaces with which plugins are tested."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ OBSERVATIONS: dict[str, Space] = {
         {"gauge": spaces.Box(-1, 1, (2,), np.float32), "inner": spaces.Dict({"mode": spaces.MultiDiscrete([2, 3])})}
     ),
 }
-"""Observation spaces by what they are."""
+"""Observation spaces by description."""
 
 ACTIONS: dict[str, tuple[tuple[type[Space], ...], Space]] = {
     "a choice": ((spaces.Discrete,), spaces.Discrete(3, start=2)),
@@ -36,7 +36,7 @@ ACTIONS: dict[str, tuple[tuple[type[Space], ...], Space]] = {
         spaces.Dict({"tool": spaces.Discrete(2), "force": spaces.Box(-1, 1, (2,), np.float32)}),
     ),
 }
-"""Action spaces by what they are, with the kinds of spaces that an algorithm must declare for them."""
+"""Action spaces by description, with the kinds of spaces that an algorithm must declare for them."""
 
 
 class _Make:
@@ -46,10 +46,10 @@ class _Make:
         self._spaces = observation_space, action_space
 
     def __call__(self) -> gymnasium.Env[Any, Any]:
-        """An environment with spaces of its own: sampling from a shared one would join their random states."""
+        """Return an environment with its own copies of the spaces, since a space holds a random state."""
         return SpacesEnv(*copy.deepcopy(self._spaces))
 
 
 def environment(observation_space: Space, action_space: Space) -> MakeEnv:
-    """What builds environments that sample such observations and insist on such actions."""
+    """Return a builder of environments that sample such observations and accept only such actions."""
     return _Make(observation_space, action_space)

@@ -1,4 +1,4 @@
-"""Stepping an environment under examination: the checks that sources and wrappers share."""
+"""The checks that env sources and wrappers share: stepping an environment under test."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from maze_devkit.process import left_alone
 from maze_devkit.subject import Subject
 
 Build = Callable[[Subject, int], Env]
-"""Builds an environment of the plugin under examination, by number.
+"""Builds an environment of the plugin under test, by number.
 
 Raises:
     NotApplicable: it cannot be built, which another check reports.
@@ -22,7 +22,7 @@ Raises:
 
 
 def checks(build: Build, steps: int = STEPS) -> tuple[Check, ...]:
-    """The checks of what steps, around a function that builds it; `steps`: how long honesty is watched."""
+    """Return the checks of environments that `build` builds; `steps`: steps for which outputs are verified."""
 
     @contextmanager
     def built(subject: Subject, index: int = 0) -> Iterator[Env]:
@@ -31,7 +31,7 @@ def checks(build: Build, steps: int = STEPS) -> tuple[Check, ...]:
 
     def interface(subject: Subject) -> None:
         with built(subject) as env:
-            env.unwrapped.spec = None  # with one, the checker would make the environment again by its id
+            env.unwrapped.spec = None  # with a spec, the checker would make the environment again by its id
             try:
                 check_env(env, skip_render_check=True)
             except Exception as error:
@@ -99,5 +99,5 @@ def checks(build: Build, steps: int = STEPS) -> tuple[Check, ...]:
 
 
 def not_built(error: Exception) -> NotApplicable:
-    """What a check says of an environment that cannot be built."""
+    """Return the finding for an environment that cannot be built."""
     return NotApplicable(f"no environment can be built, see the check `makes` ({type(error).__name__}: {error})")

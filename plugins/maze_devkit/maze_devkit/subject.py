@@ -1,4 +1,4 @@
-"""The plugin under examination: its class, what it asks to be tried with, and its configuration."""
+"""The plugin under test: its class, its trial settings and its configuration."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 MakeEnv = Callable[[], "gymnasium.Env[Any, Any]"]
 TRIALS = "maze.conformance"
-"""The entry-point group of functions that give a plugin's `Trial`, each named `KIND.NAME`."""
+"""The entry-point group of functions that return a plugin's `Trial`, each named `KIND.NAME`."""
 _KIT = "maze-devkit"
 WITHOUT_HOOKS = ("runner", "policy", "searcher", "command")
 Share = Callable[[], AbstractContextManager[Any]]
@@ -33,43 +33,43 @@ Share = Callable[[], AbstractContextManager[Any]]
 
 @dataclass(frozen=True)
 class Trial:
-    """What a plugin is to be tried with, where its defaults do not do.
+    """How to test a plugin whose defaults are not enough for a test.
 
-    A distribution says so by a function, which an entry point of the group `maze.conformance` names by kind and name of
-    the plugin: `"algorithm.imitation" = "maze_imitation.conformance:trial"`.
+    A distribution provides it with a function. An entry point of the group `maze.conformance` names it by the plugin's
+    kind and name: `"algorithm.imitation" = "maze_imitation.conformance:trial"`.
 
         def trial(case: Case) -> Trial:
             return Trial(parameters={"dataset": str(case.demonstrations())})
     """
 
     parameters: Mapping[str, Any] = field(default_factory=dict)
-    """The plugin's own parameters, by name: required ones, and sizes that make a run short."""
+    """The plugin's own parameters by name: required ones, and sizes for a short run."""
     run: Mapping[str, Any] = field(default_factory=dict)
     """Other values of a run's configuration, by path, such as `{"model.name": "cnn"}`."""
     env: MakeEnv | None = None
-    """Builds an environment that the plugin is for; None: the kit chooses."""
+    """Builds an environment that the plugin supports; None: the kit chooses."""
     plugin: Any = None
-    """What stands for the class, for a plugin that is built around a ready object."""
+    """Replaces the class, for a plugin built around a Python object."""
     waived: Mapping[str, str] = field(default_factory=dict)
-    """Checks that the plugin does not claim to pass, each with the reason; reports show it."""
+    """Checks that the plugin does not claim to pass, each with a reason that reports show."""
     shared: Share | None = None
     """Starts what takes seconds to start, such as a server: once for all checks, ended after the last. Only the check
-    `global_state` begins without it."""
+    `global_state` starts without it."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """What the function that gives a plugin's `Trial` may use."""
+    """What the function that returns a plugin's `Trial` may use."""
 
     plugin: Any
-    """The plugin class under examination."""
+    """The plugin class under test."""
     env: MakeEnv
-    """The environment of the check, unless the plugin names another."""
+    """Builds the environment of the check, unless the plugin names another."""
     folder: Path
     """An empty folder."""
 
     def demonstrations(self, episodes: int = 12) -> Path:
-        """A recording of episodes in the environment: the best actions where it knows them, else random ones."""
+        """Record episodes in the environment and return the folder; actions are the best known ones, else random."""
         from maze_devkit.demonstrations import record
 
         return record(self.env, self.folder / "demonstrations", episodes)
@@ -77,7 +77,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Subject:
-    """An installed plugin, as one check sees it."""
+    """An installed plugin, as seen by one check."""
 
     claim: discovery.Declaration
     folder: Path
@@ -106,7 +106,7 @@ class Subject:
         return found
 
     def trial(self, env: MakeEnv) -> Trial:
-        """What the plugin asks to be tried with in an environment."""
+        """Return the plugin's trial settings for an environment."""
         if hasattr(self.plugin, "conformance"):
             raise Failed(
                 f"{self.plugin.__name__}.conformance is not called any more: make it a function, and name it in the "
@@ -122,13 +122,13 @@ class Subject:
         return trial
 
     def _may_say(self, entry: discovery.Declaration) -> bool:
-        """Whether an entry is of the plugin's own distribution; this one speaks for the core's."""
+        """Return True if an entry comes from the plugin's own distribution; this one provides those of the core."""
         mine = _KIT if self.claim.distribution == discovery.CORE else self.claim.distribution
         return entry.distribution == mine
 
     @cached_property
     def walk(self) -> Trial:
-        """What the plugin asks to be tried with where the environment does not matter."""
+        """The plugin's trial settings when the environment does not matter."""
         from maze_devkit.probes import Walk
 
         return self.trial(Walk)
@@ -152,14 +152,14 @@ class Subject:
         return config
 
     def build(self) -> Any:
-        """The plugin itself, built with its configuration; its hooks fit."""
+        """Build the plugin with its configuration and check that its hooks fit."""
         plugin = self.construct()
         if hook_problem(self, plugin):
             raise NotApplicable("its hooks do not fit, see the check `hooks`")
         return plugin
 
     def construct(self) -> Any:
-        """The plugin itself, whether its hooks fit or not."""
+        """Build the plugin without checking its hooks."""
         config = self.config
         try:
             return (self.walk.plugin or self.plugin)(config)
@@ -168,7 +168,7 @@ class Subject:
             raise NotApplicable(f"the plugin cannot be built, see the check `builds` ({problem})") from error
 
     def load(self, env: MakeEnv | None = None, more: Mapping[tuple[str, str], Any] | None = None) -> discovery.Loader:
-        """A loader that knows this plugin, an environment as the source `factory`, and `more` classes."""
+        """Return a loader with this plugin, an environment as the source `factory`, and `more` classes."""
         from maze_core.envs.factory_source import FactorySource
 
         classes: dict[tuple[str, str], Any] = {(self.kind, self.name): self.walk.plugin or self.plugin}
@@ -178,7 +178,7 @@ class Subject:
 
 
 def hook_problem(subject: Subject, plugin: Any) -> str:
-    """What is wrong with the hook implementations of a plugin; empty where they fit."""
+    """Return what is wrong with a plugin's hook implementations; empty if they fit."""
     if subject.kind in WITHOUT_HOOKS:
         return ""
     try:
@@ -194,10 +194,10 @@ def hook_problem(subject: Subject, plugin: Any) -> str:
 
 
 def _trains_itself(plugin: type[Any]) -> bool:
-    """Whether an algorithm overrides what calls `compute_loss`."""
+    """Return True if an algorithm overrides the methods that call `compute_loss`."""
     return any("train_epoch" in vars(base) for base in plugin.__mro__ if not base.__module__.startswith("maze_core."))
 
 
 def refusal(error: ConfigError) -> str:
-    """The first line of a refusal."""
+    """Return the first line of a refusal."""
     return str(error).partition("\n")[0]

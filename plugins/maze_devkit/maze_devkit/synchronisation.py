@@ -1,4 +1,4 @@
-"""Seeing what makes the host wait for the device."""
+"""Detects calls that make the host wait for the device."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 _METHODS = {"item", "tolist", "numpy", "cpu", "__bool__", "__float__", "__int__", "__index__", "__array__", "nonzero"}
-"""Methods of a tensor whose answer is on the host, or whose shape depends on values."""
+"""Methods of a tensor whose result is on the host, or whose shape depends on values."""
 
 
 class _Functions(TorchFunctionMode):
-    """Notes methods that never reach the dispatcher."""
+    """Records methods that bypass the dispatcher."""
 
     def __init__(self, found: list[str]) -> None:
         super().__init__()
@@ -35,7 +35,7 @@ class _Functions(TorchFunctionMode):
 
 
 class _Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Notes values that are read from within other functions."""
+    """Records values that are read inside other functions."""
 
     def __init__(self, found: list[str]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -54,7 +54,7 @@ class _Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 class Watch:
-    """Watches what is called on tensors inside: `found` are the calls that make the host wait."""
+    """Watches calls on tensors inside the block; `found` holds those that make the host wait."""
 
     def __init__(self) -> None:
         self.found: list[str] = []

@@ -1,4 +1,4 @@
-"""The check of sources that also offer natively vectorised environments."""
+"""The check of env sources with natively vectorised environments."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ _AS_THE_SINGLE_ONE = "differs from that of `make_env` with the same seed and act
 
 @dataclass
 class _Episode:
-    """The first episode of one environment, all that it gave."""
+    """The first episode of one environment with all its outputs."""
 
     rows: list[list[np.ndarray]] = field(default_factory=list)
-    """For each step reward, flags and observation, at the end the last one; first the observation of the reset."""
+    """First the observation of the reset, then for each step reward, flags and observation, at the end the last one."""
     ended: tuple[bool, bool] | None = None
-    """Terminated and truncated, where it ended."""
+    """Terminated and truncated; None if it has not ended."""
     begun_again: bool = False
-    """Whether its last observation is that of the reset which follows in the same step."""
+    """True if its last observation is that of the reset in the same step."""
 
 
 def conforms(builder: EnvBuilder) -> None:
-    """The check.
+    """Run the check.
 
     Raises:
         Failed: the vectorised environments are not those of `make_env`.
@@ -53,7 +53,7 @@ def conforms(builder: EnvBuilder) -> None:
     if native is None:
         raise NotApplicable("`make_vector_env` answers nothing")
     with closing(native):
-        NativeVectorEnv(native)  # refuses one that does not say how it resets
+        NativeVectorEnv(native)  # refuses one that does not declare its autoreset mode
         _check_spaces(builder, native)
         _check_honesty(native)
         one_by_one = isinstance(native.unwrapped, SyncVectorEnv | AsyncVectorEnv)
@@ -104,7 +104,7 @@ def _check_honesty(native: gymnasium.vector.VectorEnv[Any, Any, Any]) -> None:
 
 
 def _actions(env: VectorEnv, seed: int) -> Iterator[Tree]:
-    """The same random action for all environments at each step."""
+    """Yield random actions, the same for all environments at each step."""
     codec, space = ActionCodec(env.action_space), env.action_space
     space.seed(seed)
     while True:
@@ -113,7 +113,7 @@ def _actions(env: VectorEnv, seed: int) -> Iterator[Tree]:
 
 
 def _played(env: VectorEnv, seed: int) -> list[_Episode]:
-    """The first episode of each environment."""
+    """Return the first episode of each environment."""
     with closing(env):
         out = allocate(space_specs(env.observation_space, "observation"), (_ENVS,))
         env.reset(EpisodeSeeds(seed, Purpose.TRAIN_EPISODES), out)
@@ -140,7 +140,7 @@ def _row(tree: Tree, i: int) -> list[np.ndarray]:
 
 
 def _differing(first: _Episode, second: _Episode) -> int | None:
-    """The first step in which two episodes differ."""
+    """Return the first step at which two episodes differ; None if they are equal."""
     for step, (one, two) in enumerate(zip(first.rows, second.rows, strict=False)):
         if not all(np.allclose(a, b, rtol=1e-5, atol=1e-6) for a, b in zip(one, two, strict=True)):
             return step
@@ -179,7 +179,7 @@ def _check_apart(mine: list[_Episode], single: list[_Episode]) -> None:
 
 
 def _check_ends(mine: list[_Episode], single: list[_Episode]) -> None:
-    """One seed for all gives other episodes than one for each; only time limits can be compared."""
+    """Compare only time limits: one seed for all environments gives other episodes than one for each."""
     for ours, theirs in (((True, False), (False, True)), ((False, True), (True, False))):
         lengths = {len(episode.rows) for episode in (*mine, *single)}
         if len(lengths) == 1 and {e.ended for e in mine} == {ours} and {e.ended for e in single} == {theirs}:

@@ -31,7 +31,7 @@ _CANDIDATES: tuple[MakeEnv, ...] = (
 
 
 class _Cut(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """Cuts episodes after `limit` steps, or ends them there, and notes what it said last."""
+    """Truncates or terminates episodes after `limit` steps, and records its last output."""
 
     def __init__(self, env: Env, limit: int, terminate: bool = False) -> None:
         super().__init__(env)
@@ -39,7 +39,7 @@ class _Cut(gymnasium.Wrapper[Any, Any, Any, Any]):
         self.said = (False, False)
 
     def reset(self, **options: Any) -> tuple[Any, dict[str, Any]]:
-        """Begin to count."""
+        """Reset the count."""
         self._steps, self.said = 0, (False, False)
         return self.env.reset(**options)
 
@@ -53,14 +53,14 @@ class _Cut(gymnasium.Wrapper[Any, Any, Any, Any]):
 
 
 def _around(subject: Subject, make: MakeEnv, index: int = 0) -> Env:
-    """The plugin's environment around what `make` builds."""
+    """Return the plugin's wrapper around an environment that `make` builds."""
     subject.build()
     builder = EnvBuilder(FactoryConfig(), (subject.config,), seed=1, load=subject.load(make))
     return builder(index)
 
 
 def _base(subject: Subject) -> MakeEnv:
-    """The environment that the plugin names, or the first of the kit's that it does not refuse."""
+    """Return the environment that the plugin names, or the first of the kit's that it accepts."""
     if subject.walk.env is not None:
         return subject.walk.env
     for make in _CANDIDATES:

@@ -1,1 +1,1 @@
-"""Minari data sets become recordings of Maze, and recordings become Minari data sets."""
+"""Converts Minari data sets into recordings of Maze, and recordings into Minari data sets."""

@@ -1,4 +1,4 @@
-"""`maze trajectories import` and `export`: data sets of Minari."""
+"""`maze trajectories import` and `export` for Minari data sets."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def import_(
     source: Annotated[str, typer.Argument(metavar="MINARI", help="Id or folder of a data set.", show_default=False)],
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="The new recording.", show_default=False)],
 ) -> None:
-    """Record a Minari data set anew.
+    """Convert a Minari data set into a recording.
 
     \b
     Examples:

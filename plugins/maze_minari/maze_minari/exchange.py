@@ -1,4 +1,4 @@
-"""Minari data sets in and out (https://minari.farama.org)."""
+"""Import and export of Minari data sets (https://minari.farama.org)."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 
 def import_minari(source: str, folder: Path, report: Report | None = None) -> int:
-    """Record a Minari data set anew in a folder.
+    """Convert a Minari data set into a recording in a folder.
 
     Args:
         source: the id of a data set in Minari's local database, or the folder of one.
         folder: the new recording.
-        report: told how many of how many episodes are done.
+        report: called with the number of finished episodes and of all.
 
     Returns:
         The number of episodes.
@@ -51,7 +51,7 @@ def import_minari(source: str, folder: Path, report: Report | None = None) -> in
 
 
 def export_minari(data: Trajectories, dataset_id: str) -> Path:
-    """Write recorded episodes to Minari's local database, images without loss.
+    """Write recorded episodes to Minari's local database; images are stored without loss.
 
     Args:
         data: the episodes.
@@ -68,7 +68,7 @@ def export_minari(data: Trajectories, dataset_id: str) -> Path:
     known = env in gymnasium.registry and not data.description.source.get("wrappers")
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # it asks for an author, a description and the like
+            warnings.simplefilter("ignore")  # it warns about a missing author, description and the like
             written = minari.create_dataset_from_buffers(
                 dataset_id,
                 [_buffer(minari, data, episode) for episode in data],
@@ -115,7 +115,7 @@ def _trajectory(data: Any, episode: Any, seed: int | None) -> Trajectory:
 
 
 def _tree(space: Space[Any], role: Role, values: Any) -> Tree:
-    """Rows in the user's structure as a tree."""
+    """Return rows in the user's structure as a tree."""
     tree = {}
     for leaf in leaves(space, role):
         value = values
@@ -140,7 +140,7 @@ def _buffer(minari: Any, data: Trajectories, episode: Trajectory) -> Any:
 
 
 def _structure(space: Space[Any], role: Role, tree: Tree) -> Any:
-    """Rows of a tree in the user's structure, units and dtypes."""
+    """Return rows of a tree in the user's structure, units and dtypes."""
     values = {}
     for leaf in leaves(space, role):
         start = start_of(leaf.space)

@@ -1,4 +1,4 @@
-"""The searcher `optuna`: points where good ones are likely, learned from the trials before."""
+"""The searcher `optuna`: chooses promising points, learned from earlier trials."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ class OptunaSearcher(Searcher):
     """Search by a tree-structured Parzen estimator (TPE) that learns from the trials before; may prune trials.
 
     The study is kept in `optuna.journal` in the sweep's folder, where Optuna's own tools can open it. With one job, a
-    sweep that was broken off and gone on with tries the same points as one that was not.
+    sweep that was interrupted and continued tries the same points as one that was not.
     """
 
     Config: ClassVar[type[PluginConfig]] = OptunaConfig
     study: SweepStudy | None = None
-    """The study, from `setup` on."""
+    """The study; None before `setup`."""
 
     def setup(self, search: Search) -> int:
-        """Open the study in the sweep's folder, or begin it."""
+        """Open or create the study in the sweep's folder."""
         if search.trials is None:
             raise ConfigError("say how many points to try", "--trials", "Next: --trials 20")
         from maze_optuna.study import SweepStudy  # imports optuna, which takes a second
@@ -51,19 +51,19 @@ class OptunaSearcher(Searcher):
         return search.trials
 
     def ask(self, number: int) -> Point:
-        """The point that the study has for this number, or else the one that promises most."""
+        """Return the study's point of this number if it exists, else the most promising new one."""
         return self._begun().ask(number)
 
     def tell(self, number: int, point: Point, value: float | None) -> None:
-        """Note the value, the first time."""
+        """Record the value; later calls are ignored."""
         self._begun().tell(number, value)
 
     def prune(self, number: int, epoch: int, value: float) -> bool:
-        """Note the value after an epoch, and ask the pruner."""
+        """Record the value after an epoch, and return the pruner's decision."""
         return self._begun().prune(number, epoch, value)
 
     def close(self) -> None:
-        """Let Optuna speak as it did before."""
+        """Restore Optuna's log level."""
         if self.study is not None:
             self.study.close()
 

@@ -1,4 +1,4 @@
-"""A study of Optuna's that knows its trials by Maze's numbers."""
+"""An Optuna study whose trials are identified by Maze's numbers."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from maze_optuna.searcher import OptunaConfig
 JOURNAL = "optuna.journal"
 STUDY = "sweep"
 _NUMBER = "maze_trial"
-"""The attribute of Optuna's trials that holds the number Maze knows them by."""
+"""The attribute of Optuna's trials that holds Maze's number."""
 
 
 class SweepStudy:
-    """The study in a sweep's folder, new or gone on with."""
+    """The study in a sweep's folder, new or continued."""
 
     def __init__(self, config: OptunaConfig, search: Search) -> None:
         self._config = config
@@ -45,31 +45,31 @@ class SweepStudy:
             number = each.user_attrs.get(_NUMBER)
             if number is not None:
                 self._trials[number] = optuna.Trial(self._study, each._trial_id)
-            elif not each.state.is_finished():  # killed before it got its number: nobody ever runs it
+            elif not each.state.is_finished():  # killed before it got its number: it is never run
                 self._study.tell(each.number, state=TrialState.FAIL)
 
     def ask(self, number: int) -> Point:
-        """The point of this number, if it has one, or else the one that promises most."""
+        """Return the point of this number if it exists, else the most promising new one."""
         if number not in self._trials:
             self._study.sampler = self._sampler(number)
             trial = self._study.ask()
             trial.set_user_attr(_NUMBER, number)
             self._trials[number] = trial
-        # A trial that was killed between two of these goes on where it was: what is suggested stays.
+        # A trial killed between two of these continues: earlier suggestions are kept.
         return {path: _suggest(self._trials[number], path, each) for path, each in self._search.space.items()}
 
     def tell(self, number: int, value: float | None) -> None:
-        """Note the value, the first time."""
+        """Record the value; later calls are ignored."""
         state = TrialState.FAIL if value is None else TrialState.COMPLETE
         self._study.tell(self._trials[number], value, state, skip_if_finished=True)
 
     def prune(self, number: int, epoch: int, value: float) -> bool:
-        """Note the value after an epoch, and ask the pruner."""
+        """Record the value after an epoch, and return the pruner's decision."""
         if self._config.pruner == "none":
             return False
         trial = self._trials[number]
         known = self._study.get_trials(deepcopy=False)[trial.number]
-        if known.state.is_finished():  # it was told, or pruned, and the sweep was killed before it could note that
+        if known.state.is_finished():  # it was told or pruned, and the sweep was killed before it saved that
             return known.state == TrialState.PRUNED
         if epoch in known.intermediate_values:
             return False
@@ -80,19 +80,19 @@ class SweepStudy:
         return True
 
     def close(self) -> None:
-        """Let Optuna speak as it did before."""
+        """Restore Optuna's log level."""
         if self._verbosity is not None:
             optuna.logging.set_verbosity(self._verbosity)
             self._verbosity = None
 
     def _sampler(self, number: int) -> optuna.samplers.BaseSampler:
-        """A sampler for one trial: seeded by its number, so that it does not matter when the sweep was broken off."""
+        """Return a sampler seeded by the trial's number, so that an interruption of the sweep has no effect."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
             return optuna.samplers.TPESampler(
                 n_startup_trials=self._config.n_startup_trials,
                 multivariate=self._config.multivariate,
-                constant_liar=True,  # trials under way at the same time keep away from each other
+                constant_liar=True,  # concurrent trials avoid each other's points
                 seed=zlib.crc32(f"{self._search.seed}/{number}".encode()),
             )
 
@@ -104,19 +104,19 @@ class SweepStudy:
 
 
 class _NoLock(JournalFileOpenLock):
-    """No lock: the sweep's folder is locked as a whole, and Optuna's own lock would survive a killed process."""
+    """No lock: the sweep's folder is already locked, and Optuna's own lock would survive a killed process."""
 
     def acquire(self) -> bool:
-        """Nobody else writes."""
+        """Return True: no other process writes."""
         return True
 
     def release(self) -> None:
-        """Nothing is held."""
+        """Do nothing: no lock is held."""
 
 
 def _suggest(trial: optuna.Trial, path: str, dimension: Dimension) -> object:
     if isinstance(dimension, Choices):
-        # As texts: Optuna knows no lists, and its own tools show them so.
+        # As texts: Optuna does not support lists, and its own tools show texts.
         texts = [json.dumps(value) for value in dimension.values]
         return dimension.values[texts.index(trial.suggest_categorical(path, texts))]
     if dimension.whole:
@@ -125,7 +125,7 @@ def _suggest(trial: optuna.Trial, path: str, dimension: Dimension) -> object:
 
 
 def _drop_torn_line(journal: Path) -> None:
-    """Cut off what a process was writing as it was killed: Optuna would write on behind it."""
+    """Remove an incomplete last line, left by a killed process: Optuna would append to it."""
     try:
         with open_file(journal, "r+b") as file:
             file.truncate(file.read().rfind(b"\n") + 1)

@@ -1,4 +1,4 @@
-"""A picture of a policy."""
+"""Draws a policy network."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _TIMES = " \N{MULTIPLICATION SIGN} "
 
 
 def network_svg(policy: nn.Module, title: str) -> str:
-    """A self-contained SVG of the network: observations, encoders, action heads and critic, with sizes.
+    """Return a self-contained SVG of the network: observations, encoders, action heads and critic, with sizes.
 
-    A policy of a user's own class is drawn as the list of its children.
+    A policy of a custom class is drawn as the list of its children.
     """
     subtitle = f"{count(policy):,} parameters"
     if not isinstance(policy, Policy):
@@ -64,7 +64,7 @@ def _input_boxes(policy: Policy) -> dict[str, Box]:
 
 
 def _encoder_columns(encoder: nn.Module, inputs: dict[str, Box]) -> list[list[Box]]:
-    """The boxes of an encoder, column by column, linked to the inputs; the last column is one box."""
+    """Return the boxes of an encoder by column, linked to the inputs; the last column is one box."""
     if not isinstance(encoder, ConcatEncoder):
         return [[_encoder_box(encoder, inputs)]]
     parts = [_encoder_box(part, inputs) for part in encoder.parts.values()]

@@ -1,4 +1,4 @@
-"""Drawing boxes in columns with arrows between them, as SVG text."""
+"""Draws boxes in columns with arrows between them, as SVG text."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _COLOURS = {
 
 @dataclass(eq=False)
 class Box:
-    """A box: a title, lines below it, and the boxes its arrows come from. `kind` picks the colour."""
+    """A box: a title, lines below it, and the boxes from which its arrows come. `kind` selects the colour."""
 
     kind: str
     title: str
@@ -32,19 +32,19 @@ class Box:
 
     @property
     def text_width(self) -> float:
-        """Pixels that the text needs, with room for wide fonts."""
+        """Width of the text in pixels, with a margin for wide fonts."""
         widths = [_TITLE_SIZE * 0.68 * len(_short(self.title))]
         widths += [_LINE_SIZE * 0.61 * len(_short(line)) for line in self.lines]
         return max(90.0, *widths) + 2 * _PADDING
 
     @property
     def height(self) -> float:
-        """In pixels."""
+        """Height in pixels."""
         return 2 * _PADDING + _LINE_HEIGHT * (1 + len(self.lines)) - 4
 
     @property
     def middle(self) -> float:
-        """The y of its centre."""
+        """The y coordinate of its centre."""
         return self.y + self.height / 2
 
 
@@ -57,7 +57,7 @@ class Panel:
 
 
 def draw(title: str, subtitle: str, panels: list[Panel]) -> str:
-    """The SVG document: a title, and the panels below each other."""
+    """Return the SVG document: a title, and the panels below each other."""
     parts: list[str] = []
     top, right = _MARGIN + 44.0, 20.0 + 9.5 * max(len(title), 0.75 * len(subtitle))
     for panel in panels:
@@ -109,7 +109,7 @@ def _neighbour_middle(box: Box, neighbours: list[Box]) -> float:
 
 
 def _place(column: list[Box], wanted: list[float], top: float, bottom: float) -> None:
-    """Each box as near to its wanted middle as the others and the edges let it."""
+    """Place each box as near to its wanted middle as the others and the edges allow."""
     free = top
     for box, middle in zip(column, wanted, strict=True):
         box.y = max(free, middle - box.height / 2)

@@ -26,7 +26,7 @@ class RayConfig(RunnerConfig):
     code: Annotated[tuple[str, ...], Outside.FOLDER] = ()
     """Folders of your own packages to send to the nodes, such as `my_envs`. Not for a Ray of this run's own."""
     start_timeout: PositiveFloat = 120.0
-    """Seconds a worker may take to find room in the cluster and to begin; the run goes on without one that does not."""
+    """Seconds a worker may take to find room in the cluster and to start; the run continues without late ones."""
     job_timeout: PositiveFloat = 300.0
     """Seconds after which a worker that has not answered a job (a step, a rollout of IMPALA) ends the run."""
     max_restarts: NonNegativeInt = 20

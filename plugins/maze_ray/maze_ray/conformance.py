@@ -1,4 +1,4 @@
-"""What the conformance kit tries the runner `ray` with."""
+"""The trial of the runner `ray` for the conformance kit."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def ray(case: Case) -> Trial:
 
 @contextmanager
 def _one_ray() -> Iterator[None]:
-    """Share a Ray among all pools inside."""
+    """Share one Ray among all pools inside the block."""
     from maze_ray.config import RayConfig
     from maze_ray.session import Session
 

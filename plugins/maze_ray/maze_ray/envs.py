@@ -27,18 +27,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class EnvJob:
-    """Something to do with one share of the environments."""
+    """A command for one share of the environments."""
 
     share: int
     command: str
-    """`spaces`, `begin` (anew), `reset` (after earlier episodes), `restore`, `step` or `memory`."""
+    """`spaces`, `begin` (first episodes), `reset` (after earlier episodes), `restore`, `step` or `memory`."""
     arguments: tuple[Any, ...] = ()
 
 
 class EnvShares:
-    """The task: steps shares of the environments. Any worker can take up any share, from its recorded actions.
+    """The task: steps shares of the environments. Any worker can restore any share from its recorded actions.
 
-    The answer is None where the share's episodes are not under way here, as after the loss of a worker.
+    The answer is None if this worker does not hold the share's episodes, as after the loss of a worker.
     """
 
     def __init__(self, builder: EnvBuilder, edges: list[int]) -> None:
@@ -48,11 +48,11 @@ class EnvShares:
         """Build this worker's own share."""
         self._envs: dict[int, SerialVectorEnv] = {}
         self._out: dict[int, Tree] = {}
-        """Of the shares whose episodes are under way: the current observations."""
+        """Current observations of the shares that this worker holds."""
         self._env(worker)
 
     def run(self, job: EnvJob, shared: Shared) -> Any:
-        """Do what is asked."""
+        """Execute the command."""
         env = self._env(job.share)
         if job.command == "spaces":
             return env.observation_space, env.action_space
@@ -85,11 +85,11 @@ class EnvShares:
         return out, state["episode"], state["length"], env.episode_memory, said
 
     def state(self) -> dict[str, Any]:
-        """Nothing: the driver records what there is to know."""
+        """Return nothing: the driver records the actions."""
         return {}
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Nothing to take up."""
+        """Do nothing: there is no state."""
 
     def close(self) -> None:
         """Close the environments."""
@@ -107,18 +107,18 @@ class EnvShares:
 class PooledVectorEnv:
     """Steps environments on workers, each a contiguous share of them.
 
-    The transitions are those of `SerialVectorEnv` for the same seeds, and their states are interchangeable. The driver
-    records the actions of unfinished episodes: where a worker is lost, another one replays them.
+    The transitions equal those of `SerialVectorEnv` for the same seeds, and their states are interchangeable. The
+    driver records the actions of unfinished episodes, so that another worker can replay them if one is lost.
 
     Args:
         builder: builds environment `index`; is sent to the workers.
-        num_envs: environments in all.
-        workers: at most one for each environment.
+        num_envs: total number of environments.
+        workers: number of workers, at most one per environment.
         start: starts that many workers for a task.
 
     Raises:
-        ConfigError: what `SerialVectorEnv` refuses, and what starting the workers raises.
-        RunError: an environment raised (with its traceback), or what `RayPool.collect` raises.
+        ConfigError: as for `SerialVectorEnv`, or starting the workers raises it.
+        RunError: an environment raised (with its traceback), or `RayPool.collect` raises it.
     """
 
     def __init__(
@@ -139,14 +139,14 @@ class PooledVectorEnv:
         self._current = allocate(space_specs(self.observation_space, "observation"), (num_envs,))
         self._episode, self._length = np.zeros(num_envs, np.int64), np.zeros(num_envs, np.int64)
         self._memory: list[Memory] = []
-        """What the wrappers of each environment remembered when its current episode began."""
+        """Memory of each environment's wrappers at the start of its current episode."""
         self._pending: list[Memory] = []
-        """What they are to remember at the next reset; empty: what they do."""
+        """Memory to load at the next reset; empty: keep the current one."""
         self._seeds: EpisodeSeeds | None = None
 
     def reset(self, seeds: EpisodeSeeds, out: Tree) -> None:
         """Begin episode 0 everywhere; write the first observations into `out` (leaves `[N, …]`)."""
-        # Where a worker was lost, another one replays the earlier episodes first: wrappers remember them.
+        # After the loss of a worker, another one first replays the earlier episodes, which wrappers remember.
         command = "begin" if self._seeds is None else "reset"
         self._begin(seeds, [(command, seeds, self._pending[rows]) for rows in self._rows], out)
         self._log.clear()
@@ -190,7 +190,7 @@ class PooledVectorEnv:
         self._pending = []
 
     def memory(self) -> list[Memory]:
-        """Return what the wrappers of each environment remember beyond episodes."""
+        """Return what the wrappers of each environment remember across episodes."""
         if self._pending or self._seeds is None:
             return self._pending
         return [each for share in self._ask([("memory",)] * len(self._rows)) for each in share]
@@ -213,7 +213,7 @@ class PooledVectorEnv:
         _repeat_warnings([reply[4] for reply in replies])
 
     def _ask(self, commands: list[tuple[Any, ...]]) -> list[Any]:
-        """The replies to each share's command. A share that has lost its worker is taken up again in between."""
+        """Return the replies to each share's command. A share that has lost its worker is restored first."""
         jobs = {self._submit(share, *command): share for share, command in enumerate(commands)}
         taken_up: dict[int, int] = {}
         replies: dict[int, Any] = {}
@@ -234,7 +234,7 @@ class PooledVectorEnv:
         return [replies[share] for share in range(len(commands))]
 
     def _take_up(self, share: int) -> int:
-        """Let the worker that has the share now replay its unfinished episodes."""
+        """Let the share's current worker replay its unfinished episodes."""
         if self._seeds is None:
             raise RunError("reset the environments before the first step")
         rows = self._rows[share]
@@ -254,7 +254,7 @@ def _part(tree: Tree, rows: slice) -> Tree:
 
 
 def _joined(results: list[StepResult]) -> StepResult:
-    """One result of several shares, in their order."""
+    """Return the results of several shares as one, in order."""
     terminated = np.concatenate([result.terminated for result in results])
     truncated = np.concatenate([result.truncated for result in results])
     last = [result.final_obs for result in results if result.final_obs is not None]
@@ -270,6 +270,6 @@ def _joined(results: list[StepResult]) -> StepResult:
 
 
 def _repeat_warnings(said: list[list[tuple[str, type[Warning]]]]) -> None:
-    """Warn of what workers warned of, once."""
+    """Repeat warnings of the workers, each once."""
     for message, category in sorted({each for several in said for each in several}, key=str):
         warnings.warn(message, category, stacklevel=4)

@@ -27,41 +27,41 @@ _PATIENCE = 2.0
 
 @dataclass(slots=True)
 class _Member:
-    """One worker: its actor, and what it was asked."""
+    """One worker: its actor and its open calls."""
 
     number: int
     actor: Any
     deadline: float
-    """Until when it must have given its next answer."""
+    """Time by which it must return its next answer."""
     calls: dict[Any, Job | None] = field(default_factory=dict)
-    """By Ray's reference to the answer, in the order in which they were asked; None: to set its task up."""
+    """Open jobs by Ray's reference to the answer, in the order of the calls; None: setting up its task."""
     ready: bool = False
     late: bool = False
-    """It has found no room in time; where it does so later, it is welcome."""
+    """True if it found no room in time; it may still join later."""
     process: int = 0
 
     @property
     def title(self) -> str:
-        """The worker as messages name it."""
+        """The worker's name in messages."""
         return f"worker {self.number}" + (f" (process {self.process})" if self.process else "")
 
 
 class RayPool(QueuedPool):
-    """Answers jobs in Ray actors, each by the worker that is free first unless the job says otherwise.
+    """Runs jobs in Ray actors; each goes to the first free worker unless the job names one.
 
-    It begins as soon as one worker is ready; the others join when they have found room. A lost worker is started again
-    wherever there is room, and its jobs are given again; the jobs for a worker that is not there go to the others. A
-    job sees the parameters that were shared last when it was handed to its worker, at most one job ahead.
+    It starts as soon as one worker is ready; the others join when they find room. A lost worker is restarted wherever
+    there is room, and its jobs are repeated; jobs for a missing worker go to the others. A job uses the parameters
+    shared last when it was sent to its worker, at most one job ahead.
 
     Args:
         task: is sent to each worker.
-        count: workers.
+        count: number of workers.
         config: the runner's configuration.
         cpus: CPUs that each worker occupies.
 
     Raises:
-        ConfigError: there is no cluster, the task cannot be taken to its nodes, or what the task's `setup` raises.
-        RunError: a worker failed while it was set up, with its traceback, or no worker found room.
+        ConfigError: there is no cluster, the task cannot be sent to its nodes, or the task's `setup` raises it.
+        RunError: a worker failed during its setup, with its traceback, or no worker found room.
     """
 
     def __init__(self, task: Task, count: int, config: RayConfig, cpus: float) -> None:
@@ -70,7 +70,7 @@ class RayPool(QueuedPool):
         self._complete = False
         self._members: dict[int, _Member] = {}
         self._asked: dict[Any, _Member] = {}
-        """Who owes an answer, by Ray's reference to it."""
+        """The worker that owes an answer, by Ray's reference to the answer."""
         self._ray = import_ray()
         self._session = Session(config)
         try:
@@ -90,23 +90,23 @@ class RayPool(QueuedPool):
 
     @property
     def pids(self) -> list[int]:
-        """The process ids of the workers that are there, each on its node, for tools that watch them."""
+        """Process ids of the running workers, each on its node, for monitoring."""
         return [member.process for member in self._members.values() if member.ready]
 
     @property
     def session(self) -> Session:
-        """The pool's share in the connection to Ray."""
+        """The pool's share of the connection to Ray."""
         return self._session
 
     def share(self, arrays: Arrays) -> int:
-        """Publish parameters for the jobs that are handed out from now on. Returns the version."""
+        """Share parameters with all jobs sent from now on. Returns the version."""
         self._check_open()
         self._check_cluster(self._session.check_store)
         self._shared = (self._shared[0] + 1, self._ray.put(arrays))
         return self._shared[0]
 
     def close(self, patience: float = _PATIENCE) -> None:
-        """End the workers, idle ones after closing their tasks, and with the last pool a Ray of our own."""
+        """End the workers, idle ones after closing their tasks; the last pool also ends a Ray started by Maze."""
         if self._closed:
             return
         self._closed = True
@@ -121,7 +121,7 @@ class RayPool(QueuedPool):
         finally:
             self._session.close()
 
-    # Handing out
+    # Sending jobs
 
     def _start(self, number: int, deadline: float, late: bool = False) -> None:
         actor = self._actor.remote()
@@ -147,7 +147,7 @@ class RayPool(QueuedPool):
     # Receiving
 
     def _receive(self, deadline: float | None) -> bool:
-        """Wait for answers and deal with them; False where the deadline, or a second, passed first."""
+        """Wait for answers and process them; return False if the deadline, or a second, passed first."""
         now = time.monotonic()
         ends = [now + 1.0] + ([] if deadline is None else [deadline])
         answers = list(self._asked)
@@ -158,7 +158,7 @@ class RayPool(QueuedPool):
             return False
         ready, _ = self._ray.wait(answers, num_returns=len(answers), timeout=0)
         for answer in ready:
-            if answer in self._asked:  # else its worker was lost meanwhile
+            if answer in self._asked:  # otherwise its worker was lost in the meantime
                 self._hear(answer)
         return True
 
@@ -201,7 +201,7 @@ class RayPool(QueuedPool):
     # Losing
 
     def _lose(self, member: _Member, error: Exception) -> None:
-        """Start another worker in the place of one that was lost; its unfinished jobs are given again, first."""
+        """Start a worker to replace a lost one; its unfinished jobs are repeated first."""
         self._forget(member)
         self._check_cluster(self._session.check)
         cause = f"{member.title} was lost: {reason_of(error)}"
@@ -222,7 +222,7 @@ class RayPool(QueuedPool):
         self._start(member.number, deadline, member.late)
 
     def _forget(self, member: _Member) -> None:
-        """End what may be left of a worker and queue its jobs again."""
+        """End what remains of a worker and queue its jobs again."""
         self._kill(member)
         for answer in member.calls:
             del self._asked[answer]
@@ -261,7 +261,7 @@ class RayPool(QueuedPool):
         self.close(patience=0.0)
 
     def _pack(self, task: Task) -> bytes:
-        """By value what lies in the user's own script, which no node can import; the rest by name."""
+        """Pickle objects of the user's script by value, since no node can import it, and the rest by name."""
         try:
             content: bytes = self._ray.cloudpickle.dumps(task)
         except (pickle.PicklingError, AttributeError, TypeError) as exc:
@@ -279,12 +279,12 @@ def _warn(text: str) -> None:
 
 
 def node_has_died(error: Exception) -> bool:
-    """Whether a worker was lost with its node. For some seconds, Ray also starts actors on a node that is gone."""
+    """Return True if a worker was lost with its node. For some seconds, Ray still starts actors on a lost node."""
     return "node has died" in str(error)
 
 
 def reason_of(error: Exception) -> str:
-    """What Ray says about the end of an actor, in a line."""
+    """Return Ray's reason for the end of an actor, in one line."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     telling = [line for line in lines if line.startswith("The actor is dead") or "node" in line or "exit" in line]
     return (telling or lines or [type(error).__name__])[0][:200].rstrip(". ")

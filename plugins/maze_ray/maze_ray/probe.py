@@ -1,4 +1,4 @@
-"""Whether something at an address speaks gRPC: asked before Ray is, which keeps trying for minutes."""
+"""Checks whether a gRPC server answers at an address, before Ray tries to connect for minutes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _FRAME, _SETTINGS = 9, 4
 
 
 def answers(address: str, timeout: float = 3.0) -> bool:
-    """Whether a gRPC server answers at `host:port` within `timeout` seconds. Behind TLS only the port is tried."""
+    """Return True if a gRPC server answers at `host:port` in `timeout` seconds. With TLS only the port is tried."""
     host, _, port = address.rpartition(":")
     with suppress(OSError, ValueError), socket.create_connection((host.strip("[]"), int(port)), timeout) as connection:
         if os.environ.get("RAY_USE_TLS", "0") not in ("0", ""):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from maze_core.runners.workers import Task, WorkerPool
 
 _FEWEST = 8
-"""Environments side by side, at least: a step of all takes a millisecond, however few there are."""
+"""Fewest parallel environments: a step of all takes a millisecond, however few there are."""
 
 
 class RayRunner(Runner):
@@ -33,9 +33,9 @@ class RayRunner(Runner):
         return self.config.concurrency or max(_FEWEST, self._cpus)
 
     def vector_env(self, builder: EnvBuilder, num_envs: int) -> VectorEnv:
-        """Build the environments on workers; a natively vectorised source stays in this process.
+        """Build the environments on workers; those of a natively vectorised source stay in this process.
 
-        Evaluation's workers occupy no CPUs: they rest while training's work, and the other way round.
+        Workers of evaluation occupy no CPUs: they are idle while those of training work, and vice versa.
         """
         from maze_ray.envs import PooledVectorEnv
         from maze_ray.pool import RayPool
@@ -50,7 +50,7 @@ class RayRunner(Runner):
 
     @property
     def default_workers(self) -> int:
-        """`workers`, or one for each CPU."""
+        """`workers`, or one per CPU."""
         return self.config.workers or self._cpus
 
     def workers(self, task: Task, count: int) -> WorkerPool:
@@ -61,7 +61,7 @@ class RayRunner(Runner):
 
     @cached_property
     def _cpus(self) -> int:
-        """The number of CPUs of the cluster, at least 1; of a Ray of our own, those this process may use."""
+        """The number of CPUs of the cluster, at least 1; for a Ray started by Maze, those this process may use."""
         from maze_ray.session import LOCAL, Session, import_ray, wanted_address
 
         if wanted_address(self.config) == LOCAL:

@@ -1,4 +1,4 @@
-"""This process's connection to Ray: made by the first who needs it, ended by the last."""
+"""This process's connection to Ray: opened by the first user, closed by the last."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
 LOCAL = "local"
 _LOST_AFTER = 10.0
-"""Seconds without an answer after which a cluster is given up. Ray itself would end this process after a minute."""
+"""Seconds without an answer after which a cluster counts as lost. Ray itself would end this process after a minute."""
 _SHORT = Path("/tmp")  # noqa: S108 — the paths of Ray's sockets must not be longer than about 100 characters
 _START = "Next: start one there (ray start --head), see docs/guide/cluster.md; or leave runner.address out."
 
 
 def import_ray() -> Any:
-    """The module `ray`. Raises PluginError where it is not installed."""
+    """Return the module `ray`. Raises PluginError if it is not installed."""
     before = dict(os.environ)
     try:
         import ray
@@ -45,13 +45,13 @@ def import_ray() -> Any:
 
 
 class Session:
-    """A share in the process's connection to Ray. Ray allows one connection per process, so shares are counted.
+    """A share of the process's connection to Ray. Ray allows one connection per process, so shares are counted.
 
-    Where the process is connected already, by its own `ray.init`, that connection is used and left alone. A cluster
-    that was there before is left as it is; a Ray started here ends with the last share, with all its processes.
+    If the process is already connected by its own `ray.init`, that connection is used and not closed. An existing
+    cluster keeps running; a Ray started here ends with the last share, with all its processes.
 
     Raises:
-        ConfigError: there is no cluster at the address, or it does not go with this installation.
+        ConfigError: there is no cluster at the address, or it is incompatible with this installation.
         PluginError: Ray is not installed.
     """
 
@@ -75,11 +75,11 @@ class Session:
 
     @property
     def is_local(self) -> bool:
-        """Whether this is a Ray of our own, on this machine."""
+        """True for a Ray started by Maze on this machine."""
         return self.connection.folder is not None
 
     def check(self) -> None:
-        """Raise RunError if the cluster is gone. Takes seconds then, and a millisecond where it is there."""
+        """Raise RunError if the cluster is gone, which takes seconds; otherwise it takes a millisecond."""
         self.check_store()
         deadline = time.monotonic() + _LOST_AFTER
         while not answers(self.connection.address):
@@ -90,7 +90,7 @@ class Session:
     def check_store(self) -> None:
         """Raise RunError if this machine's node of the cluster is gone. Takes some microseconds.
 
-        To be asked before objects are put or fetched: without its object store, Ray ends the process on the spot.
+        Call it before objects are put or fetched: without its object store, Ray ends the process at once.
         """
         try:
             with socket.socket(socket.AF_UNIX) as store:
@@ -103,7 +103,7 @@ class Session:
         return RunError(f"the Ray cluster at {self.connection.address} is gone: {reason}")
 
     def close(self) -> None:
-        """Give the share back; safe to call twice."""
+        """Release the share; safe to call twice."""
         with Session._lock:
             if self._closed:
                 return
@@ -115,16 +115,16 @@ class Session:
 
 
 class _Connection:
-    """Ray as it is used by this process."""
+    """The process's connection to Ray."""
 
     def __init__(self, ray: Any, wanted: str, code: Sequence[str]) -> None:
         self.wanted = wanted
         self.folder: Path | None = None
-        """Where a Ray of our own keeps its files."""
+        """Folder of a Ray started by Maze; None for other clusters."""
         self.lost = False
         self._ray, self._owned = ray, not ray.is_initialized()
         self._variables: Variables = {}
-        """Environment variables that Ray set, as they were."""
+        """Earlier values of environment variables that Ray has set."""
         if self._owned:
             self._begin(wanted, code)
         elif code:
@@ -135,10 +135,10 @@ class _Connection:
         self.address: str = context.gcs_address
         here = next(node for node in ray.nodes() if node["NodeID"] == context.get_node_id())
         self.store: str = here["ObjectStoreSocketName"]
-        """Where the object store of this machine's node listens."""
+        """Socket of the object store of this machine's node."""
 
     def close(self) -> None:
-        """End what was begun here."""
+        """Close the connection, and end a Ray that was started here."""
         if self._owned:
             with _kept():
                 self._ray.shutdown()
@@ -187,15 +187,15 @@ class _Connection:
 
 
 def wanted_address(config: RayConfig) -> str:
-    """The address that a configuration means."""
+    """Return the address that a configuration refers to."""
     return config.address or os.environ.get("RAY_ADDRESS") or LOCAL
 
 
 def _checked(ray: Any, address: str) -> str:
-    """The address as Ray takes it, once something answers there. Raises ConfigError where nothing does."""
+    """Return the address in Ray's form after a server answered there. Raises ConfigError if none does."""
     if address == "auto":
         found = _found()
-        if not found or not answers(found):  # what Ray remembers may be a cluster that is gone
+        if not found or not answers(found):  # the address that Ray remembers may be of a lost cluster
             raise ConfigError("this machine belongs to no running Ray cluster", "runner.address", _START)
         return address
     if "://" in address:
@@ -208,14 +208,14 @@ def _checked(ray: Any, address: str) -> str:
     if not host or not port.isdigit():
         raise ConfigError(f"must be host:port, auto or local, got {address!r}", "runner.address")
     if host in ("localhost", "127.0.0.1", "::1"):
-        address = f"{ray.util.get_node_ip_address()}:{port}"  # what Ray makes of it
+        address = f"{ray.util.get_node_ip_address()}:{port}"  # the form that Ray resolves it to
     if not answers(address):
         raise ConfigError(f"no Ray cluster answers at {address}", "runner.address", _START)
     return address
 
 
 def _found() -> str:
-    """The address that Ray means by `auto`; empty where it finds none."""
+    """Return the address that Ray finds for `auto`; empty if it finds none."""
     from ray._private import services
 
     try:
@@ -227,7 +227,7 @@ def _found() -> str:
 
 @contextmanager
 def _kept() -> Iterator[None]:
-    """Keep this process's random state and signal handlers, which Ray changes as it begins and ends."""
+    """Preserve this process's random state and signal handlers, which Ray changes when it starts and ends."""
     state = random.getstate()
     try:
         with signal_handlers_kept():
@@ -238,9 +238,9 @@ def _kept() -> Iterator[None]:
 
 @contextmanager
 def _loopback() -> Iterator[None]:
-    """Let a Ray that is started inside listen on the loopback interface only, and report its usage to nobody.
+    """Let a Ray started inside the block listen only on the loopback interface, and send no usage reports.
 
-    On Linux Ray takes 127.0.0.1 for the machine's own address, unless clusters are turned off as on other systems.
+    On Linux Ray replaces 127.0.0.1 with the machine's own address, unless clusters are turned off as on other systems.
     """
     from ray._private import ray_constants
 

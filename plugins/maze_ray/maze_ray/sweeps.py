@@ -1,4 +1,4 @@
-"""The runs of a sweep on the nodes of a Ray cluster."""
+"""Executes the runs of a sweep on the nodes of a Ray cluster."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ class _Running:
     name: str
     actor: Any
     place: Any
-    """Ray's reference to the process id and the node; there once the job has found room."""
+    """Ray's reference to process id and node; available once the job has found room."""
     interrupted: bool = False
 
 
 def ray_pool(config: RayConfig, jobs: int | None) -> RaySweepPool:
-    """An actor for each run of a sweep, by default as many side by side as the runner `ray` has workers.
+    """Return a pool with one actor per run, by default as many in parallel as the runner `ray` has workers.
 
     Run directories must lie on a disk that all nodes share.
     """
@@ -41,10 +41,10 @@ def ray_pool(config: RayConfig, jobs: int | None) -> RaySweepPool:
 
 
 class RaySweepPool:
-    """A `SweepPool` of Ray actors, one for each job, wherever there is room.
+    """A `SweepPool` with one Ray actor per job, wherever there is room.
 
     Args:
-        size: jobs side by side.
+        size: jobs in parallel.
         config: the runner's configuration.
 
     Raises:
@@ -61,16 +61,16 @@ class RaySweepPool:
             scheduling_strategy="SPREAD",
         )
         self._running: dict[Any, _Running] = {}
-        """By Ray's reference to how the job ended."""
+        """Running jobs by Ray's reference to their end."""
 
     def start(self, job: SweepJob) -> None:
-        """Begin a job where there is room, now or later."""
+        """Start a job as soon as there is room."""
         actor = self._actor.remote()
         place = actor.place.remote()
         self._running[actor.carry_out.remote(job, versions())] = _Running(job.name, actor, place)
 
     def ended(self, timeout: float) -> list[JobEnd]:
-        """The jobs that ended, or whose processes are gone.
+        """Return the jobs that ended, or whose processes are gone.
 
         Raises:
             RunError: the cluster is gone.
@@ -92,7 +92,7 @@ class RaySweepPool:
             return
         each.interrupted = True
         placed, _ = self._ray.wait([each.place], timeout=0)
-        if not placed:  # nothing to save: it waits for room
+        if not placed:  # nothing to save: it still waits for room
             self._ray.kill(each.actor)
             return
         with suppress(self._ray.exceptions.RayError):
@@ -101,7 +101,7 @@ class RaySweepPool:
             self._ray.remote(_terminate).options(num_cpus=0, scheduling_strategy=there).remote(process)
 
     def close(self) -> None:
-        """Kill what still runs; safe to call twice."""
+        """Kill running jobs; safe to call twice."""
         for each in self._running.values():
             with suppress(Exception):  # it may be gone, and Ray with it
                 self._ray.kill(each.actor)
@@ -126,15 +126,15 @@ class RaySweepPool:
 
 
 def _terminate(process: int) -> None:
-    """Runs on the node of the process."""
+    """Terminate a process; runs on its node."""
     os.kill(process, signal.SIGTERM)
 
 
 class _Carrier:
-    """The actor: carries out one job in its main thread, where signals arrive."""
+    """The actor: executes one job in its main thread, which receives signals."""
 
     def place(self) -> tuple[int, str]:
-        """Its process id, and its node."""
+        """Return its process id and its node."""
         return os.getpid(), import_ray().get_runtime_context().get_node_id()
 
     def carry_out(self, job: SweepJob, theirs: dict[str, str]) -> JobEnd:

@@ -1,4 +1,4 @@
-"""What runs on a node: a Ray actor that sets up a task and answers jobs. It never raises; it reports."""
+"""The worker on a node: a Ray actor that sets up a task and runs jobs. It reports errors instead of raising them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _SHOULD_MATCH = ("torch", "numpy", "gymnasium")
 
 
 def versions() -> dict[str, str]:
-    """The versions that decide whether two installations go together."""
+    """Return the versions that decide whether two installations are compatible."""
     python = ".".join(platform.python_version_tuple()[:2])
     return {"python": python} | {name: _version(name) for name in (*MUST_MATCH[1:], *_SHOULD_MATCH)}
 
@@ -36,7 +36,7 @@ class Worker:
     """The actor."""
 
     def setup(self, number: int, task: bytes, theirs: dict[str, str]) -> Answer:
-        """Become worker `number`. `theirs`: the versions of the process that leads."""
+        """Set up worker `number`. `theirs`: the versions of the driver process."""
         import os
 
         begin_worker()
@@ -50,7 +50,7 @@ class Worker:
         return "ready", os.getpid(), different
 
     def run(self, job: bytes, version: int, arrays: Arrays) -> Answer:
-        """Answer a job with these parameters."""
+        """Run a job with these parameters and return its answer."""
         if version != self._shared.version:
             self._shared = Shared(version, arrays)
         try:
@@ -64,7 +64,7 @@ class Worker:
 
 
 def pack(value: Any) -> tuple[bytes, list[np.ndarray]]:
-    """A pickle, and the large arrays that belong into it, which Ray sends without copies."""
+    """Return a pickle and its large arrays separately, which Ray sends without copies."""
     arrays: list[np.ndarray] = []
 
     def keep(buffer: pickle.PickleBuffer) -> bool:
@@ -77,7 +77,7 @@ def pack(value: Any) -> tuple[bytes, list[np.ndarray]]:
 
 
 def unpack(content: bytes, arrays: list[np.ndarray]) -> Any:
-    """What was packed; its arrays are copies and writable."""
+    """Return the packed value; its arrays are writable copies."""
     return pickle.loads(content, buffers=[array.copy() for array in arrays])  # noqa: S301 — from our own worker
 
 
@@ -95,7 +95,7 @@ def _unpack(task: bytes) -> Task:
 
 
 def differences(theirs: dict[str, str]) -> str:
-    """In words, which packages differ from the driver's. Raises ConfigError where that cannot go well."""
+    """Return a text about packages that differ from the driver's. Raises ConfigError if they are incompatible."""
     ours = versions()
     differing = [name for name, version in theirs.items() if ours[name] != version]
     words = ", ".join(f"{name} {ours[name]} instead of {theirs[name]}" for name in differing)

@@ -1,1 +1,1 @@
-"""RLlib's algorithms as algorithms of Maze."""
+"""RLlib's algorithms as Maze plugins."""

@@ -1,4 +1,4 @@
-"""RLlib's algorithms, one class each: what `maze train rllib-…` finds."""
+"""RLlib's algorithms, one class each, for `maze train rllib-…`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 ASYNCHRONOUS = {"timeout_s_sampler_manager": 0.1, "use_env_runner_state_server": False, "min_time_s_per_iteration": 0}
-"""As RLlib sets them, its learner spins while it waits, and on few cores its workers get nowhere."""
+"""With RLlib's defaults its learner spins while it waits, which starves its workers on few cores."""
 
 
 class RLlibPPO(RLlib):
@@ -57,7 +57,7 @@ class RLlibAPPO(RLlib):
     preset = ASYNCHRONOUS
 
     def module_spec(self, policy: Policy) -> Any:
-        """With the old policy beside."""
+        """Return the specification of the module with the old policy."""
         from ray.rllib.core.rl_module.rl_module import RLModuleSpec
 
         from maze_rllib.modules import TargetedActorCriticModule
@@ -74,7 +74,7 @@ class RLlibDQN(RLlib):
     action_spaces = (spaces.Discrete,)
 
     def check_model(self, config: RunConfig) -> None:
-        """Refuse what needs heads that Maze's models do not have."""
+        """Refuse settings that need heads which Maze's models do not have."""
         if self.config.rllib_model:
             return
         if self.config.rllib.get("num_atoms", 1) != 1:
@@ -86,7 +86,7 @@ class RLlibDQN(RLlib):
             raise ConfigError("dueling takes the critic of the model, and it has none", "model.critic", hint)
 
     def module_spec(self, policy: Policy) -> Any:
-        """Action values from the policy's logits."""
+        """Return the specification of the module whose action values are the policy's logits."""
         from ray.rllib.core.rl_module.rl_module import RLModuleSpec
 
         from maze_rllib.value_modules import QModule
@@ -124,7 +124,7 @@ class RLlibSAC(RLlib):
             raise ConfigError("SAC needs the squashed Gaussian", "model.distribution", "Leave it as it is.")
 
     def module_spec(self, policy: Policy) -> Any:
-        """The policy, and critics around copies of its encoder."""
+        """Return the specification of the policy with critics around copies of its encoder."""
         from ray.rllib.core.rl_module.rl_module import RLModuleSpec
 
         from maze_rllib.value_modules import NoCatalog, SACModule

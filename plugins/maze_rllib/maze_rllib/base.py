@@ -1,4 +1,4 @@
-"""What all algorithms of RLlib share: RLlib trains, the run around it is Maze's."""
+"""The base class of RLlib's algorithms: RLlib trains within a run of Maze."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ class RLlib(Algorithm):
     title: ClassVar[str]
     """The algorithm's name in RLlib."""
     preset: ClassVar[Mapping[str, Any]] = {}
-    """Parameters of RLlib that are other than RLlib has them, unless the user sets them."""
+    """Defaults that differ from RLlib's; the user can override them."""
     samples: ClassVar[bool] = True
-    """Whether it steps environments."""
+    """True if it steps environments."""
 
     def check(self, config: RunConfig) -> None:
-        """Refuse runners and models that RLlib cannot take. Needs no Ray: a trained policy opens without it."""
+        """Refuse runners and models that RLlib does not support. Needs no Ray: a trained policy opens without it."""
         self._trainer: Trainer | None = None
         self._saved: dict[str, Any] | None = None
         if config.runner.name not in ("dev", "local"):
@@ -61,7 +61,7 @@ class RLlib(Algorithm):
             raise ConfigError(f"{self.config.name} needs a critic", "model.critic", "Next: --set model.critic=separate")
 
     def _configured(self, config: RunConfig) -> Any:
-        """RLlib's configuration but for the environment and the networks."""
+        """Return RLlib's configuration without the environment and the networks."""
         from maze_rllib.settings import apply, check_model_config
 
         module = import_module(f"ray.rllib.algorithms.{self.title.lower()}")
@@ -103,7 +103,7 @@ class RLlib(Algorithm):
             self._rllib.rl_module(rl_module_spec=self.module_spec(run.policy))
 
     def _rllib_policy(self, view: PlainView) -> Any:
-        """RLlib's default network, to be evaluated."""
+        """Return RLlib's default network as a policy for evaluation."""
         from maze_rllib.own_model import RLlibPolicy
 
         warnings.warn(
@@ -120,7 +120,7 @@ class RLlib(Algorithm):
         return RLlibPolicy(module, view, run.observation_space, run.action_space).to(run.device).eval()
 
     def module_spec(self, policy: Policy) -> Any:
-        """How RLlib builds the module around the policy."""
+        """Return the specification by which RLlib builds the module around the policy."""
         from ray.rllib.core.rl_module.rl_module import RLModuleSpec
 
         from maze_rllib.modules import ActorCriticModule
@@ -128,11 +128,11 @@ class RLlib(Algorithm):
         return RLModuleSpec(module_class=ActorCriticModule, model_config={"policy": policy})
 
     def build_optimizer(self, policy: Policy) -> Optimizer:
-        """None: RLlib has its own."""
+        """Return a placeholder: RLlib has its own optimizers."""
         return _NoOptimizer()
 
     def train_epoch(self, learner: Learner, updates: int) -> None:
-        """Let RLlib train for `updates` iterations; then the policy has its weights."""
+        """Let RLlib train for `updates` iterations, then copy its weights into the policy."""
         run, trainer = self._run, self._opened()
         going_on = True
         for _ in range(updates):
@@ -169,50 +169,50 @@ class RLlib(Algorithm):
         from maze_rllib.env_runner import EnvPlan
 
         run = self._run
-        # A resumed run plays other episodes than it began with.
+        # A resumed run plays different episodes.
         seeds = EpisodeSeeds(run.seed, Purpose.TRAIN_EPISODES, (run.updates,) if run.updates else ())
         builder = run.env_builder("training")
         return EnvPlan(builder, self.config.num_envs_per_env_runner, seeds, self.config.rllib_model)
 
     def batches(self) -> Iterator[Batch]:
-        """None: RLlib has its own data."""
+        """Yield nothing: RLlib collects its own data."""
         yield from ()
 
     @hookimpl
     def compute_loss(self, policy: Policy, batch: Batch) -> Loss:
-        """None: RLlib has its own losses."""
+        """Not used: RLlib has its own losses."""
         raise RunError("RLlib computes its losses itself")
 
     def state(self) -> dict[str, Any]:
-        """RLlib's networks, optimizers and what it adapts beside them; nothing before the first epoch."""
+        """Return RLlib's networks, optimizers and adapted values; empty before the first epoch."""
         return {"rllib": self._saved if self._trainer is None else self._trainer.state()}
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Take up a state that `state` gave, when RLlib begins."""
+        """Restore the result of `state()` when RLlib starts."""
         self._saved = state["rllib"]
 
     def close(self) -> None:
-        """End RLlib's workers, and Ray where it was started here."""
+        """End RLlib's workers, and Ray if it was started here."""
         trainer, self._trainer = getattr(self, "_trainer", None), None
         if trainer is not None:
             trainer.close()
 
 
 class _NoOptimizer:
-    """Stands where the learner wants an optimizer."""
+    """Placeholder for the learner's optimizer."""
 
     def __init__(self) -> None:
         self.param_groups: list[dict[str, Any]] = []
 
     def step(self) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def state_dict(self) -> dict[str, Any]:
-        """Nothing."""
+        """Do nothing."""
         return {}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Nothing."""
+        """Do nothing."""
 
 
 def _check_normalizer(policy: Policy) -> None:
@@ -226,7 +226,7 @@ def _check_normalizer(policy: Policy) -> None:
 
 
 def _workers(config: RunConfig) -> int:
-    """Processes that step environments: none on `dev`."""
+    """Return the number of processes that step environments: 0 on `dev`."""
     if config.runner.name == "dev":
         return 0
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

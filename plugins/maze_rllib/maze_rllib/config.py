@@ -29,7 +29,7 @@ class RLlibConfig(AlgorithmConfig):
     rllib: dict[str, JsonValue] = Field(default_factory=dict)
     """Any other parameter of RLlib, by the name it has there."""
     rllib_model: bool = False
-    """Learn with RLlib's default network in the place of Maze's. `maze eval` cannot open such a run."""
+    """Learn with RLlib's default network instead of Maze's. `maze eval` cannot open such a run."""
     num_envs_per_env_runner: _EnvsPerRunner = 8
     watchdog_seconds: Annotated[float, Field(gt=0)] = 120.0
     """Seconds without new steps or without learning after which the run ends."""
@@ -40,7 +40,7 @@ class RLlibConfig(AlgorithmConfig):
     """The fields that RLlib does not know."""
 
     def settings(self) -> dict[str, JsonValue]:
-        """What is configured, by RLlib's names; `rllib` stands above the fields."""
+        """Return the configured parameters by RLlib's names; `rllib` overrides the fields."""
         fields = self.model_dump(exclude=set(self.own))
         return {_NAMES.get(name, name): value for name, value in fields.items()} | self.rllib
 

@@ -1,4 +1,4 @@
-"""What the conformance kit tries RLlib's algorithms with: sizes of a moment, and what RLlib cannot keep."""
+"""Trials of RLlib's algorithms for the conformance kit: small sizes, and checks that RLlib cannot pass."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _WAIVED: Mapping[str, Mapping[str, str]] = {
 
 
 def trial(case: Case) -> Trial:
-    """Use sizes of a moment, and one Ray for all runs."""
+    """Use small sizes, and one Ray for all runs."""
     algorithm: type[RLlib] = case.plugin
     parameters = dict(_SIZES[algorithm.title])
     if "dataset" in algorithm.Config.model_fields:
@@ -55,7 +55,7 @@ def trial(case: Case) -> Trial:
 
 @contextmanager
 def one_ray() -> Iterator[None]:
-    """A Ray for all runs inside."""
+    """Share one Ray among all runs inside the block."""
     from maze_rllib.session import RaySession, check_installed
 
     check_installed()

@@ -1,4 +1,4 @@
-"""Maze's distributions as distributions of RLlib: parameters as tensors, and back."""
+"""Converts Maze's distributions to distributions of RLlib and back, with parameters as tensors."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ Parameters = dict[str, dict[str, Tensor]]
 
 
 def parameters(distribution: TreeDistribution) -> Parameters:
-    """What `rebuilt` needs, as RLlib carries it from the environments to the learner.
+    """Return the parameters for `rebuilt`, in the form that RLlib sends from environments to learner.
 
     Raises:
-        ConfigError: a distribution that is not one of Maze's own.
+        ConfigError: the distribution is not one of Maze's own.
     """
     return {key: _parameters(key, part) for key, part in distribution.parts.items()}
 
@@ -53,7 +53,7 @@ def _parameters(key: str, part: Any) -> dict[str, Tensor]:
 
 
 def rebuilt(like: TreeDistribution, values: Parameters) -> TreeDistribution:
-    """The distribution with some parameters; classes and units are those of `like`."""
+    """Return the distribution with these parameters, and with the classes and units of `like`."""
     parts: dict[str, Any] = {}
     for key, part in like.parts.items():
         scale = [part.scale] if isinstance(part, DiagonalGaussian | SquashedGaussian | Beta) else []
@@ -64,7 +64,7 @@ def rebuilt(like: TreeDistribution, values: Parameters) -> TreeDistribution:
 class TreeAdapter(Distribution):  # type: ignore[misc]
     """A tree distribution as RLlib's losses use it: of samples, not of actions in the environment's units.
 
-    A subclass for each policy, made by `adapter`, knows its classes and its noise.
+    `adapter` makes a subclass for each policy, which knows its classes and its noise.
     """
 
     like: ClassVar[TreeDistribution]
@@ -75,37 +75,37 @@ class TreeAdapter(Distribution):  # type: ignore[misc]
 
     @classmethod
     def from_logits(cls, logits: Any, **kwargs: Any) -> TreeAdapter:
-        """The distribution of some parameters."""
+        """Return the distribution with these parameters."""
         return cls(rebuilt(cls.like, {key: logits[key] for key in cls.like.parts}))
 
     def sample(self, *, sample_shape: Any = None, **kwargs: Any) -> TensorTree:
-        """Samples, leaves [B, …]."""
+        """Return samples, leaves [B, …]."""
         with torch.no_grad():
             return self.rsample()
 
     def rsample(self, *, sample_shape: Any = None, **kwargs: Any) -> TensorTree:
-        """Samples, differentiable where the distribution is."""
+        """Return samples, differentiable if the distribution is."""
         return self.tree.sample(self.policy.draw_noise((self._rows,), torch.default_generator))
 
     def logp(self, value: Any, **kwargs: Any) -> Tensor:
-        """Log-probabilities of samples, [B]."""
+        """Return log-probabilities of samples, [B]."""
         return self.tree.log_prob(value)
 
     def entropy(self, **kwargs: Any) -> Tensor:
-        """[B]"""
+        """Return the entropy, [B]."""
         return self.tree.entropy()
 
     def kl(self, other: Distribution, **kwargs: Any) -> Tensor:
-        """KL(self ‖ other), [B]."""
+        """Return KL(self ‖ other), [B]."""
         return self.tree.kl(other.tree)
 
     def to_deterministic(self, **kwargs: Any) -> Distribution:
-        """What always gives the most likely sample."""
+        """Return a distribution that always returns the most likely sample."""
         return _Mode(self.tree)
 
     @staticmethod
     def required_input_dim(space: Any, **kwargs: Any) -> int:
-        """Parameters are no vector here."""
+        """Not supported: the parameters are not a vector."""
         raise NotImplementedError
 
     @property
@@ -120,7 +120,7 @@ class _Mode(TreeAdapter):
 
 
 def adapter(policy: Policy, obs: TensorTree) -> type[TreeAdapter]:
-    """The adapter of a policy's distributions. `obs`: any observations, to see them once."""
+    """Return the adapter class of a policy's distributions. `obs`: any observations, for one trial."""
     with torch.no_grad():
         like = policy.distribution(obs)
     parameters(like)

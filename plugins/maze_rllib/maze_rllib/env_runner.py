@@ -1,4 +1,4 @@
-"""RLlib's environment runner, with the run's environments and errors that arrive where they are seen."""
+"""RLlib's environment runner with the run's environments; its errors reach the user."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from maze_core.training.seeding import EpisodeSeeds
 from maze_rllib.vector_env import TreeVectorEnv
 
 PLAN = "plan"
-"""Where RLlib's `env_config` holds the plan."""
+"""The key of the plan in RLlib's `env_config`."""
 
 RETURNS, LENGTHS = "maze_returns", "maze_lengths"
-"""Names under which the finished episodes appear in RLlib's results, one value for each."""
+"""Names of the finished episodes' values in RLlib's results, one value per episode."""
 
 
 @dataclass(frozen=True)
 class EnvPlan:
-    """What a runner builds its environments from, in whatever process it is."""
+    """What a runner needs to build its environments in any process."""
 
     builder: EnvBuilder
     num_envs: int
     seeds: EpisodeSeeds
     plain: bool
-    """Whether observations and actions are as RLlib's own networks want them."""
+    """True to use the observations and actions of RLlib's own networks."""
 
     def build(self, runner: int) -> TreeVectorEnv:
-        """The environments of the runner of that number."""
+        """Build the environments of the runner with that number."""
         return TreeVectorEnv(self.builder, self.num_envs, runner * self.num_envs, self.seeds, plain=self.plain)
 
 
@@ -52,7 +52,7 @@ class EnvRunner(SingleAgentEnvRunner):  # type: ignore[misc]
         self._needs_initial_reset = True
 
     def get_metrics(self) -> Any:
-        """RLlib's metrics, and the episodes that have ended since the last call."""
+        """Return RLlib's metrics, and the episodes finished since the last call."""
         env: Any = self.env
         finished: list[Episode] = env.unwrapped.finished
         for episode in finished:
@@ -62,7 +62,7 @@ class EnvRunner(SingleAgentEnvRunner):  # type: ignore[misc]
         return super().get_metrics()
 
     def apply(self, func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """Call a function with this runner. RLlib's own ends the process where it raises, which says nothing."""
+        """Call a function with this runner. RLlib's own method ends the process on an error, without a message."""
         return func(self, *args, **kwargs)
 
     def _try_env_step(self, actions: Any) -> Any:
@@ -75,7 +75,7 @@ class EnvRunner(SingleAgentEnvRunner):  # type: ignore[misc]
         try:
             return call(*arguments, **keywords)
         except MazeError as error:
-            if self.worker_index and error.__cause__ is not None:  # the way to the driver loses the cause
+            if self.worker_index and error.__cause__ is not None:  # the cause is lost on the way to the driver
                 text = "".join(traceback.format_exception(error.__cause__)).rstrip()
                 error.add_note(f"In the worker process:\n{text}")
             raise

@@ -1,4 +1,4 @@
-"""RLlib's results under the names that Maze's metrics have."""
+"""Translates RLlib's results into Maze's metrics."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ _DROPPED = (
     "qf_min",
 )
 _MEANS = {"pi_loss": "mean_pi_loss", "vf_loss": "mean_vf_loss"}
-"""Sums that IMPALA reports beside their means."""
+"""Sums that IMPALA reports in addition to their means."""
 _NORM = "_global_norm"
 
 
 def losses(learner: Mapping[str, Any]) -> dict[str, float]:
-    """The measurements of a learner as `loss/…` and `train/…`; counters and timers are left out."""
+    """Return a learner's metrics as `loss/…` and `train/…`; counters and timers are left out."""
     found: dict[str, float] = {}
     for name, value in _numbers(learner):
         if _MEANS.get(name) in learner:
@@ -50,7 +50,7 @@ def losses(learner: Mapping[str, Any]) -> dict[str, float]:
         if name in _NAMES:
             found[_NAMES[name]] = value
         elif name.endswith(_NORM):
-            # One for each optimizer: their common norm.
+            # One per optimizer: their global norm.
             found["loss/grad_norm"] = math.hypot(found.get("loss/grad_norm", 0.0), value)
         elif not name.startswith(_DROPPED) and "learning_rate" not in name:
             found[f"loss/{name.removesuffix('_loss')}"] = value

@@ -1,8 +1,8 @@
 """Maze's policies as modules of RLlib.
 
-Each module holds a whole policy under the name `policy`, so that its weights go back into Maze as they are. Actions in
+Each module holds a complete policy under the name `policy`, so that Maze can load its weights unchanged. Actions in
 RLlib's episodes are samples (for a squashed Gaussian the value before tanh), which keeps log-probabilities exact; the
-environments get them in their own units beside.
+environments also get them in their own units.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ class ActorCriticModule(TorchRLModule, ValueFunctionAPI):  # type: ignore[misc]
     """Policy and critic for PPO, IMPALA, BC and MARWIL."""
 
     def setup(self) -> None:
-        """Take a copy of the policy that the run has built."""
+        """Copy the policy that the run has built."""
         self.policy = own_policy(self)
         self.action_dist_cls = adapter(self.policy, zeros(self.policy))
         self._key = single_key(self.policy.action_space, "action")
 
     def train(self, mode: bool = True) -> ActorCriticModule:
-        """Policies stay in evaluation mode: acting and learning see the same network."""
+        """Keep the policy in evaluation mode, so that acting and learning use the same network."""
         super().train(mode)
         self.policy.eval()
         return self
@@ -61,47 +61,47 @@ class ActorCriticModule(TorchRLModule, ValueFunctionAPI):  # type: ignore[misc]
         return {Columns.ACTION_DIST_INPUTS: parameters(self.policy.distribution(batch[Columns.OBS]))}
 
     def compute_values(self, batch: dict[str, Any], embeddings: Any = None) -> Tensor:
-        """The critic's values, [B]."""
+        """Return the critic's values, [B]."""
         return self.policy.value(batch[Columns.OBS])
 
 
 class TargetedActorCriticModule(ActorCriticModule, TargetNetworkAPI):  # type: ignore[misc]
-    """Policy and critic for APPO, with the old policy beside."""
+    """Policy and critic for APPO, with the old policy."""
 
     def make_target_networks(self) -> None:
         """Copy the policy."""
         self.old_policy = make_target_network(self.policy)
 
     def get_target_network_pairs(self) -> list[tuple[Any, Any]]:
-        """The policy and its copy."""
+        """Return the policy and its copy."""
         return [(self.policy, self.old_policy)]
 
     def forward_target(self, batch: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
-        """Parameters of the old policy's distribution."""
+        """Return the parameters of the old policy's distribution."""
         old = parameters(self.old_policy.distribution(batch[Columns.OBS]))
         return {TARGET_NETWORK_ACTION_DIST_INPUTS: old}
 
 
 def own_policy(module: TorchRLModule) -> Policy:
-    """A copy of the policy in the module's configuration, for this module alone."""
+    """Return this module's own copy of the policy in its configuration."""
     policy: Policy = copy.deepcopy(module.model_config["policy"])
     return policy
 
 
 def zeros(policy: Policy) -> TensorTree:
-    """Two rows of observations, all zero."""
+    """Return two rows of zero observations."""
     specs = space_specs(policy.observation_space, "observation")
     device = next(policy.parameters()).device
     return {key: torch.from_numpy(leaf).to(device) for key, leaf in allocate(specs, (2,)).items()}
 
 
 def shown(tree: TensorTree, key: str | None) -> Any:
-    """A tree as RLlib sees it: its only leaf where there is one."""
+    """Return a tree in RLlib's form: its leaf if it has only one."""
     return tree if key is None else tree[key]
 
 
 def best_actions(policy: Policy, obs: TensorTree, key: str | None) -> dict[str, Any]:
-    """The most likely actions, as samples and in the environments' units."""
+    """Return the most likely actions, as samples and in the environments' units."""
     distribution = policy.distribution(obs)
     samples = distribution.mode()
     return {Columns.ACTIONS: samples, Columns.ACTIONS_FOR_ENV: shown(distribution.env_action(samples), key)}

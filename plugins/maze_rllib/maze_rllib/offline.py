@@ -1,4 +1,4 @@
-"""Maze's recorded trajectories as data that RLlib's offline algorithms learn from."""
+"""Maze's recorded trajectories as data for RLlib's offline algorithms."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _CHUNK = 4096
 
 
 class RecordedData(OfflineData):  # type: ignore[misc]
-    """Draws episodes at random, and gives each batch what RLlib's own learner computes for it, such as advantages.
+    """Draws random episodes, and adds to each batch what RLlib's learner computes for it, such as advantages.
 
-    `config.input_config` holds `data` (recorded trajectories), `samples` (their actions as the policy's distributions
-    sample them) and `seed`.
+    `config.input_config` holds `data` (recorded trajectories), `samples` (their actions as samples of the policy's
+    distributions) and `seed`.
     """
 
     def __init__(self, config: Any) -> None:
@@ -36,7 +36,7 @@ class RecordedData(OfflineData):  # type: ignore[misc]
         self.iter_batches_kwargs: dict[str, Any] = {}
 
     def sample(self, num_samples: int, return_iterator: bool = False, num_shards: int = 1, **kwargs: Any) -> Any:
-        """A batch of `num_samples` rows."""
+        """Return a batch of `num_samples` rows."""
         episodes: list[SingleAgentEpisode] = []
         while sum(map(len, episodes)) < num_samples:
             episodes.append(self._episode(int(self._random.integers(len(self._data)))))
@@ -61,7 +61,7 @@ class RecordedData(OfflineData):  # type: ignore[misc]
 
 
 def as_samples(policy: Policy, data: Trajectories) -> Tree:
-    """The recorded actions as what the policy's distributions sample, leaves [sum of L, …]."""
+    """Return the recorded actions as samples of the policy's distributions, leaves [sum of L, …]."""
     chunks: list[dict[str, Any]] = []
     device = next(policy.parameters()).device
     with torch.no_grad():

@@ -1,4 +1,4 @@
-"""RLlib's default network in the place of Maze's: what it sees, what its actions mean, and how Maze evaluates it."""
+"""RLlib's default network instead of Maze's: its observations and actions, and its evaluation in Maze."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 
 class PlainView:
-    """An environment as RLlib's default networks want it: one array of floats in, actions in [-1, 1] out.
+    """The view of an environment for RLlib's default networks: one array of floats in, actions in [-1, 1] out.
 
-    A single Box is shown as it is, which leaves images to RLlib's convolutions; everything else is flattened, with
-    discrete values one-hot.
+    A single Box stays as it is, so that RLlib's convolutions see images; everything else is flattened, with discrete
+    values one-hot.
 
     Raises:
-        ConfigError: an action that RLlib has no distribution for.
+        ConfigError: RLlib has no distribution for an action.
     """
 
     def __init__(self, observation_space: gymnasium.Space[Any], action_space: gymnasium.Space[Any]) -> None:
@@ -47,21 +47,21 @@ class PlainView:
         self.action_space = spaces.Dict(shown) if self._action_key is None else shown[self._action_key]
 
     def observations(self, tree: TensorTree) -> Tensor:
-        """Leaves [B, …] → what the network sees, [B, …]."""
+        """Convert leaves [B, …] to the network's input [B, …]."""
         return tree[self._key] if self._flat is None else self._flat(tree)
 
     def seen(self, tree: Tree) -> np.ndarray:
-        """As `observations`, for arrays."""
+        """Like `observations`, for arrays."""
         seen: np.ndarray = self.observations({key: torch.from_numpy(leaf) for key, leaf in tree.items()}).numpy()
         return seen
 
     def actions(self, chosen: Any) -> TensorTree:
-        """What the network chose, [B, …], as a tree in the environment's units."""
+        """Convert the network's actions [B, …] to a tree in the environment's units."""
         tree = chosen if self._action_key is None else {self._action_key: chosen}
         return {key: self._scales[key].to_env(leaf) if key in self._scales else leaf for key, leaf in tree.items()}
 
     def taken(self, chosen: Any) -> Tree:
-        """As `actions`, for arrays."""
+        """Like `actions`, for arrays."""
         tree = chosen if self._action_key is None else {self._action_key: chosen}
         tensors = {key: torch.as_tensor(np.asarray(leaf)) for key, leaf in tree.items()}
         whole = tensors if self._action_key is None else tensors[self._action_key]
@@ -78,7 +78,7 @@ class PlainView:
 
 
 class RLlibPolicy(nn.Module):
-    """A module of RLlib with the face of a policy of Maze: enough to evaluate it."""
+    """A module of RLlib with the interface of Maze's policies that evaluation needs."""
 
     normalizer = None
     has_critic = False
@@ -89,24 +89,24 @@ class RLlibPolicy(nn.Module):
         self.observation_space, self.action_space = observation_space, action_space
 
     def distribution(self, obs: TensorTree) -> _Chosen:
-        """What the network makes of observations, leaves [B, …]."""
+        """Return the network's distribution for observations, leaves [B, …]."""
         with torch.no_grad():
             return _Chosen(
                 self.module, self.module.forward_inference({"obs": self._view.observations(obs)}), self._view
             )
 
     def draw_noise(self, shape: tuple[int, ...], generator: torch.Generator) -> TensorTree:
-        """None: RLlib's distributions draw from torch's own generator."""
+        """Return no noise: RLlib's distributions draw from torch's global generator."""
         return {}
 
     def load(self, state: dict[str, Tensor]) -> None:
-        """Take up the learner's weights, which are more than it takes to act."""
+        """Load the learner's weights, of which acting needs only a part."""
         own = self.module.state_dict()
         self.module.load_state_dict({name: leaf for name, leaf in state.items() if name in own})
 
 
 class _Chosen:
-    """The answer of a module of RLlib as a distribution."""
+    """The output of an RLlib module as a distribution."""
 
     def __init__(self, module: Any, answer: dict[str, Any], view: PlainView) -> None:
         self._module, self._answer, self._view = module, answer, view

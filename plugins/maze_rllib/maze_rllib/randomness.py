@@ -1,4 +1,4 @@
-"""What RLlib sets in the process that it runs in: random generators of Python and numpy, and how torch computes."""
+"""Process-wide state that RLlib changes: random generators of Python and numpy, and torch's determinism."""
 
 from __future__ import annotations
 
@@ -19,10 +19,9 @@ _CUBLAS = "CUBLAS_WORKSPACE_CONFIG"
 
 
 class BorrowedRandomness:
-    """Lets what decides about chance stand where training left it inside, and be as before outside.
+    """Restores training's random state inside a block, and the outer state afterwards.
 
-    RLlib seeds the global generators and makes torch deterministic where it runs, which would change the program around
-    it.
+    RLlib seeds the global generators and makes torch deterministic, which would change the surrounding program.
     """
 
     def __init__(self, seed: int) -> None:
@@ -34,7 +33,7 @@ class BorrowedRandomness:
 
     @contextmanager
     def __call__(self) -> Iterator[None]:
-        """Inside: the trainer's generators."""
+        """Use the trainer's generators inside the block."""
         outside = _State.taken()
         self._inside.put()
         try:
@@ -46,7 +45,7 @@ class BorrowedRandomness:
 
 @contextmanager
 def kept() -> Iterator[None]:
-    """Put back afterwards what is changed inside."""
+    """Restore the random state after the block."""
     before = _State.taken()
     try:
         yield

@@ -1,4 +1,4 @@
-"""Algorithms that RLlib once had: what to say to who asks for one."""
+"""Hints for algorithms that RLlib has removed."""
 
 from __future__ import annotations
 

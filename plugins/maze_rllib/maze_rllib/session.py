@@ -1,4 +1,4 @@
-"""A local Ray: started where there is none, stopped by who started it."""
+"""A local Ray: started if none is running, and stopped by its starter."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from maze_rllib.randomness import kept
 
 _ENVIRONMENT = {
     "RAY_USAGE_STATS_ENABLED": "0",
-    "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # a node of its own, which listens on the loopback interface alone
+    "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # a separate node, which listens only on the loopback interface
     "RAY_DEDUP_LOGS": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
 }
 
 
 def check_installed() -> None:
-    """Import RLlib, which takes seconds. Raise ConfigError where something that it needs is not installed."""
+    """Import RLlib, which takes seconds. Raise ConfigError if one of its dependencies is not installed."""
     before = _prepare()
     try:
         with kept():
@@ -35,10 +35,10 @@ def check_installed() -> None:
 
 
 class RaySession:
-    """A running Ray: the one that this process already is connected to, or a local one of its own.
+    """A running Ray: the one to which this process is already connected, or a new local one.
 
     Args:
-        num_cpus: worker processes that Ray may run at a time.
+        num_cpus: most worker processes that Ray may run at a time.
 
     Raises:
         RunError: Ray does not start.
@@ -73,7 +73,7 @@ class RaySession:
 
 
 def _prepare() -> dict[str, str]:
-    """Set variables that Ray reads; the environment as it was."""
+    """Set variables that Ray reads; return the earlier environment."""
     before = dict(os.environ)
     for name, value in _ENVIRONMENT.items():
         os.environ.setdefault(name, value)
@@ -81,7 +81,7 @@ def _prepare() -> dict[str, str]:
 
 
 def _hush() -> None:
-    """RLlib logs deprecations of its own code, and every failed call a second time, with a traceback."""
+    """Silence RLlib, which logs deprecations of its own code, and every failed call again with a traceback."""
     for name in ("ray", "ray.rllib", "ray.tune"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
 
@@ -89,7 +89,7 @@ def _hush() -> None:
 def _start(ray: Any, num_cpus: int) -> None:
     from ray._private import ray_constants
 
-    # Read from the environment when Ray is imported, which the user's program may have done already.
+    # Ray reads this from the environment at import, which may have happened already.
     clustered, ray_constants.ENABLE_RAY_CLUSTER = ray_constants.ENABLE_RAY_CLUSTER, False
     try:
         ray.init(

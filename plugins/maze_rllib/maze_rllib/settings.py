@@ -1,6 +1,6 @@
-"""RLlib's hyperparameters by name: each goes to the method of RLlib's configuration that takes it, checked.
+"""Sets RLlib's hyperparameters by name, each with the method of RLlib's configuration that takes it, and checks them.
 
-RLlib itself takes a misspelt name, or text for a number, without a word.
+RLlib itself silently accepts a misspelt name, or text for a number.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _METHODS = (
     "experimental",
     "python_environment",
 )
-"""The methods of RLlib's configuration whose parameters can be set. The others are Maze's to decide."""
+"""The methods of RLlib's configuration whose parameters can be set. Maze sets the others."""
 
 _DECIDED = {
     "num_env_runners": "the runner decides it: --runner dev has none, --runner local has runner.workers",
@@ -87,10 +87,10 @@ def apply(config: Any, settings: Mapping[str, Any]) -> None:
 
 
 def parameters(config: Any) -> dict[str, tuple[str, Any]]:
-    """The parameters of RLlib's configuration that can be set: the method that takes each, and its type."""
+    """Return the settable parameters of RLlib's configuration: the method that takes each, and its type."""
     found: dict[str, tuple[str, Any]] = {}
     for method in _METHODS:
-        # The most special class first: PPO's `training` knows what the general one knows not.
+        # The most derived class first: PPO's `training` has parameters that the general one lacks.
         for owner in type(config).__mro__:
             function = vars(owner).get(method)
             if function is not None:
@@ -102,7 +102,7 @@ def parameters(config: Any) -> dict[str, tuple[str, Any]]:
 
 
 def check_model_config(values: Mapping[str, Any]) -> None:
-    """Check the parameters of RLlib's default network. Raises ConfigError for one that it has not."""
+    """Check the parameters of RLlib's default network. Raises ConfigError for an unknown one."""
     from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
 
     fields = [field.name for field in dataclasses.fields(DefaultModelConfig)]
@@ -110,7 +110,7 @@ def check_model_config(values: Mapping[str, Any]) -> None:
 
 
 def _keywords(function: Callable[..., Any]) -> dict[str, Any]:
-    """The keyword parameters of a method with their types; Any where RLlib's annotation is a mere text."""
+    """Return the keyword parameters of a method with their types; Any if RLlib's annotation is a string."""
     keywords = [p for p in inspect.signature(function).parameters.values() if p.kind is p.KEYWORD_ONLY]
     return {p.name: Any if isinstance(p.annotation, str) else p.annotation for p in keywords}
 
@@ -141,7 +141,7 @@ def _checked(name: str, value: Any, kind: Any) -> Any:
 
 
 def _merged(name: str, value: Any, default: Any) -> Any:
-    """A mapping's values over those of its default, which knows all keys."""
+    """Return a mapping merged over its default, which has all keys."""
     if name == _NETWORK or not isinstance(value, dict) or not isinstance(default, dict) or not default:
         return value
     _check_keys(f"{_WHERE}.{name}", value, default)

@@ -1,4 +1,4 @@
-"""RLlib at work: a Ray, an algorithm on it, its iterations under watch, and its state as tensors and numbers."""
+"""Runs an RLlib algorithm: starts Ray, watches its iterations, and gets its state as tensors and numbers."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from maze_rllib.session import RaySession
 
 MODULE = "default_policy"
 POLICY = "policy."
-"""What the names of the policy's weights begin with in a module around one of Maze's policies."""
+"""Prefix of the policy's weights in a module around one of Maze's policies."""
 _LIFETIME = "num_env_steps_sampled_lifetime"
 _SCALARS = ("curr_kl_coeffs_per_module", "curr_log_alpha", "moving_avg_sqd_adv_norms_per_module")
-"""What RLlib's learners learn or adapt beside networks, by attribute; it is no part of their own state."""
+"""Values besides networks that RLlib's learners adapt, by attribute; they are not part of the learners' state."""
 
 
 @dataclass(frozen=True)
 class Iteration:
-    """What one of RLlib's training iterations brought."""
+    """The result of one of RLlib's training iterations."""
 
     env_steps: int
     episodes: list[Episode]
@@ -41,9 +41,9 @@ class Trainer:
     """An algorithm of RLlib. Close it when done with it: workers and Ray end with it.
 
     Args:
-        config: RLlib's whole configuration.
-        patience: seconds that may pass without new steps, or without learning.
-        env_steps: steps that the run has taken already, for schedules.
+        config: RLlib's complete configuration.
+        patience: most seconds without new steps, or without learning.
+        env_steps: steps that the run has already taken, for schedules.
 
     Raises:
         RunError: Ray or a worker does not start.
@@ -70,7 +70,7 @@ class Trainer:
         """Train for one of RLlib's iterations; empty ones, which IMPALA and APPO may have, do not count.
 
         Args:
-            stopped: asked between iterations whether to return in any case.
+            stopped: called between iterations; returns True to stop early.
 
         Raises:
             RunError: an environment raised, a worker died, a loss is not finite, or nothing has been sampled or learned
@@ -91,15 +91,15 @@ class Trainer:
                 return Iteration(self._steps - before, episodes, metrics)
 
     def policy(self) -> dict[str, Tensor]:
-        """Parameters and buffers of the policy that learns."""
+        """Return parameters and buffers of the learning policy."""
         return {name.removeprefix(POLICY): leaf for name, leaf in self.module().items() if name.startswith(POLICY)}
 
     def module(self) -> dict[str, Tensor]:
-        """Parameters and buffers of the whole module that learns, target networks and all."""
+        """Return parameters and buffers of the whole learning module, target networks included."""
         return {name: leaf.detach() for name, leaf in self._module.state_dict().items()}
 
     def state(self) -> dict[str, Any]:
-        """What a resumed run needs: networks, optimizers, what is adapted beside them."""
+        """Return what a resumed run needs: networks, optimizers and adapted values."""
         learner = self._learner
         optimizers = {name: optimizer.state_dict() for name, optimizer in learner._named_optimizers.items()}
         scalars = {name: getattr(learner, name)[MODULE] for name in _SCALARS if hasattr(learner, name)}
@@ -110,7 +110,7 @@ class Trainer:
         }
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Take up a state that `state` gave, and show the environments' runners its networks."""
+        """Restore the result of `state()`, and send its networks to the environment runners."""
         learner = self._learner
         self._module.load_state_dict(state["module"])
         for name, optimizer in learner._named_optimizers.items():
@@ -120,12 +120,12 @@ class Trainer:
         self._share()
 
     def load_policy(self, parameters: Mapping[str, Tensor]) -> None:
-        """Begin with these parameters of the policy."""
+        """Load initial parameters of the policy."""
         self._module.load_state_dict({f"{POLICY}{name}": leaf for name, leaf in parameters.items()}, strict=False)
         self._share()
 
     def close(self) -> None:
-        """End the workers, and Ray where it was started here; safe to call twice."""
+        """End the workers, and Ray if it was started here; safe to call twice."""
         algorithm, self._algorithm = self._algorithm, None
         try:
             if algorithm is not None:
@@ -148,7 +148,7 @@ class Trainer:
             group.sync_weights(from_worker_or_learner_group=self._algorithm.learner_group, inference_only=True)
 
     def _count_from(self, steps: int) -> None:
-        """Let RLlib's schedules go on where they stood."""
+        """Let RLlib's schedules continue from this number of steps."""
         from ray.rllib.utils.metrics.metrics_logger import MetricsLogger
 
         counted = MetricsLogger()
@@ -158,7 +158,7 @@ class Trainer:
         self._steps = steps
 
     def _learned(self, learners: Mapping[str, Any]) -> dict[str, float]:
-        """The losses of an iteration; none where nothing was learned, and all of RLlib's are nan."""
+        """Return the losses of an iteration; empty if nothing was learned, when all of RLlib's are nan."""
         trained = int(learners.get("__all_modules__", {}).get("num_env_steps_trained_lifetime", 0))
         if trained <= self._trained:
             return {}
@@ -166,7 +166,7 @@ class Trainer:
         return losses(learners.get(MODULE, {}))
 
     def _watch(self, sampled: Mapping[str, Any], metrics: Mapping[str, float]) -> None:
-        """Notice workers that starve or do not learn, of which RLlib says nothing."""
+        """Detect workers that do not sample or learn, which RLlib does not report."""
         if not math.isfinite(metrics.get("loss/total", 0.0)):
             bad = [name for name, value in metrics.items() if not math.isfinite(value)]
             raise RunError(f"what RLlib learns is not finite: {', '.join(bad)}")
@@ -184,15 +184,15 @@ class Trainer:
                 )
 
     def _learns(self) -> bool:
-        """Whether enough has been sampled for learning to begin."""
+        """Return True if enough has been sampled for learning to start."""
         first = getattr(self._algorithm.config, "num_steps_sampled_before_learning_starts", None)
         return first is None or self._steps > first + 1
 
 
 def _remove_log_folder(folder: Path) -> None:
-    """Ray makes a folder below the user's home, in which RLlib writes nothing."""
+    """Remove a folder that Ray creates below the user's home, in which RLlib writes nothing."""
     for each in (folder, folder.parent):
-        with suppress(OSError):  # not empty, or another run's removal came first
+        with suppress(OSError):  # not empty, or another run removed it first
             each.rmdir()
 
 
@@ -202,7 +202,7 @@ def _episodes(sampled: Mapping[str, Any]) -> list[Episode]:
 
 
 def _series(values: Any) -> list[float]:
-    """The items of a series, which RLlib gives as a list, as the only one, or as nan where there is none."""
+    """Return the items of a series, which RLlib returns as a list, as a single item, or as nan for none."""
     items = values if isinstance(values, list) else [] if values is None else [values]
     return [float(item) for item in items if not math.isnan(item)]
 
@@ -216,13 +216,13 @@ def _detached(value: Any) -> Any:
 
 
 def _cause(error: BaseException) -> BaseException | None:
-    """What the user should see the traceback of: that of her own code where it is known."""
+    """Return the exception whose traceback the user should see: that of the user's own code if known."""
     found = _first_hand(error)
     return error if found is None else found.__cause__
 
 
 def _explained(error: BaseException) -> BaseException:
-    """An error out of RLlib as one of Maze's: that of an environment, wherever it was raised, if there is one."""
+    """Return an error of RLlib as one of Maze's: the environment's error, wherever it was raised, if there is one."""
     if not isinstance(error, Exception):
         return error
     found = _first_hand(error)
@@ -238,7 +238,7 @@ def _explained(error: BaseException) -> BaseException:
 
 
 def _first_hand(error: BaseException) -> MazeError | None:
-    """The error of Maze's behind one of RLlib's. Ray raises a worker's in a class of its own, which holds it."""
+    """Return the Maze error that caused one of RLlib's. Ray wraps a worker's error in its own class."""
     seen: BaseException | None = error
     while seen is not None:
         inner = getattr(seen, "cause", None)

@@ -32,14 +32,14 @@ if TYPE_CHECKING:
     from maze_core.models.policy import Policy
 
 _FORBIDDEN = -1e8
-"""Logits below are those of choices that a mask forbids."""
+"""Lower logits are those of masked choices."""
 
 
 class QModule(TorchRLModule, QNetAPI, TargetNetworkAPI):  # type: ignore[misc]
-    """The logits of a policy's only Discrete action as action values; with the critic as V where `dueling` is set."""
+    """The logits of a policy's only Discrete action as action values; the critic is V if `dueling` is set."""
 
     def setup(self) -> None:
-        """Take a copy of the policy that the run has built."""
+        """Copy the policy that the run has built."""
         self.policy = own_policy(self)
         self._key = str(single_key(self.policy.action_space, "action"))
         self._epsilon = Scheduler(fixed_value_or_schedule=self.model_config["epsilon"], framework="torch")
@@ -49,15 +49,15 @@ class QModule(TorchRLModule, QNetAPI, TargetNetworkAPI):  # type: ignore[misc]
         self.target_policy = make_target_network(self.policy)
 
     def get_target_network_pairs(self) -> list[tuple[Any, Any]]:
-        """The policy and its copy."""
+        """Return the policy and its copy."""
         return [(self.policy, self.target_policy)]
 
     def forward_target(self, batch: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
-        """Values of the target network."""
+        """Return values of the target network."""
         return {QF_PREDS: self._values(self.target_policy, batch[Columns.OBS])}
 
     def compute_q_values(self, batch: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
-        """Values of all choices, [B, n]; minus infinity where a mask forbids one."""
+        """Return values of all choices, [B, n]; minus infinity for masked ones."""
         return {QF_PREDS: self._values(self.policy, batch[Columns.OBS])}
 
     def _forward_inference(self, batch: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
@@ -92,7 +92,7 @@ class QModule(TorchRLModule, QNetAPI, TargetNetworkAPI):  # type: ignore[misc]
             advantages = values.masked_fill(forbidden, 0)
             mean = advantages.sum(-1, keepdim=True) / (~forbidden).sum(-1, keepdim=True).clamp(min=1)
             values = advantages - mean + policy.value(obs).unsqueeze(-1)
-        # Where everything is forbidden the policy takes any choice, and so does this.
+        # If all choices are masked, the policy takes any of them, and so does this.
         return values.masked_fill(forbidden & ~forbidden.all(-1, keepdim=True), -torch.inf)
 
 
@@ -100,7 +100,7 @@ class SACModule(DefaultSACTorchRLModule):  # type: ignore[misc]
     """A policy with one Box or Discrete action, and critics with encoders like its own."""
 
     def setup(self) -> None:
-        """Take a copy of the policy that the run has built, and build critics around copies of its encoder."""
+        """Copy the policy that the run has built, and build critics around copies of its encoder."""
         self.twin_q = self.model_config["twin_q"]
         self.policy = own_policy(self)
         key = str(single_key(self.policy.action_space, "action"))
@@ -119,24 +119,24 @@ class SACModule(DefaultSACTorchRLModule):  # type: ignore[misc]
 
 
 class NoCatalog:
-    """RLlib's SAC insists on a catalogue of networks, of which none is needed here."""
+    """RLlib's SAC requires a catalogue of networks, which is not needed here."""
 
     def __init__(self, **kwargs: Any) -> None:
         pass
 
     def get_action_dist_cls(self, **kwargs: Any) -> None:
-        """None: the module brings its own."""
+        """Return None: the module has its own distributions."""
 
 
 class _Observations(nn.Module):
-    """Hands the observations on."""
+    """Returns the observations unchanged."""
 
     def forward(self, batch: dict[str, Any]) -> dict[str, Any]:
         return {ENCODER_OUT: batch[Columns.OBS]}
 
 
 class _PolicyHead(nn.Module):
-    """Observations → what RLlib calls logits: parameters of the distribution, or [B, n] for a Discrete action."""
+    """Maps observations to RLlib's logits: parameters of the distribution, or [B, n] for a Discrete action."""
 
     def __init__(self, policy: Policy, key: str) -> None:
         super().__init__()
@@ -150,12 +150,12 @@ class _PolicyHead(nn.Module):
         if not self.choices:
             return parameters(distribution)
         logits = parameters(distribution)[self._key]["logits"]
-        # RLlib multiplies probabilities by their logarithms, which must be finite for forbidden choices too.
+        # RLlib multiplies probabilities by their logarithms, which must be finite for masked choices too.
         return torch.maximum(logits, logits.detach().max(-1, keepdim=True).values - 40.0)
 
 
 class _CriticEncoder(nn.Module):
-    """Observations, and a Box action in canonical units, side by side: {ENCODER_OUT: [B, F + d]}."""
+    """Concatenates features and a Box action in canonical units: {ENCODER_OUT: [B, F + d]}."""
 
     def __init__(self, policy: Policy, key: str) -> None:
         super().__init__()
@@ -177,7 +177,7 @@ class _CriticEncoder(nn.Module):
 class _BoxAdapter(TreeAdapter):
     """A distribution of one Box action in the environment's units; densities are those of canonical units.
 
-    RLlib's target entropy is meant for actions in [-1, 1].
+    RLlib's target entropy assumes actions in [-1, 1].
     """
 
     key: str

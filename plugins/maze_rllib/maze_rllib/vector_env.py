@@ -1,4 +1,4 @@
-"""Maze's environments as the vector environment that RLlib's runners step."""
+"""Maze's environments as a vector environment for RLlib's runners."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ if TYPE_CHECKING:
 class TreeVectorEnv(VectorEnv[Any, Any, Any]):
     """Environments stepped in turn, with observations and actions as trees of leaves.
 
-    Where an episode has ended, the next step begins another and ignores the action (gymnasium's `NEXT_STEP`).
+    After the end of an episode, the next step begins another and ignores the action (gymnasium's `NEXT_STEP`).
     Episode k of environment i begins with `reset(seed=seeds(i, k))`.
 
     Args:
         builder: builds the environments.
-        num_envs: how many.
-        first_index: the number of the first one in the whole run.
-        seeds: decides the episodes.
-        plain: show observations and take actions as RLlib's own networks want them.
+        num_envs: number of environments.
+        first_index: the first one's number in the whole run.
+        seeds: seeds of the episodes.
+        plain: use the observations and actions of RLlib's own networks.
 
     Raises:
-        RunError: an environment raised, or gave a number that is not finite; names the environment.
+        RunError: an environment raised, or returned a non-finite number; names the environment.
     """
 
     def __init__(
@@ -60,10 +60,10 @@ class TreeVectorEnv(VectorEnv[Any, Any, Any]):
         self._episodes, self._steps = [-1] * num_envs, [0] * num_envs
         self._returns, self._over = np.zeros(num_envs), np.zeros(num_envs, np.bool_)
         self.finished: list[Episode] = []
-        """Episodes that have ended; who reads them empties it."""
+        """Finished episodes; the reader empties the list."""
 
     def reset(self, *, seed: Any = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
-        """Begin an episode everywhere. Seeds are the run's own, whatever `seed` says."""
+        """Begin an episode in all environments with the run's own seeds; `seed` is ignored."""
         out = allocate(self._observations.specs, (self.num_envs,))
         self._over[:] = False
         for i in range(self.num_envs):
@@ -131,7 +131,7 @@ class TreeVectorEnv(VectorEnv[Any, Any, Any]):
 
 
 def single_key(space: gymnasium.Space[Any], role: Any) -> str | None:
-    """The key of the only leaf of a space; None where there are several."""
+    """Return the key of the only leaf of a space; None if there are several."""
     keys = list(flatten_space(space, role))
     return keys[0] if len(keys) == 1 else None
 
@@ -139,16 +139,16 @@ def single_key(space: gymnasium.Space[Any], role: Any) -> str | None:
 def shown_spaces(
     observation_space: gymnasium.Space[Any], action_space: gymnasium.Space[Any], view: PlainView | None = None
 ) -> tuple[gymnasium.Space[Any], gymnasium.Space[Any]]:
-    """The spaces that RLlib gets to see: observations always as a dict, a single action as itself."""
+    """Return the spaces shown to RLlib: observations always as a dict, a single action as itself."""
     if view is not None:
         return view.observation_space, view.action_space
     return leaf_tree(observation_space, "observation", whole=True), leaf_tree(action_space, "action")
 
 
 def leaf_tree(space: gymnasium.Space[Any], role: Any, *, whole: bool = False) -> gymnasium.Space[Any]:
-    """A flat dict of the leaves of a space as they are stored, counted from 0.
+    """Return a flat dict of the leaves of a space as they are stored, counted from 0.
 
-    A single leaf stands for itself unless `whole` is set.
+    A single leaf is returned as itself unless `whole` is set.
     """
     leaves, specs = flatten_space(space, role), space_specs(space, role)
     stored = {key: _stored(leaf, specs[key]) for key, leaf in leaves.items()}

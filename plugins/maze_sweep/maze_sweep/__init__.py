@@ -1,1 +1,1 @@
-"""Sweeps: many runs that differ in some values of their configuration and in their seeds, and what came of them."""
+"""Sweeps: many runs that differ in some values of their configuration and in their seeds, and their results."""

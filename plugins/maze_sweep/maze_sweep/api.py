@@ -1,4 +1,4 @@
-"""Sweeps from Python; `maze sweep` stands on this."""
+"""Sweeps from Python; `maze sweep` is built on this."""
 
 from __future__ import annotations
 
@@ -21,31 +21,31 @@ def run_sweep(
     runner: str | Mapping[str, Any] = "local",
     watch: Watch | None = None,
 ) -> Sweep:
-    """Carry out a sweep, or go on with one that was broken off; only what is missing is run.
+    """Execute a sweep, or continue an interrupted one; only missing runs are executed.
 
         sweep = run_sweep({"algorithm": "ppo", "env": "CartPole-v1", "over": {"algorithm.lr": [1e-4, 1e-3]}}, "lr")
 
-    Ctrl-C and SIGTERM let the runs under way save themselves; a second one ends them at once.
+    Ctrl-C and SIGTERM let running runs save themselves; a second one ends them at once.
 
     Args:
-        plan: a plan, or plain data as `sweep.yaml` holds them.
+        plan: a plan, or plain data as in `sweep.yaml`.
         folder: the sweep's own folder; None: a new one below `runs/`.
-        jobs: runs side by side; None: as many as the runner thinks fit.
-        runner: where runs are carried out: a runner that can spread a sweep, by name or with parameters.
-        watch: told how it goes.
+        jobs: runs in parallel; None: as many as the runner chooses.
+        runner: executes the runs: a runner that supports sweeps, by name or with parameters.
+        watch: called with the progress.
 
     Returns:
         The sweep: its `trials`, and the `runs` of each with `state` and `run_dir`. See `maze_sweep.ranking`.
 
     Raises:
-        ConfigError: the plan does not fit; nothing was run.
+        ConfigError: the plan is not valid; nothing was run.
     """
     plan = plan if isinstance(plan, SweepPlan) else make_plan(plan)
     part = {"name": runner} if isinstance(runner, str) else dict(runner)
     config = part_config("runner", part)
     with closing(Sweep(plan, None if folder is None else Path(folder))) as sweep:
         sweep.check()
-        # Only now: it imports torch.
+        # Imported late, since it imports torch.
         from maze_core.training.process_state import graceful_interrupts
 
         with closing(open_pool(config, jobs)) as pool, graceful_interrupts(sweep.interrupt):

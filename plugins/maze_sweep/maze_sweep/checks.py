@@ -23,7 +23,7 @@ _TRIALS = 6
 
 
 def _search(subject: Subject, part: str, folder: str) -> tuple[Searcher, Search, int] | None:
-    """A searcher that was set up; None where it does not take such a space."""
+    """Return a searcher after `setup`; None if it does not support the space."""
     from maze_core.errors import ConfigError
 
     where = subject.folder / folder

@@ -80,10 +80,10 @@ def sweep(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing on the way.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
-    """Train with many configurations and seeds, side by side, and rank them.
+    """Train with many configurations and seeds in parallel, and rank them.
 
-    The same command again, or just --dir, goes on with a sweep that was broken off: only what is missing is run, and
-    runs that were killed go on from their last checkpoint. Exit code 1: some runs failed.
+    The same command again, or just --dir, continues an interrupted sweep: only missing runs are executed, and killed
+    runs resume from their last checkpoint. Exit code 1: some runs failed.
 
     \b
     Examples:
@@ -220,7 +220,7 @@ def _seeds(given: str | None) -> Any:
 
 
 def _part(text: str | None, option: str) -> Any:
-    """A plugin by name, or as a YAML mapping with its parameters."""
+    """Return a plugin given by name, or as a YAML mapping with its parameters."""
     from maze_core.config.plain_yaml import parse_value
 
     return None if text is None else parse_value(text, option) if text.lstrip().startswith("{") else text

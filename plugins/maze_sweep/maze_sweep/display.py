@@ -1,4 +1,4 @@
-"""How a sweep shows itself while it runs: a live table on a terminal, a line for each run elsewhere."""
+"""Shows a running sweep: a live table on a terminal, otherwise a line for each run."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SHOWN = 8
 
 @contextmanager
 def display(quiet: bool = False) -> Iterator[Watch]:
-    """What to tell how a sweep goes; it writes to the error output."""
+    """Return a `Watch` that shows a sweep's progress on the error output."""
     if quiet:
         yield lambda sweep, end: None
     elif not sys.stderr.isatty():
@@ -45,7 +45,7 @@ def display(quiet: bool = False) -> Iterator[Watch]:
 
 
 class _Lines:
-    """A line at the beginning, one for each run that ends, and one where the sweep is interrupted."""
+    """Prints a line at the start, one for each run that ends, and one if the sweep is interrupted."""
 
     def __init__(self) -> None:
         self._begun = self._interrupted = False
@@ -62,7 +62,7 @@ class _Lines:
 
 
 def heading(sweep: Sweep) -> str:
-    """What the sweep is, in one line."""
+    """Return a description of the sweep in one line."""
     trials, seeds = counted(sweep.total_trials, "trial"), counted(len(sweep.plan.seeds), "seed")
     return f"sweep of {trials} with {seeds} each: {counted(sweep.total_runs, 'run')} in {sweep.folder}"
 

@@ -1,4 +1,4 @@
-"""Carrying out one job of a sweep, in the process that is there for it."""
+"""Executes one job of a sweep in its own process."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 
 def execute(job: SweepJob) -> JobEnd:
-    """Train the job's run to its end, going on where it was left; never raises. What it prints goes to the job's log.
+    """Train or resume the job's run to its end; never raises. Its output goes to the job's log.
 
-    The process is expected to do nothing else: output is redirected for good, and signals are those of a run.
+    The process must do nothing else: output is redirected permanently, and signals are handled as in a run.
     """
     _print_to(Path(job.log))
     understand_local_modules()
@@ -47,7 +47,7 @@ def _train(job: SweepJob) -> RunSummary:
         raise ConfigError(f"{run_dir} is a link, which is not followed here")
     if any(name in checkpoints(run_dir) for name in (LAST, PREVIOUS)):
         return api.resume(run_dir, agreed=job.config)
-    if run_dir.exists():  # killed before its first checkpoint: nothing to go on with
+    if run_dir.exists():  # killed before its first checkpoint: nothing to resume
         with lock(run_dir):
             files.remove(run_dir, run_dir.parent)
     source = None if job.init_from is None else Path(job.init_from)
@@ -67,7 +67,7 @@ def _print_to(log: Path) -> None:
 
 
 def _explain(error: Exception) -> None:
-    """Print an error as `maze train` would; for one that is nobody's purpose, with the traceback."""
+    """Print an error as `maze train` would; an unexpected one with its traceback."""
     if not isinstance(error, MazeError) or (isinstance(error, RunError) and error.__cause__ is not None):
         traceback.print_exception(error)
     print("\n".join([f"error: {error}", *getattr(error, "__notes__", ())]), file=sys.stderr, flush=True)

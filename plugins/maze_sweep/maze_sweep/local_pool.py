@@ -1,4 +1,4 @@
-"""The runs of a sweep in processes of this machine."""
+"""Executes the runs of a sweep in processes on this machine."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class _Running:
 
 
 def local_pool(config: PluginConfig, jobs: int | None) -> LocalSweepPool:
-    """A process of this machine for each run of a sweep, by default one for each core.
+    """Return a pool that runs each job in its own process on this machine, by default one per core.
 
     Args:
         config: the parameters of the runner `local`.
-        jobs: runs side by side.
+        jobs: runs in parallel.
     """
     from maze_core.runners.local import LocalRunner
 
@@ -34,7 +34,7 @@ def local_pool(config: PluginConfig, jobs: int | None) -> LocalSweepPool:
 
 
 class LocalSweepPool:
-    """A `SweepPool` of processes: one for each job, in a group of its own, so that Ctrl-C reaches the sweep alone."""
+    """A `SweepPool` with one process per job, in its own process group, so that Ctrl-C reaches only the sweep."""
 
     def __init__(self, size: int, start_method: StartMethod = "forkserver") -> None:
         self.size = size
@@ -42,7 +42,7 @@ class LocalSweepPool:
         self._running: dict[str, _Running] = {}
 
     def start(self, job: SweepJob) -> None:
-        """Begin a job in a new process."""
+        """Start a job in a new process."""
         ours, theirs = self._context.Pipe(duplex=False)
         process = self._context.Process(target=_work, args=(job, theirs), name=job.name)
         with worker_variables():
@@ -51,7 +51,7 @@ class LocalSweepPool:
         self._running[job.name] = _Running(process, ours)
 
     def ended(self, timeout: float) -> list[JobEnd]:
-        """The jobs whose processes are gone."""
+        """Return the jobs whose processes have ended."""
         wait([each.process.sentinel for each in self._running.values()], timeout)
         gone = [name for name, each in self._running.items() if not each.process.is_alive()]
         return [_ending(name, self._running.pop(name)) for name in gone]
@@ -64,7 +64,7 @@ class LocalSweepPool:
             each.process.terminate()
 
     def close(self) -> None:
-        """Kill what still runs."""
+        """Kill running jobs."""
         for each in self._running.values():
             each.process.kill()
         end_processes([each.process for each in self._running.values()], patience=2.0)
@@ -72,7 +72,7 @@ class LocalSweepPool:
 
 
 def _work(job: SweepJob, answer: Connection) -> None:
-    """In the new process."""
+    """Execute a job in the new process and send its end."""
     from maze_sweep.execute import execute
 
     with contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""The plan of a sweep: what `sweep.yaml` in its folder holds, and how it is read and changed."""
+"""The plan of a sweep: the contents of `sweep.yaml` in its folder, and how it is read and changed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _MAY_GROW = ("seeds", "trials")
 
 
 class SweepPlan(ConfigModel):
-    """What is tried, how often, and what makes a trial good. A trial is one point of the space, run once per seed."""
+    """What is tried, how often, and how trials are ranked. A trial is one point of the space, run once per seed."""
 
     algorithm: Annotated[str, Field(min_length=1)]
     """The learning algorithm."""
@@ -37,25 +37,25 @@ class SweepPlan(ConfigModel):
     preset: str = "auto"
     """A preset's name, `auto` (the one named like the environment) or `none`."""
     config: dict[str, JsonValue] = Field(default_factory=dict)
-    """What the configuration files of all runs hold."""
+    """The contents of the configuration files, the same for all runs."""
     overrides: dict[str, JsonValue] = Field(default_factory=dict)
     """Values by path, the same for all runs."""
     init_from: str | None = None
-    """A run directory whose model and wrappers all runs take over, and whose weights they start from."""
+    """A run directory whose model, wrappers and initial weights all runs use."""
     over: Annotated[dict[str, list[JsonValue] | str], Field(min_length=1)]
     """What differs: for each path a list of values, or a text such as `1e-4,1e-3` or `1e-5..1e-2:log`."""
     seeds: Annotated[tuple[NonNegativeInt, ...], Field(min_length=1)] = (0,)
-    """Each trial is run once with each of these; a number n in a file stands for 0 to n - 1."""
+    """Each trial is run once per seed; a number n in a file means 0 to n - 1."""
     searcher: SerializeAsAny[PluginConfig]
-    """What chooses the points."""
+    """The searcher that chooses the points."""
     trials: PositiveInt | None = None
     """Points to try; none: all of the grid."""
     metric: str = RETURN
     """The metric of `metrics.jsonl` by which trials are ranked."""
     take: Literal["best", "last"] = "best"
-    """Which value of it counts: the best epoch's, or the last (that of the final evaluation, where there is one)."""
+    """Which value of it counts: the best epoch's, or the last (that of the final evaluation, if there is one)."""
     minimize: bool = False
-    """Whether less is better."""
+    """True if lower values are better."""
 
     @property
     def space(self) -> Space:
@@ -63,7 +63,7 @@ class SweepPlan(ConfigModel):
         return parse_space(self.over)
 
     def run_config(self, point: Point, load: discovery.Loader = discovery.load) -> tuple[RunConfig, str]:
-        """The configuration of a point's runs, without a seed, and the preset that is part of it.
+        """Return the configuration of a point's runs, without a seed, and the preset contained in it.
 
         Raises:
             ConfigError: a value does not fit.
@@ -77,10 +77,10 @@ class SweepPlan(ConfigModel):
 
 
 def make_plan(raw: Mapping[str, Any], load: discovery.Loader = discovery.load) -> SweepPlan:
-    """The plan that plain data describe, as in a YAML file.
+    """Return the plan described by plain data, as in a YAML file.
 
     Raises:
-        ConfigError: something does not fit; every problem is a line.
+        ConfigError: the plan is not valid; the message has one line per problem.
     """
     data = {"searcher": {"name": "grid"}, **raw}
     errors: list[ConfigError] = []
@@ -95,7 +95,7 @@ def make_plan(raw: Mapping[str, Any], load: discovery.Loader = discovery.load) -
         plan = SweepPlan.model_validate(data)
         _check_paths(plan)
     except ValidationError as error:
-        # The searcher is None here where it is reported already.
+        # The searcher is None here if its error is already reported.
         errors += [each for each in explain(error, SweepPlan, "", data) if each.where != "searcher" or not errors]
     except ConfigError as error:
         errors.append(error)
@@ -105,18 +105,18 @@ def make_plan(raw: Mapping[str, Any], load: discovery.Loader = discovery.load) -
 
 
 def read_plan(folder: Path) -> Raw:
-    """What the plan in a sweep's folder holds; empty where there is none yet."""
+    """Return the contents of the plan in a sweep's folder; empty if there is none yet."""
     path = folder / PLAN
     return parse_mapping(read_text(path), str(path)) if os.path.lexists(path) else {}
 
 
 def write_plan(folder: Path, plan: SweepPlan) -> None:
-    """Write the plan to a sweep's folder, where it is whole or as it was before."""
+    """Write the plan to a sweep's folder atomically."""
     write_bytes(folder / PLAN, to_yaml(plan.model_dump(mode="json")).encode())
 
 
 def check_continues(plan: SweepPlan, before: SweepPlan, folder: Path) -> None:
-    """Raise ConfigError unless `plan` is the plan of a sweep that was begun, or has more seeds or trials."""
+    """Raise ConfigError unless `plan` equals the plan of the existing sweep, or has more seeds or trials."""
     old, new = before.model_dump(mode="json"), plan.model_dump(mode="json")
     changed = [key for key in new if new[key] != old[key] and key not in _MAY_GROW]
     if changed:
@@ -147,7 +147,7 @@ def _searcher(raw: Any, load: discovery.Loader, errors: list[ConfigError]) -> Pl
 
 
 def _source(given: Any, errors: list[ConfigError]) -> Any:
-    """The run to start from, as an absolute path: a sweep may be gone on with from another folder."""
+    """Return the path of `init_from` as absolute, since a sweep may be continued from another folder."""
     if not isinstance(given, str | Path):
         return given
     try:
@@ -158,7 +158,7 @@ def _source(given: Any, errors: list[ConfigError]) -> Any:
 
 
 def _seeds(given: Any) -> Any:
-    """A number of seeds as that many; anything else as it is."""
+    """Return a number n of seeds as 0 to n - 1, a list without duplicates, anything else unchanged."""
     if isinstance(given, bool) or not isinstance(given, int):
         return list(dict.fromkeys(given)) if isinstance(given, list | tuple) else given
     if given < 1:

@@ -1,9 +1,9 @@
-"""Where the runs of a sweep are carried out: the contract between a sweep and what stands for a runner.
+"""Pools execute the runs of a sweep: the interface between a sweep and a runner.
 
-A sweep hands out jobs and hears how they ended; everything else it reads in the run directories. The pool of a runner
+A sweep submits jobs and is told how they ended; it reads everything else from the run directories. The pool of a runner
 is found by an entry point of the group `maze.sweep_pools` with the runner's name: a function of the runner's
-configuration and the number of jobs. Whatever carries out a job calls `maze_sweep.execute.execute` in a process that
-does nothing else meanwhile, and passes on what that returns.
+configuration and the number of jobs. A pool calls `maze_sweep.execute.execute` for each job, in a process that does
+nothing else, and passes on the result.
 """
 
 from __future__ import annotations
@@ -18,30 +18,30 @@ if TYPE_CHECKING:
     from maze_core.config.base import PluginConfig
 
 Outcome = Literal["finished", "stopped", "interrupted", "failed", "killed"]
-"""As in `RunSummary`; killed: the process ended without a word."""
+"""As in `RunSummary`; killed: the process exited without a result."""
 
 
 @dataclass(frozen=True, slots=True)
 class SweepJob:
-    """One run of a sweep: plain data, so that it can be sent anywhere."""
+    """One run of a sweep, as plain data that can be sent to another process or machine."""
 
     name: str
-    """Names the run within its sweep, such as `t003-s1`."""
+    """Name of the run within its sweep, such as `t003-s1`."""
     run_dir: str
-    """Absolute path of the run's folder, on a disk that the sweep's own process sees too.
+    """Absolute path of the run's folder, on a disk that the sweep's process can read too.
 
-    Where it holds a checkpoint, the run goes on from there; where not, it begins.
+    If it holds a checkpoint, the run resumes from it; otherwise it starts.
     """
     log: str
-    """Absolute path of the file that gets what the run prints."""
+    """Absolute path of the file for the run's output."""
     config: dict[str, Any]
-    """The whole configuration with its seed, as `load_run_config` takes it."""
+    """The complete configuration with its seed, as `load_run_config` takes it."""
     preset: str | None = None
-    """Name of the preset that is part of `config`, for the record."""
+    """Name of the preset contained in `config`, for the record."""
     init_from: str | None = None
-    """Absolute path of the run that a new run's weights come from."""
+    """Absolute path of the run from which a new run's weights are loaded."""
     search_path: tuple[str, ...] = ()
-    """Folders that modules are imported from: `sys.path` of the sweep's own process."""
+    """Folders to import modules from: `sys.path` of the sweep's process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,36 +59,36 @@ POOLS = "maze.sweep_pools"
 
 
 class SweepPool(Protocol):
-    """Processes that carry out jobs, each job in a process of its own with one thread.
+    """Processes that execute jobs, each job in its own process with one thread.
 
-    No process outlives `close`, nor the sweep's own process, however that ends.
+    No process outlives `close` or the sweep's own process, however that ends.
     """
 
     size: int
-    """Jobs that run side by side; `start` is called only while fewer do."""
+    """Most jobs that run in parallel; `start` is called only while fewer run."""
 
     def start(self, job: SweepJob) -> None:
-        """Begin a job. Returns at once; a job that cannot be begun is reported by `ended` as failed."""
+        """Start a job and return at once; `ended` reports a job that cannot be started as failed."""
 
     def ended(self, timeout: float) -> list[JobEnd]:
-        """The jobs that ended since the last call; waits up to `timeout` seconds for the first."""
+        """Return the jobs that ended since the last call; wait up to `timeout` seconds for the first."""
 
     def interrupt(self, name: str) -> None:
-        """Ask a running job to end as on Ctrl-C: after the update under way, with its checkpoint. Returns at once."""
+        """Ask a running job to end as on Ctrl-C: after the current update, with a checkpoint. Returns at once."""
 
     def close(self) -> None:
-        """End what still runs, without waiting for checkpoints; safe to call twice."""
+        """End running jobs without waiting for checkpoints; safe to call twice."""
 
 
 def open_pool(runner: PluginConfig, jobs: int | None) -> SweepPool:
-    """Return the pool that carries out a sweep for a runner. Close it when done with it.
+    """Return the pool that executes a sweep with a runner. Close it when done with it.
 
     Args:
         runner: the runner's configuration.
-        jobs: runs side by side; None: as many as the runner thinks fit.
+        jobs: runs in parallel; None: as many as the runner chooses.
 
     Raises:
-        ConfigError: no sweep can be spread over this runner.
+        ConfigError: this runner cannot execute sweeps.
         PluginError: the pool cannot be imported.
     """
     claims = discovery.entries(POOLS, runner.name)

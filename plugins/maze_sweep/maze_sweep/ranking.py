@@ -1,4 +1,4 @@
-"""What came of a sweep: its trials from best to worst, and what failed."""
+"""The results of a sweep: its trials from best to worst, and its failures."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FAILED: tuple[RunState, ...] = ("failed", "killed")
 
 
 def ranked(sweep: Sweep) -> list[Trial]:
-    """The trials that have a value from best to worst, then the others in their order."""
+    """Return trials with a value from best to worst, then the others in order."""
     sign = 1 if sweep.plan.minimize else -1
 
     def place(trial: Trial) -> float:
@@ -27,29 +27,29 @@ def ranked(sweep: Sweep) -> list[Trial]:
 
 
 def failures(sweep: Sweep) -> list[SweepRun]:
-    """The runs that failed, in their order."""
+    """Return the failed runs in order."""
     return [run for run in sweep.runs if run.state in FAILED]
 
 
 def table(sweep: Sweep, trials: Sequence[Trial]) -> tuple[list[str], list[list[str]]]:
-    """Headers and rows, a trial each."""
+    """Return headers and rows, one row per trial."""
     plan = sweep.plan
     headers = ["rank", "trial", *map(short, plan.over), f"{plan.take} {title(plan.metric)}", "runs"]
     return headers, [_row(sweep, trial, rank) for rank, trial in enumerate(trials, 1)]
 
 
 def title(metric: str) -> str:
-    """What a metric is called in tables."""
+    """Return a metric's title in tables."""
     return "return" if metric == RETURN else metric
 
 
 def brief(value: Any) -> str:
-    """A value of a point, numbers with five digits: `trials.json` and the runs have all of them."""
+    """Return a point's value as text, numbers with five digits; `trials.json` and the runs have full precision."""
     return f"{value:.5g}" if isinstance(value, float) else text(value)
 
 
 def facts(sweep: Sweep) -> dict[str, Any]:
-    """Everything as plain data, the best trial first."""
+    """Return all results as plain data, the best trial first."""
     plan = sweep.plan
     return {
         "dir": str(sweep.folder),

@@ -1,4 +1,4 @@
-"""A sweep: asks the searcher for points, hands out runs, hears how they end, and knows where everything stands."""
+"""A sweep: asks the searcher for points, submits runs, and tracks their progress and results."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ from maze_sweep.trials import (
 from maze_sweep.validation import check_runs, probes
 
 _TICK = 0.5
-"""Seconds between two looks at the runs."""
+"""Seconds between two checks of the runs."""
 
 Watch = Callable[["Sweep", JobEnd | None], None]
-"""Told of every run that ended, and with None now and then in between."""
+"""Called with every run that ended, and with None now and then in between."""
 
 
 class Sweep:
-    """A sweep in a folder, new or broken off.
+    """A sweep in a folder, new or interrupted.
 
     Args:
         plan: what is tried.
@@ -46,7 +46,7 @@ class Sweep:
         load: how plugin classes are found.
 
     Raises:
-        ConfigError: the plan does not fit: a value, a path, the number of trials, or the sweep that is in the folder.
+        ConfigError: the plan is not valid (a value, a path, the number of trials) or differs from that in the folder.
     """
 
     def __init__(self, plan: SweepPlan, folder: Path | None, load: discovery.Loader = discovery.load) -> None:
@@ -64,13 +64,13 @@ class Sweep:
 
     @property
     def folder(self) -> Path:
-        """The sweep's own folder, once it has begun."""
+        """The sweep's own folder; valid after `begin`."""
         if self._folder is None:
             raise RuntimeError("this sweep has no folder before it has begun")
         return self._folder
 
     def check(self) -> None:
-        """Validate every point that is known; nothing is written.
+        """Validate every known point; writes nothing.
 
         Raises:
             ConfigError: a point does not fit, or an environment cannot be built.
@@ -81,10 +81,10 @@ class Sweep:
             check_runs(self.plan, map(self.searcher.ask, range(self.total_trials)), self._load)
 
     def begin(self) -> None:
-        """Write the plan to the folder, and take up what was done before.
+        """Write the plan to the folder and load earlier results.
 
         Raises:
-            ConfigError: the folder cannot be written, another process is at this sweep, or the searcher refuses it.
+            ConfigError: the folder cannot be written, another process runs this sweep, or the searcher refuses it.
         """
         existed = self._folder is not None and self._folder.exists()
         self._create_folder()
@@ -115,7 +115,7 @@ class Sweep:
             raise ConfigError(f"cannot create {where}: {error.strerror}", "--dir", "Name another folder.") from error
 
     def _make_places(self) -> None:
-        """Make the folders of runs and logs; in a folder from elsewhere they might lead out of it."""
+        """Create the folders of runs and logs; in an untrusted folder they might be links out of it."""
         try:
             for name in (RUNS, LOGS):
                 files.make_folder(self.folder / name, self.folder)
@@ -129,20 +129,20 @@ class Sweep:
 
     @property
     def runs(self) -> list[SweepRun]:
-        """All runs that were asked for so far."""
+        """All runs requested so far."""
         return [run for trial in self.trials for run in trial.runs]
 
     @property
     def total_runs(self) -> int:
-        """How many runs there will be."""
+        """The number of runs in the whole sweep."""
         return self.total_trials * len(self.plan.seeds)
 
     def count(self, *states: RunState) -> int:
-        """How many runs are in one of some states."""
+        """Return the number of runs in the given states."""
         return sum(run.state in states for run in self.runs)
 
     def carry_out(self, pool: SweepPool, watch: Watch) -> None:
-        """Run what is missing, until nothing is or somebody interrupts: then the runs under way save themselves."""
+        """Execute missing runs until all are done or the sweep is interrupted; then running ones save themselves."""
         waiting = self._waiting()
         running: dict[str, tuple[Trial, SweepRun]] = {}
         while True:
@@ -165,17 +165,17 @@ class Sweep:
             watch(self, None)
 
     def interrupt(self, cause: str) -> None:
-        """Ask the sweep to end: no run begins any more, and those under way are asked to save themselves."""
+        """Ask the sweep to end: no more runs start, and running ones are asked to save themselves."""
         self.interrupted_by = cause
 
     def close(self) -> None:
-        """Let go of the folder; safe to call twice."""
+        """Release the folder; safe to call twice."""
         self.searcher.close()
         if self._lock is not None:
             self._lock.close()
 
     def _waiting(self) -> Iterator[tuple[Trial, SweepRun]]:
-        """The runs to be started, in order; points are asked for when their turn comes."""
+        """Yield the runs to start, in order; points are requested only when needed."""
         number = 0
         while number < self.total_trials:
             if number == len(self.trials):
@@ -194,7 +194,7 @@ class Sweep:
         self._tell(trial)
 
     def _configure(self, trial: Trial) -> None:
-        """Assemble the configuration; a point that does not fit fails its runs and no other."""
+        """Assemble the configuration; a point that is not valid fails only its own runs."""
         try:
             trial.config, trial.preset = self.plan.run_config(trial.point, self._load)
         except ConfigError as error:
@@ -225,7 +225,7 @@ class Sweep:
         self._tell(trial)
 
     def _follow(self, trial: Trial, run: SweepRun, pool: SweepPool) -> None:
-        """Read the new epochs of a run; those of a trial's first seed may end the trial."""
+        """Read a run's new epochs; those of the trial's first seed may prune the trial."""
         for epoch in run.follow():
             value = epoch.get(self.plan.metric)
             if not self._prunes or trial.pruned or run is not trial.runs[0] or not isinstance(value, int | float):
@@ -237,7 +237,7 @@ class Sweep:
             pool.interrupt(run.name)
 
     def _tell(self, trial: Trial) -> None:
-        """Tell the searcher how a trial ended: once, and not of one that was only interrupted."""
+        """Tell the searcher once how a trial ended, unless it was only interrupted."""
         states = {run.state for run in trial.runs}
         if trial.told or trial.pruned or not trial.ended or "interrupted" in states:
             return

@@ -1,4 +1,4 @@
-"""The trials of a sweep and their runs: where each stands, as the sweep's folder tells it."""
+"""The trials of a sweep and the states of their runs, read from the sweep's folder."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TRIALS, RUNS, LOGS = "trials.json", "runs", "logs"
 _TRIALS_BYTES = 100_000_000
 
 RunState = Literal["waiting", "running", "finished", "failed", "interrupted", "killed", "pruned"]
-"""waiting: not begun, or to be gone on with; pruned: broken off, since its trial was not worth going on with."""
+"""waiting: not started, or to be resumed; pruned: ended early by the searcher."""
 
 
 @dataclass(slots=True)
@@ -31,24 +31,24 @@ class SweepRun:
     """One run of a sweep: a trial with one seed."""
 
     name: str
-    """Such as `t003-s1`: names its folder below `runs`, and its log."""
+    """Such as `t003-s1`: the name of its folder below `runs` and of its log."""
     seed: int
     run_dir: Path
     log: Path
     state: RunState = "waiting"
     reason: str = ""
-    """Why it ended so, in one sentence."""
+    """Why it ended, in one sentence."""
     epochs: list[dict[str, Any]] = field(default_factory=list)
     """The lines of its `metrics.jsonl` that `follow` has read."""
     _read: int = 0
     _record: RunRecord | None = None
 
     def follow(self) -> list[dict[str, Any]]:
-        """The epochs that were written since the last call, by a run that may be writing."""
+        """Return epochs written since the last call; the run may still be writing."""
         last = self.epochs[-1]["epoch"] if self.epochs else 0
         try:
             with files.open_file(self.run_dir / METRICS_FILE, "rb") as file:
-                # A resumed run writes the file anew: the same lines, up to its checkpoint.
+                # A resumed run rewrites the file: the same lines, up to its checkpoint.
                 file.seek(min(self._read, file.seek(0, os.SEEK_END)))
                 self._read = file.tell()
                 whole, newline, _torn = file.read().rpartition(b"\n")
@@ -60,7 +60,7 @@ class SweepRun:
         return fresh
 
     def record(self) -> RunRecord | None:
-        """What its folder tells; None where there is nothing whole."""
+        """Return the record in its folder; None if there is no complete one."""
         if self._record is not None:
             return self._record
         try:
@@ -74,36 +74,36 @@ class SweepRun:
 
 @dataclass(slots=True)
 class Trial:
-    """A point of the space, and its runs."""
+    """A point of the space and its runs."""
 
     number: int
     point: Point
     config: RunConfig | None
-    """The configuration of its runs, without a seed; None where the point does not fit."""
+    """The configuration of its runs, without a seed; None if the point is not valid."""
     preset: str
     runs: list[SweepRun]
     pruned: bool = False
     told: bool = False
-    """Whether the searcher has heard of its end."""
+    """True if the searcher was told its end."""
 
     @property
     def ended(self) -> bool:
-        """Whether nothing of it waits or runs."""
+        """True if none of its runs is waiting or running."""
         return all(run.state not in ("waiting", "running") for run in self.runs)
 
     def values(self, plan: SweepPlan) -> list[float]:
-        """The value of each run that finished and has one."""
+        """Return the value of each finished run that has one."""
         records = [run.record() for run in self.runs if run.state == "finished"]
         found = [each.value(plan.metric, plan.take, minimize=plan.minimize) for each in records if each is not None]
         return [value for value in found if value is not None]
 
     def spread(self, plan: SweepPlan) -> Spread | None:
-        """Mean and deviation of its values; None where it has none."""
+        """Return mean and deviation of its values; None if it has none."""
         return spread(self.values(plan))
 
 
 def new_trial(folder: Path, number: int, point: Point, plan: SweepPlan) -> Trial:
-    """A trial with its runs as they stand in the folder. The configuration is still missing."""
+    """Return a trial with the states of its runs in the folder; its configuration is not set yet."""
     runs = []
     for seed in plan.seeds:
         name = f"t{number:03}-s{seed}"
@@ -116,7 +116,7 @@ def new_trial(folder: Path, number: int, point: Point, plan: SweepPlan) -> Trial
 
 
 def mark_pruned(trial: Trial) -> None:
-    """Nothing of the trial is gone on with."""
+    """Mark the trial as pruned: its runs are not continued."""
     trial.pruned = True
     for run in trial.runs:
         if run.state == "waiting":
@@ -124,7 +124,7 @@ def mark_pruned(trial: Trial) -> None:
 
 
 def read_trials(folder: Path, plan: SweepPlan) -> list[Trial]:
-    """The trials that a sweep had asked for before it was broken off, in order.
+    """Return the trials requested before the sweep was interrupted, in order.
 
     Raises:
         ConfigError: the file is damaged.
@@ -147,7 +147,7 @@ def read_trials(folder: Path, plan: SweepPlan) -> list[Trial]:
 
 
 def write_trials(folder: Path, trials: list[Trial]) -> None:
-    """Keep the points that were asked for, and which of them were pruned."""
+    """Save the requested points, and which of them were pruned."""
     saved = [{"point": each.point, **({"pruned": True} if each.pruned else {})} for each in trials]
     lines = ",\n ".join(json.dumps(each) for each in saved)
     files.write_bytes(folder / TRIALS, f"[\n {lines}\n]\n".encode())

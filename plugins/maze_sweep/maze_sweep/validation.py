@@ -1,4 +1,4 @@
-"""What is checked before the first run of a sweep begins: every value, every environment."""
+"""Checks before the first run of a sweep starts: every value and every environment."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def probes(space: Space) -> Iterator[Point]:
-    """Points that between them have every choice and both ends of every range."""
+    """Yield points that together cover every choice and both ends of every range."""
     first = {path: _extremes(dimension)[0] for path, dimension in space.items()}
     yield first
     for path, dimension in space.items():
@@ -29,13 +29,13 @@ def probes(space: Space) -> Iterator[Point]:
 
 
 def check_runs(plan: SweepPlan, points: Iterable[Point], load: Loader) -> None:
-    """Assemble the configuration of every point, ask its algorithm, and build every environment once.
+    """Assemble the configuration of every point, check it with its algorithm, and build every environment once.
 
-    Where runs start from another's weights, every network is built once too, and given them.
+    If runs start from another run's weights, every network is built once too and loads them.
 
     Raises:
         ConfigError: the problems, each once.
-        CheckpointError: the run to start from has no whole checkpoint.
+        CheckpointError: the run to start from has no complete checkpoint.
     """
     problems: dict[str, ConfigError] = {}
     built: set[str] = set()
@@ -58,7 +58,7 @@ def _extremes(dimension: Dimension) -> tuple[object, ...]:
 
 
 def _check_environment(config: RunConfig, load: Loader, built: set[str]) -> None:
-    """Build the environment, as the runs will, unless one like it was."""
+    """Build the environment as the runs will, unless an equal one was built already."""
     from maze_core.envs.builder import EnvBuilder
     from maze_core.envs.in_process import vector_env
 
@@ -69,7 +69,7 @@ def _check_environment(config: RunConfig, load: Loader, built: set[str]) -> None
 
 
 def _check_weights(config: RunConfig, source: Path, load: Loader, filled: set[str]) -> None:
-    """Give a policy the weights of another run, as the runs will, unless one like it was given them."""
+    """Load another run's weights into a policy as the runs will, unless an equal one was checked already."""
     key = _key(config.env, *config.wrappers, config.model) + config.algorithm.name
     if key in filled:
         return

@@ -1,4 +1,4 @@
-"""A studio that films environments, by imageio."""
+"""A studio that films environments with imageio."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class _Camera(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """Films the next episode to the file that `film` names; between films it only passes things on."""
+    """Films the next episode to the file that `film` names; otherwise it only passes calls on."""
 
     def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
         super().__init__(env)
@@ -66,7 +66,7 @@ class _Camera(gymnasium.Wrapper[Any, Any, Any, Any]):
 
 
 class Studio:
-    """Films the episodes of environments stepped in turn: what `maze_core.training.video.open_studio` returns.
+    """Films episodes of environments that are stepped in turn; `maze_core.training.video.open_studio` returns it.
 
     Raises:
         ConfigError: the environment cannot render, or the video libraries are not installed.
@@ -80,7 +80,7 @@ class Studio:
         self._cameras: list[_Camera] = []
 
     def vector_env(self, num_envs: int) -> SerialVectorEnv:
-        """Environments with a camera each. To be closed by the caller."""
+        """Build environments, each with a camera. The caller closes them."""
         self._try_out()
         env = SerialVectorEnv(self._camera, num_envs)
         self._folder.mkdir(parents=True, exist_ok=True)
@@ -92,11 +92,11 @@ class Studio:
             camera.film(self.path(number))
 
     def path(self, number: int) -> Path:
-        """The file of an episode."""
+        """Return the file of an episode."""
         return self._folder / f"episode-{number}.mp4"
 
     def _try_out(self) -> None:
-        """Take one picture, of an environment that is not used any further."""
+        """Render one frame of a temporary environment."""
         title = str(getattr(self._builder.env, "id", "") or "the environment")
         try:
             with warnings.catch_warnings(action="ignore"), closing(self._builder(0)) as env:

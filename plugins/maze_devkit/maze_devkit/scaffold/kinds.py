@@ -1,4 +1,4 @@
-"""What each kind of plugin begins as, and how it is used."""
+"""The starter plugin of each kind, and how it is used."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Starter:
-    """A working plugin to begin with; its code is `templates/KIND.py.txt`."""
+    """A working plugin to start from; its code is `templates/KIND.py.txt`."""
 
     suffix: str
-    """What its class is called, after the plugin's own name."""
+    """Suffix of its class name, after the plugin's own name."""
     summary: str
-    """What it does, as a sentence without its stop."""
+    """What it does, as a sentence without a full stop."""
     command: str
-    """What to type to see it work; `$name` is the plugin's name."""
+    """The command that shows it at work; `$name` is the plugin's name."""
 
 
 STARTERS: Mapping[str, Starter] = {

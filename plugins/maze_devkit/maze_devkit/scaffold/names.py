@@ -1,4 +1,4 @@
-"""What a new plugin may be called, and what follows from its name."""
+"""Names of a new plugin: which are allowed, and what is derived from them."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from maze_devkit.scaffold.kinds import STARTERS
 _NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 _LONGEST = 30
 _RESERVED = {"core", "none", "null", "true", "false", "yes", "no", "on", "off", "auto"}
-"""`maze-core` is the core's own, the others are values in YAML or on the command line."""
+"""`maze-core` is the core; the others are values in YAML or on the command line."""
 
 
 @dataclass(frozen=True)
 class Names:
-    """What a plugin, its package and its classes are called."""
+    """The names of a plugin, its package and its classes."""
 
     kind: str
     name: str
@@ -30,22 +30,22 @@ class Names:
 
     @property
     def distribution(self) -> str:
-        """What is installed, and the folder it is written in: `maze-my-name`."""
+        """The distribution, and the folder it is written to: `maze-my-name`."""
         return f"maze-{self.name.replace('_', '-')}"
 
     @property
     def package(self) -> str:
-        """What is imported: `maze_my_name`."""
+        """The Python package: `maze_my_name`."""
         return f"maze_{self.name}"
 
     @property
     def camel(self) -> str:
-        """The name as classes begin: `MyName`."""
+        """The prefix of class names: `MyName`."""
         return "".join(part.capitalize() for part in self.name.split("_"))
 
     @property
     def plugin_class(self) -> str:
-        """The plugin's class, `MyNameWrapper`; of a command, its function."""
+        """The plugin's class, `MyNameWrapper`; for a command, its function."""
         if self.kind == "command":
             return "command"
         suffix = STARTERS[self.kind].suffix
@@ -53,15 +53,15 @@ class Names:
 
     @property
     def config_class(self) -> str:
-        """The model of its parameters: `MyNameConfig`."""
+        """The class of its parameters: `MyNameConfig`."""
         return f"{self.camel}Config"
 
 
 def new_names(kind: str, name: str) -> Names:
-    """The names of a new plugin.
+    """Return the names of a new plugin.
 
     Raises:
-        ConfigError: the kind is unknown; the name is malformed, reserved, or taken by something that is installed.
+        ConfigError: the kind is unknown; the name is malformed, reserved, or used by an installed package.
     """
     if kind not in STARTERS:
         raise ConfigError(f"there is no kind {kind!r}; kinds: {', '.join(STARTERS)}", "KIND")
@@ -86,7 +86,7 @@ def _check_form(name: str) -> None:
 
 
 def _check_reserved(names: Names) -> None:
-    """Refuse a name that means something else already, or whose classes would hide what the package imports."""
+    """Refuse a name with another meaning, or whose classes would hide what the package imports."""
     name = names.name
     if name.startswith("maze_"):
         raise ConfigError(
@@ -101,7 +101,7 @@ def _check_reserved(names: Names) -> None:
 
 
 def _check_free(names: Names) -> None:
-    """Refuse a name that would not work beside what is installed here, or beside what comes from this repository."""
+    """Refuse a name that conflicts with an installed package, or with one from this repository."""
     for found in discovery.declarations():
         if (found.kind, found.name) == (names.kind, names.name):
             raise ConfigError(

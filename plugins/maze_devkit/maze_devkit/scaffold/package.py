@@ -1,4 +1,4 @@
-"""A new plugin's package, from templates to files."""
+"""Writes a new plugin's package from templates."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from maze_devkit.scaffold.kinds import STARTERS
 from maze_devkit.scaffold.names import Names
 
 License = Literal["MIT", "BSD-3-Clause", "Apache-2.0", "none"]
-"""What the package's licence may be, by SPDX identifier; none: the author decides later."""
+"""The package's licence by SPDX identifier; none: the author decides later."""
 
 
 def write_package(names: Names, parent: Path, license: License = "MIT", author: str = "") -> Path:
@@ -39,7 +39,7 @@ def write_package(names: Names, parent: Path, license: License = "MIT", author: 
 
 
 def package_files(names: Names, license: License = "MIT", author: str = "") -> dict[str, str]:
-    """The files of a new plugin's package, by path."""
+    """Return the files of a new plugin's package, by path."""
     values = _values(names, license, author)
     templates = {
         "pyproject.toml": "pyproject.toml",
@@ -57,14 +57,14 @@ def package_files(names: Names, license: License = "MIT", author: str = "") -> d
 
 
 def usage(names: Names) -> str:
-    """The command that puts the plugin to use."""
+    """Return the command that uses the plugin."""
     return Template(STARTERS[names.kind].command).substitute(name=names.name)
 
 
 def core_range(version: str) -> str:
-    """The versions of the core that keep what `version` promises (docs/guide/compatibility.md): `>=0.1,<0.2`.
+    """Return the versions of the core compatible with `version` (docs/guide/compatibility.md): `>=0.1,<0.2`.
 
-    Before 1.0 a minor version may change things, from then on a major one.
+    Before 1.0 a minor version may break compatibility, from then on only a major one.
     """
     try:
         release = Version(version)
@@ -100,7 +100,7 @@ def _values(names: Names, license: License, author: str) -> dict[str, str]:
 
 
 def _requires(kind: str) -> list[str]:
-    """The distributions that a plugin of a kind builds on; their versions go along with the core's."""
+    """Return the distributions that a plugin of a kind builds on; they have the core's version."""
     return [discovery.CORE, "maze-sweep"] if kind == "searcher" else [discovery.CORE]
 
 

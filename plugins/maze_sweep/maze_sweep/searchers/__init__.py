@@ -1,1 +1,1 @@
-"""Searchers: what chooses the points of a sweep. Plugins of the group `maze.searchers`."""
+"""Searchers choose the points of a sweep. They are plugins of the group `maze.searchers`."""

@@ -1,4 +1,4 @@
-"""The base of searcher plugins: what chooses the points of a sweep, and learns from what came of them."""
+"""The base class of searcher plugins, which choose the points of a sweep and learn from the results."""
 
 from __future__ import annotations
 
@@ -13,51 +13,51 @@ from maze_sweep.searchers.space import Point, Space
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """What a searcher is asked to do."""
+    """A searcher's task."""
 
     space: Space
     """The dimensions by path."""
     seed: int
-    """Decides every random choice of the searcher."""
+    """The seed of the searcher's random numbers."""
     trials: int | None
-    """Points to try; None: all, where the searcher knows how many there are."""
+    """Points to try; None: all, if the searcher knows how many there are."""
     maximize: bool
-    """Whether more is better."""
+    """True if higher values are better."""
     folder: Path
-    """The sweep's folder, for what the searcher keeps itself; it is not there yet where the searcher foresees."""
+    """The sweep's folder, for the searcher's own files; for a searcher that `foresees` it does not exist yet."""
 
 
 class Searcher(ABC):
-    """A searcher plugin: answers with the point of each trial, by number, and hears the trial's value.
+    """A searcher plugin: returns the point of each trial, by number, and is told the trial's value.
 
-    Life: built with its config, then `setup`. Trials are numbered from 0; several may be under way at once. A sweep
-    that was broken off sets up a new searcher, tells it again every trial that has ended, and goes on.
+    Order of calls: the constructor with its config, then `setup`. Trials are numbered from 0; several may run at once.
+    An interrupted sweep sets up a new searcher, tells it every finished trial again, and continues.
     """
 
     Config: ClassVar[type[PluginConfig]] = PluginConfig
     foresees: ClassVar[bool] = False
-    """Whether points depend on their number alone, so that a sweep can validate all of them before it begins."""
+    """True if points depend only on their number, so that a sweep can validate all of them before it starts."""
 
     def __init__(self, config: Any) -> None:
         self.config = config
 
     @abstractmethod
     def setup(self, search: Search) -> int:
-        """Take up a search, new or broken off. Returns how many trials there will be.
+        """Start or continue a search and return the number of trials.
 
         Raises:
-            ConfigError: the space or the number of trials does not suit this searcher.
+            ConfigError: the searcher does not support the space or the number of trials.
         """
 
     @abstractmethod
     def ask(self, number: int) -> Point:
-        """The point of a trial. The same number gives the same point, also after the sweep was broken off."""
+        """Return the point of a trial. The same number gives the same point, also after an interruption."""
 
     def tell(self, number: int, point: Point, value: float | None) -> None:  # noqa: B027 — some do not learn
-        """Hear the value of a trial, the mean over its seeds; None where it failed. May be told twice."""
+        """Receive the value of a trial, the mean over its seeds; None if it failed. May be called twice."""
 
     def prune(self, number: int, epoch: int, value: float) -> bool:
-        """Hear the value after an epoch of the trial's first seed; whether the trial is not worth going on with."""
+        """Receive the value after an epoch of the trial's first seed; return True to end the trial early."""
         return False
 
     def close(self) -> None:  # noqa: B027 — some hold nothing

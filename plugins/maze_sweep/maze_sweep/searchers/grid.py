@@ -37,7 +37,7 @@ class GridSearcher(Searcher):
         return count
 
     def ask(self, number: int) -> Point:
-        """The digits of the number, in the mixed base of the lists' lengths."""
+        """Return the combination given by the number's digits in the mixed base of the lists' lengths."""
         point: Point = {}
         for path, values in reversed(self._choices.items()):
             number, digit = divmod(number, len(values))

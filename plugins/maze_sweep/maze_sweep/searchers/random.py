@@ -1,4 +1,4 @@
-"""The searcher `random`: points drawn independently of each other."""
+"""The searcher `random`: draws points independently of each other."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ class RandomSearcher(Searcher):
     foresees: ClassVar[bool] = True
 
     def setup(self, search: Search) -> int:
-        """Take the number of trials as it is."""
+        """Return the number of trials that the user asked for."""
         self._search = search
         return asked_for(search)
 
     def ask(self, number: int) -> Point:
-        """Drawn from a generator of the trial's own."""
-        # A text as the seed is hashed by SHA-512: neighbouring trials have nothing in common.
+        """Return a point drawn with the trial's own generator."""
+        # A text as the seed is hashed by SHA-512, so neighbouring trials are independent.
         return {
             path: _draw(dimension, Random(f"{self._search.seed}/{number}/{path}"))
             for path, dimension in self._search.space.items()
@@ -30,7 +30,7 @@ class RandomSearcher(Searcher):
 
 
 def asked_for(search: Search) -> int:
-    """The number of trials that the user asked for.
+    """Return the number of trials that the user asked for.
 
     Raises:
         ConfigError: none was given.

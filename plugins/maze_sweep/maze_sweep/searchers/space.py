@@ -1,9 +1,9 @@
-"""The space that a sweep searches: for each path of the configuration a list of choices or a range.
+"""The search space of a sweep: for each path of the configuration a list of choices or a range.
 
 1e-4,3e-4,1e-3        a list; each value is YAML
-0.9..0.99             a range; of whole numbers where both ends are
-1e-5..1e-2:log        the same, in which each power of ten weighs the same
-0.9..0.99:4           4 evenly spaced values: a list again; also with :log:4
+0.9..0.99             a range; of integers if both ends are
+1e-5..1e-2:log        the same, uniform in the logarithm
+0.9..0.99:4           4 evenly spaced values as a list; also with :log:4
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ class Choices:
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """A number from `low` to `high`, both included; whole where `whole` says so."""
+    """A number from `low` to `high`, both included; an integer if `whole`."""
 
     low: float
     high: float
     log: bool = False
-    """Whether logarithms of the values are spread evenly, rather than the values."""
+    """True to spread the logarithms of the values evenly instead of the values."""
 
     @property
     def whole(self) -> bool:
-        """Whether values are whole numbers."""
+        """True if values are integers."""
         return isinstance(self.low, int) and isinstance(self.high, int)
 
     def at(self, share: float) -> float:
-        """The value at a share of the way from `low` (0) to `high` (1)."""
+        """Return the value at the fraction `share` of the way from `low` (0) to `high` (1)."""
         if self.log:
             value = math.exp(math.log(self.low) + share * (math.log(self.high) - math.log(self.low)))
         else:
@@ -58,16 +58,16 @@ Space = Mapping[str, Dimension]
 
 
 def parse_space(over: Mapping[str, Any]) -> dict[str, Dimension]:
-    """The space of plain data: lists, or texts of the grammar above.
+    """Return the space described by plain data: lists, or texts in the grammar above.
 
     Raises:
-        ConfigError: a text does not follow it; the message names the path.
+        ConfigError: a text does not follow the grammar; the message names the path.
     """
     return {path: _dimension(path, values) for path, values in over.items()}
 
 
 def parse_over(text: str) -> tuple[str, Any]:
-    """Path and values of `path=values`; the values are plain data for `parse_space`."""
+    """Return path and values of `path=values`; the values are plain data for `parse_space`."""
     path, equals, values = text.partition("=")
     path, values = path.strip(), values.strip()
     if not equals or not path or not values:
@@ -118,5 +118,5 @@ def _range(path: str, match: re.Match[str]) -> Range | list[Any]:
 
 
 def _short(value: float) -> float:
-    """Ten significant digits: as good as all of them, and readable."""
+    """Round to ten significant digits, which are precise enough and readable."""
     return float(f"{value:.10g}")
