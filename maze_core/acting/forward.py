@@ -61,24 +61,23 @@ class TorchForward:
     def act(self, obs: Tree, noise: dict[str, Any]) -> Choice:
         """Choose actions for B observations."""
         distribution = self._distribution(obs)
-        return _choice(distribution, distribution.sample(noise))
+        tensors = distribution.sample(noise)
+        samples = {key: sample.numpy(force=True) for key, sample in tensors.items()}
+        actions = distribution.env_action(tensors)
+        return Choice(samples, {k: samples[k] if a is tensors[k] else a.numpy(force=True) for k, a in actions.items()})
 
     def most_likely(self, obs: Tree) -> Choice:
-        """Choose the most likely actions for B observations."""
+        """Choose the most likely actions for B observations, in environment units alone."""
         distribution = self._distribution(obs)
-        return _choice(distribution, distribution.mode())
+        tensors = distribution.env_action(distribution.mode())
+        actions = {key: action.numpy(force=True) for key, action in tensors.items()}
+        return Choice(actions, actions)
 
     def _distribution(self, obs: Tree) -> TreeDistribution:
         return self._policy.distribution({k: self._moved(torch.from_numpy(v)) for k, v in obs.items()})
 
     def _moved(self, tensor: torch.Tensor) -> torch.Tensor:
         return tensor if self._device.type == "cpu" else tensor.to(self._device, non_blocking=True)
-
-
-def _choice(distribution: TreeDistribution, tensors: TensorTree) -> Choice:
-    samples = {key: sample.numpy(force=True) for key, sample in tensors.items()}
-    actions = distribution.env_action(tensors)
-    return Choice(samples, {k: samples[k] if a is tensors[k] else a.numpy(force=True) for k, a in actions.items()})
 
 
 class NumpyForward:

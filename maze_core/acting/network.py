@@ -122,14 +122,16 @@ class NetworkAgent(Agent):
         return choice if self._exploration is None else self._exploration.explore(obs, choice)
 
     def _chosen(self, obs: Tree) -> Choice:
-        with torch.inference_mode():
-            if self._noise is None:
-                return self._torch.most_likely(obs)
-            noise = next(self._ahead, None)
-            if noise is None:
-                self.expect(1)
-                noise = next(self._ahead)
-            return self._forward.act(obs, noise)
+        if not torch.is_inference_mode_enabled():  # entering it costs as much as a small layer
+            with torch.inference_mode():
+                return self._chosen(obs)
+        if self._noise is None:
+            return self._torch.most_likely(obs)
+        noise = next(self._ahead, None)
+        if noise is None:
+            self.expect(1)
+            noise = next(self._ahead)
+        return self._forward.act(obs, noise)
 
     def state(self) -> dict[str, Any]:
         """Return the random states of noise and exploration. No noise that was drawn ahead may be left."""

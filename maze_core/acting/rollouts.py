@@ -140,9 +140,10 @@ class Sampler:
         agent.refresh()
         agent.expect(self._n_steps)
         try:
-            for _ in range(self._n_steps):
-                stepper.step(agent, sink)
-                self._on_step()
+            with torch.inference_mode():
+                for _ in range(self._n_steps):
+                    stepper.step(agent, sink)
+                    self._on_step()
         except RunError:
             self._check_masks(sink.steps + 1)  # an environment that refuses an action may have left no choice
             raise

@@ -72,7 +72,7 @@ class Stepper:
         following = sink.room(obs)
         result = self.env.step(choice.actions, following)
         self._obs = following
-        self._begun = result.begun if len(result.final_indices) or not result.valid.all() else []
+        self._begun = result.begun
         sink.add(obs, choice, result, following)
         return result
 

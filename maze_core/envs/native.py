@@ -81,7 +81,7 @@ class NativeVectorEnv:
         self._returns += raw
         self._lengths += valid
         ended = np.flatnonzero(terminated | truncated)
-        result = StepResult(rewards.astype(np.float32), terminated, truncated, valid, ended)
+        result = StepResult(rewards.astype(np.float32), terminated, truncated, valid, ended, has_filler=not valid.all())
         self._filler = np.zeros(self.num_envs, np.bool_)
         if len(ended):
             self._end(ended, info, out, result)

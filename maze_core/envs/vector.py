@@ -51,12 +51,14 @@ class StepResult:
     """[K] int64"""
     final_obs: Tree | None = None
     episodes: list[Episode] = field(default_factory=list)
+    has_filler: bool = False
+    """True where a row is filler. Environments that never produce such rows leave it."""
 
     @property
     def begun(self) -> list[int]:
         """Indices of the environments whose next observation begins an episode; a filler row counts as an episode."""
-        begun: list[int] = np.flatnonzero(self.terminated | self.truncated | ~self.valid).tolist()
-        return begun
+        ended: list[int] = self.final_indices.tolist()
+        return sorted({*ended, *np.flatnonzero(~self.valid).tolist()}) if self.has_filler else ended
 
 
 class VectorEnv(Protocol):

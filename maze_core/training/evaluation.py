@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
+import torch
 
 from maze_core.acting.network import NetworkAgent, SharedNoise
 from maze_core.acting.stepper import Stepper
@@ -13,8 +14,6 @@ from maze_core.envs.spaces import allocate, space_specs
 from maze_core.envs.vector import Episode
 
 if TYPE_CHECKING:
-    import torch
-
     from maze_core.acting.agent import Choice
     from maze_core.envs.vector import StepResult, Tree, VectorEnv
     from maze_core.models.policy import Policy
@@ -67,13 +66,14 @@ def evaluate_policy(
     policy.eval()
     try:
         stepper.begin(allocate(space_specs(env.observation_space, "observation"), (env.num_envs,)))
-        while not quota.full:
-            if stopped():
-                raise EvaluationInterrupted
-            stepper.step(agent, quota)
-            if quota.steps % _STEPS_BETWEEN_LOOKS == 0:
-                watch(quota.longest)
-                quota.give_up()
+        with torch.inference_mode():
+            while not quota.full:
+                if stopped():
+                    raise EvaluationInterrupted
+                stepper.step(agent, quota)
+                if quota.steps % _STEPS_BETWEEN_LOOKS == 0:
+                    watch(quota.longest)
+                    quota.give_up()
     finally:
         for module, training in modes:
             module.training = training

@@ -266,6 +266,7 @@ def _joined(results: list[StepResult]) -> StepResult:
         final_indices=np.flatnonzero(terminated | truncated),
         final_obs={key: np.concatenate([tree[key] for tree in last]) for key in last[0]} if last else None,
         episodes=[episode for result in results for episode in result.episodes],
+        has_filler=any(result.has_filler for result in results),
     )
 
 
