@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
+from maze_core.acting.rule import RuleAgent
+from maze_core.acting.stepper import Stepper
 from maze_core.config.load import part_config
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.policies.base import build_policy_plugin
@@ -14,10 +16,10 @@ from maze_core.training.process_state import isolated_rng
 from maze_core.training.seeding import EpisodeSeeds, Purpose, integer_seed, sequence
 
 if TYPE_CHECKING:
-    from maze_core.envs.vector import Tree, VectorEnv
+    from maze_core.acting.agent import Choice
+    from maze_core.envs.vector import StepResult, Tree, VectorEnv
     from maze_core.models.normalizer import ObservationNormalizer
     from maze_core.plugins.discovery import Loader
-    from maze_core.policies.base import ActingPolicy
 
 _ROWS = 4096
 """Observations buffered before the statistics are updated."""
@@ -38,34 +40,44 @@ def estimate_statistics(normalizer: ObservationNormalizer, env: VectorEnv, seed:
     part = wanted.policy
     config = part_config("policy", {"name": part} if isinstance(part, str) else part, load=load)
     policy = build_policy_plugin(config, env.observation_space, env.action_space, load)
-    with isolated_rng(integer_seed(seed, Purpose.NORMALIZATION)):
-        _watch(normalizer, env, policy, seed)
-
-
-def _watch(normalizer: ObservationNormalizer, env: VectorEnv, policy: ActingPolicy, seed: int) -> None:
     rngs = [
         np.random.Generator(np.random.PCG64(sequence(seed, Purpose.NORMALIZATION, row))) for row in range(env.num_envs)
     ]
-    obs = allocate(space_specs(env.observation_space, "observation"), (env.num_envs,))
-    env.reset(EpisodeSeeds(seed, Purpose.NORMALIZATION), obs)
-    for row in range(env.num_envs):
-        policy.begin(row)
-    seen: list[Tree] = []
-    left = normalizer.estimation.steps
-    while left > 0:
-        before = {key: obs[key].copy() for key in normalizer.keys}
-        result = env.step(policy.act(obs, rngs), obs)
-        seen.append({key: leaf[result.valid] for key, leaf in before.items()})
-        left -= int(result.valid.sum())
-        for row in result.begun:
-            policy.begin(row)
-        if len(seen) * env.num_envs >= _ROWS or left <= 0:
-            _observe(normalizer, seen)
-            seen = []
+    agent, stepper = RuleAgent(policy, rngs, env.action_space), Stepper(env, EpisodeSeeds(seed, Purpose.NORMALIZATION))
+    seen = _Seen(normalizer, env)
+    with isolated_rng(integer_seed(seed, Purpose.NORMALIZATION)):
+        stepper.begin(seen.room({}))
+        while seen.steps < wanted.steps:
+            stepper.step(agent, seen)
+        seen.show()
 
 
-def _observe(normalizer: ObservationNormalizer, seen: list[Tree]) -> None:
-    device = normalizer.count.device
-    normalizer.observe(
-        {key: torch.from_numpy(np.concatenate([rows[key] for rows in seen])).to(device) for key in normalizer.keys}
-    )
+class _Seen:
+    """A sink that shows a normaliser the observations that were acted on, some thousand at a time."""
+
+    def __init__(self, normalizer: ObservationNormalizer, env: VectorEnv) -> None:
+        self.steps = 0
+        """Steps taken, of all environments together."""
+        self._normalizer = normalizer
+        self._specs, self._num_envs = space_specs(env.observation_space, "observation"), env.num_envs
+        self._rows: list[Tree] = []
+
+    def room(self, obs: Tree) -> Tree:
+        """Return new arrays: the current ones are kept."""
+        return allocate(self._specs, (self._num_envs,))
+
+    def add(self, obs: Tree, choice: Choice, result: StepResult, following: Tree) -> None:
+        """Keep the observations of a step."""
+        self._rows.append({key: obs[key][result.valid] for key in self._normalizer.keys})
+        self.steps += int(result.valid.sum())
+        if len(self._rows) * self._num_envs >= _ROWS:
+            self.show()
+
+    def show(self) -> None:
+        """Show the normaliser what was kept."""
+        rows, self._rows = self._rows, []
+        if rows:
+            device = self._normalizer.count.device
+            keys = self._normalizer.keys
+            leaves = {key: torch.from_numpy(np.concatenate([row[key] for row in rows])) for key in keys}
+            self._normalizer.observe({key: leaf.to(device) for key, leaf in leaves.items()})
