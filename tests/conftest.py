@@ -81,3 +81,8 @@ def assert_same() -> Any:
         assert not differing, f"{len(differing)} of {len(left)} entries differ: {differing[:12]}"
 
     return compare
+
+
+def pytest_collection_modifyitems(items):
+    """Put the tests on Ray clusters first: once a process had a local Ray, Ray cancels its workers on a cluster."""
+    items.sort(key=lambda item: item.path.name != "test_cluster.py")
