@@ -14,6 +14,7 @@ from maze_core.config.base import PluginConfig
 from maze_core.envs.spaces import flatten_space, float_bounds
 from maze_core.errors import ConfigError
 from maze_core.policies.random import RandomPolicy
+from maze_core.training.seeding import load_random_states, random_states
 
 if TYPE_CHECKING:
     from gymnasium import Space
@@ -69,12 +70,11 @@ class EpsilonGreedy(Exploration):
 
     def state(self) -> dict[str, Any]:
         """Return the random states."""
-        return {"rngs": [rng.bit_generator.state for rng in self._rngs]}
+        return {"rngs": random_states(self._rngs)}
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Restore the result of `state()`."""
-        for rng, saved in zip(self._rngs, state["rngs"], strict=True):
-            rng.bit_generator.state = saved
+        load_random_states(self._rngs, state["rngs"])
 
 
 class ActionNoise(Exploration):

@@ -10,6 +10,7 @@ import torch
 
 from maze_core.acting.agent import Agent, Choice
 from maze_core.acting.forward import Forward, TorchForward, fastest_forward
+from maze_core.training.seeding import load_random_states, random_states
 
 if TYPE_CHECKING:
     from maze_core.acting.exploration import Exploration
@@ -70,12 +71,11 @@ class NoiseByRow:
 
     def state(self) -> dict[str, Any]:
         """Return the random states."""
-        return {"rngs": [rng.bit_generator.state for rng in self._rngs]}
+        return {"rngs": random_states(self._rngs)}
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Restore the result of `state()`."""
-        for rng, saved in zip(self._rngs, state["rngs"], strict=True):
-            rng.bit_generator.state = saved
+        load_random_states(self._rngs, state["rngs"])
 
 
 class NetworkAgent(Agent):

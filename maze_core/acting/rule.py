@@ -10,6 +10,7 @@ from gymnasium.spaces import Box
 
 from maze_core.acting.agent import Agent, Choice
 from maze_core.envs.spaces import flatten_space
+from maze_core.training.seeding import load_random_states, random_states
 
 if TYPE_CHECKING:
     from gymnasium import Space
@@ -45,10 +46,9 @@ class RuleAgent(Agent):
 
     def state(self) -> dict[str, Any]:
         """Return the policy's memory and the random states."""
-        return {"policy": self._policy.state(), "rngs": [rng.bit_generator.state for rng in self._rngs]}
+        return {"policy": self._policy.state(), "rngs": random_states(self._rngs)}
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Restore the result of `state()`."""
         self._policy.load_state(state["policy"])
-        for rng, saved in zip(self._rngs, state["rngs"], strict=True):
-            rng.bit_generator.state = saved
+        load_random_states(self._rngs, state["rngs"])

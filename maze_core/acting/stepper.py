@@ -61,7 +61,7 @@ class Stepper:
         """Go on from other arrays, which hold the current observations."""
         self._obs = obs
 
-    def step(self, agent: Agent, sink: Sink) -> StepResult:
+    def step(self, agent: Agent, sink: Sink) -> None:
         """Step every environment once. `begin` or `restore` comes first."""
         obs = self._obs
         if obs is None:
@@ -74,7 +74,6 @@ class Stepper:
         self._obs = following
         self._begun = result.begun
         sink.add(obs, choice, result, following)
-        return result
 
     def state(self) -> dict[str, Any]:
         """Return where the environments stand."""

@@ -12,7 +12,7 @@ from maze_core.acting.stepper import Stepper
 from maze_core.data.trajectories import Trajectory
 from maze_core.envs.native import NativeVectorEnv
 from maze_core.envs.spaces import allocate, flatten_space, space_specs
-from maze_core.training.seeding import EpisodeSeeds, Purpose, sequence
+from maze_core.training.seeding import EpisodeSeeds, Purpose, generator
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,12 +35,7 @@ def play(
     `agent_of` returns the agent that acts with the given generators, one per environment.
     """
     seeds = EpisodeSeeds(seed, Purpose.ROLLOUT_EPISODES, stride=env.num_envs, first=first)
-    agent = agent_of(
-        [
-            np.random.Generator(np.random.PCG64(sequence(seed, Purpose.ROLLOUT_NOISE, first + row)))
-            for row in range(env.num_envs)
-        ]
-    )
+    agent = agent_of([generator(seed, Purpose.ROLLOUT_NOISE, first + row) for row in range(env.num_envs)])
     recording, stepper = _Recording(env, seeds), Stepper(env, seeds)
     stepper.begin(recording.room({}))
     following = 0

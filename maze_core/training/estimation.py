@@ -13,7 +13,7 @@ from maze_core.config.load import part_config
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.policies.base import build_policy_plugin
 from maze_core.training.process_state import isolated_rng
-from maze_core.training.seeding import EpisodeSeeds, Purpose, integer_seed, sequence
+from maze_core.training.seeding import EpisodeSeeds, Purpose, generator, integer_seed
 
 if TYPE_CHECKING:
     from maze_core.acting.agent import Choice
@@ -40,9 +40,7 @@ def estimate_statistics(normalizer: ObservationNormalizer, env: VectorEnv, seed:
     part = wanted.policy
     config = part_config("policy", {"name": part} if isinstance(part, str) else part, load=load)
     policy = build_policy_plugin(config, env.observation_space, env.action_space, load)
-    rngs = [
-        np.random.Generator(np.random.PCG64(sequence(seed, Purpose.NORMALIZATION, row))) for row in range(env.num_envs)
-    ]
+    rngs = [generator(seed, Purpose.NORMALIZATION, row) for row in range(env.num_envs)]
     agent, stepper = RuleAgent(policy, rngs, env.action_space), Stepper(env, EpisodeSeeds(seed, Purpose.NORMALIZATION))
     seen = _Seen(normalizer, env)
     with isolated_rng(integer_seed(seed, Purpose.NORMALIZATION)):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NoReturn
 
-import numpy as np
 import torch
 
 from maze_core.acting.network import NetworkAgent, SharedNoise
@@ -19,7 +18,7 @@ from maze_core.policies.base import build_policy_plugin
 from maze_core.training.manifest import states
 from maze_core.training.run_dir import REPLAY
 from maze_core.training.schedules import check_schedule
-from maze_core.training.seeding import EpisodeSeeds, Purpose, integer_seed, sequence
+from maze_core.training.seeding import EpisodeSeeds, Purpose, generator, integer_seed
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -75,10 +74,7 @@ def make_guide(run: Run, part: str | dict[str, Any], env: VectorEnv) -> RuleAgen
     load = run.env_builder("training").load
     config = part_config("policy", {"name": part} if isinstance(part, str) else part, load=load)
     policy = build_policy_plugin(config, env.observation_space, env.action_space, load)
-    rngs = [
-        np.random.Generator(np.random.PCG64(sequence(run.seed, Purpose.POLICY_NOISE, _GUIDE, row)))
-        for row in range(env.num_envs)
-    ]
+    rngs = [generator(run.seed, Purpose.POLICY_NOISE, _GUIDE, row) for row in range(env.num_envs)]
     return RuleAgent(policy, rngs, env.action_space)
 
 
@@ -103,8 +99,8 @@ class ReplayCollector:
     ) -> None:
         self._run, self._n_steps = run, n_steps
         self._env = env = run.training_env(num_envs)
-        generator = torch.Generator().manual_seed(integer_seed(run.seed, Purpose.POLICY_NOISE))
-        noise = SharedNoise(num_envs, generator) if exploration is None else None
+        drawn_from = torch.Generator().manual_seed(integer_seed(run.seed, Purpose.POLICY_NOISE))
+        noise = SharedNoise(num_envs, drawn_from) if exploration is None else None
         self._agent = NetworkAgent(run.policy, noise, exploration=exploration, fast_rows=num_envs)
         self._stepper = Stepper(env, EpisodeSeeds(run.seed, Purpose.TRAIN_EPISODES))
         self.replay = ReplayBuffer(

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
+from typing import Any
 
 import numpy as np
 
@@ -42,6 +44,22 @@ def draw_seed() -> int:
 def sequence(seed: int, purpose: Purpose, *path: int) -> np.random.SeedSequence:
     """Return the seed sequence of a purpose, optionally of one of its members (an environment, an actor, an epoch)."""
     return np.random.SeedSequence(seed, spawn_key=(int(purpose), *path))
+
+
+def generator(seed: int, purpose: Purpose, *path: int) -> np.random.Generator:
+    """Return a random generator for a purpose, or for one of its members."""
+    return np.random.Generator(np.random.PCG64(sequence(seed, purpose, *path)))
+
+
+def random_states(rngs: Sequence[np.random.Generator]) -> list[Any]:
+    """Return the states of some generators, as plain data."""
+    return [rng.bit_generator.state for rng in rngs]
+
+
+def load_random_states(rngs: Sequence[np.random.Generator], states: Sequence[Any]) -> None:
+    """Restore the result of `random_states()`."""
+    for rng, state in zip(rngs, states, strict=True):
+        rng.bit_generator.state = state
 
 
 def integer_seed(seed: int, purpose: Purpose, *path: int) -> int:

@@ -23,7 +23,7 @@ from maze_core.plugins.hookspecs import hookimpl
 from maze_core.progress import progress_bar
 from maze_core.training.algorithm import Algorithm
 from maze_core.training.schedules import scheduled
-from maze_core.training.seeding import Purpose, sequence
+from maze_core.training.seeding import Purpose, generator
 
 if TYPE_CHECKING:
     from maze_core.config.run import RunConfig
@@ -184,7 +184,7 @@ class BC(Algorithm):
 
 
 def _generator(run: Run, purpose: Purpose) -> np.random.Generator:
-    return np.random.Generator(np.random.PCG64(sequence(run.seed, purpose)))
+    return generator(run.seed, purpose)
 
 
 def _rows(values: Tensor) -> Tensor:

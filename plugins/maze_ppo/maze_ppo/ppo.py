@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import numpy as np
 import torch
 
 from maze_core.data.batch import Batch, Loss
@@ -21,7 +20,7 @@ from maze_core.training.on_policy import (
 )
 from maze_core.training.rollout_collector import RolloutCollector
 from maze_core.training.schedules import scheduled
-from maze_core.training.seeding import Purpose, sequence
+from maze_core.training.seeding import Purpose, generator
 from maze_ppo.config import PPOConfig
 from maze_ppo.losses import approximate_kl, clipped_surrogate, value_loss
 
@@ -47,7 +46,7 @@ class PPO(Algorithm):
         self._run = run
         self._collector = RolloutCollector(run, self.config.n_rollout_steps)
         self._burn_in = CriticBurnIn(run, self.config.critic_burn_in_epochs)
-        self._order = np.random.Generator(np.random.PCG64(sequence(run.seed, Purpose.MINIBATCH_ORDER)))
+        self._order = generator(run.seed, Purpose.MINIBATCH_ORDER)
         self._log_ratios: list[torch.Tensor] = []
 
     def batches(self) -> Iterator[Batch]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import numpy as np
 import torch
 from gymnasium.spaces import Box
 from torch import Tensor, nn
@@ -21,7 +20,7 @@ from maze_core.training.algorithm import Algorithm
 from maze_core.training.off_policy import ReplayCollector, check_off_policy, make_guide
 from maze_core.training.process_state import isolated_rng
 from maze_core.training.schedules import scheduled
-from maze_core.training.seeding import Purpose, integer_seed, sequence
+from maze_core.training.seeding import Purpose, generator, integer_seed
 from maze_sac.actions import Decision, JointActions
 from maze_sac.config import SACConfig, SACfDConfig
 from maze_sac.critics import Targets, Temperature, build_critics
@@ -91,7 +90,7 @@ class SAC(Algorithm):
             ).to(run.device)
         self._targets = Targets(self._critics)
         self._temperature = Temperature(config.entropy_coef, config.entropy_tuning).to(run.device)
-        self._order = np.random.Generator(np.random.PCG64(sequence(run.seed, Purpose.REPLAY)))
+        self._order = generator(run.seed, Purpose.REPLAY)
         self._noise = torch.Generator(run.device)
         self._noise.manual_seed(integer_seed(run.seed, Purpose.POLICY_NOISE, _LOSS_NOISE))
 
