@@ -18,7 +18,6 @@ from maze_core.training.adam import Adam, Optimizer
 
 if TYPE_CHECKING:
     from maze_core.models.policy import Policy
-    from maze_core.training.learner import Learner
     from maze_core.training.run import Run
 
 
@@ -26,8 +25,8 @@ class Algorithm(ABC):
     """A learning algorithm. Subclasses define the batches of an update and the loss of a batch.
 
     Order of calls: the constructor with its config, `check`, `setup`, and `load_state` if a run is resumed. Then, for
-    each update, the core iterates over `batches()` and takes one optimizer step on `compute_loss` per batch.
-    Code after a `yield` therefore runs after that step.
+    each update, the core calls `warm_up`, iterates over `batches()` and takes one optimizer step on `compute_loss` per
+    batch. Code after a `yield` therefore runs after that step.
     """
 
     Config: ClassVar[type[AlgorithmConfig]] = AlgorithmConfig
@@ -72,9 +71,19 @@ class Algorithm(ABC):
     def setup(self, run: Run) -> None:
         """Build what the algorithm needs: collectors, buffers, further networks. `run.policy` exists already."""
 
+    def warm_up(self) -> bool:
+        """Collect the data that learning starts from, if any; return False if the run was interrupted before its end.
+
+        Called before each update: return True at once where nothing is missing.
+        """
+        return True
+
     @abstractmethod
     def batches(self) -> Iterator[Batch]:
-        """Yield the batches of one update, one for each optimizer step. Data is collected here."""
+        """Yield the batches of one update, one for each optimizer step. Data is collected here.
+
+        A batch may name its objective, for `compute_loss`, and the optimizer's parameter group that learns from it.
+        """
 
     @abstractmethod
     def compute_loss(self, policy: Policy, batch: Batch) -> Loss:
@@ -104,11 +113,9 @@ class Algorithm(ABC):
         """Return the score of an epoch's metrics: higher is better, nan means unknown. The best policy is kept."""
         return metrics.get("eval/return_mean", math.nan)
 
-    def train_epoch(self, learner: Learner, updates: int) -> None:
-        """Perform `updates` updates. An algorithm with another way of training overrides this."""
-        for _ in range(updates):
-            if not learner.update(self.batches()):
-                return
+    def epoch_metrics(self) -> dict[str, float]:
+        """Return further metrics of an epoch, such as a validation loss. Called once, before its evaluation."""
+        return {}
 
     def state(self) -> dict[str, Any]:
         """Return what a resumed run needs besides networks and optimizer.

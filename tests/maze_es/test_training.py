@@ -228,8 +228,8 @@ def test_the_normaliser_sees_every_observation_acted_on(es):
 
     overrides = {**JOBS, "algorithm.n_epochs": 1, "algorithm.epoch_length": 3, "evaluation.n_episodes": 1}
     context = es(Watched, overrides)
-    train = context.run.algorithm.train_epoch
-    context.run.algorithm.train_epoch = lambda *a: (seen.clear(), train(*a), seen.append(len(seen)))[0]
+    context.run.algorithm.epoch_metrics = lambda: seen.append(len(seen)) or {}  # where the evaluation begins
+    seen.clear()
     context.train()
     rows = np.array(seen[: next(i for i, each in enumerate(seen) if isinstance(each, int))], np.float64)
     normalizer = context.policy.normalizer

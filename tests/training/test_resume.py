@@ -20,7 +20,7 @@ from maze_core.errors import ConfigError, RunError
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.hookspecs import hookimpl
 from maze_core.training import api
-from maze_core.training import run as run_module
+from maze_core.training import run_evaluation
 from maze_core.training.run_dir import read_record, write_record
 
 EPOCHS = 12
@@ -128,7 +128,7 @@ def test_stop_in_the_middle_of_an_epoch(quick, whole_state, assert_same, metrics
     summary = stopped.train()
     assert summary.outcome == "interrupted"
     assert signal.Signals(number).name in summary.reason or "Ctrl-C" in summary.reason
-    assert 0 < stopped.run.updates_in_epoch < 5
+    assert 0 < stopped.run.state.updates_in_epoch < 5
     assert summary.final_evaluation["eval/episodes"] == 2
     stopped.close()
     second = quick(**parts, callbacks={"bomb": bomb(at=0)})
@@ -143,7 +143,7 @@ def test_stop_in_the_last_update_of_an_epoch(quick, whole_state, assert_same):
     parts = {"algorithm": "a2c", "overrides": {"algorithm.n_epochs": 3}}
     stopped = quick(**parts, callbacks={"bomb": bomb(signal.SIGTERM, at=4)})
     stopped.train()
-    assert (stopped.run.epoch, stopped.run.updates_in_epoch) == (2, 0)
+    assert (stopped.run.epoch, stopped.run.state.updates_in_epoch) == (2, 0)
     quick(**parts, callbacks={"bomb": bomb(at=0)}).resume(stopped.run_dir)
     whole = quick(**parts, callbacks={"bomb": bomb(at=0)})
     whole.train()
@@ -170,7 +170,7 @@ def test_a_second_signal_stops_at_once_and_loses_only_the_epoch(quick, whole_sta
 
 def interrupt_in_evaluation(monkeypatch, number):
     """Send Ctrl-C when evaluation `number` of this process, from 1, takes its first step."""
-    calls, play = [], run_module.evaluate_policy
+    calls, play = [], run_evaluation.evaluate_policy
 
     def evaluate(*arguments, stopped, **options):
         calls.append(0)
@@ -183,7 +183,7 @@ def interrupt_in_evaluation(monkeypatch, number):
 
         return play(*arguments, stopped=asked, **options)
 
-    monkeypatch.setattr(run_module, "evaluate_policy", evaluate)
+    monkeypatch.setattr(run_evaluation, "evaluate_policy", evaluate)
 
 
 @pytest.mark.parametrize("steps", [None, 72])
@@ -197,7 +197,7 @@ def test_an_epoch_whose_evaluation_is_interrupted_stays_open(
         interrupt_in_evaluation(patch, number)
         summary = stopped.train()
     assert (summary.outcome, summary.epochs, summary.final_evaluation) == ("interrupted", number - 1, {})
-    assert stopped.run.updates_in_epoch == (1 if number == 2 and steps else 2)
+    assert stopped.run.state.updates_in_epoch == (1 if number == 2 and steps else 2)
     assert stopped.run.progress.phase == "training"
     stopped.close()
     assert quick().resume(stopped.run_dir).outcome == "finished"
@@ -327,7 +327,7 @@ def test_random_numbers_of_a_users_own_go_on(quick, whole_state, assert_same):
 def test_from_the_checkpoint_before_and_from_the_best(quick, whole_state, assert_same, metrics):
     whole = quick(overrides={"algorithm.n_epochs": 4}, seed=6)
     whole.train()
-    assert whole.run.best_epoch < 3
+    assert whole.run.state.best_epoch < 3
     expected, lines = whole_state(whole.run_dir), metrics(whole.run_dir)
     whole.close()
     for name in ("previous", "best"):

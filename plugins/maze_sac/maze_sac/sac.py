@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from maze_core.config.run import AlgorithmConfig, RunConfig
     from maze_core.models.policy import Policy
     from maze_core.training.adam import Optimizer
-    from maze_core.training.learner import Learner
     from maze_core.training.run import Run
 
 _DEMONSTRATIONS = "algorithm.initial_demonstrations"
@@ -112,11 +111,10 @@ class SAC(Algorithm):
             groups.append({"params": list(self._temperature.parameters()), "lr": self.config.entropy_coef_lr})
         return Adam(groups)
 
-    def train_epoch(self, learner: Learner, updates: int) -> None:
-        """Train for `updates` updates; fill the buffer before the first one."""
+    def warm_up(self) -> bool:
+        """Fill the buffer with the first steps, or with demonstrations."""
         self._filled = self._filled or self._fill()
-        if self._filled:
-            super().train_epoch(learner, updates)
+        return self._filled
 
     def _fill(self) -> bool:
         path = self.config.initial_demonstrations
