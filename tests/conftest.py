@@ -21,7 +21,7 @@ QUICK = {
     "algorithm.epoch_length": 2,
     "algorithm.n_epochs": 2,
     "evaluation.n_episodes": 2,
-    "runner.concurrency": 3,
+    "algorithm.num_envs": 3,
     "callbacks.tensorboard": None,
 }
 

@@ -59,10 +59,10 @@ def check_off_policy(config: RunConfig) -> None:
             "algorithm.initial_buffer_size",
             "Lower it, or raise steps.",
         )
-    fewest = 8 * algorithm.num_actors
+    fewest = 8 * algorithm.num_envs
     if algorithm.replay_buffer_size < fewest:
         raise ConfigError(
-            f"must be {fewest} at least for {algorithm.num_actors} environments", "algorithm.replay_buffer_size"
+            f"must be {fewest} at least for {algorithm.num_envs} environments", "algorithm.replay_buffer_size"
         )
 
 

@@ -25,11 +25,17 @@ def _check_rollout(env: VectorEnv, n_steps: int) -> None:
 
 
 class RolloutCollector:
-    """Steps the training environments of a run with its policy and updates the run's counters."""
+    """Steps the training environments of a run with its policy and updates the run's counters.
 
-    def __init__(self, run: Run, n_steps: int) -> None:
+    Args:
+        run: provides environments, policy and counters.
+        n_steps: steps of each environment in one rollout.
+        num_envs: number of environments.
+    """
+
+    def __init__(self, run: Run, n_steps: int, num_envs: int = 8) -> None:
         self._run = run
-        self._env = run.training_env()
+        self._env = run.training_env(num_envs)
         _check_rollout(self._env, n_steps)
         noise = torch.Generator().manual_seed(integer_seed(run.seed, Purpose.POLICY_NOISE))
         seeds = EpisodeSeeds(run.seed, Purpose.TRAIN_EPISODES)

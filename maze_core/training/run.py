@@ -146,11 +146,8 @@ class Run:
         if isinstance(normalizer, ObservationNormalizer):
             estimate_statistics(normalizer, self._environments.evaluation, self.seed, self._load)
 
-    def training_env(self, num_envs: int | None = None) -> VectorEnv:
-        """Return the training environments, built at the first call and closed with the run.
-
-        `num_envs`: how many, for algorithms whose results depend on it; None: the runner's concurrency.
-        """
+    def training_env(self, num_envs: int) -> VectorEnv:
+        """Return the `num_envs` training environments, built at the first call and closed with the run."""
         return self._environments.training(num_envs)
 
     def env_builder(self, purpose: str, env: PluginConfig | None = None) -> EnvBuilder:

@@ -27,10 +27,10 @@ class RunEnvironments:
         self._pools: list[WorkerPool] = []
         self.evaluation = self._vector_env(self._evaluation_size(), "evaluation")
 
-    def training(self, num_envs: int | None) -> VectorEnv:
-        """Return the training environments, built at the first call; `num_envs` None: the runner decides."""
+    def training(self, num_envs: int) -> VectorEnv:
+        """Return the `num_envs` training environments, built at the first call."""
         if self._training is None:
-            self._training = self._vector_env(num_envs or self._runner.concurrency, "training")
+            self._training = self._vector_env(num_envs, "training")
         return self._training
 
     def builder(self, purpose: str, env: PluginConfig | None = None) -> EnvBuilder:
@@ -62,5 +62,4 @@ class RunEnvironments:
         return env
 
     def _evaluation_size(self) -> int:
-        wanted = self._config.evaluation.concurrency or self._runner.concurrency
-        return max(1, min(wanted, self._config.evaluation_episodes))
+        return max(1, min(self._config.evaluation.num_envs, self._config.evaluation_episodes))

@@ -214,7 +214,7 @@ class Tested(Runner):
     """All in this process."""
 
     @property
-    def concurrency(self):
+    def default_workers(self):
         return 2
 
     def vector_env(self, builder, num_envs):

@@ -42,12 +42,12 @@ def cartpole():
 
 
 @pytest.mark.parametrize("make", [SeededWalk, Workshop, cartpole])
-@pytest.mark.parametrize("concurrency", [1, 3, 8])
-def test_an_evaluation_is_a_rollout_by_hand(quick, make, concurrency):
+@pytest.mark.parametrize("num_envs", [1, 3, 8])
+def test_an_evaluation_is_a_rollout_by_hand(quick, make, num_envs):
     """The episodes are the same for any number of environments, without a preference for short ones."""
     overrides = {
         "evaluation.n_episodes": 7,
-        "evaluation.concurrency": concurrency,
+        "evaluation.num_envs": num_envs,
         "model.normalize_observations": True,
     }
     context = quick(make, overrides=overrides, model="template")

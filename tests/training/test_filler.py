@@ -41,7 +41,7 @@ ALGORITHMS = {
         "algorithm.initial_buffer_size": 20,
         "algorithm.replay_buffer_size": 100,
         "algorithm.batch_size": 16,
-        "algorithm.num_actors": 3,
+        "algorithm.num_envs": 3,
         "algorithm.n_step": 2,
         "algorithm.critic_hidden": [8],
     },

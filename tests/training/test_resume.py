@@ -19,8 +19,7 @@ from maze_core.context import RunContext
 from maze_core.errors import ConfigError, RunError
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.hookspecs import hookimpl
-from maze_core.training import api
-from maze_core.training import run_evaluation
+from maze_core.training import api, run_evaluation
 from maze_core.training.run_dir import read_record, write_record
 
 EPOCHS = 12
@@ -33,7 +32,7 @@ def settings(algorithm, env):
         "algorithm.n_rollout_steps": 11,
         "algorithm.lr_schedule": "linear",
         "evaluation.n_episodes": 2,
-        "runner.concurrency": 3,
+        "algorithm.num_envs": 3,
         "callbacks.console": None,
         "seed": 5,
         "model.normalize_observations": True,
@@ -371,7 +370,7 @@ def test_what_a_resumed_run_may_change(quick, tmp_path):
         ("model.critic=shared", "does not fit this run: .*Unexpected key"),
         ("model.normalize_observations=true", "does not fit this run: .*Missing key"),
         ("algorithm.name=a2c", "was trained by ppo.*\n.*maze train a2c --init-from"),
-        ("runner.concurrency=2", "steps 3 environments side by side, this one 2"),
+        ("algorithm.num_envs=2", "steps 3 environments side by side, this one 2"),
         ("env.id=Acrobot-v1", "observation_space was Box"),
         ("algorithm.lrr=1", r"algorithm\.lrr: unknown key; did you mean lr"),
     ],
@@ -392,7 +391,7 @@ def test_a_run_goes_on_in_worker_processes(quick, whole_state, assert_same):
     half = quick("CartPole-v1", overrides={"algorithm.n_epochs": 4})
     half.train(2)
     half.close()
-    run = api.reopen(half.run_dir, ["runner.name=local", "runner.concurrency=3", "runner.workers=2"])
+    run = api.reopen(half.run_dir, ["runner.name=local", "algorithm.num_envs=3", "runner.workers=2"])
     with closing(run):
         api.carry_out(run)
     whole = quick("CartPole-v1", overrides={"algorithm.n_epochs": 4})

@@ -36,7 +36,7 @@ class A2C(Algorithm):
     def setup(self, run: Run) -> None:
         """Build the collector."""
         self._run = run
-        self._collector = RolloutCollector(run, self.config.n_rollout_steps)
+        self._collector = RolloutCollector(run, self.config.n_rollout_steps, self.config.num_envs)
         self._burn_in = CriticBurnIn(run, self.config.critic_burn_in_epochs)
 
     def batches(self) -> Iterator[Batch]:

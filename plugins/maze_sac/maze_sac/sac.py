@@ -75,7 +75,7 @@ class SAC(Algorithm):
         """Build collector, replay buffer, critics and temperature."""
         config, policy = self.config, run.policy
         self._run = run
-        self._collector = ReplayCollector(run, config.n_rollout_steps, config.num_actors, config.replay_buffer_size)
+        self._collector = ReplayCollector(run, config.n_rollout_steps, config.num_envs, config.replay_buffer_size)
         self._replay = self._collector.replay
         if config.initial_demonstrations and run.run_dir is None:  # a new run: check before its folder is created
             self._collector.check(load_trajectories(config.initial_demonstrations), _DEMONSTRATIONS)
