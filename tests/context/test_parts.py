@@ -18,7 +18,8 @@ from maze_core.models.mlp import MlpConfig, MlpModel
 from maze_core.models.template import TemplateModel
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.hookspecs import hookimpl
-from maze_core.runners.local import DevRunner, LocalConfig
+from maze_core.runners.dev import DevRunner
+from maze_core.runners.local import LocalConfig
 from tests.context.parts import Doubled, Encoder, OwnCritic
 
 
