@@ -17,7 +17,6 @@ from maze_core.errors import ConfigError
 from maze_core.policies.base import build_policy_plugin
 from maze_core.training.manifest import states
 from maze_core.training.run_dir import REPLAY
-from maze_core.training.schedules import check_schedule
 from maze_core.training.seeding import EpisodeSeeds, Purpose, generator, integer_seed
 
 if TYPE_CHECKING:
@@ -34,17 +33,9 @@ _GUIDE = 1
 # Separates the guide's random numbers from the policy's noise.
 
 
-def check_off_policy(config: RunConfig) -> None:
-    """Raise ConfigError for a model with a state critic, conflicting sizes, or a schedule in a run without an end."""
-    check_schedule(config)
+def check_replay_sizes(config: RunConfig) -> None:
+    """Raise ConfigError for sizes of an off-policy algorithm that contradict each other."""
     algorithm: Any = config.algorithm
-    name = algorithm.name
-    if getattr(config.model, "critic", "none") != "none":
-        raise ConfigError(
-            f"{name} has critics of its own; that of the model would never learn",
-            "model.critic",
-            "Next: --set model.critic=none",
-        )
     # Demonstrations replace the first steps.
     first_steps = 0 if getattr(algorithm, "initial_demonstrations", None) else algorithm.initial_buffer_size
     if first_steps > algorithm.replay_buffer_size:

@@ -15,6 +15,7 @@ from maze_core.errors import ConfigError, RunError
 from maze_core.models.normalizer import ObservationNormalizer
 from maze_core.plugins import discovery
 from maze_core.plugins.manager import Hooks, to_stderr
+from maze_core.training.algorithm import check_run
 from maze_core.training.checkpoint import Checkpoint, check_finite, write_checkpoint
 from maze_core.training.estimation import estimate_statistics
 from maze_core.training.growing import GrowingFile
@@ -100,7 +101,7 @@ class Run:
         self._metrics: GrowingFile | None = None
         self.hooks = Hooks.for_run(config, warn, load)
         self.algorithm: Algorithm = self.hooks.plugin("algorithm")
-        self.algorithm.check(config)
+        check_run(self.algorithm, config)
         self.device = _device(config.algorithm.device)
         self._environments = RunEnvironments(config, load)
         self.observation_space = self._environments.evaluation.observation_space

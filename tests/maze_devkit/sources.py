@@ -92,7 +92,7 @@ ALGORITHM = '''
 
 from maze_core import Algorithm, AlgorithmConfig, Loss, RolloutCollector, hookimpl
 from maze_core.config import params
-from maze_core.training.on_policy import advantage_rows, check_on_policy, normalized
+from maze_core.training.on_policy import advantage_rows, normalized
 
 
 class Config(AlgorithmConfig):
@@ -107,9 +107,7 @@ class Tested(Algorithm):
     """A policy gradient."""
 
     Config = Config
-
-    def check(self, config):
-        check_on_policy(config)
+    needs_critic = True
 
     def setup(self, run):
         self.run = run

@@ -35,6 +35,14 @@ class RLlib(Algorithm):
 
     Config: ClassVar[type[AlgorithmConfig]] = RLlibConfig
     config: RLlibConfig
+    columns: ClassVar[Mapping[str, str]] = {
+        "loss/policy": "policy",
+        "loss/value": "value",
+        "loss/critic": "critic",
+        "loss/entropy": "entropy",
+        "loss/kl": "kl",
+        "loss/entropy_coef": "alpha",
+    }
     title: ClassVar[str]
     """The algorithm's name in RLlib."""
     preset: ClassVar[Mapping[str, Any]] = {}

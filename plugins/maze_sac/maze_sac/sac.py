@@ -17,7 +17,7 @@ from maze_core.models.distributions import BoxScale
 from maze_core.plugins.hookspecs import hookimpl
 from maze_core.training.adam import Adam
 from maze_core.training.algorithm import Algorithm
-from maze_core.training.off_policy import ReplayCollector, check_off_policy, make_guide
+from maze_core.training.off_policy import ReplayCollector, check_replay_sizes, make_guide
 from maze_core.training.process_state import isolated_rng
 from maze_core.training.schedules import scheduled
 from maze_core.training.seeding import Purpose, generator, integer_seed
@@ -46,9 +46,12 @@ class SAC(Algorithm):
 
     Config: ClassVar[type[AlgorithmConfig]] = SACConfig
     config: SACConfig
+    needs_critic = False
+    columns: ClassVar[Mapping[str, str]] = {
+        "loss/policy": "policy", "loss/critic": "critic", "loss/entropy": "entropy", "loss/entropy_coef": "alpha",
+    }  # fmt: skip
     defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "model": {
-            "critic": "none",
             "distribution": "squashed_gaussian",
             "state_dependent_std": True,
             "hidden": [256, 256],
@@ -57,8 +60,8 @@ class SAC(Algorithm):
     }
 
     def check(self, config: RunConfig) -> None:
-        """Refuse models with a state critic and sizes that contradict each other."""
-        check_off_policy(config)
+        """Refuse sizes that contradict each other."""
+        check_replay_sizes(config)
 
     def check_action_space(self, space: Space[Any]) -> None:
         """Refuse also Box actions without finite bounds."""
