@@ -13,7 +13,9 @@ from maze_core.data.batch import Batch, Loss, TensorTree
 from maze_core.data.trajectories_loader import load_trajectories
 from maze_core.envs.spaces import allocate, flatten_space, space_specs
 from maze_core.errors import ConfigError
+from maze_core.models.critics import build_critics
 from maze_core.models.distributions import BoxScale
+from maze_core.models.joint_actions import JointActions
 from maze_core.plugins.hookspecs import hookimpl
 from maze_core.training.adam import Adam
 from maze_core.training.algorithm import Algorithm
@@ -21,9 +23,10 @@ from maze_core.training.off_policy import ReplayCollector, check_replay_sizes, m
 from maze_core.training.process_state import isolated_rng
 from maze_core.training.schedules import scheduled
 from maze_core.training.seeding import Purpose, generator, integer_seed
-from maze_sac.actions import Decision, JointActions
+from maze_core.training.targets import Target
+from maze_sac.actions import Decision, check_distribution, decide, target_entropy
 from maze_sac.config import SACConfig, SACfDConfig
-from maze_sac.critics import Targets, Temperature, build_critics
+from maze_sac.temperature import Temperature
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -90,7 +93,7 @@ class SAC(Algorithm):
             self._critics = build_critics(
                 policy, self._actions.box_size, self._actions.outputs, config.critic_hidden, config.critic_activation
             ).to(run.device)
-        self._targets = Targets(self._critics)
+        self._targets = Target(self._critics)
         self._temperature = Temperature(config.entropy_coef, config.entropy_tuning).to(run.device)
         self._order = generator(run.seed, Purpose.REPLAY)
         self._noise = torch.Generator(run.device)
@@ -100,11 +103,11 @@ class SAC(Algorithm):
         zeros = allocate(space_specs(policy.observation_space, "observation"), (1,))
         obs = {key: torch.from_numpy(leaf).to(self._run.device) for key, leaf in zeros.items()}
         with torch.no_grad():
-            self._actions.check(policy.distribution(obs))
+            check_distribution(self._actions, policy.distribution(obs))
 
     def modules(self) -> dict[str, nn.Module]:
         """Return the critics, their targets and the temperature."""
-        return {"critics": self._critics, "targets": self._targets.critics, "temperature": self._temperature}
+        return {"critics": self._critics, "targets": self._targets.module, "temperature": self._temperature}
 
     def build_optimizer(self, policy: Policy) -> Optimizer:
         """Return one Adam: policy and critics at `lr`, the temperature at `entropy_coef_lr`."""
@@ -166,7 +169,7 @@ class SAC(Algorithm):
         total = critic_loss + policy_loss
         entropy = -decision.negative_entropy.detach()
         if self.config.entropy_tuning:
-            wanted = self.config.target_entropy_multiplier * actions.target_entropy(batch.obs)
+            wanted = self.config.target_entropy_multiplier * target_entropy(actions, batch.obs)
             total = total + self._temperature.loss((entropy - wanted).mean())
         metrics = {
             "critic": critic_loss.detach(),
@@ -181,7 +184,7 @@ class SAC(Algorithm):
     def _target(self, policy: Policy, batch: Batch, coefficient: Tensor) -> Tensor:
         """Return r + discount * (least target value of the next action - alpha log pi), [B] (1812.05905, eq. 3, 5)."""
         decision = self._decide(policy, batch.next_obs)
-        targets = self._targets.critics
+        targets = self._targets.module
         values = targets.values(targets.features(self._seen(policy, batch.next_obs)), decision.box)
         soft = decision.least(values) - coefficient * decision.negative_entropy
         return torch.addcmul(batch.extra["reward"], batch.extra["discount"], soft)
@@ -190,7 +193,7 @@ class SAC(Algorithm):
         noise: TensorTree = {}
         if self._actions.box_size:
             noise = policy.draw_noise((len(next(iter(obs.values()))),), self._noise)
-        return self._actions.decide(policy.distribution(obs), noise)
+        return decide(self._actions, policy.distribution(obs), noise)
 
     @staticmethod
     def _seen(policy: Policy, obs: TensorTree) -> TensorTree:
