@@ -1,8 +1,11 @@
 """Plugins that are published for a test: real distributions in a folder of their own."""
 
+from contextlib import closing
 from itertools import count
 
 import pytest
+from maze_devkit.bench import Bench
+from maze_devkit.fresh import Fresh
 from maze_devkit.kit import checks, examine, find
 from maze_devkit.subject import Subject
 
@@ -39,17 +42,21 @@ def publish(tmp_path, monkeypatch, installed):
     return install
 
 
+@pytest.fixture(scope="session")
+def fresh():
+    """New processes."""
+    with closing(Fresh()) as fresh:
+        yield fresh
+
+
 @pytest.fixture
-def findings(tmp_path, monkeypatch):
-    """`findings(kind, name, without)`: what every check but those in `without` finds, by check."""
+def findings(tmp_path, monkeypatch, fresh):
+    """`findings(kind, name)`: what every check finds, by check."""
+    with closing(Bench(fresh)) as bench:
 
-    def run(kind, name, without=()):
-        monkeypatch.chdir(tmp_path)  # a broken callback writes where it is
-        claim = find(kind, name)
-        return {
-            check.name: examine(check, Subject(claim, tmp_path / check.name))
-            for check in checks(kind)
-            if check.name not in without
-        }
+        def run(kind, name):
+            monkeypatch.chdir(tmp_path)  # a broken callback writes where it is
+            claim = find(kind, name)
+            return {check.name: examine(check, Subject(claim, tmp_path / check.name, bench)) for check in checks(kind)}
 
-    return run
+        yield run

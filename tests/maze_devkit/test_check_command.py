@@ -72,18 +72,18 @@ def test_an_unknown_plugin_or_kind_ends_with_two(arguments):
 
 
 def test_a_waived_check_says_why(publish, findings):
-    found = findings(*publish("wrapper", BROKEN + WAIVING), ("import",))["config_described"]
+    found = findings(*publish("wrapper", BROKEN + WAIVING))["config_described"]
     assert (found.state, found.what) == ("not applicable", "waived by the plugin: nobody reads it")
 
 
 def test_a_trial_that_is_none_is_reported(publish, findings):
     source = SOUND["wrapper"] + WAIVING.replace("return Trial", "return dict")
-    assert findings(*publish("wrapper", source), ("import",))["builds"].state == "failed"
+    assert findings(*publish("wrapper", source))["builds"].state == "failed"
 
 
 def test_a_class_method_of_old_is_not_passed_over(publish, findings):
     source = SOUND["wrapper"].replace("\n    @hookimpl(wrapper=True)\n", METHOD)
-    found = findings(*publish("wrapper", source), ("import",))["builds"]
+    found = findings(*publish("wrapper", source))["builds"]
     assert found.state == "failed"
     assert "name it in the entry-point group maze.conformance as wrapper.tested" in found.what
 

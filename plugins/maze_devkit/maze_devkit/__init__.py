@@ -26,7 +26,7 @@ def conformance(kind: str, name: str) -> Callable[..., None]:
         kind: `algorithm`, `env`, `wrapper`, `model`, `runner`, `callback`, `policy`, `searcher` or `command`.
         name: its entry-point name.
     """
-    from maze_devkit.kit import test_function
+    from maze_devkit.testing import test_function
 
     return test_function(kind, name)
 

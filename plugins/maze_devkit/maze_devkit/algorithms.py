@@ -3,38 +3,41 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Generator, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from itertools import zip_longest
 from typing import Any
 
 import torch
 
-from maze_core.data.batch import Batch, Loss
 from maze_core.errors import ConfigError
-from maze_core.plugins.base import Plugin
-from maze_core.plugins.hookspecs import hookimpl
 from maze_core.training import api
 from maze_devkit import elsewhere, runs
 from maze_devkit.findings import Check, Failed, NotApplicable
 from maze_devkit.learning import learns
 from maze_devkit.probes import Ending
 from maze_devkit.process import left_alone
+from maze_devkit.rehearsal import rehearse
 from maze_devkit.spaces import ACTIONS, OBSERVATIONS, environment
 from maze_devkit.subject import Subject, refusal
-from maze_devkit.synchronisation import Watch
+
+_VECTOR = "a vector"
+"""The kind of observation that everything takes."""
 
 
 def _trains(subject: Subject) -> None:
-    with runs.started(subject, runs.walk(subject), subject.folder / "run") as run:
-        summary = api.carry_out(run)
-        wrong = [name for name, tensor in runs.learned(run).items() if not tensor.isfinite().all()]
-        if wrong:
-            raise Failed(f"after {summary.updates} updates {', '.join(wrong[:3])} is not finite")
-        if summary.updates < 1:
-            raise Failed("a run of two epochs takes no update")
+    run = subject.bench.once(subject, rehearse)
+    if run.error is not None:
+        raise run.error
+    wrong = [name for name, tensor in run.learned.items() if not tensor.isfinite().all()]
+    if wrong:
+        raise Failed(f"after {run.updates} updates {', '.join(wrong[:3])} is not finite")
+    if run.updates < 1:
+        raise Failed("a run of two epochs takes no update")
 
 
 def _deterministic(subject: Subject) -> None:
-    first, second = (runs.train(subject, runs.walk(subject), subject.folder / name) for name in ("first", "second"))
+    first = subject.bench.once(subject, rehearse).succeeded().learned
+    second = rehearse(subject).succeeded().learned
     if names := runs.differing(first, second):
         raise Failed(f"two runs with the same seed differ in {len(names)} of {len(first)} tensors, such as {names[0]}")
 
@@ -59,57 +62,33 @@ def _insist_on_determinism(first: Mapping[str, torch.Tensor], again: Mapping[str
         raise NotApplicable("two runs differ anyway, see the check `deterministic`")
 
 
-class _Gradients(Plugin):
-    """Records which parameters have a gradient of the loss."""
-
-    reached: set[int]
-    tensors: list[torch.Tensor]
-
-    def __init__(self, config: Any) -> None:
-        super().__init__(config)
-        self.reached, self.tensors, self.batches = set(), [], 0
-
-    @hookimpl(wrapper=True)
-    def compute_loss(self) -> Generator[None, Loss, Loss]:
-        """Record the gradients of the algorithm's own loss."""
-        loss = yield
-        gradients = torch.autograd.grad(loss.total, self.tensors, retain_graph=True, allow_unused=True)
-        found = zip(self.tensors, gradients, strict=True)
-        self.reached |= {id(tensor) for tensor, gradient in found if gradient is not None and bool(gradient.any())}
-        self.batches += 1
-        return loss
-
-
 def _gradients(subject: Subject) -> None:
-    more = {("callback", "gradients"): _Gradients}
-    values = {"callbacks.gradients.name": "gradients"}
-    with runs.started(subject, runs.walk(subject), subject.folder / "run", values, more) as run:
-        probe = run.hooks.plugin("callback")
-        networks = {"policy": run.policy, **run.algorithm.modules()}
-        names = {id(p): f"{n}.{key}" for n, network in networks.items() for key, p in network.named_parameters()}
-        probe.tensors = [p for group in run.learner.optimizer.param_groups for p in group["params"]]
-        optimized = {id(tensor) for tensor in probe.tensors}
-        try:
-            api.carry_out(run)
-        except Exception as error:
-            raise NotApplicable(runs.BROKEN_RUN) from error
-        if not probe.batches:
-            raise NotApplicable("it learns without batches")
-        left = [names[id(p)] for p in run.policy.parameters() if p.requires_grad and id(p) not in optimized]
-        if left:
-            raise Failed(f"the optimizer leaves out {', '.join(left[:4])} of the policy")
-        idle = [names.get(number, "a parameter") for number in optimized - probe.reached]
-        if idle:
-            raise Failed(f"the loss of {probe.batches} batches gives no gradient to {', '.join(sorted(idle)[:4])}")
+    run = subject.bench.once(subject, rehearse).succeeded()
+    if not run.batches:
+        raise NotApplicable("it learns without batches")
+    if run.left_out:
+        raise Failed(f"the optimizer leaves out {', '.join(run.left_out[:4])} of the policy")
+    if run.idle:
+        raise Failed(f"the loss of {run.batches} batches gives no gradient to {', '.join(run.idle[:4])}")
+
+
+def _space_pairs(declared: Collection[type[Any]]) -> Iterator[tuple[str, str, bool]]:
+    """Yield observations and actions by description, with True if the algorithm declares to take the actions.
+
+    Every kind of observation and every kind of action occurs. Observations go with actions in turn: codecs and
+    networks treat the ones without regard to the others.
+    """
+    claimed = [name for name, (kinds, _) in ACTIONS.items() if set(kinds) <= set(declared)]
+    for number, (seen, done) in enumerate(zip_longest(OBSERVATIONS, claimed)):
+        yield seen or _VECTOR, done or claimed[number % len(claimed)], True
+    for done in ACTIONS.keys() - claimed:
+        yield _VECTOR, done, False
 
 
 def _spaces(subject: Subject) -> None:
-    declared = subject.plugin.action_spaces
-    usual = next(name for name, (kinds, _) in ACTIONS.items() if set(kinds) <= set(declared))
-    pairs = [("a vector", name) for name in ACTIONS] + [(name, usual) for name in OBSERVATIONS if name != "a vector"]
-    for number, (seen, done) in enumerate(pairs):
+    pairs = _space_pairs(subject.plugin.action_spaces)
+    for number, (seen, done, claimed) in enumerate(pairs):
         env = environment(OBSERVATIONS[seen], ACTIONS[done][1])
-        claimed = set(ACTIONS[done][0]) <= set(declared)
         title = f"observations of {seen} and actions of {done}"
         try:
             with runs.started(subject, env, subject.folder / str(number), {"algorithm.n_epochs": 1}) as run:
@@ -138,49 +117,18 @@ def _truncation(subject: Subject) -> None:
     if runs.differing(ended, after(False, -1.0, "ended elsewhere")):
         _insist_on_determinism(ended, after(False, 1.0, "ended again"))
         raise Failed("what it learns depends on the observation after an episode's end: it bootstraps at termination")
-    if not _estimates_values(subject):
+    if not subject.bench.once(subject, rehearse).succeeded().values:
         raise NotApplicable("it learns no values to bootstrap from")
     if not runs.differing(after(True, 1.0, "cut"), after(True, -1.0, "cut elsewhere")):
         raise Failed("what it learns does not depend on the observation at a time limit: it does not bootstrap there")
 
 
-def _estimates_values(subject: Subject) -> bool:
-    with runs.started(subject, runs.walk(subject), subject.folder / "values") as run:
-        return bool(run.algorithm.modules()) or bool(getattr(run.policy, "has_critic", False))
-
-
-class _Synchronisations(Plugin):
-    """Counts synchronisations of host and device while the loss is computed."""
-
-    def __init__(self, config: Any) -> None:
-        super().__init__(config)
-        self.found: list[str] = []
-        self.batches = 0
-
-    @hookimpl(wrapper=True)
-    def compute_loss(self, batch: Batch) -> Generator[None, Loss, Loss]:
-        """Watch the computation of the loss."""
-        with Watch() as watch:
-            loss = yield
-        self.found += watch.found
-        self.batches += 1
-        return loss
-
-
 def _synchronisation(subject: Subject) -> None:
-    more = {("callback", "watch"): _Synchronisations}
-    with runs.started(
-        subject, runs.walk(subject), subject.folder / "run", {"callbacks.watch.name": "watch"}, more
-    ) as run:
-        try:
-            api.carry_out(run)
-        except Exception as error:
-            raise NotApplicable(runs.BROKEN_RUN) from error
-        watch = run.hooks.plugin("callback")
-    if not watch.batches:
+    run = subject.bench.once(subject, rehearse).succeeded()
+    if not run.batches:
         raise NotApplicable("it learns without batches")
-    if watch.found:
-        raise Failed(f"compute_loss calls {', '.join(sorted(set(watch.found)))}")
+    if run.waits:
+        raise Failed(f"compute_loss calls {', '.join(run.waits)}")
 
 
 def _global_state(subject: Subject) -> None:

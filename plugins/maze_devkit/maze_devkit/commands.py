@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
 import sys
 from collections.abc import Iterator
+from importlib import import_module
 from typing import Any
 
 from maze_devkit.findings import Check, Failed, NotApplicable
 from maze_devkit.subject import Subject
 
-_CHILD = """
-import json, sys
-sys.path[:], sys.argv = json.loads(sys.argv[1])
-from maze_core.cli.main import main
-main()
-"""
+_MAIN = "maze_core.cli.main"
 _UNKNOWN = "--no-such-option"
 
 
@@ -24,12 +18,15 @@ def _maze(subject: Subject, *arguments: str) -> tuple[int, str, str]:
     """Return exit code and outputs of `maze NAME ARGUMENTS` in an empty folder."""
     subject.plugin  # noqa: B018 — where it cannot be imported, another check says so
     typed = ["maze", *subject.name.split("."), *arguments]
-    command = [sys.executable, "-c", _CHILD, json.dumps([sys.path, typed])]
     subject.folder.mkdir(parents=True, exist_ok=True)
-    done = subprocess.run(  # noqa: S603
-        command, cwd=subject.folder, capture_output=True, text=True, timeout=120, check=False
-    )
-    return done.returncode, done.stdout, done.stderr
+    done = subject.bench.fresh.call([_MAIN], f"{__name__}:maze", typed, folder=subject.folder)
+    return done.code, done.printed, done.said
+
+
+def maze(typed: list[str]) -> None:
+    """Run in the new process: what the command `maze` does."""
+    sys.argv = typed
+    import_module(_MAIN).main()
 
 
 def _help(subject: Subject) -> None:

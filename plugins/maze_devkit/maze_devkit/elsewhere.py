@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,13 +16,8 @@ from maze_devkit.subject import Subject
 if TYPE_CHECKING:
     import torch
 
-_CHILD = """
-import json, sys
-sys.path[:], task = json.loads(sys.argv[1])
-from maze_devkit.elsewhere import main
-main(*task)
-"""
-_TIMEOUT = 300.0
+_LATE = ("torch._dynamo",)
+"""What torch imports with the first network that is trained, in a second."""
 
 
 def resume(subject: Subject, folder: Path, epochs: int) -> dict[str, torch.Tensor]:
@@ -37,11 +29,9 @@ def resume(subject: Subject, folder: Path, epochs: int) -> dict[str, torch.Tenso
     claim, result = subject.claim, subject.folder / "resumed.safetensors"
     named = [claim.kind, claim.name, claim.entry_point.value, claim.entry_point.group, claim.distribution]
     task = [*named, claim.version, str(subject.folder / "elsewhere"), str(folder), epochs, str(result)]
-    command = [sys.executable, "-W", "ignore", "-c", _CHILD, json.dumps([sys.path, task])]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT, check=False)  # noqa: S603
-    if done.returncode:
-        reason = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
-        raise Failed(f"reopened in a new process, a run fails: {reason}")
+    done = subject.bench.fresh.call([__name__, *_LATE], f"{__name__}:main", *task)
+    if done.code:
+        raise Failed(f"reopened in a new process, a run fails: {done.reason}")
     return load_file(result)
 
 

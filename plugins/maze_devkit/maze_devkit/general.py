@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import re
-import subprocess
-import sys
 from importlib import metadata
 
 from pydantic import ValidationError
@@ -33,19 +30,6 @@ BASES = {
 """The module of each kind's base class; other kinds act through hooks and need none."""
 WITH_TORCH = ("algorithm", "model", "callback")
 """Kinds used in the learning process, where torch is imported anyway."""
-
-_CHILD = """
-import importlib, json, sys, time
-sys.path[:], first, module = json.loads(sys.argv[1])
-for name in first:
-    importlib.import_module(name)
-from maze_devkit.process import changes, snapshot
-known, before, started = set(sys.modules), snapshot(), time.process_time()
-importlib.import_module(module)
-seconds = time.process_time() - started
-tops = sorted({name.partition(".")[0] for name in set(sys.modules) - known})
-print("\\n" + json.dumps([seconds, tops, changes(before, snapshot())]))
-"""
 
 
 def _entry_point(subject: Subject) -> None:
@@ -99,19 +83,20 @@ def _described(subject: Subject) -> None:
 
 def _import(subject: Subject) -> None:
     subject.plugin  # noqa: B018 — where it cannot be imported, another check says so
-    first = ["gymnasium"] + (["maze_core.training.algorithm"] if subject.kind in ("algorithm", "model") else [])
-    command = [sys.executable, "-c", _CHILD, json.dumps([sys.path, first, subject.claim.entry_point.module])]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)  # noqa: S603
-    if done.returncode:
-        raise Failed(f"importing it in a new process fails: {done.stderr.strip().splitlines()[-1]}")
-    seconds, modules, changed = json.loads(done.stdout.splitlines()[-1])
+    module = subject.claim.entry_point.module
+    there = ["maze_core.training.algorithm"] if subject.kind in ("algorithm", "model") else []
+    first = ["gymnasium", *there, "maze_devkit.process"]
+    done = subject.bench.fresh.call(first, "maze_devkit.process:imported", module)
+    if done.result is None:
+        raise Failed(f"importing it in a new process fails: {done.reason}")
+    seconds, modules, changed = done.result
     heavy = [name for name in (*HEAVY, *(() if subject.kind in WITH_TORCH else ("torch",))) if name in modules]
     if heavy:
-        raise Failed(f"importing {subject.claim.entry_point.module} imports {', '.join(heavy)}")
+        raise Failed(f"importing {module} imports {', '.join(heavy)}")
     if changed:
-        raise Failed(f"importing {subject.claim.entry_point.module} changes {', '.join(changed)}")
+        raise Failed(f"importing {module} changes {', '.join(changed)}")
     if seconds > SECONDS and "torch" not in modules:
-        raise Failed(f"importing {subject.claim.entry_point.module} takes {seconds:.1f} s of processor time")
+        raise Failed(f"importing {module} takes {seconds:.1f} s of processor time")
 
 
 def _config_described(subject: Subject) -> None:

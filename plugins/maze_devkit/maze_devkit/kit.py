@@ -6,15 +6,16 @@ import tempfile
 import time
 import traceback
 import warnings
-from collections.abc import Callable
-from contextlib import ExitStack, closing
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 from maze_core.errors import ConfigError
 from maze_core.plugins import discovery
+from maze_devkit.bench import Bench
 from maze_devkit.findings import Check, Failed, Finding, NotApplicable, Report
 from maze_devkit.process import restored
-from maze_devkit.subject import Share, Subject, Trial
+from maze_devkit.subject import Subject, Trial
 
 
 def checks(kind: str) -> tuple[Check, ...]:
@@ -63,48 +64,27 @@ def check_plugin(kind: str, name: str, watch: Callable[[Finding], object] = lamb
     """
     wanted, claim = checks(kind), find(kind, name)
     findings = []
-    with closing(Shared()) as shared:
-        for check in wanted:
-            with tempfile.TemporaryDirectory(prefix="maze-check-") as folder:
-                findings.append(examine(check, Subject(claim, Path(folder)), shared))
-            watch(findings[-1])
+    with closing(Bench()) as bench:
+        for finding in examine_all(wanted, claim, bench):
+            findings.append(finding)
+            watch(finding)
     return Report(kind, name, claim.origin, tuple(findings))
 
 
-class Shared:
-    """What a plugin shares among its checks: started by the first that needs it. Close it after the last."""
-
-    def __init__(self) -> None:
-        self._start: Share | None = None
-        self._started = ExitStack()
-
-    def prepare(self, check: Check, trial: Trial) -> None:
-        """Start what the plugin shares, if the check needs it and it is not running yet."""
-        from maze_devkit import general
-
-        if check.alone:
-            self.close()
-        elif check not in general.CHECKS and trial.shared != self._start:
-            self.close()
-            if trial.shared is not None:
-                self._started.enter_context(restored())
-                self._started.enter_context(trial.shared())
-            self._start = trial.shared
-
-    def close(self) -> None:
-        """End it; safe to call twice."""
-        self._start = None
-        self._started.close()
+def examine_all(wanted: Iterable[Check], claim: discovery.Declaration, bench: Bench) -> Iterator[Finding]:
+    """Run checks of a plugin one after the other, each in a folder of its own."""
+    for check in wanted:
+        with tempfile.TemporaryDirectory(prefix="maze-check-") as folder:
+            yield examine(check, Subject(claim, Path(folder), bench))
 
 
-def examine(check: Check, subject: Subject, shared: Shared | None = None) -> Finding:
+def examine(check: Check, subject: Subject) -> Finding:
     """Run one check and return its finding. An unexpected exception is a failure that names its origin."""
     started, trial = time.perf_counter(), _trial(subject)
     try:
         if reason := trial.waived.get(check.name):
             raise NotApplicable(f"waived by the plugin: {reason}")
-        if shared is not None:
-            shared.prepare(check, trial)
+        subject.bench.prepare(check, trial)
         with restored(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             check.run(subject)
@@ -122,27 +102,6 @@ def examine(check: Check, subject: Subject, shared: Shared | None = None) -> Fin
 
 def _trial(subject: Subject) -> Trial:
     try:
-        with restored():
-            return subject.walk
+        return subject.walk
     except Exception:  # noqa: BLE001 — the check `builds` reports it
         return Trial()
-
-
-def test_function(kind: str, name: str) -> Callable[..., None]:
-    """Return a pytest function with one case per check."""
-    import pytest
-
-    by_name = {check.name: check for check in checks(kind)}
-    shared = Shared()
-
-    @pytest.mark.parametrize("check", list(by_name))
-    def test_conformance(check: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
-        """The plugin passes a check of the conformance kit."""
-        request.node.parent.addfinalizer(shared.close)
-        finding = examine(by_name[check], Subject(find(kind, name), tmp_path), shared)
-        if finding.state == "not applicable":
-            pytest.skip(finding.what)
-        if finding.state == "failed":
-            pytest.fail(str(finding), pytrace=False)
-
-    return test_conformance

@@ -7,8 +7,10 @@ import random
 import signal
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from typing import Any
 
 from maze_core.variables import changed_since, put_back
@@ -21,7 +23,7 @@ def snapshot() -> dict[str, Any]:
 
     state: dict[str, Any] = {
         "Python's random state": random.getstate(),
-        "numpy's global random state": repr(np.random.get_state()),
+        "numpy's global random state": _numpy_state(),
         "the environment variables": dict(os.environ),
         "the working directory": os.getcwd(),  # noqa: PTH109
         "the signal handlers": [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)],
@@ -31,13 +33,23 @@ def snapshot() -> dict[str, Any]:
     torch = sys.modules.get("torch")
     if torch is not None:
         state |= {
-            "torch's random state": torch.get_rng_state().tolist(),
+            "torch's random state": torch.get_rng_state().numpy().tobytes(),
             "torch's number of threads": torch.get_num_threads(),
             "torch's default dtype": torch.get_default_dtype(),
             "torch's gradient mode": torch.is_grad_enabled(),
             "torch's deterministic mode": torch.are_deterministic_algorithms_enabled(),
         }
     return state
+
+
+def _numpy_state() -> Any:
+    import numpy as np
+
+    whole: dict[str, Any] = dict(np.random.get_state(legacy=False))
+    inner = {
+        name: value.tobytes() if isinstance(value, np.ndarray) else value for name, value in whole["state"].items()
+    }
+    return {**whole, "state": inner}
 
 
 def changes(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
@@ -73,6 +85,15 @@ def left_alone(what: str) -> Iterator[None]:
             raise Failed(f"{what} changes {', '.join(names)}")
 
 
+def imported(module: str) -> tuple[float, list[str], list[str]]:
+    """Import a module; return the seconds of processor time, the new top-level packages, and what it changed."""
+    known, before, started = set(sys.modules), snapshot(), time.process_time()
+    import_module(module)
+    seconds = time.process_time() - started
+    packages = {name.partition(".")[0] for name in set(sys.modules) - known}
+    return seconds, sorted(packages), changes(before, snapshot())
+
+
 def _put_back(before: dict[str, Any], torch: Any) -> None:
     put_back(changed_since(before["the environment variables"]))
     os.chdir(before["the working directory"])
@@ -83,7 +104,7 @@ def _put_back(before: dict[str, Any], torch: Any) -> None:
 
     np.seterr(**before["numpy's error handling"])
     if torch is not None:
-        torch.set_rng_state(torch.tensor(before["torch's random state"], dtype=torch.uint8))
+        torch.set_rng_state(torch.frombuffer(bytearray(before["torch's random state"]), dtype=torch.uint8))
         torch.set_num_threads(before["torch's number of threads"])
         torch.set_default_dtype(before["torch's default dtype"])
         torch.set_grad_enabled(before["torch's gradient mode"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import tempfile
 from collections.abc import Callable, Mapping
@@ -16,7 +17,9 @@ from pydantic import ValidationError
 from maze_core.errors import ConfigError, MazeError, PluginError
 from maze_core.plugins import discovery
 from maze_core.plugins.manager import Hooks, Member
+from maze_devkit.bench import Bench
 from maze_devkit.findings import Failed, NotApplicable
+from maze_devkit.process import restored
 
 if TYPE_CHECKING:
     import gymnasium
@@ -82,6 +85,8 @@ class Subject:
     claim: discovery.Declaration
     folder: Path
     """An empty folder for this check alone."""
+    bench: Bench = field(default_factory=Bench)
+    """What it shares with the plugin's other checks."""
 
     @property
     def kind(self) -> str:
@@ -126,12 +131,10 @@ class Subject:
         mine = _KIT if self.claim.distribution == discovery.CORE else self.claim.distribution
         return entry.distribution == mine
 
-    @cached_property
+    @property
     def walk(self) -> Trial:
         """The plugin's trial settings when the environment does not matter."""
-        from maze_devkit.probes import Walk
-
-        return self.trial(Walk)
+        return self.bench.once(self, _trial)
 
     @property
     def model(self) -> type[PluginConfig]:
@@ -174,7 +177,19 @@ class Subject:
         classes: dict[tuple[str, str], Any] = {(self.kind, self.name): self.walk.plugin or self.plugin}
         if env is not None:
             classes["env", "factory"] = FactorySource.of(env)
-        return discovery.overlay({**classes, **(more or {})})
+        return discovery.overlay({**classes, **(more or {})}, self.bench.once(self, _installed))
+
+
+def _trial(subject: Subject) -> Trial:
+    from maze_devkit.probes import Walk
+
+    with restored():
+        return subject.trial(Walk)
+
+
+def _installed(subject: Subject) -> discovery.Loader:
+    """Return a loader of installed plugins that looks up each of them once."""
+    return functools.cache(discovery.load)
 
 
 def hook_problem(subject: Subject, plugin: Any) -> str:

@@ -83,7 +83,9 @@ class RLlib(Algorithm):
         rllib.env_runners(num_env_runners=_workers(config) if self.samples else 0)
         rllib.learners(num_learners=0, num_gpus_per_learner=0)
         rllib.fault_tolerance(restart_failed_env_runners=False, ignore_env_runner_failures=False)
-        rllib.debugging(seed=integer_seed(config.seed or 0, Purpose.POLICY_NOISE) % 2**31, log_level="CRITICAL")
+        seed = integer_seed(config.seed or 0, Purpose.POLICY_NOISE) % 2**31
+        # A thread measures the machine's load, which nothing reads; it would hold up the end of each run.
+        rllib.debugging(seed=seed, log_level="CRITICAL", log_sys_usage=False)
         return rllib
 
     def setup(self, run: Run) -> None:

@@ -29,11 +29,9 @@ _SIZES: Mapping[str, Mapping[str, Any]] = {
     "MARWIL": _RECORDED,
 }
 _RESUMES = {"resumes": "RLlib goes on with new episodes and empty replay buffers, see docs/algorithms/rllib.md"}
-_REPLAY = {"deterministic": "RLlib draws from its replay buffer without a seed"}
-_QUEUE = {
-    "deterministic": "RLlib's learner takes what its queue holds by then",
-    "truncation": "which is told from runs with the same seed, and those differ by what the queue held",
-}
+_BY_SEED = "which is told from runs with the same seed, and those differ"
+_REPLAY = {"deterministic": "RLlib draws from its replay buffer without a seed", "truncation": _BY_SEED}
+_QUEUE = {"deterministic": "RLlib's learner takes what its queue holds by then", "truncation": _BY_SEED}
 _WAIVED: Mapping[str, Mapping[str, str]] = {
     "PPO": {"truncation": "RLlib standardises advantages over rows of its own too, which stand for episodes' ends"},
     "IMPALA": _QUEUE,

@@ -6,16 +6,51 @@ all, is left out, and no variable leads back here.
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
 import sys
 import sysconfig
+import tempfile
 import venv
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
 OFFLINE = ("--quiet", "--no-index", "--no-deps", "--no-build-isolation", "--disable-pip-version-check")
+_BUILD = """
+import importlib, os, sys, tomllib
+hook, target, *sources = sys.argv[1:]
+import setuptools.build_meta
+for source in sources:
+    if os.fork() == 0:
+        os.chdir(source)
+        with open("pyproject.toml", "rb") as file:
+            backend = tomllib.load(file)["build-system"]["build-backend"]
+        getattr(importlib.import_module(backend), hook)(target)
+        sys.exit()
+    if os.wait()[1]:
+        sys.exit(f"{source} cannot be built")
+"""
+"""What pip does to build distributions, in a process forked for each: most of its time goes into starting."""
+_TYPED = """
+import importlib, json, os, sys
+for name in sys.argv[1:]:
+    importlib.import_module(name)
+from maze_core.cli.main import main
+for line in sys.stdin:
+    folder, printed, typed = json.loads(line)
+    if os.fork() == 0:
+        os.chdir(folder)
+        sys.argv = ["maze", *typed]
+        for number, file in enumerate((os.open(os.devnull, os.O_RDONLY), *[os.open(printed, os.O_WRONLY)] * 2)):
+            os.dup2(file, number)
+        sys.exit(main())
+    print(os.waitstatus_to_exitcode(os.wait()[1]), flush=True)
+"""
+"""What the script `maze` does, in a process forked for each command."""
 
 
 class CleanEnvironment:
@@ -32,6 +67,15 @@ class CleanEnvironment:
     def _site_packages(self) -> Path:
         return next((self.folder / "venv" / "lib").glob("python*/site-packages"))
 
+    @property
+    def _variables(self) -> dict[str, str]:
+        return {
+            "PATH": f"{self.python.parent}{os.pathsep}{os.defpath}",
+            "HOME": str(self.home),
+            "OMP_NUM_THREADS": "1",
+            "COLUMNS": "200",
+        }
+
     def _third_party(self) -> Path:
         """Links to everything installed beside this Python but Maze and what is editable."""
         links = self.folder / "third_party"
@@ -45,6 +89,42 @@ class CleanEnvironment:
         """`pip install`, without any network."""
         self.run(self.python, "-m", "pip", "install", *OFFLINE, *what)
 
+    def install_editable(self, folders: Sequence[Path]) -> None:
+        """`pip install -e FOLDER`, for several."""
+        target = self.folder / "editable"
+        target.mkdir()
+        self.run(self.python, "-c", _BUILD, "build_editable", target, *folders)
+        self.install(*target.iterdir())
+
+    @contextmanager
+    def typing(self, *modules: str) -> Iterator[Callable[..., str]]:
+        """Yield `maze`, for many commands that need these modules, which are imported once.
+
+        Plugins that are installed inside the block may not be found.
+        """
+        parent = subprocess.Popen(
+            [str(self.python), "-W", "ignore", "-c", _TYPED, *modules],
+            cwd=self.home,
+            env=self._variables,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+        def maze(*arguments: str | Path, folder: Path) -> str:
+            with tempfile.NamedTemporaryFile("r") as printed:
+                parent.stdin.write(json.dumps([str(folder), printed.name, [str(part) for part in arguments]]) + "\n")
+                parent.stdin.flush()
+                code = parent.stdout.readline().strip()
+                text = printed.read()
+            assert code == "0", f"maze {arguments} ended with {code}:\n{text}"
+            return text
+
+        try:
+            yield maze
+        finally:
+            parent.communicate()
+
     def maze(self, *arguments: str | Path, folder: Path, code: int = 0) -> str:
         """The command `maze` of this environment, typed in `folder`; what it printed."""
         return self.run(self.python.with_name("maze"), *arguments, folder=folder, code=code)
@@ -54,12 +134,7 @@ class CleanEnvironment:
         result = subprocess.run(
             [str(part) for part in command],
             cwd=folder or self.home,
-            env={
-                "PATH": f"{self.python.parent}{os.pathsep}{os.defpath}",
-                "HOME": str(self.home),
-                "OMP_NUM_THREADS": "1",
-                "COLUMNS": "200",
-            },
+            env=self._variables,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -70,26 +145,29 @@ class CleanEnvironment:
         return result.stdout
 
 
-def build_wheel(source: Path, folder: Path) -> Path:
-    """The wheel of a distribution, built from a copy of its sources, so that nothing is left behind in them."""
-    copy, target = folder / f"source-{source.name}", folder / f"wheel-{source.name}"
-    copy.mkdir(parents=True)
-    for entry in source.iterdir():
-        if entry.name in ("pyproject.toml", "README.md", "LICENSE"):
-            shutil.copy(entry, copy)
-        elif entry.name.startswith("maze_"):
-            shutil.copytree(entry, copy / entry.name, ignore=shutil.ignore_patterns("__pycache__"))
-    command = [sys.executable, "-m", "pip", "wheel", *OFFLINE, "--wheel-dir", str(target), str(copy)]
+def build_wheels(folder: Path, *sources: Path) -> list[Path]:
+    """The wheels of distributions, built from copies of their sources, so that nothing is left behind in them."""
+    target, copies = folder / "wheels", [folder / f"source-{source.name}" for source in sources]
+    target.mkdir(parents=True)
+    for source, copy in zip(sources, copies, strict=True):
+        copy.mkdir()
+        for entry in source.iterdir():
+            if entry.name in ("pyproject.toml", "README.md", "LICENSE"):
+                shutil.copy(entry, copy)
+            elif entry.name.startswith("maze_"):
+                shutil.copytree(entry, copy / entry.name, ignore=shutil.ignore_patterns("__pycache__"))
+    command = [sys.executable, "-c", _BUILD, "build_wheel", str(target), *map(str, copies)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    (wheel,) = target.glob("*.whl")
-    return wheel
+    wheels = list(target.glob("*.whl"))
+    assert len(wheels) == len(sources)
+    return sorted(wheels)
 
 
 def main() -> None:
     """What stands for `python -m venv FOLDER` in tests of the documentation: Maze itself is installed already."""
     environment = CleanEnvironment(Path(sys.argv[1]).resolve())
-    environment.install(build_wheel(ROOT, environment.home))
+    environment.install(*build_wheels(environment.home, ROOT))
 
 
 if __name__ == "__main__":

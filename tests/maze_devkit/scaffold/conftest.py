@@ -2,21 +2,20 @@
 
 import pytest
 
-from tests.maze_devkit.scaffold.clean import ROOT, CleanEnvironment, build_wheel
+from tests.maze_devkit.scaffold.clean import ROOT, CleanEnvironment, build_wheels
 
 
 @pytest.fixture(scope="session")
 def wheels(tmp_path_factory):
     """The wheels of the core and of maze-ppo."""
-    folder = tmp_path_factory.mktemp("wheels")
-    return [build_wheel(source, folder) for source in (ROOT, ROOT / "plugins" / "maze_ppo")]
+    return build_wheels(tmp_path_factory.mktemp("wheels"), ROOT, ROOT / "plugins" / "maze_ppo")
 
 
 @pytest.fixture(scope="session")
 def kit_wheels(tmp_path_factory):
     """The wheels of maze-devkit, and of maze-sweep with maze-compare, which searchers build on."""
-    folder = tmp_path_factory.mktemp("kit_wheels")
-    return [build_wheel(ROOT / "plugins" / name, folder) for name in ("maze_devkit", "maze_compare", "maze_sweep")]
+    sources = [ROOT / "plugins" / name for name in ("maze_devkit", "maze_compare", "maze_sweep")]
+    return build_wheels(tmp_path_factory.mktemp("kit_wheels"), *sources)
 
 
 @pytest.fixture(scope="session")
