@@ -29,7 +29,7 @@ def batch_of(ranks, first=0):
 
 def flat_gradient(run, algorithm, batch):
     run.policy.zero_grad()
-    run.learner._compute_loss(policy=run.policy, batch=batch).total.backward()
+    run.hooks.compute_loss(policy=run.policy, batch=batch).total.backward()
     gradients = dict(run.policy.named_parameters())
     return np.concatenate([gradients[name].grad.numpy().reshape(-1) for name in algorithm._space.shapes])
 

@@ -108,10 +108,8 @@ def test_other_ways_to_sample(sac, overrides):
     context = sac(SeededWalk, {"algorithm.n_rollout_steps": 4, **overrides})
     seen = []
     algorithm = context.run.algorithm
-    compute = context.run.learner._compute_loss
-    context.run.learner._compute_loss = lambda policy, batch: (seen.append(batch), compute(policy=policy, batch=batch))[
-        1
-    ]
+    compute = context.run.hooks.compute_loss
+    context.run.hooks.compute_loss = lambda policy, batch: (seen.append(batch), compute(policy, batch))[1]
     context.train()
     assert {len(batch) for batch in seen} == {16}
     if "algorithm.n_step" in overrides:
@@ -152,7 +150,7 @@ def test_an_unknown_initial_policy_is_refused(sac):
 @pytest.mark.parametrize(
     ("overrides", "words"),
     [
-        ({"model.critic": "separate"}, "model.critic: sac has critics of its own"),
+        ({"model.critic": "separate"}, "model.critic: sac has no use for"),
         ({"model.distribution": "gaussian"}, "model.distribution: SAC needs a squashed Gaussian"),
         ({"model.distribution": "beta"}, "Next: --set model.distribution=squashed_gaussian"),
         ({"algorithm.initial_buffer_size": 501}, "algorithm.initial_buffer_size"),

@@ -215,7 +215,7 @@ def test_a_run_that_fails_after_a_resume_from_the_checkpoint_before_does_not_pra
     def fail(**_):
         raise RunError("broken")
 
-    monkeypatch.setattr(run.learner, "_compute_loss", fail)
+    monkeypatch.setattr(run.hooks, "compute_loss", fail)
     with pytest.raises(RunError) as caught:
         api.carry_out(run)
     run.close()
