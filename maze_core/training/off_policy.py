@@ -22,9 +22,12 @@ from maze_core.training.seeding import EpisodeSeeds, Purpose, generator, integer
 if TYPE_CHECKING:
     from pathlib import Path
 
+    import numpy as np
+
     from maze_core.acting.agent import Agent
     from maze_core.acting.exploration import Exploration
     from maze_core.config.run import RunConfig
+    from maze_core.data.batch import Batch
     from maze_core.data.trajectories import Trajectories
     from maze_core.envs.vector import StepResult, VectorEnv
     from maze_core.training.run import Run
@@ -153,6 +156,18 @@ class ReplayCollector:
         self._agent.expect(self._n_steps)
         for _ in range(self._n_steps):
             self._stepper.step(self._agent, self._sink)
+
+    def sample(
+        self, order: np.random.Generator, batch_size: int, gamma: float, n_step: int = 1, stretch: int = 1
+    ) -> Batch:
+        """Return a batch of the buffer's transitions on the run's device; arguments as for `ReplayBuffer.sample`.
+
+        Plugins may change the batch (hook `change_transitions`).
+        """
+        run = self._run
+        batch = self.replay.sample(order, batch_size, gamma, n_step=n_step, stretch=stretch, device=run.device)
+        run.hooks.change_transitions(run, batch)
+        return batch
 
     def _begin(self) -> None:
         if not self._stepper.started:

@@ -137,14 +137,7 @@ class SAC(Algorithm):
             self._collector.collect()
         stretch = 1 if config.split_rollouts_into_transitions else config.n_rollout_steps
         for _ in range(config.num_batches_per_iter):
-            yield self._replay.sample(
-                self._order,
-                config.batch_size,
-                config.gamma,
-                n_step=config.n_step,
-                stretch=stretch,
-                device=run.device,
-            )
+            yield self._collector.sample(self._order, config.batch_size, config.gamma, config.n_step, stretch)
             if run.learner.steps % config.target_update_interval == 0:
                 self._targets.follow(config.tau)
 
