@@ -160,8 +160,7 @@ class ReplayCollector:
         """Step every environment `n_steps` times with the current policy."""
         self._begin()
         self._agent.expect(self._n_steps)
-        for _ in range(self._n_steps):
-            self._stepper.step(self._agent, self._sink)
+        self._stepper.step(self._agent, self._sink, self._n_steps)
 
     def _begin(self) -> None:
         if not self._stepper.started:
@@ -169,7 +168,7 @@ class ReplayCollector:
             self._sink.begin()
 
     def _count(self, result: StepResult) -> None:
-        self._run.count_env_steps(int(result.valid.sum()))
+        self._run.count_env_steps(result.steps)
         self._run.statistics.add(result.episodes)
 
     # Saving
