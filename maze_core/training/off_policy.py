@@ -159,8 +159,7 @@ class ReplayCollector:
         """Step every environment `n_steps` times with the current policy."""
         self._begin()
         self._agent.expect(self._n_steps)
-        for _ in range(self._n_steps):
-            self._stepper.step(self._agent, self._sink)
+        self._stepper.step(self._agent, self._sink, self._n_steps)
 
     def sample(self, batch_size: int, gamma: float, n_step: int = 1, stretch: int = 1) -> Batch:
         """Return a batch of the buffer's transitions on the run's device; arguments as for `ReplayBuffer.sample`.
@@ -178,7 +177,7 @@ class ReplayCollector:
             self._sink.begin()
 
     def _count(self, result: StepResult) -> None:
-        self._run.count_env_steps(int(result.valid.sum()))
+        self._run.count_env_steps(result.steps)
         self._run.statistics.add(result.episodes)
 
     # Saving
