@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from maze_core.config.base import PluginConfig
 from maze_core.envs.time_limits import EpisodeLimit, is_limited
+from maze_core.envs.wrapper_memory import Metered
 from maze_core.errors import PluginError
 from maze_core.plugins import discovery
 from maze_core.plugins.manager import Hooks, Member
-from maze_core.training.seeding import Purpose, integer_seed
+from maze_core.seeding import Purpose, integer_seed
 
 if TYPE_CHECKING:
     import gymnasium
@@ -54,7 +55,7 @@ class EnvBuilder:
         return self._hooks.make_env(self.env, self._construction_seed(index), index)
 
     def _lone(self, index: int) -> gymnasium.Env[Any, Any]:
-        from maze_core.envs.lone import LoneEnv
+        from maze_core.envs.single_from_vector import LoneEnv
 
         env = self._hooks.make_vector_env(self.env, 1, self._construction_seed(index))
         if env is None:
@@ -120,7 +121,7 @@ class EnvBuilder:
 
     @cached_property
     def _hooks(self) -> Hooks:
-        return Hooks.for_envs(self.env, self.wrappers, self.load)
+        return Hooks.for_envs(self.env, self.wrappers, self.load, Metered())
 
     def __getstate__(self) -> dict[str, Any]:
         parts = [("env", self.env), *(("wrapper", wrapper) for wrapper in self.wrappers)]

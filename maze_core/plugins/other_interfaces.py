@@ -8,7 +8,7 @@ from types import NoneType
 
 import gymnasium
 
-from maze_core.blame import culprit
+from maze_core.culprit import culprit
 from maze_core.errors import ConfigError
 
 _OLD = "the environment speaks the old API of gym"

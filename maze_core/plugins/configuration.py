@@ -1,0 +1,326 @@
+"""Builds a valid RunConfig from names, files and overrides: defaults < preset < files < overrides and flags."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from maze_core.config.base import PluginConfig
+from maze_core.config.explain import combined, explain
+from maze_core.config.outside import Reach, assigned, check_said, elsewhere, for_evaluation, without
+from maze_core.config.plain_yaml import read_yaml, to_yaml
+from maze_core.config.presets import choose
+from maze_core.config.raw import PARTS, Raw, assign, merge, parse_assignment
+from maze_core.config.run import RunConfig
+from maze_core.config.sealed import read_sealed
+from maze_core.config.wrapper_classes import by_path, check_classes
+from maze_core.errors import ConfigError
+from maze_core.plugins import discovery
+
+DEFAULTS: Raw = {
+    "env": {"name": "gymnasium"},
+    "model": {"name": "mlp"},
+    "runner": {"name": "dev"},
+    "callbacks": {name: {} for name in ("console", "tensorboard", "jsonl", "best_checkpoint", "early_stopping")},
+}
+"""The default plugins of a run."""
+
+
+def assemble(
+    algorithm: str | None = None,
+    env: str | None = None,
+    preset: str = "auto",
+    files: Sequence[Path | Raw] = (),
+    overrides: Sequence[str] = (),
+    flags: Mapping[str, Any] | None = None,
+    load: discovery.Loader = discovery.load,
+    parent: Path | None = None,
+) -> RunConfig:
+    """Assemble and validate the configuration of a run.
+
+    `env` is an environment id, `files` are YAML files or their contents, `overrides` are `path=value` texts with
+    YAML values, `flags` maps paths to values, `preset` is a name, `auto` (the one named like the environment, if there
+    is one) or `none`.
+    `parent` is the `config.yaml` of the run whose parameters this one starts from: its model and wrappers, and its
+    environment if none is named, override the preset.
+    Raises one ConfigError that lists every problem, and PluginError if a named plugin cannot be used.
+    """
+    return assemble_with_preset(algorithm, env, preset, files, overrides, flags, load, parent)[0]
+
+
+def assemble_with_preset(
+    algorithm: str | None = None,
+    env: str | None = None,
+    preset: str = "auto",
+    files: Sequence[Path | Raw] = (),
+    overrides: Sequence[str] = (),
+    flags: Mapping[str, Any] | None = None,
+    load: discovery.Loader = discovery.load,
+    parent: Path | None = None,
+) -> tuple[RunConfig, str]:
+    """Like `assemble`, and also return the name of the applied preset, empty if there is none."""
+    assignments = [parse_assignment(text) for text in overrides]
+    assignments += [(tuple(path.split(".")), value) for path, value in (flags or {}).items()]
+    if algorithm is not None:
+        assignments.append((("algorithm", "name"), algorithm))
+    if env is not None:
+        assignments.append((("env", "id"), env))
+    layers = [_file_layer(path, algorithm) for path in files]
+    for path, layer in zip(files, layers, strict=True):
+        if not isinstance(path, dict):
+            check_classes(layer, by_path(assignments), path)
+    doubtful: list[Reach] = []
+    if parent is not None:
+        names_env = any("env" in layer for layer in layers) or any(path[0] == "env" for path, _ in assignments)
+        inherited = _parent_layer(parent, names_env)
+        check_classes(inherited, by_path(assignments), parent)
+        doubtful = elsewhere(inherited, load, parent)
+        layers.insert(0, without(inherited, doubtful))
+
+    asked = assign(_stack(DEFAULTS, *layers), assignments)
+    name, chosen = _preset_layer(preset, asked, load)
+    raw = assign(_stack(DEFAULTS, chosen, *layers), assignments)
+    if _says_its_end(asked):
+        raw["algorithm"]["patience"] = 0
+    for each in doubtful:
+        check_said(each, raw, assignments, parent or Path())
+    return resolve(_with_preferences(raw, chosen, load), load), name
+
+
+def load_run_config(
+    source: Path | str | Mapping[str, Any],
+    overrides: Sequence[str] = (),
+    load: discovery.Loader = discovery.load,
+) -> RunConfig:
+    """Return the complete configuration in a `config.yaml` or a mapping, with `path=value` texts applied.
+
+    Raises:
+        ConfigError: a value does not fit, or the file names a wrapper class that the overrides do not name.
+    """
+    assignments = [parse_assignment(text) for text in overrides]
+    if isinstance(source, Mapping):
+        raw = dict(source)
+    else:
+        raw = read_sealed(Path(source))
+        check_classes(raw, by_path(assignments), Path(source))
+    return resolve(assign(merge({}, raw), assignments), load)
+
+
+def load_saved_config(
+    path: Path,
+    overrides: Sequence[str] = (),
+    load: discovery.Loader = discovery.load,
+    agreed: Raw | None = None,
+) -> RunConfig:
+    """Return the configuration of a saved run, to resume it, with `path=value` texts applied.
+
+    Raises:
+        ConfigError: a value does not fit; or it refers to another machine, or to a folder outside the current folder
+            and the run's own, and neither the overrides nor `agreed`, the caller's own configuration, contain it.
+    """
+    raw, assignments = merge({}, read_sealed(path)), [parse_assignment(text) for text in overrides]
+    check_classes(raw, {**by_path(assignments), "agreed": agreed}, path)
+    return _saved(assigned(raw, assignments, elsewhere(raw, load, path, agreed), path), path, load)
+
+
+def load_config_to_act(
+    path: Path, overrides: Sequence[str] = (), load: discovery.Loader = discovery.load
+) -> tuple[RunConfig, list[str]]:
+    """Return the configuration of a saved run, to evaluate or to act, and the parts that were left out.
+
+    Raises:
+        ConfigError: as for `load_saved_config`.
+    """
+    raw, assignments = merge({}, read_sealed(path)), [parse_assignment(text) for text in overrides]
+    check_classes(raw, by_path(assignments), path)
+    raw, left_out = for_evaluation(raw, assignments, load, path)
+    return _saved(raw, path, load), left_out
+
+
+def _saved(raw: Raw, path: Path, load: discovery.Loader) -> RunConfig:
+    config = resolve(raw, load)
+    if config.seed is None:
+        raise ConfigError(f"is missing in {path}, where a run keeps it", "seed", "Next: --set seed=1, or its own")
+    return config
+
+
+def part_config(
+    kind: str, raw: Raw, overrides: Sequence[str] = (), load: discovery.Loader = discovery.load
+) -> PluginConfig:
+    """Return the configuration of one part, such as `env`, with `path=value` texts applied."""
+    errors: list[ConfigError] = []
+    data = assign({kind: raw}, [parse_assignment(text) for text in overrides])
+    config = _part(kind, kind, data[kind], load, errors)
+    errors += [ConfigError(f"only {kind} can be set here", key) for key in data if key != kind]
+    if errors or config is None:
+        raise combined(errors)
+    return config
+
+
+def env_config(
+    env: Raw, wrappers: Sequence[str] = (), overrides: Sequence[str] = (), load: discovery.Loader = discovery.load
+) -> tuple[PluginConfig, tuple[PluginConfig, ...]]:
+    """Return the configurations of an environment and its wrappers, with `path=value` texts applied.
+
+    Raises one ConfigError that lists every problem.
+    """
+    errors: list[ConfigError] = []
+    layer = merge({}, {"env": env, "wrappers": list(wrappers)})
+    data = assign(layer, [parse_assignment(text) for text in overrides])
+    config = _part("env", "env", data["env"], load, errors)
+    wrapped = [each for each in _wrappers(data["wrappers"], load, errors) if each is not None]
+    errors += [ConfigError("only env and wrappers can be set here", key) for key in data if key not in layer]
+    if errors or config is None:
+        raise combined(errors)
+    return config, tuple(wrapped)
+
+
+def dump(config: RunConfig) -> str:
+    """Return the complete configuration as YAML, which `load_run_config` reads."""
+    return to_yaml(config.model_dump(mode="json"))
+
+
+def resolve(raw: Raw, load: discovery.Loader = discovery.load) -> RunConfig:
+    """Validate plain data: each part by the `Config` of the plugin it names, then the whole.
+
+    Raises one ConfigError that lists every problem, one per line.
+    """
+    errors: list[ConfigError] = []
+    data = {key: value for key, value in raw.items() if key not in (*PARTS, "wrappers", "callbacks")}
+    for part in PARTS:
+        if part in raw:
+            data[part] = _part(part, part, raw[part], load, errors)
+    data["wrappers"] = _wrappers(raw.get("wrappers"), load, errors)
+    data["callbacks"] = _callbacks(raw.get("callbacks"), load, errors)
+    reported = {str(error.where).partition(".")[0] for error in errors}
+    try:
+        config = RunConfig.model_validate(data)
+    except ValidationError as error:
+        # A part that is already reported is None here: pydantic's error about it would only confuse.
+        rest = explain(error, RunConfig, "", data)
+        errors += [each for each in rest if str(each.where).partition(".")[0] not in reported]
+    if errors:
+        raise combined(errors)
+    return config
+
+
+def _stack(*layers: Mapping[str, Any]) -> Raw:
+    result: Raw = {}
+    for layer in layers:
+        result = merge(result, layer)
+    return result
+
+
+def _file_layer(source: Path | Raw, algorithm: str | None) -> Raw:
+    layer = merge({}, source if isinstance(source, dict) else read_yaml(source))
+    part = layer.get("algorithm")
+    named = part.get("name") if isinstance(part, dict) else None
+    if algorithm is not None and named not in (None, algorithm):
+        where = None if isinstance(source, dict) else str(source)
+        raise ConfigError(f"is for the algorithm {named}, not for {algorithm}", where)
+    return layer
+
+
+def _parent_layer(path: Path, names_env: bool) -> Raw:
+    raw = merge({}, read_sealed(path))
+    kept = ("model", "wrappers") if names_env else ("model", "wrappers", "env")
+    return {part: raw[part] for part in kept if part in raw}
+
+
+def _says_its_end(asked: Raw) -> bool:
+    """Return True if the user, not a preset, sets the run's end and no patience."""
+    algorithm = asked.get("algorithm")
+    if not isinstance(algorithm, dict) or "patience" in algorithm:
+        return False
+    return bool(asked.get("steps") or algorithm.get("n_epochs"))
+
+
+def _preset_layer(preset: str, asked: Raw, load: discovery.Loader) -> tuple[str, Raw]:
+    algorithm, env = asked.get("algorithm"), asked.get("env")
+    name = algorithm.get("name") if isinstance(algorithm, dict) else None
+    if preset == "none" or not isinstance(name, str):
+        return "", {}
+    env_id = env.get("id") if isinstance(env, dict) else None
+    try:
+        plugin = load("algorithm", name)
+    except ConfigError:
+        return "", {}  # resolve reports the unknown name together with all other problems
+    return choose(preset, env_id if isinstance(env_id, str) else None, plugin, name)
+
+
+def _with_preferences(raw: Raw, preset: Raw, load: discovery.Loader) -> Raw:
+    """Return `raw` with the algorithm's defaults for fields of other parts that exist and are not set.
+
+    If the preset sets such a field, its value replaces the default. It would otherwise be lost with the rest of the
+    preset's part when the user names another plugin for that part.
+    """
+    result = dict(raw)
+    try:
+        for kind, values in _preferences(load("algorithm", raw["algorithm"]["name"])).items():
+            if not isinstance(raw[kind]["name"], str):
+                return raw  # resolve reports it
+            known = load(kind, raw[kind]["name"]).Config.model_fields
+            part = preset.get(kind)
+            said = part if isinstance(part, dict) else {}
+            wanted = {key: said.get(key, value) for key, value in values.items() if key in known}
+            result[kind] = {**wanted, **raw[kind]}
+    except (ConfigError, KeyError, TypeError):
+        return raw  # resolve reports what is wrong with a part
+    return result
+
+
+def _preferences(algorithm: Any) -> Mapping[str, Mapping[str, Any]]:
+    """Return an algorithm's defaults for other parts; one that needs no critic has `model.critic` none."""
+    declared: Mapping[str, Mapping[str, Any]] = getattr(algorithm, "defaults", {})
+    if getattr(algorithm, "needs_critic", None) is not False:
+        return declared
+    return {**declared, "model": {"critic": "none", **declared.get("model", {})}}
+
+
+def _part(kind: str, where: str, raw: Any, load: discovery.Loader, errors: list[ConfigError]) -> PluginConfig | None:
+    """Return the configuration of one plugin, or None after adding its problems to `errors`."""
+    if isinstance(raw, PluginConfig):
+        return raw
+    if not isinstance(raw, dict):
+        errors.append(ConfigError(f"must be a mapping with the {kind}'s name and parameters", where))
+        return None
+    name = raw.get("name")
+    if not isinstance(name, str) or not name:
+        errors.append(ConfigError(f"must be the name of an installed {kind}", f"{where}.name"))
+        return None
+    try:
+        model: type[PluginConfig] = load(kind, name).Config
+        return model.model_validate(raw)
+    except ConfigError as error:
+        errors.append(ConfigError(error.message, f"{where}.name", error.hint))
+    except ValidationError as error:
+        errors += explain(error, model, where, raw)
+    return None
+
+
+def _wrappers(raw: Any, load: discovery.Loader, errors: list[ConfigError]) -> list[PluginConfig | None]:
+    if raw is None:
+        return []
+    if not isinstance(raw, list | tuple):
+        errors.append(ConfigError("must be a list of wrappers, the first innermost", "wrappers"))
+        return []
+    return [_part("wrapper", f"wrappers.{i}", each, load, errors) for i, each in enumerate(raw)]
+
+
+def _callbacks(raw: Any, load: discovery.Loader, errors: list[ConfigError]) -> dict[str, PluginConfig | None]:
+    if raw is None:
+        return {}
+    if not isinstance(raw, dict):
+        errors.append(ConfigError("must be a mapping from names to parameters", "callbacks"))
+        return {}
+    return {key: _part("callback", f"callbacks.{key}", value, load, errors) for key, value in _named(raw)}
+
+
+def _named(raw: Raw) -> Iterable[tuple[str, Any]]:
+    """Yield callbacks with names filled in from the keys; null leaves one out."""
+    for key, value in raw.items():
+        if value is not None:
+            yield key, {"name": key, **value} if isinstance(value, dict) else value
