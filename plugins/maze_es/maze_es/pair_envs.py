@@ -10,7 +10,6 @@ import numpy as np
 from maze_core.envs.checks import all_finite, check_finite, first_bad_row, non_finite
 from maze_core.envs.codecs import ActionCodec, ObservationCodec
 from maze_core.envs.native import NativeVectorEnv
-from maze_core.envs.spaces import allocate, space_specs
 from maze_core.envs.vector import StepResult
 from maze_core.envs.wrapper_memory import lasting_layers
 from maze_core.errors import ConfigError, RunError
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 class PairEnvs(ABC):
     """Environments for at most `width` pairs, stepped together: rows 2i and 2i + 1 belong to pair i.
 
-    After a reset the rows of the first `pairs` pairs play one episode each. Then a row rests: it is filler, with
+    After a reset the rows of the first `pairs` pairs play one episode each. Then a row rests: `valid` is False, and its
     reward 0.
 
     Args:
@@ -59,23 +58,34 @@ class PairEnvs(ABC):
         Raises:
             RunError: an environment raised, or returned a number that is not finite.
         """
-        valid, rows = self.playing.copy(), np.flatnonzero(self.playing)
-        rewards, terminated, truncated = (np.zeros(self.num_envs), *np.zeros((2, self.num_envs), np.bool_))
-        rewards[rows], terminated[rows], truncated[rows] = self._play(rows, actions, out)
-        self._lengths[rows] += 1
+        playing = self.playing
+        rows = np.flatnonzero(playing)
+        rewards = np.zeros(self.num_envs)
+        terminated, truncated = np.zeros((2, self.num_envs), np.bool_)
+        self._play(rows, actions, out, rewards, terminated, truncated)
+        self._lengths += playing
         if self._max_steps:
-            truncated |= valid & ~terminated & (self._lengths >= self._max_steps)
+            truncated |= playing & ~terminated & (self._lengths >= self._max_steps)
         ended = terminated | truncated
-        self.playing &= ~ended
-        return StepResult(rewards, terminated, truncated, valid, np.flatnonzero(ended), has_filler=not valid.all())
+        self.playing = playing & ~ended
+        # Not marked as filler: the agent and the sink know which rows rest, and no other row begins an episode.
+        return StepResult(rewards, terminated, truncated, playing, np.flatnonzero(ended))
 
     @abstractmethod
     def _begin(self, seeds: EpisodeSeeds, out: Tree) -> None:
         """Reset the rows of the first `pairs` pairs."""
 
     @abstractmethod
-    def _play(self, rows: np.ndarray, actions: Tree, out: Tree) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Step some rows; return their rewards, float64, and whether they terminated or were truncated."""
+    def _play(
+        self,
+        rows: np.ndarray,
+        actions: Tree,
+        out: Tree,
+        rewards: np.ndarray,
+        terminated: np.ndarray,
+        truncated: np.ndarray,
+    ) -> None:
+        """Step some rows; write their results into the last four arguments."""
 
     @abstractmethod
     def close(self) -> None:
@@ -145,26 +155,34 @@ class SinglePairEnvs(PairEnvs):
             self._observations.write(out, row, observation)
         self._check(out)
 
-    def _play(self, rows: np.ndarray, actions: Tree, out: Tree) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        write = self._observations.write
-        given: list[float] = []
-        flags: list[tuple[bool, bool]] = []
-        row = 0
+    def _play(
+        self,
+        rows: np.ndarray,
+        actions: Tree,
+        out: Tree,
+        rewards: np.ndarray,
+        terminated: np.ndarray,
+        truncated: np.ndarray,
+    ) -> None:
+        write, envs = self._observations.write, self._envs
+        row, given = 0, []
         chosen = {key: leaf[rows] for key, leaf in actions.items()}
         try:
             for row, action in zip(rows.tolist(), self._actions.rows(chosen), strict=True):
-                observation, reward, terminated, truncated, _ = self._envs[row].step(action)
+                observation, reward, terminates, truncates, _ = envs[row].step(action)
                 write(out, row, observation)
                 given.append(float(reward))
-                flags.append((bool(terminated), bool(truncated) and not terminated))
+                if terminates:
+                    terminated[row] = True
+                elif truncates:
+                    truncated[row] = True
         except Exception as error:
             raise RunError(f"{_place(row)} raised {type(error).__name__}: {error}") from error
-        rewards = np.array(given)
+        rewards[rows] = given
         if not all_finite(rewards):
             bad = first_bad_row(rewards)
-            raise non_finite("reward", _place(rows[bad]), rewards[bad])
+            raise non_finite("reward", _place(bad), rewards[bad])
         self._check(out)
-        return rewards, *np.array(flags).T
 
     def _check(self, out: Tree) -> None:
         rows = {key: leaf[: 2 * self.pairs] for key, leaf in out.items()}
@@ -195,22 +213,26 @@ class NativePairEnvs(PairEnvs):
     def __init__(self, first: NativeVectorEnv, second: NativeVectorEnv, max_steps: int = 0) -> None:
         super().__init__(first.observation_space, first.action_space, first.num_envs, max_steps)
         self._sides = (first, second)
-        self._actions = allocate(space_specs(first.action_space, "action"), (self.num_envs,))
 
     def _begin(self, seeds: EpisodeSeeds, out: Tree) -> None:
         for side, env in enumerate(self._sides):
             env.reset(seeds, _side(out, side))
 
-    def _play(self, rows: np.ndarray, actions: Tree, out: Tree) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        for key, leaf in self._actions.items():
-            leaf[rows] = actions[key][rows]
-        rewards, (terminated, truncated) = np.zeros(self.num_envs), np.zeros((2, self.num_envs), np.bool_)
+    def _play(
+        self,
+        rows: np.ndarray,
+        actions: Tree,
+        out: Tree,
+        rewards: np.ndarray,
+        terminated: np.ndarray,
+        truncated: np.ndarray,
+    ) -> None:
         for side, env in enumerate(self._sides):
-            if self.playing[side::2].any():
-                result = env.step(_side(self._actions, side), _side(out, side))
-                rewards[side::2] = result.reward
-                terminated[side::2], truncated[side::2] = result.terminated, result.truncated
-        return rewards[rows], terminated[rows], truncated[rows]
+            playing = self.playing[side::2]
+            if playing.any():
+                result = env.step(_side(actions, side), _side(out, side))
+                rewards[side::2] = result.reward * playing
+                terminated[side::2], truncated[side::2] = result.terminated & playing, result.truncated & playing
 
     def close(self) -> None:
         """Close both."""
