@@ -215,8 +215,9 @@ class NativePairEnvs(PairEnvs):
         self._sides = (first, second)
 
     def _begin(self, seeds: EpisodeSeeds, out: Tree) -> None:
-        for side, env in enumerate(self._sides):
-            env.reset(seeds, _side(out, side))
+        self._obs_of = [_side(out, side) for side in (0, 1)]
+        for env, obs in zip(self._sides, self._obs_of, strict=True):
+            env.reset(seeds, obs)
 
     def _play(
         self,
@@ -230,7 +231,7 @@ class NativePairEnvs(PairEnvs):
         for side, env in enumerate(self._sides):
             playing = self.playing[side::2]
             if playing.any():
-                result = env.step(_side(actions, side), _side(out, side))
+                result = env.step(_side(actions, side), self._obs_of[side])
                 rewards[side::2] = result.reward * playing
                 terminated[side::2], truncated[side::2] = result.terminated & playing, result.truncated & playing
 
