@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -10,6 +11,7 @@ from torch import Tensor, nn
 from torch.autograd import Variable
 
 from maze_core.errors import RunError
+from maze_core.training.adam import Adam
 
 if TYPE_CHECKING:
     from maze_core.data.batch import Loss
@@ -40,6 +42,15 @@ def backward(total: Tensor, inputs: tuple[Tensor, ...] = ()) -> None:
     )
 
 
+def plugins_optimizer(networks: Iterable[tuple[nn.Module, float | None]], lr: float) -> Adam | None:
+    """Return Adam for networks with learning rates of their own, else `lr`; None if no parameter learns."""
+    groups = [
+        {"params": [p for p in network.parameters() if p.requires_grad], "lr": own or lr} for network, own in networks
+    ]
+    groups = [group for group in groups if group["params"]]
+    return Adam(groups) if groups else None
+
+
 class Learner:
     """Takes optimizer steps and averages the loss metrics.
 
@@ -48,15 +59,23 @@ class Learner:
     """
 
     def __init__(
-        self, policy: nn.Module, modules: dict[str, nn.Module], optimizer: Optimizer, max_grad_norm: float
+        self,
+        policy: nn.Module,
+        modules: dict[str, nn.Module],
+        optimizer: Optimizer,
+        max_grad_norm: float,
+        plugins_optimizer: Optimizer | None = None,
     ) -> None:
         self.optimizer = optimizer
+        self.plugins_optimizer = plugins_optimizer
+        """The optimizer of networks that plugins train beside the policy; it steps with every batch."""
         self.steps = 0
         """Optimizer steps since the start of the run."""
         self._policy, self._modules = policy, modules
         self._max_grad_norm = max_grad_norm
         self._groups = {group.get("name", ""): list(group["params"]) for group in optimizer.param_groups}
-        self._parameters = [p for group in optimizer.param_groups for p in group["params"]]
+        self._of_plugins = _parameters_in(plugins_optimizer)
+        self._parameters = _parameters_in(optimizer) + self._of_plugins
         self._base_lrs = [group["lr"] for group in optimizer.param_groups]
         self._on_cpu = all(p.device.type == "cpu" for p in self._parameters)
         self._unchecked: list[Tensor] = []
@@ -92,6 +111,8 @@ class Learner:
         if self._max_grad_norm > 0 and not (self._on_cpu and norm.item() < self._max_grad_norm):
             clip_gradients(gradients, norm, self._max_grad_norm)
         self.optimizer.step()
+        if self.plugins_optimizer is not None:
+            self.plugins_optimizer.step()
         self.steps += 1
 
     def check(self) -> None:
@@ -108,7 +129,7 @@ class Learner:
         if group not in self._groups:
             known = ", ".join(repr(name) for name in self._groups if name) or "none that has a name"
             raise RunError(f"a batch names the parameter group {group!r}, and the optimizer has {known}")
-        return self._groups[group]
+        return self._groups[group] + self._of_plugins
 
     def _culprit(self) -> str:
         """Return what is not finite: parts of the loss, else parameters with such gradients."""
@@ -148,6 +169,7 @@ class Learner:
         self._flush()
         return {
             "optimizer": self.optimizer.state_dict(),
+            "plugins_optimizer": None if self.plugins_optimizer is None else self.plugins_optimizer.state_dict(),
             "steps": self.steps,
             "sums": {name: list(pair) for name, pair in self._sums.items()},
         }
@@ -155,5 +177,11 @@ class Learner:
     def load_state(self, state: dict[str, Any]) -> None:
         """Restore the result of `state()`."""
         self.optimizer.load_state_dict(state["optimizer"])
+        if self.plugins_optimizer is not None:
+            self.plugins_optimizer.load_state_dict(state["plugins_optimizer"])
         self.steps = state["steps"]
         self._sums = {name: (total, count) for name, (total, count) in state["sums"].items()}
+
+
+def _parameters_in(optimizer: Optimizer | None) -> list[Tensor]:
+    return [] if optimizer is None else [p for group in optimizer.param_groups for p in group["params"]]

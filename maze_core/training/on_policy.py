@@ -89,11 +89,11 @@ def advantage_rows(
         gae_lambda=gae_lambda,
     )
     targets = advantages + values
-    arrays = {"value": values, "advantage": advantages, "target": targets}
+    arrays = {**rollout.extra, "value": values, "advantage": advantages, "target": targets}
     batch = Batch(
         obs={k: v[: steps * num_envs] for k, v in obs.items()},
         actions=_to_device({k: v.reshape(-1, *v.shape[2:]) for k, v in rollout.actions.items()}, device),
-        extra={k: torch.from_numpy(v.reshape(-1)).to(device) for k, v in arrays.items()},
+        extra=_to_device({k: v.reshape(-1, *v.shape[2:]) for k, v in arrays.items()}, device),
     )
     valid = rollout.valid
     if not valid.all():

@@ -47,10 +47,15 @@ class RolloutCollector:
         return self._sampler.rollout
 
     def collect(self) -> Rollout:
-        """Step every environment `n_steps` times; the returned arrays are overwritten by the next call."""
+        """Step every environment `n_steps` times; the returned arrays are overwritten by the next call.
+
+        Plugins may change the rollout (hook `change_rollout`).
+        """
         rollout = self._sampler.collect()
+        rollout.extra = {}
         self._run.count_env_steps(int(rollout.valid.sum()))
         self._run.statistics.add(rollout.episodes)
+        self._run.hooks.change_rollout(self._run, rollout)
         return rollout
 
     def _show_progress(self) -> None:

@@ -20,7 +20,7 @@ from maze_core.training.algorithm import check_run
 from maze_core.training.append_only import GrowingFile
 from maze_core.training.checkpoint import Checkpoint, check_finite, write_checkpoint
 from maze_core.training.estimation import estimate_statistics
-from maze_core.training.learner import Learner
+from maze_core.training.learner import Learner, plugins_optimizer
 from maze_core.training.manifest import CHECKPOINTS
 from maze_core.training.metrics_file import METRICS_FILE
 from maze_core.training.process_state import isolated_rng
@@ -31,6 +31,8 @@ from maze_core.training.run_state import RunState
 from maze_core.training.statistics import EpochStatistics
 
 if TYPE_CHECKING:
+    from torch import nn
+
     from maze_core.config.base import PluginConfig
     from maze_core.config.run import RunConfig
     from maze_core.envs.builder import EnvBuilder
@@ -41,8 +43,8 @@ if TYPE_CHECKING:
     from maze_core.training.algorithm import Algorithm
     from maze_core.training.report import RunSummary
 
-_SETUP = 1
-# Separates the random numbers of the algorithm's setup from those of training.
+_SETUP, _PLUGINS = 1, 2
+# Separate the random numbers of the algorithm's setup, and those of plugins' networks, from others.
 
 
 @dataclass(slots=True)
@@ -97,6 +99,7 @@ class Run:
         self.torch_rng = torch.Generator().manual_seed(integer_seed(config.seed, Purpose.GLOBAL)).get_state()
         self._started_at: float | None = None
         self._load = load
+        self._plugin_modules: dict[str, nn.Module] = {}
         self._closed = False
         self._metrics: GrowingFile | None = None
         self.hooks = Hooks.for_run(config, warn, load)
@@ -119,8 +122,21 @@ class Run:
         # Algorithms call the policy during setup, and a network may draw random numbers itself.
         with isolated_rng(integer_seed(self.seed, Purpose.GLOBAL, _SETUP)):
             self.algorithm.setup(self)
-        optimizer = self.algorithm.build_optimizer(self.policy)
-        self.learner = Learner(self.policy, self.algorithm.modules(), optimizer, self.algorithm.max_grad_norm)
+        with isolated_rng(integer_seed(self.seed, Purpose.MODEL_INIT, _PLUGINS)):
+            built = self.hooks.build_modules(self)
+        self._plugin_modules = {name: module.to(self.device) for name, (module, _) in built.items()}
+        self.learner = Learner(
+            self.policy,
+            self._modules,
+            self.algorithm.build_optimizer(self.policy),
+            self.algorithm.max_grad_norm,
+            plugins_optimizer(built.values(), getattr(self.config.algorithm, "lr", 1e-3)),
+        )
+
+    @property
+    def _modules(self) -> dict[str, nn.Module]:
+        """The networks besides the policy: the algorithm's, and those of plugins."""
+        return {**self.algorithm.modules(), **self._plugin_modules}
 
     def build_policy(self) -> None:
         """Build only the policy, which is enough to evaluate or to act."""
@@ -353,7 +369,7 @@ class Run:
             "statistics": self.statistics.state(),
             "algorithm": self.algorithm.state(),
             "evaluation_memory": self._environments.evaluation.memory(),
-            "modules": {name: dict(module.state_dict()) for name, module in self.algorithm.modules().items()},
+            "modules": {name: dict(module.state_dict()) for name, module in self._modules.items()},
             "torch_rng": torch.get_rng_state(),
             "stop_reason": None if self.interrupted else self.stop_reason,
         }
@@ -363,7 +379,7 @@ class Run:
         saved = checkpoint.state
         check_finite(self.policy, checkpoint.model, "policy")
         self.policy.load_state_dict(checkpoint.model)
-        for name, module in self.algorithm.modules().items():
+        for name, module in self._modules.items():
             check_finite(module, saved["modules"][name], name)
             module.load_state_dict(saved["modules"][name])
         # An older version saved the number of updates with the learner.

@@ -106,7 +106,7 @@ def test_a_resumed_run_goes_on_exactly(quick, whole_state, assert_same):
 
 def test_an_interrupt_ends_an_endless_evaluation(quick):
     context = quick(Endless, overrides={"evaluation.max_episode_steps": None})
-    context.run.training_env()
+    context.run.training_env(3)
     timer = threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT))
     timer.start()
     summary = context.train()

@@ -70,6 +70,7 @@ class IMPALA(Algorithm):
             self._asked += 1
         for column in range(0, config.actors_batch_size, config.envs_per_actor):
             delivery = self._next()
+            run.hooks.change_rollout(run, delivery.rollout)
             self._trajectories.put(column, delivery)
             self._count(delivery, version - delivery.version)
         batch = self._trajectories.rows(run.policy, run.device)
