@@ -32,6 +32,8 @@ from typing import Any
 
 import pytest
 
+from tests.attack.warm import MODULES, bundled
+
 ROOT = Path(__file__).resolve().parents[2]
 NOT_TYPED = ("docs/reference/", "docs/benchmarks/", "docs/architecture.md")
 PAGES = sorted(
@@ -39,6 +41,7 @@ PAGES = sorted(
     for page in [ROOT / "README.md", *ROOT.glob("docs/**/*.md"), *ROOT.glob("plugins/*/README.md")]
     if not str(page.relative_to(ROOT)).startswith(NOT_TYPED)
 )
+SLOW = dict.fromkeys(("docs/guide/sweeps.md", "docs/tutorials/algorithm.md"), pytest.mark.slow)
 DIRECTIVE = re.compile(r"<!-- test: (.+?) -->")
 FILE_NAME = re.compile(r"# ([\w./-]+\.\w+)\n")
 MAZE = re.compile(r"maze [^<>|&;$`]*")
@@ -95,7 +98,7 @@ def blocks(page: str) -> list[Block]:
     return found
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", [pytest.param(each, marks=SLOW.get(each, ())) for each in PAGES])
 def test_what_the_page_says_works(page: str, tmp_path: Path, changes: dict[str, str]) -> None:
     printed = ""
     for block in blocks(page):
@@ -146,7 +149,7 @@ def _commands(block: Block, folder: Path) -> list[list[str]]:
 
 def _start(argv: list[str], folder: Path, log: Path, changes: dict[str, str]) -> Any:
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["torch", "maze_core.context", "maze_core.cli.main"])
+    context.set_forkserver_preload(["torch", *MODULES, *bundled()])
     given = {"folder": str(folder), "log": str(log), "changes": changes, "argv": argv}
     process = context.Process(target=runpy.run_path, args=(str(TYPED), given))
     process.start()

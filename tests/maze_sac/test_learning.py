@@ -123,6 +123,7 @@ def test_many_switches_do_not_make_the_end_look_better(sac):
     assert context.train().final_evaluation["eval/return_mean"] == pytest.approx(5.0)
 
 
+@pytest.mark.slow
 @pytest.mark.learning
 def test_pendulum_swings_up_with_its_preset(tmp_path):
     """The best evaluation counts: after 5,000 steps the last one still swings, and differs between processors."""

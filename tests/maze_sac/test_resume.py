@@ -97,6 +97,7 @@ def epochs_logged(run_dir):
     return len(file.read_bytes().splitlines()) if file.exists() else 0
 
 
+@pytest.mark.slow
 def test_kill_9_again_and_again_ends_bit_equal(sac, tmp_path, whole_state, assert_same):
     """Kills at random moments, then the end: parameters, replay and every checkpoint equal the undisturbed."""
     run_dir, chance = tmp_path / "killed", random.Random()
