@@ -79,7 +79,7 @@ def main() -> int:
         "algorithm.n_epochs": 0,
         "algorithm.patience": 0,
         "runner.max_restarts": restarts,
-        "runner.concurrency": 1,
+        "evaluation.num_envs": 1,
         "evaluation.n_episodes": 2,
     }
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings(record=True) as caught:

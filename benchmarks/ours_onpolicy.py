@@ -25,7 +25,7 @@ def overrides(settings: dict[str, Any]) -> dict[str, Any]:
         "model.hidden": settings["hidden"],
         "model.activation": "tanh",
         "model.normalize_observations": False,
-        "runner.concurrency": settings["num_envs"],
+        "algorithm.num_envs": settings["num_envs"],
     }
 
 

@@ -17,8 +17,8 @@ from maze_core.parts import Part, Parts
 from maze_core.plugins import discovery
 from maze_core.training import api
 from maze_core.training.rollouts import roll_out, task_of_run
-from maze_core.training.run import FINAL_EVALUATION
 from maze_core.training.run_dir import CONFIG, find_run
+from maze_core.training.run_evaluation import FINAL_EVALUATION
 from maze_core.training.seeding import draw_seed
 
 if TYPE_CHECKING:

@@ -48,7 +48,7 @@ class Console(Plugin):
         live = self.config.style == "live" or (self.config.style == "auto" and is_terminal())
         unicode = writes_unicode()
         self._output = LiveOutput() if live else PlainOutput()
-        self._table = EpochTable(run.total_env_steps, unicode)
+        self._table = EpochTable(run.total_env_steps, unicode, run.algorithm.columns)
         for line in header(run):
             self._output.write(line)
         if live:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 Line = list[tuple[str, str]]
 """A line as pieces of text with their rich styles; plain output drops the styles."""
 
+_NONE: Mapping[str, str] = {}
 ROWS_BETWEEN_HEADERS = 20
 GAP = 2
 EVAL_WIDTH = 15
@@ -90,41 +91,36 @@ class Column:
         return self.write(float(value)).rjust(self.width)
 
 
-def _loss_column(title: str, rank: int, *more_names: str, width: int = 7) -> Column:
-    return Column(title, (f"loss/{title}", *more_names), loss, rank, max(width, len(title)))
-
-
-KNOWN_COLUMNS = (
+BEFORE = (
     Column("train", ("train/return_mean",), score, 1),
     Column("length", ("train/length_mean", "train/length_median"), score, 12, 6, "dim"),
-    _loss_column("policy", 3, "loss/policy_loss"),
-    _loss_column("actor", 3, "loss/actor_loss"),
-    _loss_column("value", 4, "loss/value_loss", width=6),
-    _loss_column("critic", 4, "loss/critic_loss"),
-    _loss_column("nll", 3),
-    Column("val loss", ("validation/loss",), loss, 4, 8),
-    _loss_column("entropy", 5),
-    _loss_column("alpha", 6, "loss/entropy_coef"),
-    Column("kl", ("loss/approx_kl", "loss/kl"), loss, 7, 6),
-    Column("exp.var", ("loss/explained_variance", "train/explained_variance"), loss, 8),
-    Column("|grad|", ("loss/grad_norm", "loss/gradient_norm", "train/grad_norm"), loss, 9, 6),
+)
+AFTER = (
+    Column("exp.var", ("train/explained_variance",), loss, 8),
+    Column("|grad|", ("loss/grad_norm",), loss, 9, 6),
     Column("steps/s", ("time/env_steps_per_second",), rate, 2, 7, "cyan"),
     Column("upd/s", ("time/updates_per_second",), rate, 11, 6, "cyan"),
 )
-"""In the order of the table; epoch, steps and evaluation return come before them, unknown losses after."""
+"""The columns of every algorithm, before and after its own; epoch, steps and evaluation return come first of all."""
 
+RANK_OF_OWN = 3
 RANK_OF_OTHERS = 20
-KNOWN_METRICS = frozenset(name for column in KNOWN_COLUMNS for name in column.metrics)
+_COMMON = frozenset(name for column in (*BEFORE, *AFTER) for name in column.metrics)
 
 
-def columns_for(metrics: set[str], room: int) -> list[Column]:
-    """Return the columns of these metrics that fit into `room` characters, in the order of the table."""
+def columns_for(metrics: set[str], room: int, own: Mapping[str, str] = _NONE) -> list[Column]:
+    """Return the columns of these metrics that fit into `room` characters, in the order of the table.
+
+    `own`: the algorithm's metrics and their titles, the most important first. Other losses follow.
+    """
+    declared = [_column(title, name, min(RANK_OF_OWN + i, 7)) for i, (name, title) in enumerate(own.items())]
     others = [
-        _loss_column(name.removeprefix("loss/"), RANK_OF_OTHERS)
+        _column(name.removeprefix("loss/"), name, RANK_OF_OTHERS)
         for name in sorted(metrics)
-        if name.startswith("loss/") and name not in KNOWN_METRICS
+        if name.startswith("loss/") and name not in own and name not in _COMMON
     ]
-    available = [column for column in (*KNOWN_COLUMNS, *others) if metrics.intersection(column.metrics)]
+    columns = (*BEFORE, *declared, *AFTER, *others)
+    available = [column for column in columns if metrics.intersection(column.metrics)]
     chosen = []
     for column in sorted(available, key=lambda column: column.rank):
         room -= GAP + column.width
@@ -134,10 +130,15 @@ def columns_for(metrics: set[str], room: int) -> list[Column]:
     return [column for column in available if column in chosen]
 
 
+def _column(title: str, metric: str, rank: int) -> Column:
+    return Column(title, (metric,), loss, rank, max(7, len(title)))
+
+
 class EpochTable:
     """The epochs of a run as lines of a table; the header is repeated regularly and when columns change."""
 
-    def __init__(self, total_env_steps: int | None, unicode: bool) -> None:
+    def __init__(self, total_env_steps: int | None, unicode: bool, own: Mapping[str, str] = _NONE) -> None:
+        self._own = own
         self._steps_width = max(7, len(f"{total_env_steps or 0:,}"))
         self._plus_minus, self._star = ("±", "★") if unicode else ("~", "*")
         self._metrics: set[str] = set()
@@ -149,7 +150,7 @@ class EpochTable:
         # A metric seen once keeps its column, so a loss that is missing in one epoch does not change the layout.
         self._metrics |= epoch.metrics.keys()
         fixed = 5 + GAP + self._steps_width + GAP + EVAL_WIDTH
-        columns = columns_for(self._metrics, width - fixed - MARKER_WIDTH - GAP)
+        columns = columns_for(self._metrics, width - fixed - MARKER_WIDTH - GAP, self._own)
         header = self._rows_until_header == 0 or columns != self._columns
         self._columns = columns
         self._rows_until_header = ROWS_BETWEEN_HEADERS - 1 if header else self._rows_until_header - 1

@@ -48,7 +48,7 @@ class EarlyStopping(Plugin):
 def _patience_lost(run: Run, epoch: EpochReport) -> str | None:
     patience = run.patience
     # Before the first finite evaluation there is no improvement: patience counts from the start of the run.
-    improved_epoch = run.improved_epoch or 0
+    improved_epoch = run.state.improved_epoch or 0
     if patience == 0 or epoch.epoch - improved_epoch < patience:
         return None
     if not improved_epoch:

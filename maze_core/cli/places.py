@@ -10,7 +10,6 @@ _PLACES = {
     "wrappers": "wrappers",
     "model": "model.name",
     "runner": "runner.name",
-    "concurrency": "runner.concurrency",
     "seed": "seed",
     "steps": "steps",
     "epochs": "algorithm.n_epochs",

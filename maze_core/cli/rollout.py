@@ -106,7 +106,7 @@ def _of_run(
     from maze_core.training.api import open_policy
     from maze_core.training.rollouts import task_of_run
 
-    here = "runner={name: dev, concurrency: 1}"  # whatever runner it was trained with: this process only opens it
+    here = "runner={name: dev}"  # whatever runner it was trained with: this process only opens it
     run = stack.enter_context(closing(open_policy(run_dir, checkpoint, [*overrides, here])))
     return task_of_run(run, seed, None if stochastic is None else not stochastic, video)
 

@@ -175,7 +175,6 @@ _COMMON: tuple[tuple[str, Any, str, str, str], ...] = (
     ("wrappers", str | None, "--wrappers", "A,B", "Environment wrappers, the first innermost."),
     ("model", str | None, "--model", "NAME", "Model plugin: mlp unless given."),
     ("runner", str | None, "--runner", "NAME", "dev: in this process (default); local: in worker processes."),
-    ("concurrency", str | None, "--concurrency", "N", "Environments stepped side by side."),
     ("seed", str | None, "--seed", "N", "Seed of every random choice; drawn and stored unless given."),
     ("steps", str | None, "--steps", "N", "Environment steps to train, over all environments."),
     ("epochs", str | None, "--epochs", "N", "Epochs to train; the same as --n-epochs."),

@@ -8,6 +8,7 @@ from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 
+from maze_core.config.renamed import NOW
 from maze_core.errors import ConfigError
 from maze_core.wording import shown
 
@@ -38,7 +39,7 @@ def explain(error: ValidationError, model: type[BaseModel], prefix: str, data: o
         where = ".".join([prefix, *map(str, path)] if prefix else map(str, path))
         unknown = problem["type"] == "extra_forbidden"
         texts = found.setdefault((where, unknown), [])
-        text = _sentence(problem["type"], problem["msg"], path, model)
+        text = f"is now {NOW[where]}" if where in NOW else _sentence(problem["type"], problem["msg"], path, model)
         if text not in texts:
             texts.append(text)
     return [

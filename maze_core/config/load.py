@@ -259,8 +259,7 @@ def _with_preferences(raw: Raw, preset: Raw, load: discovery.Loader) -> Raw:
     """
     result = dict(raw)
     try:
-        preferences = getattr(load("algorithm", raw["algorithm"]["name"]), "defaults", {})
-        for kind, values in preferences.items():
+        for kind, values in _preferences(load("algorithm", raw["algorithm"]["name"])).items():
             if not isinstance(raw[kind]["name"], str):
                 return raw  # resolve reports it
             known = load(kind, raw[kind]["name"]).Config.model_fields
@@ -271,6 +270,14 @@ def _with_preferences(raw: Raw, preset: Raw, load: discovery.Loader) -> Raw:
     except (ConfigError, KeyError, TypeError):
         return raw  # resolve reports what is wrong with a part
     return result
+
+
+def _preferences(algorithm: Any) -> Mapping[str, Mapping[str, Any]]:
+    """Return an algorithm's defaults for other parts; one that needs no critic has `model.critic` none."""
+    declared: Mapping[str, Mapping[str, Any]] = getattr(algorithm, "defaults", {})
+    if getattr(algorithm, "needs_critic", None) is not False:
+        return declared
+    return {**declared, "model": {"critic": "none", **declared.get("model", {})}}
 
 
 def _part(kind: str, where: str, raw: Any, load: discovery.Loader, errors: list[ConfigError]) -> PluginConfig | None:

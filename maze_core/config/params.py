@@ -11,7 +11,7 @@ Width = Annotated[int, Field(gt=0, le=100_000)]
 Hidden = Annotated[tuple[Width, ...], Field(max_length=100)]
 """Units of fully connected layers, the first one nearest to the input."""
 SideBySide = Annotated[int, Field(gt=0, le=100_000)]
-"""Environments stepped side by side, or worker processes."""
+"""Environments stepped in parallel, or worker processes."""
 LearningRate = Annotated[float, Field(gt=0, description="Learning rate of the Adam optimizer.")]
 LearningRateSchedule = Annotated[
     Literal["constant", "linear"],
@@ -41,11 +41,7 @@ NormalizeAdvantages = Annotated[
 RolloutsPerIteration = Annotated[int, Field(gt=0, description="Rollouts of each environment before the next batches.")]
 BatchesPerIteration = Annotated[int, Field(gt=0, description="Batches learned from after the rollouts.")]
 TrainingEnvironments = Annotated[
-    int,
-    Field(
-        gt=0,
-        description="Environments stepped side by side in training; the runner's concurrency is for evaluation then.",
-    ),
+    int, Field(gt=0, le=100_000, description="Environments stepped in parallel in training.")
 ]
 ReplayBufferSize = Annotated[
     int,

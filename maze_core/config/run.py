@@ -36,8 +36,8 @@ class EvaluationConfig(ConfigModel):
     """Take the most likely action instead of sampling."""
     n_episodes: PositiveInt | None = None
     """Episodes of one evaluation; none: 8, or what the algorithm has a parameter for (`n_eval_rollouts` of es)."""
-    concurrency: SideBySide | None = None
-    """Environments stepped in parallel; none: as many as in training, but no more than episodes."""
+    num_envs: SideBySide = 8
+    """Environments stepped in parallel, but no more than episodes."""
     max_episode_steps: PositiveInt | None = 108_000
     """Steps after which an episode is cut and counts with its return so far, for environments without their own limit;
     none: never. The default is the longest limit in use, that of Atari without frame skip."""

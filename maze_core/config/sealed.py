@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 from maze_core.config.plain_yaml import parse_mapping, read_text
+from maze_core.config.renamed import updated
 from maze_core.config.sources import Raw
 from maze_core.errors import ConfigError
 
@@ -20,7 +21,9 @@ def sealed(text: str) -> str:
 
 
 def read_sealed(path: Path) -> Raw:
-    """Return the mapping in a run's `config.yaml`; files of earlier versions have no checksum and are not verified.
+    """Return the mapping in a run's `config.yaml`; keys of earlier versions are renamed.
+
+    Files of earlier versions without a checksum are not verified.
 
     Raises:
         ConfigError: it is missing, not YAML, or was changed after Maze wrote it.
@@ -34,7 +37,7 @@ def read_sealed(path: Path) -> Raw:
             f"To change a run: maze resume {path.parent} --set PATH=VALUE. To take the file as it is: delete its first "
             "line.",
         )
-    return parse_mapping(text, str(path))
+    return updated(parse_mapping(text, str(path)))
 
 
 def _digest(text: str) -> str:

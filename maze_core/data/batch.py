@@ -29,9 +29,15 @@ class Batch:
     """Further inputs of the algorithm's loss, leaves [B, …]."""
     next_obs: TensorTree = field(default_factory=dict)
     """The observations after `obs`, leaves [B, …], where the algorithm learns from transitions."""
+    objective: str = ""
+    """What `compute_loss` is asked for, in algorithms that take turns between objectives, such as critic and actor."""
+    group: str | None = None
+    """Name of the optimizer's parameter group that learns from this batch; None: all groups."""
 
     def __len__(self) -> int:
-        return len(next(iter(self.obs.values())))
+        """Return the number of rows B."""
+        trees = (self.obs, self.actions, self.extra, self.next_obs)
+        return next((len(leaf) for tree in trees for leaf in tree.values()), 0)
 
     def map(self, function: Callable[[Tensor], Tensor]) -> Batch:
         """Return the batch with `function` applied to every tensor."""
@@ -40,6 +46,8 @@ class Batch:
             {key: function(leaf) for key, leaf in self.actions.items()},
             {key: function(leaf) for key, leaf in self.extra.items()},
             {key: function(leaf) for key, leaf in self.next_obs.items()},
+            self.objective,
+            self.group,
         )
 
     def minibatches(self, batch_size: int, rng: np.random.Generator) -> Iterator[Batch]:
@@ -57,7 +65,7 @@ class Batch:
         shuffled = self.map(lambda leaf: leaf.index_select(0, order.to(leaf.device)))
         trees = [_split(tree, sizes) for tree in (shuffled.obs, shuffled.actions, shuffled.extra, shuffled.next_obs)]
         for obs, actions, extra, next_obs in zip(*trees, strict=True):
-            yield Batch(obs, actions, extra, next_obs)
+            yield Batch(obs, actions, extra, next_obs, self.objective, self.group)
 
 
 def _split(tree: TensorTree, sizes: list[int]) -> list[TensorTree]:

@@ -31,6 +31,8 @@ class Rollout:
     """(t, env indices [K], final observations with leaves [K, …]) of the episodes cut by a time limit"""
     episodes: list[Episode] = field(default_factory=list)
     """The episodes that ended, in order"""
+    extra: Tree = field(default_factory=dict)
+    """Values that plugins add to each step by name, leaves [T, N, …]; rows of a batch have them in `Batch.extra`"""
 
 
 def __getattr__(name: str) -> NoReturn:

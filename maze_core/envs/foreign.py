@@ -25,8 +25,7 @@ def foreign(env: object) -> ConfigError | None:
     if "envpool" in packages:
         return _wrong(
             f"{name} is a batch of EnvPool's environments, and Maze steps single ones itself",
-            "Give a function that builds one environment with gymnasium, and many of them by --concurrency or"
-            " --runner local.",
+            "Give a function that builds one environment with gymnasium, and many of them by --num-envs.",
         )
     if "pettingzoo" in packages or _has(env, "possible_agents", "observation_space", "action_space"):
         return _wrong(

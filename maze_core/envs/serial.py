@@ -311,9 +311,9 @@ def check_state(state: dict[str, Any], num_envs: int) -> np.ndarray:
     lengths: np.ndarray = np.asarray(state["length"])
     if len(lengths) != num_envs:
         raise ConfigError(
-            f"the saved run steps {len(lengths)} environments side by side, this one {num_envs}",
-            where="runner.concurrency",
-            hint=f"Set runner.concurrency to {len(lengths)}.",
+            f"the saved run steps {len(lengths)} environments in parallel, this one {num_envs}",
+            where="algorithm.num_envs",
+            hint=f"Set algorithm.num_envs to {len(lengths)}.",
         )
     return lengths
 

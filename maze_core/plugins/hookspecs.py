@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from maze_core.config.base import PluginConfig
     from maze_core.data.batch import Batch, Loss
+    from maze_core.data.rollout import Rollout
     from maze_core.models.policy import Policy
     from maze_core.training.report import EpochReport, RunSummary
     from maze_core.training.run import Run
@@ -81,6 +82,44 @@ class HookSpecs:
                 def compute_loss(self, policy, batch):
                     loss = yield
                     return loss.plus("l2", self.config.coef * sum(p.square().sum() for p in policy.parameters()))
+        """
+
+    @hookspec
+    def build_modules(self, run: Run) -> dict[str, nn.Module] | None:
+        """Build networks that a plugin trains beside the policy, by name; optional.
+
+        When: once per run, after the policy and before the optimizer. Call rule: all results. Checkpoints contain
+        the networks, and their parameters learn from the gradients of `compute_loss` with the learning rate
+        `config.lr` of the plugin, else the algorithm's. They are no part of the policy. On error: the run stops and
+        the plugin is named.
+
+            class Curiosity(Plugin):
+                @hookimpl
+                def build_modules(self, run):
+                    self.predictor = torch.nn.Linear(8, 8)
+                    return {"predictor": self.predictor}
+        """
+
+    @hookspec
+    def change_rollout(self, run: Run, rollout: Rollout) -> None:
+        """Change a rollout in place before anything is computed from it: its rewards, or values added to `extra`.
+
+        When: after each rollout of an on-policy algorithm or IMPALA. Call rule: all, in the order of the plugins.
+        The statistics of episodes keep the rewards of the environment. On error: the run stops and the plugin is
+        named.
+
+            class Bonus(Plugin):
+                @hookimpl
+                def change_rollout(self, run, rollout):
+                    rollout.rewards += 0.01 * rollout.valid
+        """
+
+    @hookspec
+    def change_transitions(self, run: Run, batch: Batch) -> None:
+        """Change a batch of replayed transitions in place: its `extra["reward"]`, or values added to `extra`.
+
+        When: after each sample from a replay buffer. Call rule: all, in the order of the plugins. The replay buffer
+        keeps what the environment returned. On error: the run stops and the plugin is named.
         """
 
     @hookspec

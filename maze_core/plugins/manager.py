@@ -26,10 +26,12 @@ if TYPE_CHECKING:
     from maze_core.config.base import PluginConfig
     from maze_core.config.run import RunConfig
     from maze_core.data.batch import Batch, Loss
+    from maze_core.data.rollout import Rollout
     from maze_core.training.report import EpochReport, RunSummary
     from maze_core.training.run import Run
 
 _HOOKS = [name for name in vars(HookSpecs) if not name.startswith("_")]
+_WRAPPABLE = ("make_env", "make_vector_env", "build_policy", "compute_loss")
 
 
 @dataclass(frozen=True)
@@ -90,6 +92,7 @@ class Hooks:
             self._register(each)
         self._manager.frozen = True
         self._observers = {name: list(self._in_order(name)) for name in _HOOKS if name.startswith("on_")}
+        self._changers = {name: list(self._in_order(name)) for name in _HOOKS if name.startswith("change_")}
         self.compute_loss = self._loss_function()
 
     compute_loss: Callable[[nn.Module, Batch], Loss]
@@ -167,6 +170,35 @@ class Hooks:
         if not isinstance(policy, nn.Module):
             raise self._wrong_result("build_policy", policy, "torch.nn.Module", "model")
         return policy
+
+    def build_modules(self, run: Run) -> dict[str, tuple[nn.Module, float | None]]:
+        """Return the networks that plugins train beside the policy, and the learning rates they ask for.
+
+        Their names begin with the plugin's: `callbacks.curiosity` has `curiosity.predictor`.
+        """
+        from torch import nn
+
+        found: dict[str, tuple[nn.Module, float | None]] = {}
+        for each, implementation in self._in_order("build_modules"):
+            with self._named("build_modules"):
+                modules = _call(implementation, {"run": run}) or {}
+            if not (isinstance(modules, dict) and all(isinstance(module, nn.Module) for module in modules.values())):
+                raise self._wrong_result("build_modules", modules, "dict of torch.nn.Module", each.kind)
+            lr = getattr(getattr(each.plugin, "config", None), "lr", None)
+            found |= {f"{each.name}.{name}": (module, lr) for name, module in modules.items()}
+        return found
+
+    def change_rollout(self, run: Run, rollout: Rollout) -> None:
+        """Let plugins change a rollout."""
+        for _, implementation in self._changers["change_rollout"]:
+            with self._named("change_rollout"):
+                _call(implementation, {"run": run, "rollout": rollout})
+
+    def change_transitions(self, run: Run, batch: Batch) -> None:
+        """Let plugins change a batch of replayed transitions."""
+        for _, implementation in self._changers["change_transitions"]:
+            with self._named("change_transitions"):
+                _call(implementation, {"run": run, "batch": batch})
 
     def on_run_start(self, run: Run) -> None:
         """Tell the observers that training begins."""
@@ -305,8 +337,8 @@ class _Manager(pluggy.PluginManager):
         return super().register(plugin, name)
 
 
-def _call(implementation: pluggy.HookImpl, arguments: dict[str, Any]) -> None:
-    implementation.function(*[arguments[name] for name in implementation.argnames])
+def _call(implementation: pluggy.HookImpl, arguments: dict[str, Any]) -> Any:
+    return implementation.function(*[arguments[name] for name in implementation.argnames])
 
 
 def _check_marker(manager: _Manager, each: Member, name: str) -> None:
@@ -317,8 +349,8 @@ def _check_marker(manager: _Manager, each: Member, name: str) -> None:
         raise PluginError(f"{each.title}: its method {name} lacks the decorator @hookimpl and would not be called")
     if options and options["hookwrapper"]:
         raise PluginError(f"{each.title}: {name} is an old-style hookwrapper; use @hookimpl(wrapper=True)")
-    if options and options["wrapper"] and name.startswith("on_"):
-        raise PluginError(f"{each.title}: observers such as {name} cannot be wrappers")
+    if options and options["wrapper"] and name not in _WRAPPABLE:
+        raise PluginError(f"{each.title}: {name} cannot be a wrapper")
 
 
 def _validation_message(error: pluggy.PluginValidationError) -> str:

@@ -6,7 +6,6 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from maze_core.config.base import PluginConfig
-from maze_core.config.params import SideBySide
 
 if TYPE_CHECKING:
     from maze_core.envs.builder import EnvBuilder
@@ -14,25 +13,13 @@ if TYPE_CHECKING:
     from maze_core.runners.workers import Task, WorkerPool
 
 
-class RunnerConfig(PluginConfig):
-    """The parameters of every runner."""
-
-    concurrency: SideBySide | None = None
-    """Environments stepped side by side; none: the runner chooses."""
-
-
 class Runner(ABC):
     """A runner plugin: decides in which processes environments are stepped and tasks run."""
 
-    Config: ClassVar[type[PluginConfig]] = RunnerConfig
+    Config: ClassVar[type[PluginConfig]] = PluginConfig
 
     def __init__(self, config: Any) -> None:
         self.config = config
-
-    @property
-    @abstractmethod
-    def concurrency(self) -> int:
-        """Number of environments stepped together in training."""
 
     @abstractmethod
     def vector_env(self, builder: EnvBuilder, num_envs: int) -> VectorEnv:

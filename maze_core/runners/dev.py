@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from maze_core.config.base import PluginConfig
-from maze_core.config.params import SideBySide
 from maze_core.envs.in_process import vector_env
-from maze_core.runners.base import Runner, RunnerConfig
+from maze_core.runners.base import Runner
 from maze_core.runners.pool_serial import SerialPool
 
 if TYPE_CHECKING:
@@ -16,23 +15,14 @@ if TYPE_CHECKING:
     from maze_core.runners.workers import Task, WorkerPool
 
 
-class DevConfig(RunnerConfig):
-    """Environments in this process."""
-
-    concurrency: SideBySide = 8
-    """Environments stepped in turn."""
+class DevConfig(PluginConfig):
+    """Environments in this process, stepped in turn."""
 
 
 class DevRunner(Runner):
     """Steps the environments and runs the workers in turn, in this process."""
 
     Config: ClassVar[type[PluginConfig]] = DevConfig
-
-    @property
-    def concurrency(self) -> int:
-        """Number of environments stepped together in training."""
-        count: int = self.config.concurrency
-        return count
 
     def vector_env(self, builder: EnvBuilder, num_envs: int) -> VectorEnv:
         """Build the environments in this process."""

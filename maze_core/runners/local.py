@@ -12,7 +12,7 @@ from maze_core.config.params import SideBySide
 from maze_core.envs.native import NativeVectorEnv
 from maze_core.envs.processes import ProcessVectorEnv
 from maze_core.processes import StartMethod
-from maze_core.runners.base import Runner, RunnerConfig
+from maze_core.runners.base import Runner
 from maze_core.runners.pool_processes import ProcessPool
 
 if TYPE_CHECKING:
@@ -21,13 +21,11 @@ if TYPE_CHECKING:
     from maze_core.runners.workers import Task, WorkerPool
 
 
-class LocalConfig(RunnerConfig):
+class LocalConfig(PluginConfig):
     """Environments in worker processes."""
 
-    concurrency: SideBySide | None = None
-    """Environments stepped side by side; none: the number of cores this process may use."""
     workers: SideBySide | None = None
-    """Worker processes; none: one for each core, `concurrency` at most."""
+    """Worker processes; none: one for each core, but no more than environments."""
     step_timeout: Annotated[float, Field(ge=0.01)] = 60.0
     """Seconds after which a step that has not come back ends the run; start and reset may take ten times that."""
     start_method: StartMethod = "forkserver"
@@ -42,11 +40,6 @@ class LocalRunner(Runner):
     """Steps the environments in worker processes: faster than `dev` where one step takes a millisecond or more."""
 
     Config: ClassVar[type[PluginConfig]] = LocalConfig
-
-    @property
-    def concurrency(self) -> int:
-        """Number of environments stepped together in training."""
-        return self.config.concurrency or _cores()
 
     def vector_env(self, builder: EnvBuilder, num_envs: int) -> VectorEnv:
         """Build the environments in worker processes, or a natively vectorised one in this process."""

@@ -13,12 +13,12 @@ from torch import nn
 from maze_core.config.run import AlgorithmConfig, RunConfig
 from maze_core.data.batch import Batch, Loss
 from maze_core.envs.spaces import flatten_space
-from maze_core.errors import ConfigError
+from maze_core.errors import ConfigError, PluginError
 from maze_core.training.adam import Adam, Optimizer
+from maze_core.training.schedules import check_schedules
 
 if TYPE_CHECKING:
     from maze_core.models.policy import Policy
-    from maze_core.training.learner import Learner
     from maze_core.training.run import Run
 
 
@@ -26,8 +26,8 @@ class Algorithm(ABC):
     """A learning algorithm. Subclasses define the batches of an update and the loss of a batch.
 
     Order of calls: the constructor with its config, `check`, `setup`, and `load_state` if a run is resumed. Then, for
-    each update, the core iterates over `batches()` and takes one optimizer step on `compute_loss` per batch.
-    Code after a `yield` therefore runs after that step.
+    each update, the core calls `warm_up`, iterates over `batches()` and takes one optimizer step on `compute_loss` per
+    batch. Code after a `yield` therefore runs after that step.
     """
 
     Config: ClassVar[type[AlgorithmConfig]] = AlgorithmConfig
@@ -36,6 +36,14 @@ class Algorithm(ABC):
 
     They apply to fields that the chosen plugin has and that nothing else sets. Presets, files and flags override them.
     """
+
+    needs_critic: ClassVar[bool | None] = None
+    """True: the model must have a state critic. False: it must have none, and `model.critic` is `none` by default.
+    None: both are fine. The core refuses other runs before the first step."""
+
+    columns: ClassVar[Mapping[str, str]] = {}
+    """The metrics for which the console reserves columns, the most important first, such as
+    `{"loss/policy": "policy"}`, with their titles. Other losses follow where there is room."""
 
     action_spaces: ClassVar[tuple[type[spaces.Space[Any]], ...]] = (
         spaces.Box,
@@ -53,7 +61,10 @@ class Algorithm(ABC):
         self.config = config
 
     def check(self, config: RunConfig) -> None:  # noqa: B027 — most algorithms accept every run
-        """Raise ConfigError if this algorithm cannot run with this configuration. Nothing is built yet."""
+        """Raise ConfigError if this algorithm cannot run with this configuration, beyond what it declares.
+
+        Nothing is built yet.
+        """
 
     def check_action_space(self, space: spaces.Space[Any]) -> None:
         """Raise ConfigError for an action space that `action_spaces` does not include."""
@@ -72,9 +83,19 @@ class Algorithm(ABC):
     def setup(self, run: Run) -> None:
         """Build what the algorithm needs: collectors, buffers, further networks. `run.policy` exists already."""
 
+    def warm_up(self) -> bool:
+        """Collect the data that learning starts from, if any; return False if the run was interrupted before its end.
+
+        Called before each update: return True at once where nothing is missing.
+        """
+        return True
+
     @abstractmethod
     def batches(self) -> Iterator[Batch]:
-        """Yield the batches of one update, one for each optimizer step. Data is collected here."""
+        """Yield the batches of one update, one for each optimizer step. Data is collected here.
+
+        A batch may name its objective, for `compute_loss`, and the optimizer's parameter group that learns from it.
+        """
 
     @abstractmethod
     def compute_loss(self, policy: Policy, batch: Batch) -> Loss:
@@ -90,9 +111,18 @@ class Algorithm(ABC):
         return getattr(self.config, "max_grad_norm", 0.0)
 
     def build_optimizer(self, policy: Policy) -> Optimizer:
-        """Return the optimizer of all trainable parameters; Adam with `config.lr` by default."""
+        """Return the optimizer of all trainable parameters; Adam with `config.lr` by default.
+
+        Groups of parameters may have a `name`, which a batch then names to let only this group learn.
+        """
         parameters = [p for p in policy.parameters() if p.requires_grad]
-        return Adam(parameters, lr=self.config.lr)
+        if not parameters:
+            raise ConfigError("the model has no parameters that learn", "model", "Take another model.")
+        lr = getattr(self.config, "lr", None)
+        if lr is None:
+            name = self.config.name
+            raise PluginError(f"algorithm plugin {name!r} has no parameter `lr` and does not override build_optimizer")
+        return Adam(parameters, lr=lr)
 
     @property
     def epoch_length(self) -> int:
@@ -104,11 +134,9 @@ class Algorithm(ABC):
         """Return the score of an epoch's metrics: higher is better, nan means unknown. The best policy is kept."""
         return metrics.get("eval/return_mean", math.nan)
 
-    def train_epoch(self, learner: Learner, updates: int) -> None:
-        """Perform `updates` updates. An algorithm with another way of training overrides this."""
-        for _ in range(updates):
-            if not learner.update(self.batches()):
-                return
+    def epoch_metrics(self) -> dict[str, float]:
+        """Return further metrics of an epoch, such as a validation loss. Called once, before its evaluation."""
+        return {}
 
     def state(self) -> dict[str, Any]:
         """Return what a resumed run needs besides networks and optimizer.
@@ -127,3 +155,19 @@ class Algorithm(ABC):
 
     def close(self) -> None:  # noqa: B027 — most algorithms hold nothing
         """Release what `setup` acquired; safe to call twice, and after a failed `setup`."""
+
+
+def check_run(algorithm: Algorithm, config: RunConfig) -> None:
+    """Raise ConfigError if an algorithm cannot run with this configuration: what it declares, then its own `check`."""
+    critic = getattr(config.model, "critic", None)
+    name = algorithm.config.name
+    if algorithm.needs_critic and critic == "none":
+        raise ConfigError(f"{name} needs a critic", "model.critic", "Next: --set model.critic=separate")
+    if algorithm.needs_critic is False and critic not in (None, "none"):
+        raise ConfigError(
+            f"{name} has no use for the model's critic, which would never learn",
+            "model.critic",
+            "Next: --set model.critic=none",
+        )
+    check_schedules(config)
+    algorithm.check(config)

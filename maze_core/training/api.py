@@ -403,7 +403,7 @@ def open_policy(
         check_finite(run.policy, saved.model, "policy")
         with _fitting(saved, "Open it with the configuration it was written with."):
             run.policy.load_state_dict(saved.model)
-            run.epoch, run.env_steps = saved.state["epoch"], saved.state["env_steps"]
+            run.state.epoch, run.state.env_steps = saved.state["epoch"], saved.state["env_steps"]
     except BaseException:
         run.close()
         raise

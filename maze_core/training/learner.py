@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -11,9 +11,10 @@ from torch import Tensor, nn
 from torch.autograd import Variable
 
 from maze_core.errors import RunError
+from maze_core.training.adam import Adam
 
 if TYPE_CHECKING:
-    from maze_core.data.batch import Batch, Loss
+    from maze_core.data.batch import Loss
     from maze_core.training.adam import Optimizer
 
 _FLUSH_AFTER = 1000
@@ -31,18 +32,30 @@ def clip_gradients(gradients: list[Tensor], norm: Tensor, limit: float) -> None:
     torch._foreach_mul_(gradients, (limit / (norm + 1e-6)).clamp(max=1.0))
 
 
-def backward(total: Tensor) -> None:
-    """`total.backward()` without its bookkeeping for torch's compiler, which costs as much as ten small operations."""
+def backward(total: Tensor, inputs: tuple[Tensor, ...] = ()) -> None:
+    """`total.backward()` without its bookkeeping for torch's compiler, which costs as much as ten small operations.
+
+    With `inputs` only these parameters get gradients.
+    """
     Variable._execution_engine.run_backward(
-        (total,), (torch.ones_like(total),), False, False, (), allow_unreachable=True, accumulate_grad=True
+        (total,), (torch.ones_like(total),), False, False, inputs, allow_unreachable=True, accumulate_grad=True
     )
+
+
+def plugins_optimizer(networks: Iterable[tuple[nn.Module, float | None]], lr: float) -> Adam | None:
+    """Return Adam for networks with learning rates of their own, else `lr`; None if no parameter learns."""
+    groups = [
+        {"params": [p for p in network.parameters() if p.requires_grad], "lr": own or lr} for network, own in networks
+    ]
+    groups = [group for group in groups if group["params"]]
+    return Adam(groups) if groups else None
 
 
 class Learner:
     """Takes optimizer steps and averages the loss metrics.
 
-    A loss or gradient that is not finite raises RunError naming it: before the step on a CPU, at the end of the update
-    on a GPU, where an earlier check would stall the device.
+    A loss or gradient that is not finite raises RunError naming it: before the step on a CPU, in `check` on a GPU,
+    where an earlier look would stall the device.
     """
 
     def __init__(
@@ -50,20 +63,22 @@ class Learner:
         policy: nn.Module,
         modules: dict[str, nn.Module],
         optimizer: Optimizer,
-        compute_loss: Callable[..., Loss],
         max_grad_norm: float,
-        after_update: Callable[[], bool],
+        plugins_optimizer: Optimizer | None = None,
     ) -> None:
         self.optimizer = optimizer
-        self.updates = 0
+        self.plugins_optimizer = plugins_optimizer
+        """The optimizer of networks that plugins train beside the policy; it steps with every batch."""
         self.steps = 0
+        """Optimizer steps since the start of the run."""
         self._policy, self._modules = policy, modules
-        self._compute_loss = compute_loss
         self._max_grad_norm = max_grad_norm
-        self._after_update = after_update
-        self._parameters = [p for group in optimizer.param_groups for p in group["params"]]
+        self._groups = {group.get("name", ""): list(group["params"]) for group in optimizer.param_groups}
+        self._of_plugins = _parameters_in(plugins_optimizer)
+        self._parameters = _parameters_in(optimizer) + self._of_plugins
         self._base_lrs = [group["lr"] for group in optimizer.param_groups]
         self._on_cpu = all(p.device.type == "cpu" for p in self._parameters)
+        self._unchecked: list[Tensor] = []
         self._pending: list[dict[str, Tensor]] = []
         self._sums: dict[str, tuple[float, int]] = {}
 
@@ -72,32 +87,49 @@ class Learner:
         for group, lr in zip(self.optimizer.param_groups, self._base_lrs, strict=True):
             group["lr"] = lr * factor
 
-    def update(self, batches: Iterable[Batch]) -> bool:
-        """Take one optimizer step for each batch; return False if training must pause here."""
-        taken: list[Tensor] = []
-        for batch in batches:
-            taken.append(self._step(batch))
-        if not self._on_cpu and taken and not bool(torch.stack(taken).isfinite().all()):
-            raise RunError(f"a loss or gradient was not finite in update {self.updates + 1}: {self._culprit()}")
-        self.updates += 1
-        return self._after_update()
+    def step(self, loss: Loss, group: str | None = None) -> None:
+        """Take one optimizer step on a loss.
 
-    def _step(self, batch: Batch) -> Tensor:
-        loss = self._compute_loss(policy=self._policy, batch=batch)
+        `group`: name of the optimizer's parameter group that learns; the gradients of all others stay None. None: all
+        groups learn.
+
+        Raises:
+            RunError: loss or gradients are not finite, or there is no such group.
+        """
+        parameters = self._parameters if group is None else self._parameters_of(group)
         for parameter in self._parameters:
             parameter.grad = None
-        backward(loss.total)
-        gradients = [p.grad for p in self._parameters if p.grad is not None]
+        backward(loss.total, () if group is None else tuple(parameters))
+        gradients = [p.grad for p in parameters if p.grad is not None]
         norm = gradient_norm(gradients)
-        self._keep({**loss.metrics, "grad_norm": norm})
+        self._keep({**loss.metrics, "grad_norm" if group is None else f"{group}_grad_norm": norm})
         watch = loss.total.detach() + norm
-        if self._on_cpu and not math.isfinite(watch.item()):
-            raise RunError(f"the loss or a gradient is not finite in update {self.updates + 1}: {self._culprit()}")
+        if not self._on_cpu:
+            self._unchecked.append(watch)
+        elif not math.isfinite(watch.item()):
+            raise RunError(f"the loss or a gradient is not finite in step {self.steps + 1}: {self._culprit()}")
         if self._max_grad_norm > 0 and not (self._on_cpu and norm.item() < self._max_grad_norm):
             clip_gradients(gradients, norm, self._max_grad_norm)
         self.optimizer.step()
+        if self.plugins_optimizer is not None:
+            self.plugins_optimizer.step()
         self.steps += 1
-        return watch
+
+    def check(self) -> None:
+        """Look at the losses and gradients of the last steps on a GPU. Call it after each update.
+
+        Raises:
+            RunError: one of them is not finite.
+        """
+        if self._unchecked and not bool(torch.stack(self._unchecked).isfinite().all()):
+            raise RunError(f"a loss or gradient is not finite by step {self.steps}: {self._culprit()}")
+        self._unchecked.clear()
+
+    def _parameters_of(self, group: str) -> list[Tensor]:
+        if group not in self._groups:
+            known = ", ".join(repr(name) for name in self._groups if name) or "none that has a name"
+            raise RunError(f"a batch names the parameter group {group!r}, and the optimizer has {known}")
+        return self._groups[group] + self._of_plugins
 
     def _culprit(self) -> str:
         """Return what is not finite: parts of the loss, else parameters with such gradients."""
@@ -133,11 +165,11 @@ class Learner:
         return means
 
     def state(self) -> dict[str, Any]:
-        """Return the optimizer's state, the counters and the metrics of an unfinished epoch."""
+        """Return the optimizer's state, the number of steps and the metrics of an unfinished epoch."""
         self._flush()
         return {
             "optimizer": self.optimizer.state_dict(),
-            "updates": self.updates,
+            "plugins_optimizer": None if self.plugins_optimizer is None else self.plugins_optimizer.state_dict(),
             "steps": self.steps,
             "sums": {name: list(pair) for name, pair in self._sums.items()},
         }
@@ -145,5 +177,11 @@ class Learner:
     def load_state(self, state: dict[str, Any]) -> None:
         """Restore the result of `state()`."""
         self.optimizer.load_state_dict(state["optimizer"])
-        self.updates, self.steps = state["updates"], state["steps"]
+        if self.plugins_optimizer is not None:
+            self.plugins_optimizer.load_state_dict(state["plugins_optimizer"])
+        self.steps = state["steps"]
         self._sums = {name: (total, count) for name, (total, count) in state["sums"].items()}
+
+
+def _parameters_in(optimizer: Optimizer | None) -> list[Tensor]:
+    return [] if optimizer is None else [p for group in optimizer.param_groups for p in group["params"]]

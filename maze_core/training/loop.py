@@ -9,7 +9,8 @@ from maze_core.errors import RunError
 from maze_core.training.evaluation import EvaluationInterrupted
 from maze_core.training.manifest import CHECKPOINTS
 from maze_core.training.report import RunSummary
-from maze_core.training.run import FINAL_EVALUATION, is_about_memory
+from maze_core.training.run import is_about_memory
+from maze_core.training.run_evaluation import FINAL_EVALUATION
 from maze_core.wording import argument
 
 if TYPE_CHECKING:
@@ -44,13 +45,47 @@ def train(run: Run) -> RunSummary:
 
 
 def _epochs(run: Run) -> dict[str, float]:
-    """Train to the end and return the final evaluation; empty if the user interrupted an evaluation."""
+    """Train to the end of the run and return the final evaluation; empty if the user interrupted an evaluation."""
     try:
         while run.stop_reason is None and not run.finished:
             _epoch(run)
+            run.save_last()
         return run.evaluate(FINAL_EVALUATION)
     except EvaluationInterrupted:
         return {}
+
+
+def _epoch(run: Run) -> None:
+    """Train one epoch, evaluate the policy and tell the observers.
+
+    An interruption leaves the epoch unfinished. The checkpoint stores its progress, and a resumed run completes it.
+    """
+    algorithm, learner, compute_loss = run.algorithm, run.learner, run.hooks.compute_loss
+    started, steps, updates = time.perf_counter(), run.env_steps, run.updates
+    try:
+        while run.updates_remain and algorithm.warm_up():
+            for batch in algorithm.batches():
+                learner.step(compute_loss(run.policy, batch), batch.group)
+            learner.check()
+            run.count_update()
+        if run.epoch_trained:
+            speed = _speed(run, time.perf_counter() - started, steps, updates)
+            # Evaluate before the metrics are cleared: after an interruption the checkpoint must hold them.
+            results = algorithm.epoch_metrics() | run.evaluate(run.epoch + 1)
+            metrics = run.statistics.epoch_metrics() | learner.epoch_metrics() | speed | results
+            run.end_epoch()
+            run.hooks.on_epoch_end(run, run.report(run.epoch, metrics))
+    except EvaluationInterrupted:
+        run.save_last()
+        raise
+
+
+def _speed(run: Run, elapsed: float, steps: int, updates: int) -> dict[str, float]:
+    """Return steps and updates per second of an epoch that began at these counts; evaluation does not count."""
+    return {
+        "time/env_steps_per_second": (run.env_steps - steps) / elapsed,
+        "time/updates_per_second": (run.updates - updates) / elapsed,
+    }
 
 
 def _in_plain_words(error: BaseException) -> BaseException:
@@ -76,45 +111,6 @@ def _tell_failure(run: Run, error: BaseException) -> None:
         error.add_note(f"The last whole checkpoint is {last}, of epoch {run.saved_epoch}. {following}")
 
 
-def _epoch(run: Run) -> None:
-    """Train one epoch, evaluate, tell the observers, write the checkpoint.
-
-    An interruption during training or evaluation leaves the epoch unfinished. The checkpoint stores its progress, and
-    a resumed run completes it.
-    """
-    try:
-        started, steps, updates = time.perf_counter(), run.env_steps, run.updates
-        if not run.epoch_trained:
-            run.algorithm.train_epoch(run.learner, run.epoch_length - run.updates_in_epoch)
-            all_taken = run.updates_in_epoch >= run.epoch_length
-            run.epoch_trained = all_taken or run.steps_done or not run.interrupted
-        if run.epoch_trained:
-            elapsed = time.perf_counter() - started
-            # Evaluate before the epoch's metrics are cleared: after an interruption the checkpoint must hold them.
-            evaluation = run.evaluate(run.epoch + 1)
-            metrics = run.statistics.epoch_metrics() | run.learner.epoch_metrics()
-            metrics["time/env_steps_per_second"] = (run.env_steps - steps) / elapsed
-            metrics["time/updates_per_second"] = (run.updates - updates) / elapsed
-            _finish_epoch(run, metrics | evaluation)
-    except EvaluationInterrupted:
-        _save(run)
-        raise
-    _save(run)
-
-
-def _save(run: Run) -> None:
-    if run.run_dir is not None:
-        run.save_checkpoint("last")
-
-
-def _finish_epoch(run: Run, metrics: dict[str, float]) -> None:
-    run.epoch += 1
-    run.updates_in_epoch = 0
-    run.epoch_trained = False
-    run.progress.updates_in_epoch = 0
-    run.hooks.on_epoch_end(run, run.report(run.epoch, metrics))
-
-
 def _ending(run: Run) -> tuple[Outcome, str]:
     if run.interrupted:
         return "interrupted", run.stop_reason or "interrupted"
@@ -134,6 +130,6 @@ def _summary(run: Run, outcome: Outcome, reason: str, final: dict[str, float]) -
         updates=run.updates,
         seconds=run.seconds,
         final_evaluation=final,
-        best_score=run.best_score,
-        best_epoch=run.best_epoch,
+        best_score=run.state.best_score,
+        best_epoch=run.state.best_epoch,
     )

@@ -17,15 +17,17 @@ from maze_core.errors import ConfigError
 from maze_core.policies.base import build_policy_plugin
 from maze_core.training.manifest import states
 from maze_core.training.run_dir import REPLAY
-from maze_core.training.schedules import check_schedule
 from maze_core.training.seeding import EpisodeSeeds, Purpose, generator, integer_seed
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    import numpy as np
+
     from maze_core.acting.agent import Agent
     from maze_core.acting.exploration import Exploration
     from maze_core.config.run import RunConfig
+    from maze_core.data.batch import Batch
     from maze_core.data.trajectories import Trajectories
     from maze_core.envs.vector import StepResult, VectorEnv
     from maze_core.training.run import Run
@@ -34,17 +36,9 @@ _GUIDE = 1
 # Separates the guide's random numbers from the policy's noise.
 
 
-def check_off_policy(config: RunConfig) -> None:
-    """Raise ConfigError for a model with a state critic, conflicting sizes, or a schedule in a run without an end."""
-    check_schedule(config)
+def check_replay_sizes(config: RunConfig) -> None:
+    """Raise ConfigError for sizes of an off-policy algorithm that contradict each other."""
     algorithm: Any = config.algorithm
-    name = algorithm.name
-    if getattr(config.model, "critic", "none") != "none":
-        raise ConfigError(
-            f"{name} has critics of its own; that of the model would never learn",
-            "model.critic",
-            "Next: --set model.critic=none",
-        )
     # Demonstrations replace the first steps.
     first_steps = 0 if getattr(algorithm, "initial_demonstrations", None) else algorithm.initial_buffer_size
     if first_steps > algorithm.replay_buffer_size:
@@ -59,10 +53,10 @@ def check_off_policy(config: RunConfig) -> None:
             "algorithm.initial_buffer_size",
             "Lower it, or raise steps.",
         )
-    fewest = 8 * algorithm.num_actors
+    fewest = 8 * algorithm.num_envs
     if algorithm.replay_buffer_size < fewest:
         raise ConfigError(
-            f"must be {fewest} at least for {algorithm.num_actors} environments", "algorithm.replay_buffer_size"
+            f"must be {fewest} at least for {algorithm.num_envs} environments", "algorithm.replay_buffer_size"
         )
 
 
@@ -162,6 +156,18 @@ class ReplayCollector:
         self._agent.expect(self._n_steps)
         for _ in range(self._n_steps):
             self._stepper.step(self._agent, self._sink)
+
+    def sample(
+        self, order: np.random.Generator, batch_size: int, gamma: float, n_step: int = 1, stretch: int = 1
+    ) -> Batch:
+        """Return a batch of the buffer's transitions on the run's device; arguments as for `ReplayBuffer.sample`.
+
+        Plugins may change the batch (hook `change_transitions`).
+        """
+        run = self._run
+        batch = self.replay.sample(order, batch_size, gamma, n_step=n_step, stretch=stretch, device=run.device)
+        run.hooks.change_transitions(run, batch)
+        return batch
 
     def _begin(self) -> None:
         if not self._stepper.started:

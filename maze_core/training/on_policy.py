@@ -12,25 +12,13 @@ from torch.nn import functional as F
 
 from maze_core.data.batch import Batch, Loss, TensorTree
 from maze_core.data.returns import explained_variance, generalized_advantages
-from maze_core.errors import ConfigError
-from maze_core.training.schedules import check_schedule
 
 if TYPE_CHECKING:
-    from maze_core.config.run import RunConfig
     from maze_core.data.rollout import Rollout
     from maze_core.envs.vector import Tree
     from maze_core.models.policy import Policy
 
 _CHUNK = 16_384
-
-
-def check_on_policy(config: RunConfig) -> None:
-    """Raise ConfigError for a model without a critic, or a schedule in a run without an end."""
-    if getattr(config.model, "critic", None) == "none":
-        raise ConfigError(
-            f"{config.algorithm.name} needs a critic", "model.critic", "Next: --set model.critic=separate"
-        )
-    check_schedule(config)
 
 
 def actor_critic_loss(
@@ -101,11 +89,11 @@ def advantage_rows(
         gae_lambda=gae_lambda,
     )
     targets = advantages + values
-    arrays = {"value": values, "advantage": advantages, "target": targets}
+    arrays = {**rollout.extra, "value": values, "advantage": advantages, "target": targets}
     batch = Batch(
         obs={k: v[: steps * num_envs] for k, v in obs.items()},
         actions=_to_device({k: v.reshape(-1, *v.shape[2:]) for k, v in rollout.actions.items()}, device),
-        extra={k: torch.from_numpy(v.reshape(-1)).to(device) for k, v in arrays.items()},
+        extra=_to_device({k: v.reshape(-1, *v.shape[2:]) for k, v in arrays.items()}, device),
     )
     valid = rollout.valid
     if not valid.all():

@@ -25,11 +25,17 @@ def _check_rollout(env: VectorEnv, n_steps: int) -> None:
 
 
 class RolloutCollector:
-    """Steps the training environments of a run with its policy and updates the run's counters."""
+    """Steps the training environments of a run with its policy and updates the run's counters.
 
-    def __init__(self, run: Run, n_steps: int) -> None:
+    Args:
+        run: provides environments, policy and counters.
+        n_steps: steps of each environment in one rollout.
+        num_envs: number of environments.
+    """
+
+    def __init__(self, run: Run, n_steps: int, num_envs: int = 8) -> None:
         self._run = run
-        self._env = run.training_env()
+        self._env = run.training_env(num_envs)
         _check_rollout(self._env, n_steps)
         noise = torch.Generator().manual_seed(integer_seed(run.seed, Purpose.POLICY_NOISE))
         seeds = EpisodeSeeds(run.seed, Purpose.TRAIN_EPISODES)
@@ -41,10 +47,15 @@ class RolloutCollector:
         return self._sampler.rollout
 
     def collect(self) -> Rollout:
-        """Step every environment `n_steps` times; the returned arrays are overwritten by the next call."""
+        """Step every environment `n_steps` times; the returned arrays are overwritten by the next call.
+
+        Plugins may change the rollout (hook `change_rollout`).
+        """
         rollout = self._sampler.collect()
+        rollout.extra = {}
         self._run.count_env_steps(int(rollout.valid.sum()))
         self._run.statistics.add(rollout.episodes)
+        self._run.hooks.change_rollout(self._run, rollout)
         return rollout
 
     def _show_progress(self) -> None:

@@ -1,8 +1,7 @@
-"""A run: its parts, its counters, and the services it offers to algorithms and observers."""
+"""A run: its parts, its progress, and the services it offers to algorithms and observers."""
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,29 +10,32 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 
-from maze_core.envs.builder import EnvBuilder
-from maze_core.envs.spaces import allocate, space_specs
 from maze_core.envs.time_limits import missing_time_limit
 from maze_core.errors import ConfigError, RunError
 from maze_core.models.normalizer import ObservationNormalizer
 from maze_core.plugins import discovery
 from maze_core.plugins.manager import Hooks, to_stderr
+from maze_core.training.algorithm import check_run
 from maze_core.training.checkpoint import Checkpoint, check_finite, write_checkpoint
-from maze_core.training.endless import EndlessEpisodes
 from maze_core.training.estimation import estimate_statistics
-from maze_core.training.evaluation import EvaluationInterrupted, evaluate_policy
 from maze_core.training.growing import GrowingFile
-from maze_core.training.learner import Learner
+from maze_core.training.learner import Learner, plugins_optimizer
 from maze_core.training.manifest import CHECKPOINTS
 from maze_core.training.metrics_file import METRICS_FILE
-from maze_core.training.process_state import isolated_rng, torch_threads
+from maze_core.training.process_state import isolated_rng
 from maze_core.training.report import EpochReport
-from maze_core.training.seeding import EpisodeSeeds, Purpose, integer_seed
-from maze_core.training.statistics import EpochStatistics, summarize
+from maze_core.training.run_environments import RunEnvironments
+from maze_core.training.run_evaluation import RunEvaluation
+from maze_core.training.run_state import RunState
+from maze_core.training.seeding import Purpose, integer_seed
+from maze_core.training.statistics import EpochStatistics
 
 if TYPE_CHECKING:
+    from torch import nn
+
     from maze_core.config.base import PluginConfig
     from maze_core.config.run import RunConfig
+    from maze_core.envs.builder import EnvBuilder
     from maze_core.envs.vector import VectorEnv
     from maze_core.models.policy import Policy
     from maze_core.plugins.discovery import Loader
@@ -41,11 +43,8 @@ if TYPE_CHECKING:
     from maze_core.training.algorithm import Algorithm
     from maze_core.training.report import RunSummary
 
-FINAL_EVALUATION = 0
-"""Number of the final evaluation; the evaluation of an epoch has the epoch's number, from 1."""
-
-_SETUP = 1
-# Separates the random numbers of the algorithm's setup from those of training.
+_SETUP, _PLUGINS = 1, 2
+# Separate the random numbers of the algorithm's setup, and those of plugins' networks, from others.
 
 
 @dataclass(slots=True)
@@ -74,54 +73,43 @@ class Run:
         self.config = config
         self.seed: int = config.seed
         self.preset = preset
+        self.state = RunState()
+        """What a checkpoint saves of the run's progress."""
+        self.progress = Progress()
+        self.statistics = EpochStatistics()
         self.init_from: Path | None = None
         """The run directory from which the policy's initial parameters were loaded."""
         self.run_dir: Path | None = None
         self.resumed = False
         self.versions: dict[str, str] = {}
         self.parameter_counts: dict[str, int] = {}
-        self.epoch = 0
-        self.updates_in_epoch = 0
-        self.epoch_trained = False
-        """True when only this epoch's evaluation remains."""
-        self.env_steps = 0
-        self.best_score: float | None = None
-        self.best_epoch: int | None = None
-        """The last epoch whose evaluation reached `best_score`: the checkpoint `best` is the newest of equals."""
-        self.improved_epoch: int | None = None
-        """The first epoch whose evaluation reached `best_score`: a tie is no improvement."""
         self.saved_epoch: int | None = None
         """Epoch of the checkpoint `last`; None before there is one."""
-        self.progress = Progress()
-        self.statistics = EpochStatistics()
         self.notes: list[str] = []
         """Notes for the user before the run begins, one or two sentences each."""
         self.stop_reason: str | None = None
         self.stop_pending: str | None = None
         """Why the run had stopped at the checkpoint it was resumed from; training then ends at once for this reason."""
+        self.interrupted = False
         self.summary: RunSummary | None = None
         """How training ended, once it has."""
         self.until_epoch: int | None = config.algorithm.n_epochs or None
         self.patience: int = config.algorithm.patience
         """Epochs without improvement before training stops; 0: it never stops for this."""
-        self.interrupted = False
         self.torch_rng = torch.Generator().manual_seed(integer_seed(config.seed, Purpose.GLOBAL)).get_state()
-        self._seconds_before = 0.0
         self._started_at: float | None = None
         self._load = load
-        self._training_env: VectorEnv | None = None
-        self._pools: list[WorkerPool] = []
+        self._plugin_modules: dict[str, nn.Module] = {}
         self._closed = False
         self._metrics: GrowingFile | None = None
-        self._endless = EndlessEpisodes(config.evaluation.max_episode_steps, warn or to_stderr)
         self.hooks = Hooks.for_run(config, warn, load)
         self.algorithm: Algorithm = self.hooks.plugin("algorithm")
-        self.algorithm.check(config)
+        check_run(self.algorithm, config)
         self.device = _device(config.algorithm.device)
-        self._runner = load("runner", config.runner.name)(config.runner)
-        self._evaluation_env = self._vector_env(self._evaluation_concurrency(), "evaluation")
-        self.observation_space = self._evaluation_env.observation_space
-        self.action_space = self._evaluation_env.action_space
+        self._environments = RunEnvironments(config, load)
+        self.observation_space = self._environments.evaluation.observation_space
+        self.action_space = self._environments.evaluation.action_space
+        self._evaluation = RunEvaluation(config, self.seed, self._environments.evaluation, warn or to_stderr)
 
     # Building
 
@@ -134,14 +122,21 @@ class Run:
         # Algorithms call the policy during setup, and a network may draw random numbers itself.
         with isolated_rng(integer_seed(self.seed, Purpose.GLOBAL, _SETUP)):
             self.algorithm.setup(self)
+        with isolated_rng(integer_seed(self.seed, Purpose.MODEL_INIT, _PLUGINS)):
+            built = self.hooks.build_modules(self)
+        self._plugin_modules = {name: module.to(self.device) for name, (module, _) in built.items()}
         self.learner = Learner(
             self.policy,
-            self.algorithm.modules(),
+            self._modules,
             self.algorithm.build_optimizer(self.policy),
-            self.hooks.compute_loss,
             self.algorithm.max_grad_norm,
-            self.after_update,
+            plugins_optimizer(built.values(), getattr(self.config.algorithm, "lr", 1e-3)),
         )
+
+    @property
+    def _modules(self) -> dict[str, nn.Module]:
+        """The networks besides the policy: the algorithm's, and those of plugins."""
+        return {**self.algorithm.modules(), **self._plugin_modules}
 
     def build_policy(self) -> None:
         """Build only the policy, which is enough to evaluate or to act."""
@@ -155,65 +150,61 @@ class Run:
             raise
 
     def check_first_observations(self) -> None:
-        """Reset the evaluation environments once to check their observations; each evaluation resets them again.
+        """Reset the evaluation environments once to check their observations.
 
         Raises:
             ConfigError: an observation does not fit the declared space.
         """
-        env = self._evaluation_env
-        seeds = EpisodeSeeds(self.seed, Purpose.EVAL_EPISODES, (FINAL_EVALUATION,), stride=env.num_envs)
-        with isolated_rng(integer_seed(self.seed, Purpose.EVAL_NOISE, FINAL_EVALUATION)):
-            env.reset(seeds, allocate(space_specs(env.observation_space, "observation"), (env.num_envs,)))
+        self._evaluation.check_first_observations()
 
     def estimate_statistics(self) -> None:
         """Estimate the statistics of the policy's observation normaliser, if it asks for that before training."""
         normalizer = getattr(self.policy, "normalizer", None)
         if isinstance(normalizer, ObservationNormalizer):
-            estimate_statistics(normalizer, self._evaluation_env, self.seed, self._load)
+            estimate_statistics(normalizer, self._environments.evaluation, self.seed, self._load)
 
-    def training_env(self, num_envs: int | None = None) -> VectorEnv:
-        """Return the training environments, built at the first call and closed with the run.
-
-        `num_envs`: how many, for algorithms whose results depend on it; None: the runner's concurrency.
-        """
-        if self._training_env is None:
-            self._training_env = self._vector_env(num_envs or self._runner.concurrency, "training")
-        return self._training_env
+    def training_env(self, num_envs: int) -> VectorEnv:
+        """Return the `num_envs` training environments, built at the first call and closed with the run."""
+        return self._environments.training(num_envs)
 
     def env_builder(self, purpose: str, env: PluginConfig | None = None) -> EnvBuilder:
         """Return a builder of single environments, the same as in training unless `env` is given.
 
         Environments of evaluations and rollouts truncate endless episodes.
         """
-        limit = self.config.evaluation.max_episode_steps if purpose in ("evaluation", "rollout") else None
-        return EnvBuilder(env or self.config.env, self.config.wrappers, self.seed, purpose, self._load, limit)
+        return self._environments.builder(purpose, env)
 
     def workers(self, task: Task, count: int | None = None) -> WorkerPool:
         """Return workers started by the runner, closed with the run; `count` None: the runner chooses how many."""
-        pool: WorkerPool = self._runner.workers(task, count or self._runner.default_workers)
-        self._pools.append(pool)
-        return pool
+        return self._environments.workers(task, count)
 
-    def _vector_env(self, num_envs: int, purpose: str) -> VectorEnv:
-        env: VectorEnv = self._runner.vector_env(self.env_builder(purpose), num_envs)
-        return env
+    # Progress
 
-    def _evaluation_concurrency(self) -> int:
-        concurrency = self.config.evaluation.concurrency or self._runner.concurrency
-        return max(1, min(concurrency, self.config.evaluation_episodes))
-
-    # Counters
+    @property
+    def epoch(self) -> int:
+        """The number of finished epochs."""
+        return self.state.epoch
 
     @property
     def updates(self) -> int:
         """The number of updates since the start of the run."""
-        return self.learner.updates
+        return self.state.updates
+
+    @property
+    def env_steps(self) -> int:
+        """The number of steps taken in training environments since the start of the run."""
+        return self.state.env_steps
+
+    @property
+    def best_score(self) -> float | None:
+        """The highest score of an evaluation so far."""
+        return self.state.best_score
 
     @property
     def seconds(self) -> float:
         """Seconds of training since the start of the run, summed over resumed parts."""
         running = 0.0 if self._started_at is None else time.perf_counter() - self._started_at
-        return self._seconds_before + running
+        return self.state.seconds + running
 
     def start_clock(self) -> None:
         """Start counting seconds."""
@@ -221,7 +212,7 @@ class Run:
 
     def stop_clock(self) -> None:
         """Stop counting seconds."""
-        self._seconds_before, self._started_at = self.seconds, None
+        self.state.seconds, self._started_at = self.seconds, None
 
     @property
     def total_env_steps(self) -> int | None:
@@ -251,12 +242,28 @@ class Run:
 
     def count_env_steps(self, steps: int) -> None:
         """Add steps taken in training environments to the counters."""
-        self.env_steps += steps
-        self.progress.env_steps = self.env_steps
+        self.state.env_steps += steps
+        self.progress.env_steps = self.state.env_steps
+
+    def count_update(self) -> None:
+        """Count an update."""
+        self.state.updates += 1
+        self.state.updates_in_epoch += 1
+        self._show_progress()
+
+    def end_epoch(self) -> None:
+        """Count the epoch."""
+        self.state.end_epoch()
+        self._show_progress()
 
     def record(self, metrics: dict[str, float]) -> None:
         """Add values to this epoch's metrics by full name, such as `train/explained_variance`; means are reported."""
         self.statistics.record(metrics)
+
+    def _show_progress(self) -> None:
+        progress, state = self.progress, self.state
+        progress.env_steps, progress.updates = state.env_steps, state.updates
+        progress.updates_in_epoch = state.updates_in_epoch
 
     # Stopping
 
@@ -275,19 +282,27 @@ class Run:
         return self.total_env_steps is not None and self.env_steps >= self.total_env_steps
 
     @property
+    def updates_remain(self) -> bool:
+        """True when the epoch has further updates and nothing ends it sooner."""
+        ended = self.state.epoch_trained or self.interrupted or self.steps_done
+        return not ended and self.state.updates_in_epoch < self.epoch_length
+
+    @property
+    def epoch_trained(self) -> bool:
+        """True when only the epoch's evaluation remains; an interruption leaves updates to a resumed run."""
+        state = self.state
+        if not state.epoch_trained:
+            all_taken = state.updates_in_epoch >= self.epoch_length
+            state.epoch_trained = all_taken or self.steps_done or not self.interrupted
+        return state.epoch_trained
+
+    @property
     def finished(self) -> bool:
         """True when the configured number of steps or epochs is done and every epoch is evaluated."""
         epochs_done = self.total_epochs is not None and self.epoch >= self.total_epochs
-        return not self.epoch_trained and (self.steps_done or epochs_done)
+        return not self.state.epoch_trained and (self.steps_done or epochs_done)
 
-    def after_update(self) -> bool:
-        """Count an update; return True if training continues. The learner calls this after each update."""
-        self.updates_in_epoch += 1
-        self.progress.updates_in_epoch = self.updates_in_epoch
-        self.progress.updates = self.updates
-        return not (self.interrupted or self.steps_done)
-
-    # Services
+    # Evaluation
 
     def evaluate(self, number: int, deterministic: bool | None = None) -> dict[str, float]:
         """Evaluate the policy and return `eval/…` metrics of raw returns; `number` selects the episodes.
@@ -298,36 +313,16 @@ class Run:
             EvaluationInterrupted: the run was interrupted during the evaluation.
         """
         self.check_open()
-        options = self.config.evaluation
         if not self.config.evaluation_episodes:
             return {}
+        before = self.interrupted
         self.progress.phase = "evaluating"
-        self._endless.begin()
-        started, before = time.perf_counter(), self.interrupted
-        noise = torch.Generator().manual_seed(integer_seed(self.seed, Purpose.EVAL_NOISE, number))
-        env, memory = self._evaluation_env, self._evaluation_env.memory()
-        # A network may draw random numbers itself; they must not change those of training.
-        own = integer_seed(self.seed, Purpose.EVAL_NOISE, number, 1)
         try:
-            with isolated_rng(own), torch_threads(self.config.threads):
-                episodes = evaluate_policy(
-                    self.policy,
-                    env,
-                    EpisodeSeeds(self.seed, Purpose.EVAL_EPISODES, (number,), stride=env.num_envs),
-                    self.config.evaluation_episodes,
-                    deterministic=options.deterministic if deterministic is None else deterministic,
-                    noise=noise,
-                    stopped=lambda: self.interrupted and not before,
-                    max_episode_steps=options.max_episode_steps,
-                    watch=self._endless.watch,
-                )
-        except EvaluationInterrupted:
-            env.load_memory(memory)  # a resumed run evaluates once more, from the start
-            raise
+            return self._evaluation.evaluate(
+                self.policy, number, deterministic, lambda: self.interrupted and not before
+            )
         finally:
             self.progress.phase = "training"
-        cut = self._endless.cut(episodes)
-        return {**summarize(episodes, "eval"), **cut, "time/evaluation_seconds": time.perf_counter() - started}
 
     def evaluate_within_epoch(self, metrics: dict[str, float]) -> None:
         """Evaluate within an epoch and tell the observers, which may save the policy; `metrics` are added."""
@@ -336,20 +331,21 @@ class Run:
 
     def report(self, epoch: int, metrics: dict[str, float]) -> EpochReport:
         """Return the report of an evaluation, and update the best score."""
-        score = self.algorithm.score(metrics)
-        is_best = not math.isnan(score) and (self.best_score is None or score > self.best_score)
-        ties_best = not is_best and score == self.best_score
-        if is_best:
-            self.best_score, self.improved_epoch = score, epoch
-        if is_best or ties_best:
-            self.best_epoch = epoch
+        is_best, ties_best = self.state.rank(self.algorithm.score(metrics), epoch)
         return EpochReport(epoch, self.env_steps, self.updates, self.seconds, metrics, is_best, ties_best)
+
+    # Saving
 
     def save_checkpoint(self, name: str) -> Path:
         """Write the complete state of the run to `checkpoints/NAME` and tell the observers."""
         folder = self.store(name)
         self.hooks.on_checkpoint(self, folder)
         return folder
+
+    def save_last(self) -> None:
+        """Write the checkpoint `last`, if the run has a directory."""
+        if self.run_dir is not None:
+            self.save_checkpoint("last")
 
     def store(self, name: str) -> Path:
         """Write the complete state of the run to `checkpoints/NAME`."""
@@ -360,52 +356,44 @@ class Run:
         self._metrics = self._metrics or GrowingFile(self.run_dir / METRICS_FILE)
         extent = self._metrics.extent()
         beside = {} if extent is None else {METRICS_FILE: extent}
-        write_checkpoint(root / name, Checkpoint(self.policy.state_dict(), self._state(), beside), previous)
+        write_checkpoint(root / name, Checkpoint(self.policy.state_dict(), self._everything(), beside), previous)
         if name == "last":
             self.saved_epoch = self.epoch
         return root / name
 
-    def _state(self) -> dict[str, Any]:
+    def _everything(self) -> dict[str, Any]:
         return {
-            "epoch": self.epoch,
-            "updates_in_epoch": self.updates_in_epoch,
-            "epoch_trained": self.epoch_trained,
-            "env_steps": self.env_steps,
+            **self.state.saved(),
             "seconds": self.seconds,
-            "best_score": self.best_score,
-            "best_epoch": self.best_epoch,
-            "improved_epoch": self.improved_epoch,
             "learner": self.learner.state(),
             "statistics": self.statistics.state(),
             "algorithm": self.algorithm.state(),
-            "evaluation_memory": self._evaluation_env.memory(),
-            "modules": {name: dict(module.state_dict()) for name, module in self.algorithm.modules().items()},
+            "evaluation_memory": self._environments.evaluation.memory(),
+            "modules": {name: dict(module.state_dict()) for name, module in self._modules.items()},
             "torch_rng": torch.get_rng_state(),
             "stop_reason": None if self.interrupted else self.stop_reason,
         }
 
     def load_checkpoint(self, checkpoint: Checkpoint) -> None:
         """Restore the complete state from a checkpoint. Call it after `build` and before `start_clock`."""
-        state = checkpoint.state
+        saved = checkpoint.state
         check_finite(self.policy, checkpoint.model, "policy")
         self.policy.load_state_dict(checkpoint.model)
-        for name, module in self.algorithm.modules().items():
-            check_finite(module, state["modules"][name], name)
-            module.load_state_dict(state["modules"][name])
-        self.epoch, self.updates_in_epoch = state["epoch"], state["updates_in_epoch"]
-        self.epoch_trained = state.get("epoch_trained", False)
-        self.env_steps, self._seconds_before = state["env_steps"], state["seconds"]
-        self.best_score, self.best_epoch = state["best_score"], state["best_epoch"]
-        self.improved_epoch = state.get("improved_epoch", self.best_epoch)  # an older version did not write it
-        self.learner.load_state(state["learner"])
-        self.statistics.load_state(state["statistics"])
-        self.algorithm.load_state(state["algorithm"])
-        self._evaluation_env.load_memory(state.get("evaluation_memory", []))
-        self.torch_rng = state["torch_rng"]
-        self.stop_pending = state.get("stop_reason")
-        self.progress.env_steps, self.progress.updates = self.env_steps, self.updates
-        self.progress.updates_in_epoch = self.updates_in_epoch
+        for name, module in self._modules.items():
+            check_finite(module, saved["modules"][name], name)
+            module.load_state_dict(saved["modules"][name])
+        # An older version saved the number of updates with the learner.
+        self.state.load({"updates": saved["learner"].get("updates", 0), **saved})
+        self.learner.load_state(saved["learner"])
+        self.statistics.load_state(saved["statistics"])
+        self.algorithm.load_state(saved["algorithm"])
+        self._environments.evaluation.load_memory(saved.get("evaluation_memory", []))
+        self.torch_rng = saved["torch_rng"]
+        self.stop_pending = saved.get("stop_reason")
+        self._show_progress()
         self.resumed = True
+
+    # Closing
 
     def check_open(self) -> None:
         """Raise RunError if the run is closed."""
@@ -416,11 +404,7 @@ class Run:
         """Release environments, workers and the algorithm's resources; safe to call twice."""
         self._closed = True
         self.algorithm.close()
-        for pool in self._pools:
-            pool.close()
-        for env in (self._training_env, self._evaluation_env):
-            if env is not None:
-                env.close()
+        self._environments.close()
 
 
 def is_about_memory(error: Exception) -> bool:

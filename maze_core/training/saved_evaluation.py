@@ -12,8 +12,8 @@ from maze_core.errors import ConfigError
 from maze_core.plugins import discovery
 from maze_core.training.api import open_policy
 from maze_core.training.process_state import torch_threads
-from maze_core.training.run import FINAL_EVALUATION
 from maze_core.training.run_dir import checkpoint_folder, find_run
+from maze_core.training.run_evaluation import FINAL_EVALUATION
 from maze_core.training.seeding import draw_seed
 
 if TYPE_CHECKING:

@@ -15,12 +15,14 @@ def scheduled(schedule: str, fraction_done: float) -> float:
     return 1.0 if schedule == "constant" else 1.0 - fraction_done
 
 
-def check_schedule(config: RunConfig) -> None:
-    """Raise ConfigError if `lr_schedule` needs the run's end and the run has none."""
-    schedule = getattr(config.algorithm, "lr_schedule", "constant")
-    if schedule != "constant" and config.steps is None and not config.algorithm.n_epochs:
-        raise ConfigError(
-            f"a {schedule} schedule needs to know when the run ends",
-            "algorithm.lr_schedule",
-            "Next: --steps or --epochs",
-        )
+def check_schedules(config: RunConfig) -> None:
+    """Raise ConfigError if a parameter `…_schedule` needs the run's end and the run has none."""
+    if config.steps is not None or config.algorithm.n_epochs:
+        return
+    for name, schedule in config.algorithm:
+        if name.endswith("_schedule") and schedule == "linear":
+            raise ConfigError(
+                f"a {schedule} schedule needs to know when the run ends",
+                f"algorithm.{name}",
+                "Next: --steps or --epochs",
+            )

@@ -96,7 +96,7 @@ def test_noise_needs_bounds(space):
 def test_a_collector_explores_around_the_most_likely_actions(quick):
     """Greedy where epsilon is 0, all random where it is 1; the random states are part of its state."""
     now = [0.0]
-    run = quick(SeededWalk, "sac", {"algorithm.initial_buffer_size": 8, "algorithm.num_actors": 2}).run
+    run = quick(SeededWalk, "sac", {"algorithm.initial_buffer_size": 8, "algorithm.num_envs": 2}).run
     rngs = [np.random.default_rng(row) for row in range(2)]
     exploration = EpsilonGreedy(run.observation_space, run.action_space, rngs, lambda: now[0])
     collector = ReplayCollector(run, 5, 2, 400, exploration)

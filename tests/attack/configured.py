@@ -137,7 +137,7 @@ class Configured:
             "algorithm.epoch_length": 1,
             "algorithm.n_epochs": 1,
             "evaluation.n_episodes": 1,
-            "runner.concurrency": 1,
+            "evaluation.num_envs": 1,
         }
         settings |= {**SETTINGS[self._algorithm], "callbacks.console": "null", "seed": 1}
         return [f"{path}={value}" for path, value in settings.items()]

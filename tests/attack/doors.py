@@ -148,7 +148,7 @@ class Doors:
             if door == "a foreign cluster":
                 address = f"127.0.0.1:{listener.getsockname()[1]}"
                 runner = {"name": "ray", "address": address}
-                _config(world, lambda config: config.update(runner={**runner, "concurrency": 1}))
+                _config(world, lambda config: config.update(runner=runner))
             ending = world.run(COMMANDS[command], afresh=door in AFRESH, memory=resource.RLIM_INFINITY)
             listener.setblocking(False)
             try:

@@ -31,7 +31,7 @@ _COMMON = {
     "algorithm.epoch_length": 2,
     "algorithm.n_epochs": 2,
     "evaluation.n_episodes": 2,
-    "runner.concurrency": 2,
+    "evaluation.num_envs": 2,
     "model.hidden": "[4]",
     "callbacks.console": "null",
     "seed": 1,
@@ -44,10 +44,10 @@ _OFF_POLICY = {
     "algorithm.critic_hidden": "[4]",
 }
 SETTINGS: dict[str, dict[str, object]] = {
-    "ppo": {"algorithm.n_rollout_steps": 16, "model.normalize_observations": "true"},
-    "a2c": {"algorithm.n_rollout_steps": 12},
+    "ppo": {"algorithm.num_envs": 2, "algorithm.n_rollout_steps": 16, "model.normalize_observations": "true"},
+    "a2c": {"algorithm.num_envs": 2, "algorithm.n_rollout_steps": 12},
     "impala": {"algorithm.n_rollout_steps": 12, "algorithm.num_actors": 2, "algorithm.envs_per_actor": 1},
-    "es": {"algorithm.n_rollouts_per_update": 2, "runner.concurrency": 1},
+    "es": {"algorithm.n_rollouts_per_update": 2, "evaluation.num_envs": 1},
     "sac": _OFF_POLICY,
     "sacfd": {**_OFF_POLICY, "algorithm.initial_demonstrations": DEMOS, "algorithm.replay_buffer_size": 120},
     "bc": {"algorithm.dataset": DEMOS, "algorithm.batch_size": 16},

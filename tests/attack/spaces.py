@@ -138,7 +138,7 @@ class Spaces:
         verdict.what = f"observations: {observation}; actions: {action}"
         run_dir = self._folder / f"run{name}"
         settings = {**SETTINGS[self._algorithm], "algorithm.epoch_length": 1, "algorithm.n_epochs": 1}
-        settings |= {"evaluation.n_episodes": 1, "callbacks.console": "null", "runner.concurrency": 1, "seed": 1}
+        settings |= {"evaluation.n_episodes": 1, "callbacks.console": "null", "evaluation.num_envs": 1, "seed": 1}
         settings |= {"model.name": "template", "env.kwargs": f"{{observation: {observation}, action: {action}}}"}
         settings.pop("model.normalize_observations", None)
         command = [

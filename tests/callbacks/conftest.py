@@ -11,6 +11,7 @@ import pytest
 from maze_core.config.base import PluginConfig
 from maze_core.config.run import AlgorithmConfig, RunConfig
 from maze_core.training.report import EpochReport
+from maze_core.training.run_state import RunState
 
 
 class EnvConfig(PluginConfig):
@@ -48,8 +49,8 @@ def build_run(run_dir: Path | None, **changes: Any) -> FakeRun:
         "updates": 0,
         "seconds": 0.0,
         "best_score": None,
-        "best_epoch": None,
-        "improved_epoch": None,
+        "state": RunState(improved_epoch=changes.pop("improved_epoch", None)),
+        "algorithm": SimpleNamespace(columns={f"loss/{name}": name for name in ("policy", "value", "entropy")}),
         "patience": algorithm.patience,
         "total_env_steps": steps,
         "total_epochs": n_epochs or None,

@@ -111,7 +111,8 @@ def test_a_narrow_terminal_keeps_what_matters_most():
     metrics = {name.replace("__", "/") for name in METRICS} | {"loss/zzz"}
     assert [column.title for column in columns_for(metrics, 9)] == ["train"]
     assert [column.title for column in columns_for(metrics, 18)] == ["train", "steps/s"]
-    assert [column.title for column in columns_for(metrics, 200)] == [
+    own = {"loss/policy": "policy", "loss/value": "value", "loss/entropy": "entropy"}
+    assert [column.title for column in columns_for(metrics, 200, own)] == [
         "train",
         "policy",
         "value",

@@ -75,14 +75,14 @@ def test_flags_reach_their_places(api, tmp_path):
     (before / "config.yaml").write_text("model: {name: mlp}")
     run = trained(
         api, "ppo", "--env", "X", "-c", file, "--lr", "1e-3", "--normalize-advantages", "--target-kl", "0.01",
-        "--epochs", "3", "--seed", "7", "--steps", "1000", "--concurrency", "2", "--model", "cnn", "--runner", "local",
+        "--epochs", "3", "--seed", "7", "--steps", "1000", "--num-envs", "2", "--model", "cnn", "--runner", "local",
         "--set", "evaluation.deterministic=false", "--set", "env.kwargs={a: 1}", "--device", "auto", "--quiet",
         "--run-dir", "out", "--init-from", before, "--preset", "none",
     )  # fmt: skip
     config, algorithm = run.config, run.config.algorithm
     assert (algorithm.lr, algorithm.gamma, algorithm.target_kl) == (1e-3, 0.5, 0.01)
     assert (algorithm.normalize_advantages, algorithm.n_epochs, algorithm.device) == (True, 3, "auto")
-    assert (config.seed, config.steps, config.runner.name, config.runner.concurrency) == (7, 1000, "local", 2)
+    assert (config.seed, config.steps, config.runner.name, algorithm.num_envs) == (7, 1000, "local", 2)
     assert (config.model.name, config.env.kwargs) == ("cnn", {"a": 1})
     assert (config.evaluation.n_episodes, config.evaluation.deterministic) == (3, False)
     assert "console" not in config.callbacks
@@ -229,7 +229,7 @@ def test_the_schema_describes_a_saved_configuration():
     assert properties("algorithm")["clip_range"]["exclusiveMinimum"] == 0
     assert "hidden" in properties("model")
     assert "id" in properties("env")
-    assert "concurrency" in properties("runner")
+    assert "num_envs" in properties("algorithm")
     config = assemble("ppo", "CartPole-v1").model_dump(mode="json")
     assert config.keys() == schema["properties"].keys()
     assert config["algorithm"].keys() == properties("algorithm").keys()

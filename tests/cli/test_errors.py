@@ -20,7 +20,7 @@ from maze_core.training import api
 
 pytestmark = pytest.mark.usefixtures("known_plugins")
 SMALL = {"algorithm.n_epochs": 2, "algorithm.epoch_length": 1, "algorithm.n_rollout_steps": 4, "seed": 1}
-SMALL |= {"evaluation.n_episodes": 1, "callbacks.console": None, "runner.concurrency": 2}
+SMALL |= {"evaluation.n_episodes": 1, "callbacks.console": None, "algorithm.num_envs": 2}
 TEXT = spaces.Dict({"note": spaces.Text(5), "x": spaces.Box(0, 1)})
 
 
@@ -93,7 +93,7 @@ WRONG = {
     "no steps": (train("--steps", "0"), ["steps", "0"]),
     "negative epochs": (train("--epochs", "-1"), ["epochs", "-1"]),
     "negative seed": (train("--seed", "-1"), ["seed", "-1"]),
-    "no environments": (train("--concurrency", "0"), ["concurrency", "0"]),
+    "no environments": (train("--num-envs", "0"), ["num_envs", "0"]),
     "not a number": (setting("algorithm.lr=.nan"), ["algorithm.lr"]),
     "infinite": (setting("algorithm.gamma=.inf"), ["algorithm.gamma"]),
     "two mistakes": (setting("algorithm.lr=-1", "model.hiden=[1]"), ["algorithm.lr", "model.hiden"]),
@@ -157,7 +157,7 @@ SAVED = {
     "another network": (("--set", "model.hidden=[3]"), ["does not fit this run"]),
     "another env": (("--set", "env.id=Acrobot-v1"), ["observation_space was", "and is now"]),
     "unknown key": (("--set", "algorithm.lrr=1"), ["algorithm.lrr", "lr"]),
-    "other environments side by side": (("--set", "runner.concurrency=5"), ["runner.concurrency"]),
+    "other environments side by side": (("--set", "algorithm.num_envs=5"), ["algorithm.num_envs"]),
     "no such checkpoint": (("--checkpoint", "first"), ["has no checkpoint first", "best, last, previous"]),
 }
 
@@ -236,7 +236,7 @@ def test_an_environment_that_raises(tmp_path, runner):
     """Exit code 1, the user's own traceback down to her line, the environment and the last checkpoint named."""
     (tmp_path / "broken.py").write_text(BROKEN)
     arguments = ["train", "ppo", "--env", "broken:Broken-v0", "--run-dir", "run", "--runner", runner, "--epochs", "50"]
-    arguments += ["--n-rollout-steps", "4", "--epoch-length", "1", "--concurrency", "2"]
+    arguments += ["--n-rollout-steps", "4", "--epoch-length", "1", "--num-envs", "2"]
     arguments += ["--set", "evaluation.n_episodes=1", "--set", "callbacks.console=null"]
     result = in_a_process(tmp_path, *arguments)
     line = BROKEN.splitlines().index('        raise OSError("the wheel came off")  # this line') + 1

@@ -23,7 +23,7 @@ from maze_core.training import api
 
 pytestmark = pytest.mark.usefixtures("known_plugins")
 SMALL = {"algorithm.n_epochs": 1, "algorithm.epoch_length": 1, "algorithm.n_rollout_steps": 4, "seed": 1}
-SMALL |= {"evaluation.n_episodes": 1, "callbacks.console": None, "callbacks.tensorboard": None, "runner.concurrency": 2}
+SMALL |= {"evaluation.n_episodes": 1, "callbacks.console": None, "callbacks.tensorboard": None, "algorithm.num_envs": 2}
 
 
 def maze(*arguments):
@@ -60,8 +60,8 @@ SETTINGS = {
     "algorithm.batch_size=1e12": "algorithm.batch_size: must be less than or equal to 10000000",
     "model.hidden=[1e9]": "model.hidden.0: must be less than or equal to 100000",
     "model.hidden=[100000,100000]": "model: a layer of 10,000,000,000 parameters needs",
-    "runner.concurrency=1e9": "runner.concurrency: must be less than or equal to 100000",
-    "evaluation.concurrency=1e9": "evaluation.concurrency: must be less than or equal to 100000",
+    "algorithm.num_envs=1e9": "algorithm.num_envs: must be less than or equal to 100000",
+    "evaluation.num_envs=1e9": "evaluation.num_envs: must be less than or equal to 100000",
     "steps=" + "9" * 400: "steps: must be a number that 64 bits can hold",
     "env.kwargs={a: [{b: " + "9" * 400 + "}]}": "env.kwargs: must be a number that 64 bits can hold",
     "model.name=5": "model.name: must be the name",
@@ -131,7 +131,20 @@ def test_spaces_of_a_billion_entries(name, algorithm, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     gymnasium.register("Huge-v0", lambda: SpacesEnv(*SPACES[name]))
     try:
-        check(maze("train", algorithm, "--env", "Huge-v0", "--preset", "none", "--steps", "8", "--concurrency", "1"))
+        check(
+            maze(
+                "train",
+                algorithm,
+                "--env",
+                "Huge-v0",
+                "--preset",
+                "none",
+                "--steps",
+                "8",
+                "--set",
+                "evaluation.num_envs=1",
+            )
+        )
     finally:
         gymnasium.registry.pop("Huge-v0")
     assert not list(tmp_path.iterdir())

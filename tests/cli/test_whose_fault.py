@@ -141,7 +141,7 @@ def maze(*arguments):
 
 
 def train(env_id, *more):
-    small = ("--epochs", "1", "--epoch-length", "1", "--n-rollout-steps", "4", "--concurrency", "2", "--seed", "1")
+    small = ("--epochs", "1", "--epoch-length", "1", "--n-rollout-steps", "4", "--num-envs", "2", "--seed", "1")
     return maze("train", "ppo", "--env", env_id, "--run-dir", "run", "-q", *small, *more)
 
 

@@ -18,7 +18,8 @@ from maze_core.models.mlp import MlpConfig, MlpModel
 from maze_core.models.template import TemplateModel
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.hookspecs import hookimpl
-from maze_core.runners.dev import DevConfig, DevRunner
+from maze_core.runners.dev import DevRunner
+from maze_core.runners.local import LocalConfig
 from tests.context.parts import Doubled, Encoder, OwnCritic
 
 
@@ -179,12 +180,12 @@ def test_runners_and_callbacks_as_parts(quick):
         "early_stopping": EarlyStoppingConfig(target_return=1e9),
         "best": {"name": "best_checkpoint"},
     }
-    context = quick(runner=DevConfig(concurrency=5), callbacks=callbacks, overrides={"runner.concurrency": 2})
+    context = quick(runner=LocalConfig(workers=5), callbacks=callbacks, overrides={"runner.workers": 2})
     context.train()
     assert told == [1, 2]
     assert not (context.run_dir / "metrics.jsonl").exists()
     assert context.config.callbacks["early_stopping"].target_return == 1e9
-    assert context.config.runner.concurrency == 2
+    assert context.config.runner.workers == 2
 
 
 def test_overrides_win_and_may_be_none(quick, tmp_path):

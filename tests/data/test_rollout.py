@@ -170,7 +170,7 @@ def test_filler_reaches_neither_normaliser_nor_counters_nor_statistics(tmp_path)
     """A filler row is no transition."""
     load = discovery.overlay({("env", "native"): Native})
     flags = {"env": {"name": "native"}, "algorithm.name": "ppo", "model.normalize_observations": True, "seed": 1}
-    flags |= {"runner.concurrency": 3, "callbacks.console": None, "evaluation.n_episodes": 3}
+    flags |= {"algorithm.num_envs": 3, "callbacks.console": None, "evaluation.n_episodes": 3}
     run = api.start(assemble(flags=flags, load=load), tmp_path / "run", load=load)
     collector = RolloutCollector(run, 9)
     rollout = collector.collect()

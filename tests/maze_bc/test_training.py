@@ -127,7 +127,7 @@ def test_without_evaluation_the_validation_loss_decides(bc, walk_demos, capsys):
     losses = [report.metrics["validation/loss"] for _, report in log]
     assert not any(name.startswith("eval/") for _, report in log for name in report.metrics)
     assert context.run.best_score == -min(losses)
-    assert context.run.best_epoch == losses.index(min(losses)) + 1
+    assert context.run.state.best_epoch == losses.index(min(losses)) + 1
     assert summary.final_evaluation == {}
     assert (context.run_dir / "checkpoints" / "best").exists()
     out = capsys.readouterr().out

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from maze_core.cli.main import app
 
-SMALL = ["--n-rollout-steps", "8", "--epoch-length", "2", "--epochs", "2", "--concurrency", "3", "--preset", "none"]
+SMALL = ["--n-rollout-steps", "8", "--epoch-length", "2", "--epochs", "2", "--num-envs", "3", "--preset", "none"]
 SMALL += ["--set", "evaluation.n_episodes=2"]
 
 

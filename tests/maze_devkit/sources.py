@@ -92,7 +92,7 @@ ALGORITHM = '''
 
 from maze_core import Algorithm, AlgorithmConfig, Loss, RolloutCollector, hookimpl
 from maze_core.config import params
-from maze_core.training.on_policy import advantage_rows, check_on_policy, normalized
+from maze_core.training.on_policy import advantage_rows, normalized
 
 
 class Config(AlgorithmConfig):
@@ -107,9 +107,7 @@ class Tested(Algorithm):
     """A policy gradient."""
 
     Config = Config
-
-    def check(self, config):
-        check_on_policy(config)
+    needs_critic = True
 
     def setup(self, run):
         self.run = run
@@ -214,7 +212,7 @@ class Tested(Runner):
     """All in this process."""
 
     @property
-    def concurrency(self):
+    def default_workers(self):
         return 2
 
     def vector_env(self, builder, num_envs):

@@ -105,7 +105,7 @@ BROKEN = [
     ("model", "gradients", "self.first = nn", "self.unused = nn.Linear(2, 2)\n        self.first = nn"),
     ("model", "deterministic", "return policy\n", "import secrets\n        policy.value_head.bias.data.fill_(secrets.randbelow(10**6))\n        return policy\n"),
     ("model", "global_state", "leaves = input", f"{ENVIRON}\n        leaves = input"),
-    ("runner", "concurrency", "return 2", "return 0"),
+    ("runner", "default-workers", "return 2", "return 0"),
     ("runner", "environments", "self.inner.reset(seeds, out)", "self.inner.reset(replace(seeds, seed=seeds.seed + 1), out)"),
     ("runner", "failures", "self.result = self.inner.step(actions, out)", "\n        try: self.result = self.inner.step(actions, out)\n        except RunError: pass"),
     ("runner", "workers", "super().share(arrays)", "super().share({name: array + 1 for name, array in arrays.items()})"),

@@ -12,7 +12,7 @@ SMALL = {
     "algorithm.epoch_length": 2,
     "algorithm.n_epochs": 2,
     "evaluation.n_episodes": 2,
-    "runner.concurrency": 3,
+    "evaluation.num_envs": 3,
     "callbacks.tensorboard": None,
 }
 

@@ -27,9 +27,14 @@ def batch_of(ranks, first=0):
     return Batch({}, {}, {"index": torch.arange(first, first + len(ranks)), "rank": torch.from_numpy(ranks)})
 
 
+def step(run, batch):
+    """One optimizer step."""
+    run.learner.step(run.hooks.compute_loss(run.policy, batch))
+
+
 def flat_gradient(run, algorithm, batch):
     run.policy.zero_grad()
-    run.learner._compute_loss(policy=run.policy, batch=batch).total.backward()
+    run.hooks.compute_loss(policy=run.policy, batch=batch).total.backward()
     gradients = dict(run.policy.named_parameters())
     return np.concatenate([gradients[name].grad.numpy().reshape(-1) for name in algorithm._space.shapes])
 
@@ -99,7 +104,7 @@ def test_steps_climb_a_hill_and_find_the_top(built, optimizer):
         far = far or np.linalg.norm(theta - top)
         directions = noise.rows(range(update * 50, update * 50 + 50)).astype(np.float64)
         returns = [[-np.sum((theta + s * sigma * d - top) ** 2) for s in (1, -1)] for d in directions]
-        run.learner.update([batch_of(centred_ranks(np.array(returns)), first=update * 50)])
+        step(run, batch_of(centred_ranks(np.array(returns)), first=update * 50))
     assert np.linalg.norm(algorithm._space.vector(run.policy).double().numpy() - top) < 0.35 * far
 
 
@@ -117,7 +122,7 @@ def test_only_what_actions_depend_on_is_searched(built):
     searched = set(algorithm._space.shapes)
     assert searched == {name for name, _ in run.policy.named_parameters() if name.startswith(("encoder", "heads"))}
     before = {name: value.clone() for name, value in run.policy.state_dict().items()}
-    run.learner.update(algorithm.batches())
+    step(run, next(algorithm.batches()))
     for name, value in run.policy.state_dict().items():
         assert value.equal(before[name]) == (name not in searched), name
 

@@ -14,7 +14,7 @@ from maze_core.plugins.base import Plugin
 from maze_core.plugins.hookspecs import hookimpl
 from maze_core.training import api
 
-LOCAL = {"runner.name": "local", "runner.concurrency": 1}
+LOCAL = {"runner.name": "local", "evaluation.num_envs": 1}
 
 
 def slow_learner(seconds):

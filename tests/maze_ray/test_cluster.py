@@ -171,7 +171,7 @@ def test_code_is_sent_to_the_nodes(cluster, tmp_path):
         Wooden.__module__, module.Wooden = "wooden_env", Wooden
         runner = {"name": "ray", "address": address, "code": [folder] if send == "yes" else []}
         small = {"algorithm.n_epochs": 1, "algorithm.epoch_length": 1, "evaluation.n_episodes": 1,
-                 "callbacks.tensorboard": None, "runner.concurrency": 1}
+                 "callbacks.tensorboard": None, "evaluation.num_envs": 1}
         with RunContext(Wooden, "a2c", runner=runner, overrides=small, run_dir=run_dir, seed=1, silent=True) as context:
             print(context.train().outcome)
     """

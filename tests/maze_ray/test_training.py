@@ -16,7 +16,7 @@ from maze_core.errors import RunError
 ray = pytest.importorskip("ray")
 pytestmark = pytest.mark.usefixtures("local_ray")
 
-RAY = {"name": "ray", "concurrency": 3, "workers": 2}
+RAY = {"name": "ray", "workers": 2}
 ES = {
     "algorithm.n_workers": 2,
     "algorithm.n_rollouts_per_update": 12,
@@ -24,7 +24,7 @@ ES = {
     "algorithm.epoch_length": 2,
     "algorithm.n_epochs": 2,
     "evaluation.n_episodes": 2,
-    "runner.concurrency": 3,
+    "evaluation.num_envs": 3,
     "callbacks.tensorboard": None,
 }
 IMPALA = {"algorithm.num_actors": 2, "algorithm.envs_per_actor": 2, "algorithm.actors_batch_size": 4}

@@ -8,13 +8,15 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
-from maze_sac.critics import Targets, Temperature, TwinCritic, build_critics
+from maze_sac.temperature import Temperature
 
 from maze_core.errors import ConfigError
 from maze_core.models.assembly import ModelConfig
+from maze_core.models.critics import StateActionCritics, build_critics
 from maze_core.models.custom import wrap_module
 from maze_core.models.inputs import FlatInput
 from maze_core.models.template import TemplateConfig, TemplateModel
+from maze_core.training.targets import Target
 
 LEAVES = {"x": spaces.Box(-1, 1, (3,), np.float32), "mode": spaces.Discrete(2)}
 OBS = {"x": torch.randn(6, 3), "mode": torch.tensor([0, 1, 1, 0, 1, 0])}
@@ -22,7 +24,7 @@ OBS = {"x": torch.randn(6, 3), "mode": torch.tensor([0, 1, 1, 0, 1, 0])}
 
 def build(outputs=1, box_size=2, activation="relu"):
     torch.manual_seed(0)
-    return TwinCritic(FlatInput(LEAVES), box_size, outputs, (8, 7), activation)
+    return StateActionCritics(FlatInput(LEAVES), box_size, outputs, (8, 7), activation)
 
 
 def separate(critics, number):
@@ -79,21 +81,21 @@ def test_twins_differ():
 
 def test_targets_start_equal_and_follow_by_tau():
     critics = build()
-    targets = Targets(critics)
-    before = copy.deepcopy(dict(targets.critics.named_parameters()))
+    targets = Target(critics)
+    before = copy.deepcopy(dict(targets.module.named_parameters()))
     for name, parameter in critics.named_parameters():
         torch.testing.assert_close(parameter, before[name])
     with torch.no_grad():
         for parameter in critics.parameters():
             parameter += 1
     targets.follow(0.25)
-    for name, parameter in targets.critics.named_parameters():
+    for name, parameter in targets.module.named_parameters():
         torch.testing.assert_close(parameter, before[name] + 0.25)
         assert not parameter.requires_grad
     # What a checkpoint brings is what is followed from then on.
-    targets.critics.load_state_dict(before)
+    targets.module.load_state_dict(before)
     targets.follow(1.0)
-    for name, parameter in targets.critics.named_parameters():
+    for name, parameter in targets.module.named_parameters():
         torch.testing.assert_close(parameter, before[name] + 1)
 
 
@@ -117,7 +119,7 @@ def test_images_pass_an_encoder_of_each_critic():
     action = spaces.Box(-1, 1, (2,), np.float32)
     policy = TemplateModel(config).build_policy(IMAGES, action, config)
     critics = build_critics(policy, 2, 1, (8,), "relu")
-    targets = Targets(critics)
+    targets = Target(critics)
     obs = {"camera": torch.randint(256, (5, 8, 9, 3), dtype=torch.uint8), "x": torch.randn(5, 3)}
     features = critics.features(obs)
     assert features.shape == (2, 5, policy.encoder.out_features)
@@ -130,7 +132,7 @@ def test_images_pass_an_encoder_of_each_critic():
     with torch.no_grad():
         next(iter(first.parameters())).add_(1.0)
     targets.follow(1.0)
-    torch.testing.assert_close(targets.critics.features(obs), critics.features(obs))
+    torch.testing.assert_close(targets.module.features(obs), critics.features(obs))
 
 
 def test_a_users_encoder_is_used_and_a_policy_without_one_sees_flat_observations():

@@ -32,7 +32,7 @@ from maze_core.training.saved_evaluation import evaluate_saved
 SETTINGS = {
     "algorithm.n_epochs": 12,
     "algorithm.epoch_length": 8,
-    "algorithm.num_actors": 2,
+    "algorithm.num_envs": 2,
     "algorithm.replay_buffer_size": 60,
     "algorithm.initial_buffer_size": 50,
     "algorithm.n_step": 2,
@@ -193,7 +193,7 @@ class KeepThird(Plugin):
 
 def test_rows_on_disk_are_written_once_and_pruned(sac):
     sizes = {"algorithm.n_epochs": 40, "algorithm.epoch_length": 4, "algorithm.n_rollout_steps": 4}
-    small = {"algorithm.replay_buffer_size": 60, "algorithm.num_actors": 2}
+    small = {"algorithm.replay_buffer_size": 60, "algorithm.num_envs": 2}
     context = sac(SeededWalk, QUICK | sizes | small, callbacks={"best_checkpoint": None})
     context.train()
     algorithm = context.run.algorithm

@@ -78,7 +78,7 @@ def test_no_choice_left_is_an_error_that_names_the_mask(sac):
 
 def test_the_final_observation_follows_the_last_step_of_an_episode(sac):
     """Checked through a whole run with several environments."""
-    context = sac(lambda: CountingEnv(4, truncate=True), {"algorithm.num_actors": 3})
+    context = sac(lambda: CountingEnv(4, truncate=True), {"algorithm.num_envs": 3})
     context.train()
     batch = context.run.algorithm._replay.sample(np.random.default_rng(0), 500, 0.9)
     now, after = batch.obs["observation"], batch.next_obs["observation"]
@@ -89,7 +89,7 @@ def test_the_final_observation_follows_the_last_step_of_an_episode(sac):
 
 
 def test_what_an_iteration_consists_of(sac):
-    sizes = {"algorithm.num_actors": 3, "algorithm.n_rollout_steps": 4, "algorithm.rollouts_per_iteration": 2}
+    sizes = {"algorithm.num_envs": 3, "algorithm.n_rollout_steps": 4, "algorithm.rollouts_per_iteration": 2}
     context = sac(SeededWalk, {**sizes, "algorithm.num_batches_per_iter": 5, "algorithm.target_update_interval": 2})
     follows = []
     run = context.run
@@ -108,10 +108,8 @@ def test_other_ways_to_sample(sac, overrides):
     context = sac(SeededWalk, {"algorithm.n_rollout_steps": 4, **overrides})
     seen = []
     algorithm = context.run.algorithm
-    compute = context.run.learner._compute_loss
-    context.run.learner._compute_loss = lambda policy, batch: (seen.append(batch), compute(policy=policy, batch=batch))[
-        1
-    ]
+    compute = context.run.hooks.compute_loss
+    context.run.hooks.compute_loss = lambda policy, batch: (seen.append(batch), compute(policy, batch))[1]
     context.train()
     assert {len(batch) for batch in seen} == {16}
     if "algorithm.n_step" in overrides:
@@ -152,12 +150,12 @@ def test_an_unknown_initial_policy_is_refused(sac):
 @pytest.mark.parametrize(
     ("overrides", "words"),
     [
-        ({"model.critic": "separate"}, "model.critic: sac has critics of its own"),
+        ({"model.critic": "separate"}, "model.critic: sac has no use for"),
         ({"model.distribution": "gaussian"}, "model.distribution: SAC needs a squashed Gaussian"),
         ({"model.distribution": "beta"}, "Next: --set model.distribution=squashed_gaussian"),
         ({"algorithm.initial_buffer_size": 501}, "algorithm.initial_buffer_size"),
         ({"steps": 20}, "the first 20 steps are taken before learning begins"),
-        ({"algorithm.replay_buffer_size": 21, "algorithm.num_actors": 3}, "algorithm.replay_buffer_size: must be 24"),
+        ({"algorithm.replay_buffer_size": 21, "algorithm.num_envs": 3}, "algorithm.replay_buffer_size: must be 24"),
         ({"algorithm.replay_buffer_size": 10**13}, "algorithm.replay_buffer_size: 10,000,000,000,000 rows of replay"),
         ({"algorithm.entropy_coef": 0.0}, "entropy_tuning needs an entropy_coef above 0"),
     ],

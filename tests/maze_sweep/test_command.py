@@ -61,10 +61,10 @@ def test_a_sweep_and_its_table(pools):
 
 
 def test_what_all_runs_share_is_said_as_for_a_single_one(pools):
-    shared = ["--model", "template", "--wrappers", "time_limit", "--concurrency", "3", "--env-source", "gymnasium"]
+    shared = ["--model", "template", "--wrappers", "time_limit", "--env-source", "gymnasium"]
     maze(*SMALL, *shared)
     config = yaml.safe_load(Path("s/runs/t000-s1/config.yaml").read_text())
-    assert (config["model"]["name"], config["runner"]["concurrency"]) == ("template", 3)
+    assert config["model"]["name"] == "template"
     assert [each["name"] for each in config["wrappers"]] == ["time_limit"]
     assert config["env"]["name"] == "gymnasium"
     assert "model.name: unknown model 'mpl'" in maze(*SMALL[:-1], "other", "--model", "mpl", code=2).stderr
@@ -165,7 +165,7 @@ def test_ctrl_c_and_going_on(tmp_path):
         "--over", "algorithm.lr=1e-3,1e-2", "--dir", "s", "--jobs", "1", "--epochs", "60",
         *(f"--set={each}" for each in (
             "algorithm.n_rollout_steps=8", "algorithm.epoch_length=2", "evaluation.n_episodes=1",
-            "runner.concurrency=2", "callbacks.tensorboard=null", "algorithm.patience=0",
+            "algorithm.num_envs=2", "callbacks.tensorboard=null", "algorithm.patience=0",
         )),
     ]  # fmt: skip
     first = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

@@ -39,7 +39,7 @@ def test_from_the_command_line(parent, tmp_path):
     """The steps are so small that what the runs end with is what they began with."""
     arguments = [
         "sweep", "ppo", "--init-from", parent, "--over", "algorithm.lr=1e-10,1e-11", "--preset", "none",
-        "--dir", tmp_path / "s", "--jobs", "2", "--concurrency", "2", "--epochs", "1", "--quiet", "--json",
+        "--dir", tmp_path / "s", "--jobs", "2", "--set", "algorithm.num_envs=2", "--epochs", "1", "--quiet", "--json",
         "--set", "algorithm.n_rollout_steps=8", "--set", "algorithm.epoch_length=1", "--set", "evaluation.n_episodes=1",
     ]  # fmt: skip
     result = CliRunner().invoke(app, [str(each) for each in arguments])

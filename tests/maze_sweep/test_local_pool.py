@@ -27,7 +27,7 @@ QUICK = {
     "algorithm.epoch_length": 2,
     "algorithm.n_epochs": 2,
     "evaluation.n_episodes": 1,
-    "runner.concurrency": 2,
+    "algorithm.num_envs": 2,
     "callbacks.tensorboard": None,
     "seed": 0,
 }

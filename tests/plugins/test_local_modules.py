@@ -14,7 +14,7 @@ gymnasium.register("Walk-v0", SeededWalk)
 GROUPS = ["gymnasium.envs", "torch.backends", "tensorboard_plugins", "maze.hints"]
 GROUPS += [f"maze.{kind}s" for kind in ("algorithm", "env", "wrapper", "model", "runner", "callback")]
 TRAIN = ["train", "ppo", "--env", "mine:Walk-v0", "--run-dir", "run", "-q", "--preset", "none", "--epochs", "1"]
-TRAIN += ["--concurrency", "2"]
+TRAIN += ["--num-envs", "2"]
 for _value in ("epoch_length=1", "n_rollout_steps=4"):
     TRAIN += ["--set", f"algorithm.{_value}"]
 TRAIN += ["--set", "evaluation.n_episodes=1", "--set", "callbacks.tensorboard=null"]

@@ -32,9 +32,9 @@ def builder(plugin):
 
 
 def test_defaults():
-    assert DevRunner(DevConfig()).concurrency == 8
-    assert LocalRunner(LocalConfig()).concurrency == len(os.sched_getaffinity(0))
-    assert LocalRunner(LocalConfig(concurrency=5)).concurrency == 5
+    assert DevRunner(DevConfig()).default_workers == 1
+    assert LocalRunner(LocalConfig()).default_workers == len(os.sched_getaffinity(0))
+    assert LocalRunner(LocalConfig(workers=5)).default_workers == 5
 
 
 @pytest.mark.parametrize("runner", [DevRunner(DevConfig()), LocalRunner(LocalConfig())])

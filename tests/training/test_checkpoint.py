@@ -212,10 +212,10 @@ def test_a_run_that_fails_after_a_resume_from_the_checkpoint_before_does_not_pra
     run_dir, *_ = damaged_run(quick, whole_state, metrics)
     run = api.reopen(run_dir, checkpoint="previous", load=quick()._load)
 
-    def fail(**_):
+    def fail(*_):
         raise RunError("broken")
 
-    monkeypatch.setattr(run.learner, "_compute_loss", fail)
+    monkeypatch.setattr(run.hooks, "compute_loss", fail)
     with pytest.raises(RunError) as caught:
         api.carry_out(run)
     run.close()

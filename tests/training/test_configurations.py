@@ -26,7 +26,7 @@ SMALL = {
     "epoch_length": st.integers(1, 3),
     "n_epochs": st.integers(0, 3),
     "n_episodes": st.integers(1, 3),
-    "concurrency": st.integers(1, 4),
+    "num_envs": st.integers(1, 4),
     "n_optimization_epochs": st.integers(1, 2),
     "batch_size": st.integers(1, 9) | st.just(10**15),
     "hidden": st.lists(st.integers(1, 5), max_size=3),

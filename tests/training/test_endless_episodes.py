@@ -79,8 +79,8 @@ def test_a_policy_plugin_is_cut_too(known_plugins):
 @pytest.mark.parametrize("runner", ["dev", "local"])
 def test_episodes_are_cut_and_count_as_far_as_they_came(quick, capsys, runner):
     """With their raw returns, whatever wrappers make of the rewards."""
-    parts = {"runner": {"name": runner, "concurrency": 2}, "wrappers": ["clip_reward"]}
-    context = quick(Endless, overrides={**CUT, "evaluation.n_episodes": 5, "runner.concurrency": 2}, **parts)
+    parts = {"runner": {"name": runner}, "wrappers": ["clip_reward"]}
+    context = quick(Endless, overrides={**CUT, "evaluation.n_episodes": 5, "algorithm.num_envs": 2}, **parts)
     found = context.evaluate()
     assert (found["eval/return_min"], found["eval/return_max"]) == (60.0, 60.0)
     assert (found["eval/episodes_cut"], found["eval/episodes"]) == (5, 5)
@@ -106,7 +106,7 @@ def test_a_resumed_run_goes_on_exactly(quick, whole_state, assert_same):
 
 def test_an_interrupt_ends_an_endless_evaluation(quick):
     context = quick(Endless, overrides={"evaluation.max_episode_steps": None})
-    context.run.training_env()
+    context.run.training_env(3)
     timer = threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT))
     timer.start()
     summary = context.train()

@@ -42,12 +42,12 @@ def cartpole():
 
 
 @pytest.mark.parametrize("make", [SeededWalk, Workshop, cartpole])
-@pytest.mark.parametrize("concurrency", [1, 3, 8])
-def test_an_evaluation_is_a_rollout_by_hand(quick, make, concurrency):
+@pytest.mark.parametrize("num_envs", [1, 3, 8])
+def test_an_evaluation_is_a_rollout_by_hand(quick, make, num_envs):
     """The episodes are the same for any number of environments, without a preference for short ones."""
     overrides = {
         "evaluation.n_episodes": 7,
-        "evaluation.concurrency": concurrency,
+        "evaluation.num_envs": num_envs,
         "model.normalize_observations": True,
     }
     context = quick(make, overrides=overrides, model="template")
@@ -192,7 +192,7 @@ def test_the_best_checkpoint_holds_the_parameters_of_the_best_epoch(quick, whole
     after_two = whole_state(context.run_dir, "best")
     context.train()
     assert [is_best for is_best, _ in kept.values()] == [True, True, False, False]
-    assert (context.run.best_epoch, context.run.best_score) == (2, 5.0)
+    assert (context.run.state.best_epoch, context.run.best_score) == (2, 5.0)
     assert whole_state(context.run_dir, "best") == after_two
     saved = read_checkpoint(context.run_dir / "checkpoints" / "best")
     assert saved.state["epoch"] == 2
@@ -221,7 +221,7 @@ def test_of_equal_evaluations_the_newest_is_kept_and_none_is_an_improvement(quic
     monkeypatch.setattr("maze_core.training.run.Run.evaluate", lambda run, number: {"eval/return_mean": scores[number]})
     summary = again.resume(context.run_dir)
     assert log == [(True, False), (False, False), (False, True), (False, True)]
-    assert (summary.best_epoch, again.run.improved_epoch) == (4, 1)
+    assert (summary.best_epoch, again.run.state.improved_epoch) == (4, 1)
     assert summary.reason.startswith("3 epochs without a new best evaluation after epoch 1 ")
     assert read_checkpoint(context.run_dir / "checkpoints" / "best").state["epoch"] == 4
 

@@ -41,7 +41,7 @@ ALGORITHMS = {
         "algorithm.initial_buffer_size": 20,
         "algorithm.replay_buffer_size": 100,
         "algorithm.batch_size": 16,
-        "algorithm.num_actors": 3,
+        "algorithm.num_envs": 3,
         "algorithm.n_step": 2,
         "algorithm.critic_hidden": [8],
     },
@@ -132,7 +132,7 @@ def test_algorithms_learn_from_masked_environments_in_every_mode(quick, algorith
     run = context.run
     assert run.policy.normalizer.count == run.env_steps > 20
     if algorithm != "impala":  # whose last rollouts nobody learned from
-        assert_has_seen(run.policy.normalizer, run.training_env()._env.envs)
+        assert_has_seen(run.policy.normalizer, run.training_env(3)._env.envs)
     if algorithm == "sac":
         assert run.algorithm._replay.steps == run.env_steps
 

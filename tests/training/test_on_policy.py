@@ -95,7 +95,7 @@ class NativeCounting(Plugin):
 def native_run(run_dir, algorithm="a2c", **more):
     load = discovery.overlay({("env", "native"): NativeCounting, ("model", "table"): TableModel})
     flags = {"env": {"name": "native"}, "model": {"name": "table"}, "algorithm.name": algorithm, "seed": 1}
-    flags |= {"runner.concurrency": 3, "callbacks.console": None} | table_overrides(**more)
+    flags |= {"algorithm.num_envs": 3, "callbacks.console": None} | table_overrides(**more)
     return api.start(assemble(flags=flags, load=load), run_dir, load=load)
 
 
@@ -128,7 +128,7 @@ def test_filler_rows_are_not_learnt_from(tmp_path):
 @pytest.mark.filterwarnings("error")
 def test_a_rollout_of_nothing_but_filler(tmp_path, algorithm):
     """With one step per rollout every row may be filler; that update changes nothing and is not nan."""
-    small = {"algorithm.n_rollout_steps": 1, "runner.concurrency": 1, "algorithm.n_epochs": 1}
+    small = {"algorithm.n_rollout_steps": 1, "algorithm.num_envs": 1, "algorithm.n_epochs": 1}
     run = native_run(tmp_path / "run", algorithm, **small, **{"algorithm.epoch_length": 9})
     api.carry_out(run)
     assert (run.updates, run.env_steps) == (9, 7)
@@ -262,7 +262,7 @@ def test_log_probabilities_add_up_over_heads(quick):
     """The stored log-probability is the joint action's; the probabilities of all joint actions sum to 1."""
     action_space = spaces.Dict({"a": spaces.Discrete(3), "b": spaces.MultiDiscrete([2, 2])})
     env = SpacesEnv(spaces.Box(-1, 1, (2,), np.float32), action_space)
-    run = quick(lambda: env, "ppo", {"runner.concurrency": 1}).run
+    run = quick(lambda: env, "ppo", {"algorithm.num_envs": 1}).run
     batch = next(run.algorithm.batches())
     distribution = run.policy.distribution(batch.obs)
     total, stored = torch.zeros(len(batch)), torch.zeros(len(batch))
@@ -300,7 +300,7 @@ def test_every_batch_size_works_or_is_refused(quick, batch_size, normalize):
 
 def test_a_rollout_of_one_row_with_normalised_advantages(quick):
     """Nothing can be normalised over a single row: no optimizer step, no nan."""
-    small = {"algorithm.n_rollout_steps": 1, "runner.concurrency": 1, "algorithm.normalize_advantages": True}
+    small = {"algorithm.n_rollout_steps": 1, "algorithm.num_envs": 1, "algorithm.normalize_advantages": True}
     context = quick(overrides=small)
     context.train()
     assert all(parameter.isfinite().all() for parameter in context.policy.parameters())

@@ -23,7 +23,7 @@ SMALL = {
     "algorithm.n_rollout_steps": 12,
     "callbacks.console": None,
 }
-SMALL |= {"evaluation.n_episodes": 1, "runner.concurrency": 2, "callbacks.tensorboard": None}
+SMALL |= {"evaluation.n_episodes": 1, "algorithm.num_envs": 2, "callbacks.tensorboard": None}
 MORE = ("--set", "algorithm.n_epochs=2")
 
 

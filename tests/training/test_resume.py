@@ -19,8 +19,7 @@ from maze_core.context import RunContext
 from maze_core.errors import ConfigError, RunError
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.hookspecs import hookimpl
-from maze_core.training import api
-from maze_core.training import run as run_module
+from maze_core.training import api, run_evaluation
 from maze_core.training.run_dir import read_record, write_record
 
 EPOCHS = 12
@@ -33,7 +32,7 @@ def settings(algorithm, env):
         "algorithm.n_rollout_steps": 11,
         "algorithm.lr_schedule": "linear",
         "evaluation.n_episodes": 2,
-        "runner.concurrency": 3,
+        "algorithm.num_envs": 3,
         "callbacks.console": None,
         "seed": 5,
         "model.normalize_observations": True,
@@ -137,7 +136,7 @@ def test_stop_in_the_middle_of_an_epoch(quick, whole_state, assert_same, metrics
     summary = stopped.train()
     assert summary.outcome == "interrupted"
     assert signal.Signals(number).name in summary.reason or "Ctrl-C" in summary.reason
-    assert 0 < stopped.run.updates_in_epoch < 5
+    assert 0 < stopped.run.state.updates_in_epoch < 5
     assert summary.final_evaluation["eval/episodes"] == 2
     stopped.close()
     second = quick(**parts, callbacks={"bomb": bomb(at=0)})
@@ -152,7 +151,7 @@ def test_stop_in_the_last_update_of_an_epoch(quick, whole_state, assert_same):
     parts = {"algorithm": "a2c", "overrides": {"algorithm.n_epochs": 3}}
     stopped = quick(**parts, callbacks={"bomb": bomb(signal.SIGTERM, at=4)})
     stopped.train()
-    assert (stopped.run.epoch, stopped.run.updates_in_epoch) == (2, 0)
+    assert (stopped.run.epoch, stopped.run.state.updates_in_epoch) == (2, 0)
     quick(**parts, callbacks={"bomb": bomb(at=0)}).resume(stopped.run_dir)
     whole = quick(**parts, callbacks={"bomb": bomb(at=0)})
     whole.train()
@@ -179,7 +178,7 @@ def test_a_second_signal_stops_at_once_and_loses_only_the_epoch(quick, whole_sta
 
 def interrupt_in_evaluation(monkeypatch, number):
     """Send Ctrl-C when evaluation `number` of this process, from 1, takes its first step."""
-    calls, play = [], run_module.evaluate_policy
+    calls, play = [], run_evaluation.evaluate_policy
 
     def evaluate(*arguments, stopped, **options):
         calls.append(0)
@@ -192,7 +191,7 @@ def interrupt_in_evaluation(monkeypatch, number):
 
         return play(*arguments, stopped=asked, **options)
 
-    monkeypatch.setattr(run_module, "evaluate_policy", evaluate)
+    monkeypatch.setattr(run_evaluation, "evaluate_policy", evaluate)
 
 
 @pytest.mark.parametrize("steps", [None, 72])
@@ -206,7 +205,7 @@ def test_an_epoch_whose_evaluation_is_interrupted_stays_open(
         interrupt_in_evaluation(patch, number)
         summary = stopped.train()
     assert (summary.outcome, summary.epochs, summary.final_evaluation) == ("interrupted", number - 1, {})
-    assert stopped.run.updates_in_epoch == (1 if number == 2 and steps else 2)
+    assert stopped.run.state.updates_in_epoch == (1 if number == 2 and steps else 2)
     assert stopped.run.progress.phase == "training"
     stopped.close()
     assert quick().resume(stopped.run_dir).outcome == "finished"
@@ -336,7 +335,7 @@ def test_random_numbers_of_a_users_own_go_on(quick, whole_state, assert_same):
 def test_from_the_checkpoint_before_and_from_the_best(quick, whole_state, assert_same, metrics):
     whole = quick(overrides={"algorithm.n_epochs": 4}, seed=6)
     whole.train()
-    assert whole.run.best_epoch < 3
+    assert whole.run.state.best_epoch < 3
     expected, lines = whole_state(whole.run_dir), metrics(whole.run_dir)
     whole.close()
     for name in ("previous", "best"):
@@ -380,7 +379,7 @@ def test_what_a_resumed_run_may_change(quick, tmp_path):
         ("model.critic=shared", "does not fit this run: .*Unexpected key"),
         ("model.normalize_observations=true", "does not fit this run: .*Missing key"),
         ("algorithm.name=a2c", "was trained by ppo.*\n.*maze train a2c --init-from"),
-        ("runner.concurrency=2", "steps 3 environments side by side, this one 2"),
+        ("algorithm.num_envs=2", "steps 3 environments side by side, this one 2"),
         ("env.id=Acrobot-v1", "observation_space was Box"),
         ("algorithm.lrr=1", r"algorithm\.lrr: unknown key; did you mean lr"),
     ],
@@ -401,7 +400,7 @@ def test_a_run_goes_on_in_worker_processes(quick, whole_state, assert_same):
     half = quick("CartPole-v1", overrides={"algorithm.n_epochs": 4})
     half.train(2)
     half.close()
-    run = api.reopen(half.run_dir, ["runner.name=local", "runner.concurrency=3", "runner.workers=2"])
+    run = api.reopen(half.run_dir, ["runner.name=local", "algorithm.num_envs=3", "runner.workers=2"])
     with closing(run):
         api.carry_out(run)
     whole = quick("CartPole-v1", overrides={"algorithm.n_epochs": 4})

@@ -162,7 +162,7 @@ def test_plugins_are_named_not_imported_by_path(run, part, name):
 
 def test_strings_are_not_evaluated(run, victim):
     for value in (f"__import__('pathlib').Path({str(victim)!r}).touch()", f"$(touch {victim})", f"`touch {victim}`"):
-        for path in ("algorithm.lr", "env.id", "model.hidden", "runner.concurrency"):
+        for path in ("algorithm.lr", "env.id", "model.hidden", "evaluation.num_envs"):
             with pytest.raises(MazeError):
                 api.start(load_run_config(run / "config.yaml", [f'{path}="{value}"']), run.parent / "new")
     assert not victim.exists()

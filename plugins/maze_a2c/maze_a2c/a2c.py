@@ -10,12 +10,11 @@ from maze_core.data.batch import Batch, Loss
 from maze_core.plugins.hookspecs import hookimpl
 from maze_core.training.algorithm import Algorithm
 from maze_core.training.burn_in import CriticBurnIn
-from maze_core.training.on_policy import actor_critic_loss, advantage_rows, check_on_policy, normalized
+from maze_core.training.on_policy import actor_critic_loss, advantage_rows, normalized
 from maze_core.training.rollout_collector import RolloutCollector
 from maze_core.training.schedules import scheduled
 
 if TYPE_CHECKING:
-    from maze_core.config.run import RunConfig
     from maze_core.models.policy import Policy
     from maze_core.training.run import Run
 
@@ -25,18 +24,16 @@ class A2C(Algorithm):
 
     Config = A2CConfig
     config: A2CConfig
+    needs_critic = True
+    columns: ClassVar[Mapping[str, str]] = {"loss/policy": "policy", "loss/value": "value", "loss/entropy": "entropy"}
     defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "model": {"normalize_observations": True, "log_std_init": -0.5}
     }
 
-    def check(self, config: RunConfig) -> None:
-        """Refuse models without a critic and schedules without an end."""
-        check_on_policy(config)
-
     def setup(self, run: Run) -> None:
         """Build the collector."""
         self._run = run
-        self._collector = RolloutCollector(run, self.config.n_rollout_steps)
+        self._collector = RolloutCollector(run, self.config.n_rollout_steps, self.config.num_envs)
         self._burn_in = CriticBurnIn(run, self.config.critic_burn_in_epochs)
 
     def batches(self) -> Iterator[Batch]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import torch
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from maze_core.config.run import RunConfig
     from maze_core.data.trajectories import Trajectories
     from maze_core.models.policy import Policy
-    from maze_core.training.learner import Learner
     from maze_core.training.run import Run
 
 VALIDATION_LOSS = "validation/loss"
@@ -40,6 +39,7 @@ class BC(Algorithm):
 
     Config = BCConfig
     config: BCConfig
+    columns: ClassVar[Mapping[str, str]] = {"loss/nll": "nll", "validation/loss": "val loss", "loss/entropy": "entropy"}
 
     def check(self, config: RunConfig) -> None:
         """Refuse runs counted in environment steps, and those with neither evaluation nor validation."""
@@ -91,14 +91,19 @@ class BC(Algorithm):
         return self.config.epoch_length or -(-len(self._train) // self.config.batch_size)
 
     def batches(self) -> Iterator[Batch]:
-        """Yield the next minibatch of the pass."""
+        """Yield the next minibatch of the pass; the networks are in training mode while they learn from it."""
         run, config = self._run, self.config
+        every = config.eval_every_k_iterations
+        # Before the update, so that a resumed run makes up for an interrupted evaluation.
+        if every and run.state.updates_in_epoch and run.updates % every == 0:
+            run.evaluate_within_epoch(self.validate(run.policy))
         run.learner.scale_lr(scheduled(config.lr_schedule, run.fraction_done))
         rows = self._permutation[self._position : self._position + config.batch_size]
         self._position += len(rows)
         if self._position == len(self._permutation):
             self._begin_pass()
-        yield self._train.batch(rows, run.device)
+        with _training_mode(run.policy):
+            yield self._train.batch(rows, run.device)
 
     @hookimpl
     def compute_loss(self, policy: Policy, batch: Batch) -> Loss:
@@ -109,18 +114,9 @@ class BC(Algorithm):
         total = -likelihood - self.config.entropy_coef * entropy if self.config.entropy_coef else -likelihood
         return Loss(total, {"nll": -likelihood.detach(), "entropy": entropy.detach()})
 
-    def train_epoch(self, learner: Learner, updates: int) -> None:
-        """Train on `updates` minibatches in training mode; evaluate as configured, and validate at the epoch's end."""
-        run, every = self._run, self.config.eval_every_k_iterations
-        with _training_mode(run.policy):
-            for remaining in range(updates - 1, -1, -1):
-                # Before the next update, so that a resumed run makes up for an interrupted evaluation.
-                if every and run.updates_in_epoch and learner.updates % every == 0:
-                    run.evaluate_within_epoch(self.validate(run.policy))
-                going_on = learner.update(self.batches())
-                if not going_on and remaining:
-                    return
-        run.record(self.validate(run.policy))
+    def epoch_metrics(self) -> dict[str, float]:
+        """Return the loss on the validation episodes."""
+        return self.validate(self._run.policy)
 
     def validate(self, policy: Policy) -> dict[str, float]:
         """Return the loss on the validation episodes, and the errors of the most likely actions."""

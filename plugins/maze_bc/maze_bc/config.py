@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
-from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
+from pydantic import Field, NonNegativeInt, PositiveInt
 
 from maze_core.config import params
 from maze_core.config.run import AlgorithmConfig
@@ -44,9 +44,3 @@ class BCConfig(AlgorithmConfig):
     def evaluation_episodes(self) -> int:
         """`n_eval_episodes`."""
         return self.n_eval_episodes
-
-    @model_validator(mode="after")
-    def _check_schedule(self) -> Self:
-        if self.lr_schedule != "constant" and not self.n_epochs:
-            raise ValueError(f"a {self.lr_schedule} lr_schedule needs n_epochs")
-        return self

@@ -37,7 +37,7 @@ def learns(subject: Subject) -> None:
         **{f"algorithm.{name}": value for name, value in own.items()},
         "algorithm.n_epochs": EPOCHS,
         "evaluation.n_episodes": 10,
-        "runner.concurrency": 4,
+        "evaluation.num_envs": 4,
     }
     best = -math.inf
     with runs.started(subject, env, subject.folder / "run", values) as run:

@@ -22,6 +22,7 @@ class ReferenceConfig(AlgorithmConfig):
     """The parameters of the reference algorithm."""
 
     n_rollout_steps: params.RolloutSteps = 8
+    num_envs: params.TrainingEnvironments = 2
     lr: params.LearningRate = 1e-3
 
 
@@ -33,7 +34,7 @@ class Reference(Algorithm):
     def setup(self, run: Run) -> None:
         """Build the collector."""
         self._run = run
-        self._collector = RolloutCollector(run, self.config.n_rollout_steps)
+        self._collector = RolloutCollector(run, self.config.n_rollout_steps, self.config.num_envs)
 
     def batches(self) -> Iterator[Batch]:
         """Yield one rollout as the only batch."""

@@ -63,12 +63,10 @@ def _environments(subject: Subject) -> None:
             raise Failed(f"at step {step} the transitions are not those of the runner dev")
 
 
-def _concurrency(subject: Subject) -> None:
-    runner = subject.build()
-    for name in ("concurrency", "default_workers"):
-        value = getattr(runner, name)
-        if not isinstance(value, int) or value < 1:
-            raise Failed(f"{name} is {value!r}, not a positive number")
+def _default_workers(subject: Subject) -> None:
+    value = subject.build().default_workers
+    if not isinstance(value, int) or value < 1:
+        raise Failed(f"default_workers is {value!r}, not a positive number")
 
 
 def _failures(subject: Subject) -> None:
@@ -151,11 +149,11 @@ def _global_state(subject: Subject) -> None:
 
 CHECKS = (
     Check(
-        "concurrency",
-        "`concurrency` and `default_workers` are positive numbers.",
-        "Runs are sized by them.",
+        "default-workers",
+        "`default_workers` is a positive number.",
+        "Tasks that any number of workers can share are sized by it.",
         "Count cores where the configuration says nothing.",
-        _concurrency,
+        _default_workers,
     ),
     Check(
         "environments",

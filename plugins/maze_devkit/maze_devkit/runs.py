@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 QUICK: Mapping[str, Any] = {
     "runner.name": "dev",
-    "runner.concurrency": 2,
+    "evaluation.num_envs": 2,
     "evaluation.n_episodes": 1,
     "model.name": "template",
     "model.hidden": [16],

@@ -188,14 +188,9 @@ def hook_problem(subject: Subject, plugin: Any) -> str:
     own = [name for name, value in inspect.getmembers_static(type(plugin)) if hasattr(value, "maze_impl")]
     needed = {"env": "make_env", "model": "build_policy", "algorithm": "compute_loss"}
     wanted = needed.get(subject.kind)
-    if wanted and wanted not in own and not _trains_itself(subject.plugin):
+    if wanted and wanted not in own:
         return f"it does not implement {wanted}, which every {subject.kind} has"
     return "" if own or wanted else "it implements no hook, so nothing will ever call it"
-
-
-def _trains_itself(plugin: type[Any]) -> bool:
-    """Return True if an algorithm overrides the methods that call `compute_loss`."""
-    return any("train_epoch" in vars(base) for base in plugin.__mro__ if not base.__module__.startswith("maze_core."))
 
 
 def refusal(error: ConfigError) -> str:

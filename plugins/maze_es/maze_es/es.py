@@ -12,7 +12,7 @@ import torch
 
 from maze_core.data.batch import Batch, Loss
 from maze_core.envs.vector import Episode
-from maze_core.errors import ConfigError, RunError
+from maze_core.errors import RunError
 from maze_core.plugins.hookspecs import hookimpl
 from maze_core.training.adam import Adam, Optimizer
 from maze_core.training.algorithm import Algorithm
@@ -25,7 +25,6 @@ from maze_es.search_space import SearchSpace
 from maze_es.wrapper import WrappedPolicy, wrap
 
 if TYPE_CHECKING:
-    from maze_core.config.run import RunConfig
     from maze_core.models.policy import Policy
     from maze_core.training.run import Run
 
@@ -35,16 +34,8 @@ class ES(Algorithm):
 
     Config = ESConfig
     config: ESConfig
+    columns: ClassVar[Mapping[str, str]] = {"loss/estimate_norm": "|estimate|"}
     defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {"model": {"critic": "none"}}
-
-    def check(self, config: RunConfig) -> None:
-        """Refuse schedules without an end."""
-        if self.config.step_size_schedule != "constant" and config.steps is None and not config.algorithm.n_epochs:
-            raise ConfigError(
-                f"a {self.config.step_size_schedule} schedule needs to know when the run ends",
-                "algorithm.step_size_schedule",
-                "Next: --steps or --epochs",
-            )
 
     @hookimpl(wrapper=True)
     def build_policy(self) -> Generator[None, Policy, Policy | WrappedPolicy]:

@@ -17,14 +17,13 @@ from maze_core.models.parameters import state_arrays
 from maze_core.plugins.hookspecs import hookimpl
 from maze_core.training.algorithm import Algorithm
 from maze_core.training.burn_in import CriticBurnIn
-from maze_core.training.on_policy import actor_critic_loss, check_on_policy
+from maze_core.training.on_policy import actor_critic_loss
 from maze_core.training.schedules import scheduled
 from maze_impala.actor import Actor, Delivery
 from maze_impala.config import IMPALAConfig
 from maze_impala.trajectories import TrajectoryBatch, check_trajectories
 
 if TYPE_CHECKING:
-    from maze_core.config.run import RunConfig
     from maze_core.models.policy import Policy
     from maze_core.training.run import Run
 
@@ -38,13 +37,11 @@ class IMPALA(Algorithm):
 
     Config = IMPALAConfig
     config: IMPALAConfig
+    needs_critic = True
+    columns: ClassVar[Mapping[str, str]] = {"loss/policy": "policy", "loss/value": "value", "loss/entropy": "entropy"}
     defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "model": {"normalize_observations": True, "log_std_init": -0.5}
     }
-
-    def check(self, config: RunConfig) -> None:
-        """Refuse models without a critic and schedules without an end."""
-        check_on_policy(config)
 
     def setup(self, run: Run) -> None:
         """Start the actors."""
@@ -73,6 +70,7 @@ class IMPALA(Algorithm):
             self._asked += 1
         for column in range(0, config.actors_batch_size, config.envs_per_actor):
             delivery = self._next()
+            run.hooks.change_rollout(run, delivery.rollout)
             self._trajectories.put(column, delivery)
             self._count(delivery, version - delivery.version)
         batch = self._trajectories.rows(run.policy, run.device)

@@ -17,6 +17,7 @@ class PPOConfig(AlgorithmConfig):
     epoch_length: PositiveInt = 10
     """Updates in one epoch."""
     n_rollout_steps: params.RolloutSteps = 256
+    num_envs: params.TrainingEnvironments = 8
     lr: params.LearningRate = 3e-4
     lr_schedule: params.LearningRateSchedule = "constant"
     gamma: params.Gamma = 0.99

@@ -15,7 +15,6 @@ from maze_core.training.on_policy import (
     action_log_probs,
     actor_critic_loss,
     advantage_rows,
-    check_on_policy,
     normalized,
 )
 from maze_core.training.rollout_collector import RolloutCollector
@@ -25,7 +24,6 @@ from maze_ppo.config import PPOConfig
 from maze_ppo.losses import approximate_kl, clipped_surrogate, value_loss
 
 if TYPE_CHECKING:
-    from maze_core.config.run import RunConfig
     from maze_core.models.policy import Policy
     from maze_core.training.run import Run
 
@@ -35,16 +33,19 @@ class PPO(Algorithm):
 
     Config = PPOConfig
     config: PPOConfig
+    needs_critic = True
+    columns: ClassVar[Mapping[str, str]] = {
+        "loss/policy": "policy",
+        "loss/value": "value",
+        "loss/entropy": "entropy",
+        "loss/kl": "kl",
+    }
     defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {"model": {"log_std_init": -0.5}}
-
-    def check(self, config: RunConfig) -> None:
-        """Refuse models without a critic and schedules without an end."""
-        check_on_policy(config)
 
     def setup(self, run: Run) -> None:
         """Build the collector."""
         self._run = run
-        self._collector = RolloutCollector(run, self.config.n_rollout_steps)
+        self._collector = RolloutCollector(run, self.config.n_rollout_steps, self.config.num_envs)
         self._burn_in = CriticBurnIn(run, self.config.critic_burn_in_epochs)
         self._order = generator(run.seed, Purpose.MINIBATCH_ORDER)
         self._log_ratios: list[torch.Tensor] = []

@@ -6,19 +6,17 @@ from typing import Annotated
 
 from pydantic import Field, NonNegativeInt, PositiveFloat
 
+from maze_core.config.base import PluginConfig
 from maze_core.config.outside import Outside
 from maze_core.config.params import SideBySide
-from maze_core.runners.base import RunnerConfig
 
 
-class RayConfig(RunnerConfig):
+class RayConfig(PluginConfig):
     """Environments and workers on a Ray cluster."""
 
     address: Annotated[str | None, Outside.ADDRESS] = None
     """`host:port` of a running cluster's head, `auto` for the cluster that this machine belongs to, or `local` for a
     Ray of this run's own; none: the environment variable RAY_ADDRESS where it is set, else `local`."""
-    concurrency: SideBySide | None = None
-    """Environments stepped side by side; none: one for each CPU of the cluster, 8 at least."""
     workers: SideBySide | None = None
     """Workers that step environments, or share a task that any number can share; none: one for each CPU."""
     cpus_per_worker: Annotated[float, Field(ge=0, le=1000)] = 1.0

@@ -17,20 +17,12 @@ if TYPE_CHECKING:
     from maze_core.envs.vector import VectorEnv
     from maze_core.runners.workers import Task, WorkerPool
 
-_FEWEST = 8
-"""Fewest parallel environments: a step of all takes a millisecond, however few there are."""
-
 
 class RayRunner(Runner):
     """Steps the environments and runs the workers on a Ray cluster, or on a local Ray that ends with the run."""
 
     Config: ClassVar[type[PluginConfig]] = RayConfig
     config: RayConfig
-
-    @property
-    def concurrency(self) -> int:
-        """Environments stepped side by side in training."""
-        return self.config.concurrency or max(_FEWEST, self._cpus)
 
     def vector_env(self, builder: EnvBuilder, num_envs: int) -> VectorEnv:
         """Build the environments on workers; those of a natively vectorised source stay in this process.

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from maze_core.config.run import AlgorithmConfig, RunConfig
     from maze_core.models.policy import Policy
     from maze_core.training.adam import Optimizer
-    from maze_core.training.learner import Learner
     from maze_core.training.run import Run
     from maze_rllib.env_runner import EnvPlan
     from maze_rllib.own_model import PlainView
@@ -36,6 +35,14 @@ class RLlib(Algorithm):
 
     Config: ClassVar[type[AlgorithmConfig]] = RLlibConfig
     config: RLlibConfig
+    columns: ClassVar[Mapping[str, str]] = {
+        "loss/policy": "policy",
+        "loss/value": "value",
+        "loss/critic": "critic",
+        "loss/entropy": "entropy",
+        "loss/kl": "kl",
+        "loss/entropy_coef": "alpha",
+    }
     title: ClassVar[str]
     """The algorithm's name in RLlib."""
     preset: ClassVar[Mapping[str, Any]] = {}
@@ -131,25 +138,6 @@ class RLlib(Algorithm):
         """Return a placeholder: RLlib has its own optimizers."""
         return _NoOptimizer()
 
-    def train_epoch(self, learner: Learner, updates: int) -> None:
-        """Let RLlib train for `updates` iterations, then copy its weights into the policy."""
-        run, trainer = self._run, self._opened()
-        going_on = True
-        for _ in range(updates):
-            iteration = trainer.iterate(lambda: run.interrupted)
-            run.count_env_steps(iteration.env_steps)
-            run.statistics.add(iteration.episodes)
-            run.record(iteration.metrics)
-            learner.updates += 1
-            going_on = run.after_update()
-            if not going_on:
-                break
-        if self.config.rllib_model:
-            policy: Any = run.policy
-            policy.load(trainer.module())
-        else:
-            run.policy.load_state_dict(trainer.policy())
-
     def _opened(self) -> Trainer:
         if self._trainer is None:
             from maze_rllib.env_runner import PLAN, EnvRunner
@@ -175,7 +163,17 @@ class RLlib(Algorithm):
         return EnvPlan(builder, self.config.num_envs_per_env_runner, seeds, self.config.rllib_model)
 
     def batches(self) -> Iterator[Batch]:
-        """Yield nothing: RLlib collects its own data."""
+        """Let RLlib train for one iteration and copy its weights into the policy; yield nothing."""
+        run, trainer = self._run, self._opened()
+        iteration = trainer.iterate(lambda: run.interrupted)
+        run.count_env_steps(iteration.env_steps)
+        run.statistics.add(iteration.episodes)
+        run.record(iteration.metrics)
+        if self.config.rllib_model:
+            policy: Any = run.policy
+            policy.load(trainer.module())
+        else:
+            run.policy.load_state_dict(trainer.policy())
         yield from ()
 
     @hookimpl

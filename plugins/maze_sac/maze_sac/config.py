@@ -20,7 +20,7 @@ class SACConfig(AlgorithmConfig):
     patience: NonNegativeInt = 50
     """Epochs without a new best evaluation before the run stops; 0: never."""
     n_rollout_steps: params.RolloutSteps = 1
-    num_actors: params.TrainingEnvironments = 1
+    num_envs: params.TrainingEnvironments = 1
     rollouts_per_iteration: params.RolloutsPerIteration = 1
     num_batches_per_iter: params.BatchesPerIteration = 1
     batch_size: params.BatchSize = 100

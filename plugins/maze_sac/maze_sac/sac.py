@@ -13,17 +13,20 @@ from maze_core.data.batch import Batch, Loss, TensorTree
 from maze_core.data.trajectories_loader import load_trajectories
 from maze_core.envs.spaces import allocate, flatten_space, space_specs
 from maze_core.errors import ConfigError
+from maze_core.models.critics import build_critics
 from maze_core.models.distributions import BoxScale
+from maze_core.models.joint_actions import JointActions
 from maze_core.plugins.hookspecs import hookimpl
 from maze_core.training.adam import Adam
 from maze_core.training.algorithm import Algorithm
-from maze_core.training.off_policy import ReplayCollector, check_off_policy, make_guide
+from maze_core.training.off_policy import ReplayCollector, check_replay_sizes, make_guide
 from maze_core.training.process_state import isolated_rng
 from maze_core.training.schedules import scheduled
 from maze_core.training.seeding import Purpose, generator, integer_seed
-from maze_sac.actions import Decision, JointActions
+from maze_core.training.targets import Target
+from maze_sac.actions import Decision, check_distribution, decide, target_entropy
 from maze_sac.config import SACConfig, SACfDConfig
-from maze_sac.critics import Targets, Temperature, build_critics
+from maze_sac.temperature import Temperature
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,7 +37,6 @@ if TYPE_CHECKING:
     from maze_core.config.run import AlgorithmConfig, RunConfig
     from maze_core.models.policy import Policy
     from maze_core.training.adam import Optimizer
-    from maze_core.training.learner import Learner
     from maze_core.training.run import Run
 
 _DEMONSTRATIONS = "algorithm.initial_demonstrations"
@@ -47,9 +49,12 @@ class SAC(Algorithm):
 
     Config: ClassVar[type[AlgorithmConfig]] = SACConfig
     config: SACConfig
+    needs_critic = False
+    columns: ClassVar[Mapping[str, str]] = {
+        "loss/policy": "policy", "loss/critic": "critic", "loss/entropy": "entropy", "loss/entropy_coef": "alpha",
+    }  # fmt: skip
     defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "model": {
-            "critic": "none",
             "distribution": "squashed_gaussian",
             "state_dependent_std": True,
             "hidden": [256, 256],
@@ -58,8 +63,8 @@ class SAC(Algorithm):
     }
 
     def check(self, config: RunConfig) -> None:
-        """Refuse models with a state critic and sizes that contradict each other."""
-        check_off_policy(config)
+        """Refuse sizes that contradict each other."""
+        check_replay_sizes(config)
 
     def check_action_space(self, space: Space[Any]) -> None:
         """Refuse also Box actions without finite bounds."""
@@ -76,7 +81,7 @@ class SAC(Algorithm):
         """Build collector, replay buffer, critics and temperature."""
         config, policy = self.config, run.policy
         self._run = run
-        self._collector = ReplayCollector(run, config.n_rollout_steps, config.num_actors, config.replay_buffer_size)
+        self._collector = ReplayCollector(run, config.n_rollout_steps, config.num_envs, config.replay_buffer_size)
         self._replay = self._collector.replay
         if config.initial_demonstrations and run.run_dir is None:  # a new run: check before its folder is created
             self._collector.check(load_trajectories(config.initial_demonstrations), _DEMONSTRATIONS)
@@ -88,7 +93,7 @@ class SAC(Algorithm):
             self._critics = build_critics(
                 policy, self._actions.box_size, self._actions.outputs, config.critic_hidden, config.critic_activation
             ).to(run.device)
-        self._targets = Targets(self._critics)
+        self._targets = Target(self._critics)
         self._temperature = Temperature(config.entropy_coef, config.entropy_tuning).to(run.device)
         self._order = generator(run.seed, Purpose.REPLAY)
         self._noise = torch.Generator(run.device)
@@ -98,11 +103,11 @@ class SAC(Algorithm):
         zeros = allocate(space_specs(policy.observation_space, "observation"), (1,))
         obs = {key: torch.from_numpy(leaf).to(self._run.device) for key, leaf in zeros.items()}
         with torch.no_grad():
-            self._actions.check(policy.distribution(obs))
+            check_distribution(self._actions, policy.distribution(obs))
 
     def modules(self) -> dict[str, nn.Module]:
         """Return the critics, their targets and the temperature."""
-        return {"critics": self._critics, "targets": self._targets.critics, "temperature": self._temperature}
+        return {"critics": self._critics, "targets": self._targets.module, "temperature": self._temperature}
 
     def build_optimizer(self, policy: Policy) -> Optimizer:
         """Return one Adam: policy and critics at `lr`, the temperature at `entropy_coef_lr`."""
@@ -112,11 +117,10 @@ class SAC(Algorithm):
             groups.append({"params": list(self._temperature.parameters()), "lr": self.config.entropy_coef_lr})
         return Adam(groups)
 
-    def train_epoch(self, learner: Learner, updates: int) -> None:
-        """Train for `updates` updates; fill the buffer before the first one."""
+    def warm_up(self) -> bool:
+        """Fill the buffer with the first steps, or with demonstrations."""
         self._filled = self._filled or self._fill()
-        if self._filled:
-            super().train_epoch(learner, updates)
+        return self._filled
 
     def _fill(self) -> bool:
         path = self.config.initial_demonstrations
@@ -133,14 +137,7 @@ class SAC(Algorithm):
             self._collector.collect()
         stretch = 1 if config.split_rollouts_into_transitions else config.n_rollout_steps
         for _ in range(config.num_batches_per_iter):
-            yield self._replay.sample(
-                self._order,
-                config.batch_size,
-                config.gamma,
-                n_step=config.n_step,
-                stretch=stretch,
-                device=run.device,
-            )
+            yield self._collector.sample(self._order, config.batch_size, config.gamma, config.n_step, stretch)
             if run.learner.steps % config.target_update_interval == 0:
                 self._targets.follow(config.tau)
 
@@ -165,7 +162,7 @@ class SAC(Algorithm):
         total = critic_loss + policy_loss
         entropy = -decision.negative_entropy.detach()
         if self.config.entropy_tuning:
-            wanted = self.config.target_entropy_multiplier * actions.target_entropy(batch.obs)
+            wanted = self.config.target_entropy_multiplier * target_entropy(actions, batch.obs)
             total = total + self._temperature.loss((entropy - wanted).mean())
         metrics = {
             "critic": critic_loss.detach(),
@@ -180,7 +177,7 @@ class SAC(Algorithm):
     def _target(self, policy: Policy, batch: Batch, coefficient: Tensor) -> Tensor:
         """Return r + discount * (least target value of the next action - alpha log pi), [B] (1812.05905, eq. 3, 5)."""
         decision = self._decide(policy, batch.next_obs)
-        targets = self._targets.critics
+        targets = self._targets.module
         values = targets.values(targets.features(self._seen(policy, batch.next_obs)), decision.box)
         soft = decision.least(values) - coefficient * decision.negative_entropy
         return torch.addcmul(batch.extra["reward"], batch.extra["discount"], soft)
@@ -189,7 +186,7 @@ class SAC(Algorithm):
         noise: TensorTree = {}
         if self._actions.box_size:
             noise = policy.draw_noise((len(next(iter(obs.values()))),), self._noise)
-        return self._actions.decide(policy.distribution(obs), noise)
+        return decide(self._actions, policy.distribution(obs), noise)
 
     @staticmethod
     def _seen(policy: Policy, obs: TensorTree) -> TensorTree:

@@ -59,9 +59,6 @@ def sweep(
         str | None, typer.Option(metavar="A,B", help="Environment wrappers, the first innermost.")
     ] = None,
     model: Annotated[str | None, typer.Option(metavar="NAME", help="Model plugin: mlp unless given.")] = None,
-    concurrency: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Environments that each run steps side by side.")
-    ] = None,
     steps: Annotated[int | None, typer.Option(metavar="N", min=1, help="Environment steps of each run.")] = None,
     epochs: Annotated[int | None, typer.Option(metavar="N", min=1, help="Epochs of each run.")] = None,
     init_from: Annotated[
@@ -97,8 +94,7 @@ def sweep(
 
     allow_local_modules()
     common = {
-        "env_source": env_source, "wrappers": wrappers, "model": model, "concurrency": concurrency,
-        "steps": steps, "epochs": epochs,
+        "env_source": env_source, "wrappers": wrappers, "model": model, "steps": steps, "epochs": epochs,
     }  # fmt: skip
     typed = {
         "algorithm": algorithm, "env": env, "preset": preset, "trials": trials, "metric": metric, "take": take,

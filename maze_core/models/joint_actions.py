@@ -1,0 +1,79 @@
+"""Actions of any space for critics: Box leaves are inputs, discrete leaves have a value per choice."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from gymnasium import spaces
+from torch import Tensor, nn
+
+from maze_core.envs.spaces import flatten_space
+from maze_core.models.distributions import BoxScale
+from maze_core.models.masks import mask_keys
+
+if TYPE_CHECKING:
+    from gymnasium import Space
+
+    from maze_core.data.batch import TensorTree
+
+
+class JointActions(nn.Module):
+    """All action leaves of an environment: d dimensions of Box leaves, C choices of discrete ones.
+
+    A choice is a value of a Discrete, a value of a MultiDiscrete's member, or a value (0 or 1) of a MultiBinary's bit.
+    The value of an action is the sum of the values of its choices, which the critics return for given Box actions.
+    With Box leaves only they return one value.
+    """
+
+    def __init__(self, observation_space: Space[Any], action_space: Space[Any]) -> None:
+        super().__init__()
+        leaves = flatten_space(action_space, "action")
+        self.boxes = {key: BoxScale(space) for key, space in leaves.items() if isinstance(space, spaces.Box)}
+        """The scales of the Box leaves, by key."""
+        self._scales = nn.ModuleList(self.boxes.values())
+        self.choices = {key: _choices(space) for key, space in leaves.items() if key not in self.boxes}
+        """The number of choices of each member of the discrete leaves, by key."""
+        self.masks = mask_keys(observation_space, action_space)
+        """The keys of the observations that mask action leaves, by the key of the leaf."""
+        self.box_size = sum(scale.size for scale in self.boxes.values())
+        sizes = [size for members in self.choices.values() for size in members]
+        self.choice_count = sum(sizes)
+        # The first of each member's choices among all C.
+        starts = torch.tensor([sum(sizes[:i]) for i in range(len(sizes))], dtype=torch.int64)
+        self.register_buffer("starts", starts, persistent=False)
+
+    starts: Tensor
+
+    @property
+    def outputs(self) -> int:
+        """Number of values that a critic returns: one per choice, or one."""
+        return self.choice_count or 1
+
+    def canonical(self, actions: TensorTree) -> Tensor | None:
+        """Return the Box leaves of actions in environment units, concatenated and scaled to [-1, 1], [B, d]."""
+        return joined([scale.to_canonical(actions[key]) for key, scale in self.boxes.items()])
+
+    def chosen(self, values: Tensor, actions: TensorTree) -> Tensor:
+        """Return the values of actions, [K, B], from the values [K, B, C] of K critics."""
+        if not self.choices:
+            return values.squeeze(-1)
+        members = [actions[key].reshape(values.shape[1], -1).long() for key in self.choices]
+        index = torch.cat(members, -1) + self.starts
+        return values.gather(-1, index.expand(len(values), -1, -1)).sum(-1)
+
+
+def joined(parts: list[Tensor]) -> Tensor | None:
+    """Return tensors [B, …] concatenated along their last dimension; None if there are none."""
+    if not parts:
+        return None
+    return parts[0] if len(parts) == 1 else torch.cat(parts, -1)
+
+
+def _choices(space: Space[Any]) -> list[int]:
+    """Return the number of choices of each member of a discrete leaf."""
+    if isinstance(space, spaces.Discrete):
+        return [int(space.n)]
+    if isinstance(space, spaces.MultiDiscrete):
+        return [int(n) for n in space.nvec]
+    return [2] * int(space.shape[0])  # type: ignore[index]

@@ -1,0 +1,65 @@
+"""The environments and workers of a run: built when needed, closed together."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from maze_core.envs.builder import EnvBuilder
+
+if TYPE_CHECKING:
+    from maze_core.config.base import PluginConfig
+    from maze_core.config.run import RunConfig
+    from maze_core.envs.vector import VectorEnv
+    from maze_core.plugins.discovery import Loader
+    from maze_core.runners.workers import Task, WorkerPool
+
+
+class RunEnvironments:
+    """Builds the environments of training and evaluation, and starts workers, through the run's runner.
+
+    The evaluation environments are built at once: their spaces are those of the run.
+    """
+
+    def __init__(self, config: RunConfig, load: Loader) -> None:
+        self._config, self._load = config, load
+        self._runner: Any = load("runner", config.runner.name)(config.runner)
+        self._training: VectorEnv | None = None
+        self._pools: list[WorkerPool] = []
+        self.evaluation = self._vector_env(self._evaluation_size(), "evaluation")
+
+    def training(self, num_envs: int) -> VectorEnv:
+        """Return the `num_envs` training environments, built at the first call."""
+        if self._training is None:
+            self._training = self._vector_env(num_envs, "training")
+        return self._training
+
+    def builder(self, purpose: str, env: PluginConfig | None = None) -> EnvBuilder:
+        """Return a builder of single environments: those of training, or of `env`.
+
+        Environments of evaluations and rollouts truncate endless episodes.
+        """
+        config = self._config
+        seed = 0 if config.seed is None else config.seed
+        limit = config.evaluation.max_episode_steps if purpose in ("evaluation", "rollout") else None
+        return EnvBuilder(env or config.env, config.wrappers, seed, purpose, self._load, limit)
+
+    def workers(self, task: Task, count: int | None) -> WorkerPool:
+        """Return workers started by the runner; `count` None: the runner chooses how many."""
+        pool: WorkerPool = self._runner.workers(task, count or self._runner.default_workers)
+        self._pools.append(pool)
+        return pool
+
+    def close(self) -> None:
+        """Close all workers and environments."""
+        for pool in self._pools:
+            pool.close()
+        for env in (self._training, self.evaluation):
+            if env is not None:
+                env.close()
+
+    def _vector_env(self, num_envs: int, purpose: str) -> VectorEnv:
+        env: VectorEnv = self._runner.vector_env(self.builder(purpose), num_envs)
+        return env
+
+    def _evaluation_size(self) -> int:
+        return max(1, min(self._config.evaluation.num_envs, self._config.evaluation_episodes))

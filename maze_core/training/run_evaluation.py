@@ -1,0 +1,79 @@
+"""The evaluations of a run: how many episodes, from which seeds, and what is reported of them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import torch
+
+from maze_core.envs.spaces import allocate, space_specs
+from maze_core.training.endless import EndlessEpisodes
+from maze_core.training.evaluation import EvaluationInterrupted, evaluate_policy
+from maze_core.training.process_state import isolated_rng, torch_threads
+from maze_core.training.seeding import EpisodeSeeds, Purpose, integer_seed
+from maze_core.training.statistics import summarize
+
+if TYPE_CHECKING:
+    from maze_core.config.run import RunConfig
+    from maze_core.envs.vector import VectorEnv
+    from maze_core.models.policy import Policy
+
+FINAL_EVALUATION = 0
+"""Number of the final evaluation; the evaluation of an epoch has the epoch's number, from 1."""
+
+
+class RunEvaluation:
+    """Evaluates policies in the evaluation environments of a run. The random numbers of training stay untouched."""
+
+    def __init__(self, config: RunConfig, seed: int, env: VectorEnv, warn: Callable[[str], None]) -> None:
+        self._config, self._seed, self._env = config, seed, env
+        self._endless = EndlessEpisodes(config.evaluation.max_episode_steps, warn)
+
+    def check_first_observations(self) -> None:
+        """Reset the environments once; each evaluation resets them again.
+
+        Raises:
+            ConfigError: an observation does not fit the declared space.
+        """
+        env = self._env
+        with isolated_rng(integer_seed(self._seed, Purpose.EVAL_NOISE, FINAL_EVALUATION)):
+            seeds = self._episode_seeds(FINAL_EVALUATION)
+            env.reset(seeds, allocate(space_specs(env.observation_space, "observation"), (env.num_envs,)))
+
+    def evaluate(
+        self, policy: Policy, number: int, deterministic: bool | None, stopped: Callable[[], bool]
+    ) -> dict[str, float]:
+        """Return `eval/…` metrics of raw returns; `number` selects the episodes.
+
+        `deterministic` None: as configured. `stopped` is called before each step.
+
+        Raises:
+            EvaluationInterrupted: `stopped` returned True. The environments are as before the evaluation.
+        """
+        options, started, memory = self._config.evaluation, time.perf_counter(), self._env.memory()
+        self._endless.begin()
+        # A network may draw random numbers itself; they must not change those of training.
+        own = integer_seed(self._seed, Purpose.EVAL_NOISE, number, 1)
+        try:
+            with isolated_rng(own), torch_threads(self._config.threads):
+                episodes = evaluate_policy(
+                    policy,
+                    self._env,
+                    self._episode_seeds(number),
+                    self._config.evaluation_episodes,
+                    deterministic=options.deterministic if deterministic is None else deterministic,
+                    noise=torch.Generator().manual_seed(integer_seed(self._seed, Purpose.EVAL_NOISE, number)),
+                    stopped=stopped,
+                    max_episode_steps=options.max_episode_steps,
+                    watch=self._endless.watch,
+                )
+        except EvaluationInterrupted:
+            self._env.load_memory(memory)  # a resumed run evaluates once more, from the start
+            raise
+        cut = self._endless.cut(episodes)
+        return {**summarize(episodes, "eval"), **cut, "time/evaluation_seconds": time.perf_counter() - started}
+
+    def _episode_seeds(self, number: int) -> EpisodeSeeds:
+        return EpisodeSeeds(self._seed, Purpose.EVAL_EPISODES, (number,), stride=self._env.num_envs)

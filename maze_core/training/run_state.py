@@ -1,0 +1,61 @@
+"""What a checkpoint saves of a run's progress."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+
+@dataclass(slots=True)
+class RunState:
+    """The counters and results of a run. A checkpoint holds every field."""
+
+    epoch: int = 0
+    """Finished epochs."""
+    updates_in_epoch: int = 0
+    """Updates of the unfinished epoch."""
+    epoch_trained: bool = False
+    """True when only the unfinished epoch's evaluation remains."""
+    updates: int = 0
+    """Updates since the start of the run."""
+    env_steps: int = 0
+    """Steps taken in training environments since the start of the run."""
+    seconds: float = 0.0
+    """Seconds of training before the clock was last started, summed over resumed parts."""
+    best_score: float | None = None
+    """The highest score of an evaluation so far."""
+    best_epoch: int | None = None
+    """The last epoch whose evaluation reached `best_score`: the checkpoint `best` is the newest of equals."""
+    improved_epoch: int | None = None
+    """The first epoch whose evaluation reached `best_score`: a tie is no improvement."""
+
+    def end_epoch(self) -> None:
+        """Count the epoch."""
+        self.epoch += 1
+        self.updates_in_epoch = 0
+        self.epoch_trained = False
+
+    def rank(self, score: float, epoch: int) -> tuple[bool, bool]:
+        """Compare the score of an epoch with the best so far, which it may replace.
+
+        Returns:
+            Whether it is better than all before, and whether it equals the best before. Nan is neither.
+        """
+        is_best = not math.isnan(score) and (self.best_score is None or score > self.best_score)
+        ties_best = not is_best and score == self.best_score
+        if is_best:
+            self.best_score, self.improved_epoch = score, epoch
+        if is_best or ties_best:
+            self.best_epoch = epoch
+        return is_best, ties_best
+
+    def saved(self) -> dict[str, Any]:
+        """Return the fields by name."""
+        return asdict(self)
+
+    def load(self, saved: dict[str, Any]) -> None:
+        """Restore the result of `saved()`; fields that an older version did not save keep their value."""
+        for field in fields(self):
+            if field.name in saved:
+                setattr(self, field.name, saved[field.name])

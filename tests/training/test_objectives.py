@@ -1,0 +1,207 @@
+"""Batches that name their objective and their parameter group, and networks that plugins train beside the policy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from maze_devkit.envs import SeededWalk
+
+from maze_core import Algorithm, AlgorithmConfig, Batch, Loss, Plugin, PluginConfig, RunContext, hookimpl
+from maze_core.errors import RunError
+from maze_core.training.adam import Adam
+
+
+class Turns(Algorithm):
+    """Takes turns: the critic learns twice, then the policy once. Every loss depends on every network."""
+
+    class Config(AlgorithmConfig):
+        pass
+
+    needs_critic = False
+    turns = ("critic", "critic", "policy")
+
+    def setup(self, run):
+        self.critic = torch.nn.Linear(2, 1)
+
+    def modules(self):
+        return {"critic": self.critic}
+
+    def build_optimizer(self, policy):
+        groups = {"policy": policy, "critic": self.critic}
+        return Adam([{"params": module.parameters(), "lr": 0.1, "name": name} for name, module in groups.items()])
+
+    def batches(self):
+        for turn in self.turns:
+            yield Batch({}, {}, {"x": torch.ones(2, 2)}, objective=turn, group=turn)
+
+    @hookimpl
+    def compute_loss(self, policy, batch):
+        everything = sum(p.square().sum() for p in policy.parameters()) + self.critic(batch.extra["x"]).sum()
+        return Loss(everything if batch.objective == "critic" else 2 * everything)
+
+
+@pytest.fixture
+def context(tmp_path, known_plugins):
+    made = []
+
+    def build(algorithm=Turns, **parts):
+        overrides = {
+            "algorithm.n_epochs": 2,
+            "algorithm.epoch_length": 2,
+            "evaluation.n_episodes": 1,
+            "callbacks.tensorboard": None,
+        } | parts.pop("overrides", {})
+        folder = tmp_path / f"run{len(made)}"
+        made.append(
+            RunContext(SeededWalk, algorithm, overrides=overrides, run_dir=folder, seed=1, silent=True, **parts)
+        )
+        return made[-1]
+
+    yield build
+    for each in made:
+        each.close()
+
+
+def steps_taken(run):
+    optimizer = run.learner.optimizer
+    return {group["name"]: {int(optimizer._state[p].step) for p in group["params"]} for group in optimizer.param_groups}
+
+
+def test_only_the_group_that_a_batch_names_learns(context):
+    run = context().run
+    before = {name: p.detach().clone() for name, p in run.policy.named_parameters()}
+    first = next(run.algorithm.batches())
+    run.learner.step(run.hooks.compute_loss(run.policy, first), first.group)
+    assert all(p.equal(before[name]) and p.grad is None for name, p in run.policy.named_parameters())
+    assert steps_taken(run) == {"policy": {0}, "critic": {1}}
+
+
+def test_objectives_take_turns_in_the_loop_and_are_logged_apart(context, metrics):
+    each = context()
+    each.train()
+    assert steps_taken(each.run) == {"policy": {4}, "critic": {8}}
+    assert {"loss/critic_grad_norm", "loss/policy_grad_norm"} <= metrics(each.run_dir)[-1].keys()
+
+
+def test_a_group_that_the_optimizer_lacks_is_named(context):
+    each = context(type("Wrong", (Turns,), {"turns": ("actor",)}))
+    with pytest.raises(RunError, match="parameter group 'actor', and the optimizer has 'policy', 'critic'"):
+        each.train()
+
+
+def test_rows_of_every_batch_are_counted_and_minibatches_keep_their_objective():
+    assert len(Batch({}, {}, {"rank": torch.zeros(3, 2)})) == 3
+    assert len(Batch({}, {})) == 0
+    whole = Batch({}, {}, {"x": torch.zeros(4)}, objective="critic", group="slow")
+    halves = list(whole.minibatches(2, np.random.default_rng(0)))
+    assert [(len(half), half.objective, half.group) for half in halves] == [(2, "critic", "slow")] * 2
+
+
+def test_nothing_is_learned_and_no_update_counts_until_the_warm_up_is_done(context):
+    class Interrupted(Turns):
+        def setup(self, run):
+            super().setup(run)
+            self.run, self.calls = run, 0
+
+        def warm_up(self):
+            self.calls += 1
+            if self.calls == 2:
+                self.run.interrupt("a test")
+                return False
+            return True
+
+    each = context(Interrupted)
+    summary = each.train()
+    assert (summary.outcome, summary.updates, each.run.state.updates_in_epoch) == ("interrupted", 1, 1)
+
+
+class Curiosity(Plugin):
+    """Learns to predict the last observation from the one before, and pays what it does not know."""
+
+    class Config(PluginConfig):
+        lr: float = 0.05
+
+    @hookimpl
+    def build_modules(self, run):
+        size = run.observation_space.shape[0]
+        self.predictor = torch.nn.Linear(size, size)
+        return {"predictor": self.predictor}
+
+    @hookimpl
+    def change_rollout(self, run, rollout):
+        obs = torch.from_numpy(rollout.obs["observation"]).float()
+        with torch.no_grad():
+            error = (self.predictor(obs[:-1]) - obs[1:]).square().mean(-1).numpy()
+        rollout.rewards += error
+        rollout.extra["following"] = rollout.obs["observation"][1:].copy()
+
+    @hookimpl(wrapper=True)
+    def compute_loss(self, policy, batch):
+        loss = yield
+        error = self.predictor(batch.obs["observation"].float()) - batch.extra["following"].float()
+        return loss.plus("prediction", error.square().mean())
+
+
+PPO = {"algorithm.n_rollout_steps": 8, "algorithm.num_envs": 3}
+
+
+def test_a_plugin_trains_a_network_of_its_own_and_shapes_rewards(context, metrics):
+    each = context("ppo", callbacks={"curiosity": Curiosity}, overrides=PPO, preset="none")
+    predictor = each.run._plugin_modules["curiosity.predictor"]
+    before = predictor.weight.detach().clone()
+    each.train()
+    assert not predictor.weight.equal(before)
+    assert metrics(each.run_dir)[-1]["loss/prediction"] > 0
+    assert not any("predictor" in name for name in each.policy.state_dict())
+    assert each.run.learner.plugins_optimizer.param_groups[0]["lr"] == 0.05
+
+
+def test_the_network_of_a_plugin_is_restored_exactly(context, whole_state, assert_same):
+    parts = {"callbacks": {"curiosity": Curiosity}, "preset": "none"}
+    whole = context("ppo", overrides=PPO, **parts)
+    whole.train()
+    half = context("ppo", overrides=PPO | {"algorithm.n_epochs": 1}, **parts)
+    half.train()
+    again = context("ppo", overrides=PPO, **parts)
+    again.resume(half.run_dir)
+    assert_same(whole_state(whole.run_dir, "last"), whole_state(half.run_dir, "last"))
+
+
+def test_replayed_transitions_are_changed_and_the_buffer_is_not(context, metrics):
+    class Bonus(Plugin):
+        @hookimpl
+        def change_transitions(self, run, batch):
+            batch.extra["reward"] += 100
+
+    small = {"algorithm.initial_buffer_size": 20, "algorithm.batch_size": 8, "algorithm.critic_hidden": [8]}
+    each = context("sac", callbacks={"bonus": Bonus}, overrides=small, preset="none")
+    each.train()
+    assert metrics(each.run_dir)[-1]["train/return_mean"] < 50
+    batch = each.run.algorithm._collector.replay.sample(np.random.default_rng(0), 8, 0.9)
+    assert batch.extra["reward"].max() < 50
+
+
+@pytest.mark.parametrize("hook", ["build_modules", "change_rollout"])
+def test_a_failure_stops_the_run_and_names_hook_and_plugin(context, hook):
+    methods = {"build_modules": _fail_to_build, "change_rollout": _fail_to_change}
+    Broken = type("Broken", (Plugin,), {hook: hookimpl(methods[hook])})
+    with pytest.raises(ZeroDivisionError) as caught:
+        context("ppo", callbacks={"broken": Broken}, overrides=PPO, preset="none").train()
+    assert any(f"in hook {hook} of callback plugin" in note for note in caught.value.__notes__)
+
+
+def _fail_to_build(self, run):
+    raise ZeroDivisionError("planted")
+
+
+def _fail_to_change(self, run, rollout):
+    raise ZeroDivisionError("planted")
+
+
+def test_an_algorithm_without_a_learning_rate_builds_its_optimizer_itself(context):
+    class NoRate(Turns):
+        build_optimizer = Algorithm.build_optimizer
+
+    with pytest.raises(Exception, match=r"no parameter `lr` and does not override build_optimizer"):
+        context(NoRate).run  # noqa: B018 — it is built here
