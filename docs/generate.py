@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from maze_core.config.flags import flags
-from maze_core.config.load import DEFAULTS
+from maze_core.plugins.configuration import DEFAULTS
 from maze_core.config.presets import presets
 from maze_core.config.run import EvaluationConfig, RunConfig
 from maze_core.data.batch import Batch, Loss

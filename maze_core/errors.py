@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from maze_core.wording import printable
+from maze_core.terminal_text import printable
 
 
 class MazeError(Exception):

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from maze_core.wording import printable
+from maze_core.terminal_text import printable
 
 Report = Callable[[int, int], None]
 """Called with the amount done and the total."""

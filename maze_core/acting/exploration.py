@@ -14,7 +14,7 @@ from maze_core.config.base import PluginConfig
 from maze_core.envs.spaces import flatten_space, float_bounds
 from maze_core.errors import ConfigError
 from maze_core.policies.random import RandomPolicy
-from maze_core.training.seeding import load_random_states, random_states
+from maze_core.seeding import load_random_states, random_states
 
 if TYPE_CHECKING:
     from gymnasium import Space

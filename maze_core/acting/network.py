@@ -10,7 +10,7 @@ import torch
 
 from maze_core.acting.agent import Agent, Choice
 from maze_core.acting.forward import Forward, TorchForward, fastest_forward
-from maze_core.training.seeding import load_random_states, random_states
+from maze_core.seeding import load_random_states, random_states
 
 if TYPE_CHECKING:
     from maze_core.acting.exploration import Exploration

@@ -10,7 +10,7 @@ from gymnasium.spaces import Box
 
 from maze_core.acting.agent import Agent, Choice
 from maze_core.envs.spaces import flatten_space
-from maze_core.training.seeding import load_random_states, random_states
+from maze_core.seeding import load_random_states, random_states
 
 if TYPE_CHECKING:
     from gymnasium import Space

@@ -9,7 +9,7 @@ import numpy as np
 if TYPE_CHECKING:
     from maze_core.acting.agent import Agent, Choice
     from maze_core.envs.vector import StepResult, Tree, VectorEnv
-    from maze_core.training.seeding import EpisodeSeeds
+    from maze_core.seeding import EpisodeSeeds
 
 
 class Sink(Protocol):

@@ -12,7 +12,7 @@ from maze_core.callbacks.greedy_gap import Gap, GreedyGap
 from maze_core.config.base import PluginConfig
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.hookspecs import hookimpl
-from maze_core.wording import argument, counted
+from maze_core.terminal_text import argument, counted
 
 if TYPE_CHECKING:
     from maze_core.callbacks.console_status import Status

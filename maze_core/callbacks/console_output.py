@@ -8,7 +8,7 @@ import sys
 from typing import TYPE_CHECKING, Protocol
 
 from maze_core.callbacks.console_table import Line
-from maze_core.wording import printable
+from maze_core.terminal_text import printable
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

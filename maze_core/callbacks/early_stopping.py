@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 from maze_core.config.base import PluginConfig
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.hookspecs import hookimpl
-from maze_core.wording import counted
+from maze_core.terminal_text import counted
 
 if TYPE_CHECKING:
     from maze_core.training.report import EpochReport

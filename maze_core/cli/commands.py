@@ -11,7 +11,7 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from maze_core.wording import printable
+from maze_core.terminal_text import printable
 
 _FIRST = ("train", "resume", "eval", "rollout", "sweep", "runs", "trajectories", "plugins", "config", "envs")
 """The order of help; other commands follow by name."""
@@ -123,7 +123,7 @@ def _below(path: str) -> list[str]:
 def _summary(path: str) -> str:
     """Return one line about a command, read from its source file."""
     from maze_core.plugins import discovery
-    from maze_core.plugins.source import locate, summarise
+    from maze_core.plugins.summaries import locate, summarise
 
     claims = discovery.claims("command", path)
     if claims:

@@ -33,7 +33,7 @@ def show(
       maze config show runs/first
       maze config show --algorithm ppo --env CartPole-v1 --set algorithm.lr=1e-3
     """
-    from maze_core.config.load import assemble, dump, load_run_config
+    from maze_core.plugins.configuration import assemble, dump, load_run_config
     from maze_core.config.plain_yaml import read_yaml
     from maze_core.config.sealed import read_sealed
 

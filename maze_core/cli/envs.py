@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from maze_core.cli import output
-from maze_core.plugins.local_modules import allow_local_modules
+from maze_core.local_modules import allow_local_modules
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Look at environments.")
 
@@ -38,8 +38,8 @@ def check(
     """
     from dataclasses import asdict
 
-    from maze_core.config.load import env_config
-    from maze_core.envs.examine import examine_environment
+    from maze_core.plugins.configuration import env_config
+    from maze_core.cli.environment_report import examine_environment
 
     allow_local_modules()
     names = [name.strip() for name in (wrappers or "").split(",") if name.strip()]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from maze_core.wording import printable
+from maze_core.terminal_text import printable
 
 if TYPE_CHECKING:
     from maze_core.training.report import RunSummary

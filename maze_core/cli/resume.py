@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from maze_core.cli import output
-from maze_core.plugins.local_modules import allow_local_modules
+from maze_core.local_modules import allow_local_modules
 
 
 def resume(

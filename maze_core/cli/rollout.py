@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from maze_core.cli import output
-from maze_core.plugins.local_modules import allow_local_modules
-from maze_core.wording import argument
+from maze_core.local_modules import allow_local_modules
+from maze_core.terminal_text import argument
 
 if TYPE_CHECKING:
     from maze_core.config.base import PluginConfig
@@ -56,7 +56,7 @@ def rollout(
     """
     from maze_core.progress import progress_bar
     from maze_core.training.rollouts import roll_out, statistics_of
-    from maze_core.training.seeding import draw_seed
+    from maze_core.seeding import draw_seed
 
     allow_local_modules()
     seed = draw_seed() if seed is None else seed
@@ -85,7 +85,7 @@ def rollout(
 
 def _runner(overrides: list[str], name: str | None) -> tuple[list[str], PluginConfig | None]:
     """Return the overrides that do not concern the runner, and the runner's configuration, if one was asked for."""
-    from maze_core.config.load import part_config
+    from maze_core.plugins.configuration import part_config
 
     its = [text for text in overrides if text.strip().startswith("runner.")]
     if name is None and not its:
@@ -114,7 +114,7 @@ def _of_run(
 def _of_plugin(
     policy: str | None, env: dict[str, Any], wrappers: str | None, overrides: list[str], seed: int, video: Path | None
 ) -> RolloutTask:
-    from maze_core.config.load import env_config, part_config
+    from maze_core.plugins.configuration import env_config, part_config
     from maze_core.errors import ConfigError
     from maze_core.training.rollouts import task_of_plugin
 

@@ -12,8 +12,8 @@ from typer.core import TyperCommand, TyperGroup
 
 from maze_core.cli import output
 from maze_core.cli.places import placed
-from maze_core.plugins.local_modules import allow_local_modules
-from maze_core.wording import argument
+from maze_core.local_modules import allow_local_modules
+from maze_core.terminal_text import argument
 
 if TYPE_CHECKING:
     from maze_core.config.flags import Flag
@@ -38,7 +38,7 @@ class _Algorithms(TyperGroup):
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         from maze_core.plugins import discovery
-        from maze_core.plugins.source import locate, summarise
+        from maze_core.plugins.summaries import locate, summarise
 
         claims = [each for each in discovery.declarations() if (each.kind, each.name) == ("algorithm", cmd_name)]
         if not claims:
@@ -139,7 +139,7 @@ def _train_algorithm(
     quiet: bool | None,
     **common: Any,
 ) -> None:
-    from maze_core.config.load import assemble_with_preset
+    from maze_core.plugins.configuration import assemble_with_preset
     from maze_core.training.run_dir import CONFIG, find_run
 
     allow_local_modules()

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ValidationError
 
 from maze_core.config.renamed import NOW
 from maze_core.errors import ConfigError
-from maze_core.wording import shown
+from maze_core.terminal_text import shown
 
 _WORDS = (
     ("Input should be a valid integer", "must be a whole number"),

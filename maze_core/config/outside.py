@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from maze_core.config.sources import PARTS, Raw, assign
+from maze_core.config.raw import PARTS, Raw, assign
 from maze_core.errors import ConfigError, MazeError
-from maze_core.wording import argument, shown
+from maze_core.terminal_text import argument, shown
 
 if TYPE_CHECKING:
     from pydantic import BaseModel

@@ -8,7 +8,7 @@ from typing import Any
 
 from maze_core.config.explain import nearest
 from maze_core.config.plain_yaml import parse_mapping
-from maze_core.config.sources import Raw
+from maze_core.config.raw import Raw
 from maze_core.errors import ConfigError
 
 

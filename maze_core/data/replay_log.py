@@ -21,7 +21,7 @@ import numpy as np
 
 from maze_core import files
 from maze_core.errors import CheckpointError, RunError
-from maze_core.wording import argument
+from maze_core.terminal_text import argument
 
 if TYPE_CHECKING:
     from maze_core.data.replay import ReplayBuffer

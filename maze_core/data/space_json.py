@@ -10,7 +10,7 @@ from gymnasium import Space, spaces
 
 from maze_core.envs.spaces import MAX_ENTRIES
 from maze_core.plain_json import is_count
-from maze_core.wording import shown
+from maze_core.terminal_text import shown
 
 
 def space_to_json(space: Space[Any]) -> dict[str, Any]:

@@ -27,7 +27,7 @@ from maze_core.data.space_json import space_from_json, space_to_json
 from maze_core.envs.spaces import LeafSpec, Role, flatten_space, space_specs
 from maze_core.errors import MazeError
 from maze_core.plain_json import is_count, is_number, parse_object, sealed, unsealed
-from maze_core.wording import shown
+from maze_core.terminal_text import shown
 
 FORMAT, VERSION = "maze-trajectories", 1
 _DESCRIPTION_BYTES, _EPISODES_BYTES = 100_000_000, 4_000_000_000

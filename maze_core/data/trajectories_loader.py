@@ -31,7 +31,7 @@ from maze_core.data.trajectories_files import (
 )
 from maze_core.envs.spaces import LeafSpec
 from maze_core.progress import Report
-from maze_core.wording import argument, printable
+from maze_core.terminal_text import argument, printable
 
 _CHUNK = 16_384
 

@@ -14,7 +14,7 @@ from maze_core.envs.time_limits import EpisodeLimit
 from maze_core.errors import PluginError
 from maze_core.plugins import discovery
 from maze_core.plugins.manager import Hooks, Member
-from maze_core.training.seeding import Purpose, integer_seed
+from maze_core.seeding import Purpose, integer_seed
 
 if TYPE_CHECKING:
     import gymnasium
@@ -53,7 +53,7 @@ class EnvBuilder:
         return self._hooks.make_env(self.env, self._construction_seed(index), index)
 
     def _lone(self, index: int) -> gymnasium.Env[Any, Any]:
-        from maze_core.envs.lone import LoneEnv
+        from maze_core.envs.single_from_vector import LoneEnv
 
         env = self._hooks.make_vector_env(self.env, 1, self._construction_seed(index))
         if env is None:

@@ -9,7 +9,7 @@ import gymnasium
 
 from maze_core.config.base import PluginConfig
 from maze_core.plugins.base import Plugin
-from maze_core.plugins.given import given
+from maze_core.plugins.python_objects import given
 from maze_core.plugins.hookspecs import hookimpl
 
 Env = gymnasium.Env[Any, Any]

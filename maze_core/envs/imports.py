@@ -7,7 +7,7 @@ from types import ModuleType
 
 from maze_core.errors import ConfigError
 from maze_core.plugins.discovery import describe, place_in
-from maze_core.wording import shown
+from maze_core.terminal_text import shown
 
 
 def import_module(name: str, where: str) -> ModuleType:

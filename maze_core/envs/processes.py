@@ -20,9 +20,9 @@ from maze_core.errors import ConfigError
 from maze_core.processes import StartMethod
 
 if TYPE_CHECKING:
-    from maze_core.envs.layers import Memory
+    from maze_core.envs.wrapper_memory import Memory
     from maze_core.envs.serial import MakeEnv
-    from maze_core.training.seeding import EpisodeSeeds
+    from maze_core.seeding import EpisodeSeeds
 
 _STARTING = (
     "It had not built its environments yet. A script that starts worker processes must do so below "

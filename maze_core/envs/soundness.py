@@ -16,7 +16,7 @@ from maze_core.envs.serial import SerialVectorEnv
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.envs.vector import Tree
 from maze_core.errors import MazeError
-from maze_core.training.seeding import EpisodeSeeds, Purpose
+from maze_core.seeding import EpisodeSeeds, Purpose
 
 Env = gymnasium.Env[Any, Any]
 Make = Callable[[int], Env]

@@ -12,7 +12,7 @@ from gymnasium import Space, spaces
 
 from maze_core.envs.vector import Tree
 from maze_core.errors import ConfigError
-from maze_core.wording import argument, shown
+from maze_core.terminal_text import argument, shown
 
 Role = Literal["observation", "action"]
 """What a space is for; also the key of the only leaf of a single space."""

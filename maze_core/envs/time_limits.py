@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import gymnasium
 import numpy as np
 
-from maze_core.envs.layers import layers
+from maze_core.envs.wrapper_memory import layers
 
 if TYPE_CHECKING:
     from maze_core.config.base import PluginConfig

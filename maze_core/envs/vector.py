@@ -10,8 +10,8 @@ import numpy as np
 if TYPE_CHECKING:
     import gymnasium
 
-    from maze_core.envs.layers import Memory
-    from maze_core.training.seeding import EpisodeSeeds
+    from maze_core.envs.wrapper_memory import Memory
+    from maze_core.seeding import EpisodeSeeds
 
 Tree = dict[str, np.ndarray]
 """A flat dict of arrays. Single spaces are `{"observation": …}` and `{"action": …}`; nested keys join with `/`."""
@@ -26,7 +26,7 @@ class Episode:
     episode_return: float
     length: int
     metrics: dict[str, float] = field(default_factory=dict)
-    """Numbers that the environment or a wrapper reported, see `maze_core.envs.layers.METRICS`."""
+    """Numbers that the environment or a wrapper reported, see `maze_core.envs.wrapper_memory.METRICS`."""
 
 
 @dataclass(slots=True)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from maze_core.data.replay_memory import free_memory
+from maze_core.free_memory import free_memory
 from maze_core.errors import ConfigError
 
 if TYPE_CHECKING:

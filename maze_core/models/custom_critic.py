@@ -10,7 +10,7 @@ from maze_core.errors import ConfigError
 from maze_core.models.custom import build_encoder
 from maze_core.models.policy import Policy
 from maze_core.plugins.base import Plugin
-from maze_core.plugins.given import given, not_given
+from maze_core.plugins.python_objects import given, not_given
 from maze_core.plugins.hookspecs import hookimpl
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from maze_core.plugins import discovery
-from maze_core.plugins.source import locate, summarise
+from maze_core.plugins.summaries import locate, summarise
 
 _FORMAT = 1
 

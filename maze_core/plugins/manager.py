@@ -15,7 +15,7 @@ import pluggy
 from maze_core.errors import ConfigError, PluginError, RunError
 from maze_core.plugins import discovery
 from maze_core.plugins.hookspecs import HookSpecs
-from maze_core.wording import printable
+from maze_core.terminal_text import printable
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -122,7 +122,7 @@ class Hooks:
         """Return the hooks that build environments in a worker process: env source and wrappers, without torch."""
         members = [member("env", env, load), *_wrappers(wrappers, load)]
         if len(members) > 1:
-            from maze_core.envs.layers import Metered
+            from maze_core.envs.wrapper_memory import Metered
 
             members.insert(1, Member("core", "metered", Metered()))
         return cls(members)
@@ -135,7 +135,7 @@ class Hooks:
         """Build one wrapped environment. A plugin's exception gets a note that names the plugin."""
         import gymnasium
 
-        from maze_core.envs.foreign import foreign
+        from maze_core.plugins.other_interfaces import foreign
 
         env = self._build("make_env", config=config, seed=seed, index=index)
         if (other := foreign(env.unwrapped if isinstance(env, gymnasium.Env) else env)) is not None:

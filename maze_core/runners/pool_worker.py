@@ -9,7 +9,7 @@ from typing import Any
 from maze_core.errors import ConfigError
 from maze_core.processes import begin_worker, errors_told
 from maze_core.runners.parameters import ParameterReader
-from maze_core.runners.parcels import Packer
+from maze_core.runners.result_transfer import Packer
 from maze_core.runners.workers import Shared, Task
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from maze_core.config.load import dump, load_config_to_act, load_run_config, load_saved_config
+from maze_core.plugins.configuration import dump, load_config_to_act, load_run_config, load_saved_config
 from maze_core.config.run import RunConfig
 from maze_core.config.sealed import read_sealed, sealed
 from maze_core.errors import CheckpointError, ConfigError, MazeError, RunError
@@ -41,11 +41,11 @@ from maze_core.training.run_dir import (
     versions,
     write_record,
 )
-from maze_core.training.seeding import draw_seed
-from maze_core.wording import argument, counted, printable
+from maze_core.seeding import draw_seed
+from maze_core.terminal_text import argument, counted, printable
 
 if TYPE_CHECKING:
-    from maze_core.config.sources import Raw
+    from maze_core.config.raw import Raw
     from maze_core.plugins.discovery import Loader
 
 PICTURES = "maze.pictures"

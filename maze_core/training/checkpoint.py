@@ -40,7 +40,7 @@ from maze_core.training.manifest import (
     standing,
 )
 from maze_core.training.state_files import decode_state, decode_tensors, encode_state, encode_tensors
-from maze_core.wording import printable
+from maze_core.terminal_text import printable
 
 if TYPE_CHECKING:
     from torch import nn

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from maze_core.envs.vector import Episode
-from maze_core.wording import counted
+from maze_core.terminal_text import counted
 
 _SECONDS = 20.0
 """Report only evaluations that take longer than this …"""

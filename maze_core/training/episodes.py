@@ -12,7 +12,7 @@ from maze_core.acting.stepper import Stepper
 from maze_core.data.trajectories import Trajectory
 from maze_core.envs.native import NativeVectorEnv
 from maze_core.envs.spaces import allocate, flatten_space, space_specs
-from maze_core.training.seeding import EpisodeSeeds, Purpose, generator
+from maze_core.seeding import EpisodeSeeds, Purpose, generator
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from maze_core.acting.agent import Choice
     from maze_core.envs.vector import StepResult, Tree, VectorEnv
     from maze_core.models.policy import Policy
-    from maze_core.training.seeding import EpisodeSeeds
+    from maze_core.seeding import EpisodeSeeds
 
 _STEPS_BETWEEN_LOOKS = 1000
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from maze_core import files
-from maze_core.data.replay_memory import free_memory
+from maze_core.free_memory import free_memory
 from maze_core.plain_json import parse_object
 
 FORMAT = 1

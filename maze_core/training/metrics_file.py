@@ -9,7 +9,7 @@ from typing import Any
 
 from maze_core import files
 from maze_core.plain_json import parse_object
-from maze_core.training.growing import still_holds
+from maze_core.training.append_only import still_holds
 from maze_core.training.manifest import Extent
 
 METRICS_FILE = "metrics.jsonl"

@@ -12,7 +12,7 @@ from maze_core.envs.spaces import allocate, space_specs
 from maze_core.training.endless import EndlessEpisodes
 from maze_core.training.evaluation import EvaluationInterrupted, evaluate_policy
 from maze_core.training.process_state import isolated_rng, torch_threads
-from maze_core.training.seeding import EpisodeSeeds, Purpose, integer_seed
+from maze_core.seeding import EpisodeSeeds, Purpose, integer_seed
 from maze_core.training.statistics import summarize
 
 if TYPE_CHECKING:

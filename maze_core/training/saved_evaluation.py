@@ -14,7 +14,7 @@ from maze_core.training.api import open_policy
 from maze_core.training.process_state import torch_threads
 from maze_core.training.run_dir import checkpoint_folder, find_run
 from maze_core.training.run_evaluation import FINAL_EVALUATION
-from maze_core.training.seeding import draw_seed
+from maze_core.seeding import draw_seed
 
 if TYPE_CHECKING:
     from maze_core.plugins.discovery import Loader

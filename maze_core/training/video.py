@@ -10,7 +10,7 @@ import torch
 from maze_core.errors import ConfigError
 from maze_core.plugins import discovery
 from maze_core.training.evaluation import evaluate_policy
-from maze_core.training.seeding import EpisodeSeeds, Purpose, integer_seed
+from maze_core.seeding import EpisodeSeeds, Purpose, integer_seed
 
 if TYPE_CHECKING:
     from maze_core.envs.builder import EnvBuilder

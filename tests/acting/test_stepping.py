@@ -16,7 +16,7 @@ from maze_core.envs.serial import SerialVectorEnv
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.models.mlp import MlpConfig, MlpModel
 from maze_core.policies.base import ActingPolicy
-from maze_core.training.seeding import EpisodeSeeds, Purpose
+from maze_core.seeding import EpisodeSeeds, Purpose
 
 ROWS = 3
 VECTOR = spaces.Box(-np.inf, np.inf, (5,), np.float32)

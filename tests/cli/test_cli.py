@@ -17,7 +17,7 @@ from maze_devkit.envs import SpacesEnv
 from typer.testing import CliRunner
 
 from maze_core.cli.main import app, main
-from maze_core.config.load import assemble, load_run_config
+from maze_core.plugins.configuration import assemble, load_run_config
 from maze_core.errors import RunError
 from maze_core.plugins.catalog import catalog
 

@@ -10,7 +10,7 @@ import pytest
 from maze_devkit.envs import CountingEnv
 from typer.testing import CliRunner
 
-from maze_core.blame import callers, culprit, their_traceback
+from maze_core.culprit import callers, culprit, their_traceback
 from maze_core.cli import main as command
 from maze_core.cli.main import app
 from maze_core.errors import ConfigError

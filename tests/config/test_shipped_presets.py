@@ -2,7 +2,7 @@
 
 import pytest
 
-from maze_core.config.load import assemble
+from maze_core.plugins.configuration import assemble
 from maze_core.config.presets import presets
 from maze_core.plugins import discovery
 

@@ -9,8 +9,8 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from maze_devkit.envs import FailingEnv, SeededWalk, SpacesEnv
 from maze_devkit.probes import Doors, Told, Workshop
 
-from maze_core.config.load import env_config
-from maze_core.envs.examine import examine_environment
+from maze_core.plugins.configuration import env_config
+from maze_core.cli.environment_report import examine_environment
 
 pytestmark = pytest.mark.usefixtures("known_plugins")
 
@@ -52,7 +52,7 @@ def test_a_finding_without_words_is_told_as_what_does_not_hold(examine, monkeypa
     def silent(env, skip_render_check):
         raise AssertionError
 
-    monkeypatch.setattr("maze_core.envs.examine.check_env", silent)
+    monkeypatch.setattr("maze_core.cli.environment_report.check_env", silent)
     finding = "AssertionError: gymnasium's checker finds that this does not hold: raise AssertionError"
     assert examine(SeededWalk).problems == [finding]
 

@@ -19,7 +19,7 @@ from maze_core.errors import ConfigError, RunError
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.discovery import overlay
 from maze_core.plugins.hookspecs import hookimpl
-from maze_core.training.seeding import EpisodeSeeds, Purpose
+from maze_core.seeding import EpisodeSeeds, Purpose
 
 SEEDS = EpisodeSeeds(5, Purpose.TRAIN_EPISODES)
 

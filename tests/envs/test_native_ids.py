@@ -13,7 +13,7 @@ from maze_devkit.envs import CountingEnv, SeededWalk
 from maze_core.context import RunContext
 from maze_core.envs.builder import EnvBuilder
 from maze_core.envs.gymnasium_source import GymnasiumConfig
-from maze_core.envs.lone import LoneEnv
+from maze_core.envs.single_from_vector import LoneEnv
 from maze_core.errors import ConfigError
 
 MODULE = """
@@ -78,7 +78,7 @@ def test_other_spaces_are_those_of_the_vectorised_form_everywhere():
 
 
 def test_a_single_only_wrapper_forces_single_spaces(installed):
-    from maze_core.config.load import part_config
+    from maze_core.plugins.configuration import part_config
 
     builder = EnvBuilder(config("Other"), (part_config("wrapper", {"name": "step_skip"}),))
     with pytest.warns(RuntimeWarning, match="wraps single environments"):

@@ -13,7 +13,7 @@ from maze_core.envs.processes import ProcessVectorEnv
 from maze_core.envs.serial import SerialVectorEnv
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.errors import ConfigError, RunError
-from maze_core.training.seeding import EpisodeSeeds, Purpose
+from maze_core.seeding import EpisodeSeeds, Purpose
 
 SEEDS = EpisodeSeeds(21, Purpose.TRAIN_EPISODES)
 pytestmark = pytest.mark.timeout(60)

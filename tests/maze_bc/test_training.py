@@ -14,7 +14,7 @@ from gymnasium import spaces
 from maze_devkit.envs import SeededWalk
 from torch import nn
 
-from maze_core.config.load import assemble
+from maze_core.plugins.configuration import assemble
 from maze_core.context import RunContext
 from maze_core.errors import ConfigError
 from maze_core.plugins import discovery

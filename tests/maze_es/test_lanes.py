@@ -14,7 +14,7 @@ from maze_core.errors import RunError
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.discovery import load, overlay
 from maze_core.plugins.hookspecs import hookimpl
-from maze_core.training.seeding import EpisodeSeeds, Purpose
+from maze_core.seeding import EpisodeSeeds, Purpose
 
 NATIVE = GymnasiumConfig(name="gymnasium", id="CartPole-v1", vectorization="native")
 

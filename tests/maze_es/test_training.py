@@ -18,7 +18,7 @@ from maze_devkit.probes import Bandit, Doors, Workshop
 from maze_es.config import ESConfig
 from torch import nn
 
-from maze_core.config.load import assemble
+from maze_core.plugins.configuration import assemble
 from maze_core.context import RunContext
 from maze_core.errors import ConfigError, RunError
 from maze_core.training import api
@@ -184,7 +184,7 @@ def test_members_get_what_their_parameters_get_alone(es):
     run, algorithm = context.run, context.run.algorithm
     (result,) = algorithm._evaluate_population()
     theta = algorithm._space.vector(run.policy)
-    from maze_core.training.seeding import EpisodeSeeds, Purpose
+    from maze_core.seeding import EpisodeSeeds, Purpose
 
     seeds = EpisodeSeeds(run.seed, Purpose.TRAIN_EPISODES, stride=1)
     env = gymnasium.make("CartPole-v1")

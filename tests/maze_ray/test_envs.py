@@ -20,7 +20,7 @@ from maze_core.envs.serial import SerialVectorEnv
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.errors import ConfigError, RunError
 from maze_core.plugins import discovery
-from maze_core.training.seeding import EpisodeSeeds, Purpose
+from maze_core.seeding import EpisodeSeeds, Purpose
 
 ray = pytest.importorskip("ray")
 pytestmark = pytest.mark.usefixtures("local_ray")

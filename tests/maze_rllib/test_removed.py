@@ -38,7 +38,7 @@ def test_what_an_answer_names_is_there():
 def test_a_trained_policy_opens_without_ray(tmp_path):
     code = """
 import sys
-from maze_core.config.load import assemble
+from maze_core.plugins.configuration import assemble
 from maze_core.training.run import Run
 
 sys.modules["ray"] = None  # as if it were not installed

@@ -9,7 +9,7 @@ import torch
 from gymnasium import spaces
 from maze_devkit.probes import Bandit, Steady
 
-from maze_core.config.load import assemble
+from maze_core.plugins.configuration import assemble
 from maze_core.training import api
 
 FAST = {

@@ -15,7 +15,7 @@ import pytest
 from maze_devkit.envs import SeededWalk
 from maze_devkit.probes import Workshop
 
-from maze_core.config.load import load_run_config
+from maze_core.plugins.configuration import load_run_config
 from maze_core.context import RunContext
 from maze_core.data.replay import ReplayBuffer
 from maze_core.data.replay_log import ReplayLog

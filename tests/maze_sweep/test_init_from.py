@@ -11,7 +11,7 @@ from maze_sweep.sweep import Sweep
 from typer.testing import CliRunner
 
 from maze_core.cli.main import app
-from maze_core.config.load import load_run_config
+from maze_core.plugins.configuration import load_run_config
 from maze_core.errors import ConfigError
 from maze_core.training.checkpoint import read_checkpoint
 

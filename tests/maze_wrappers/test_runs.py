@@ -11,7 +11,7 @@ from maze_devkit.envs import SeededWalk
 from maze_devkit.probes import Workshop
 
 from maze_core import RunContext
-from maze_core.config.load import assemble
+from maze_core.plugins.configuration import assemble
 from maze_core.data.trajectories_loader import load_trajectories
 from maze_core.errors import ConfigError
 from maze_core.plugins.base import Plugin

@@ -68,6 +68,6 @@ def test_packages_and_namespaces_are_found(tmp_path):
     (tmp_path / "package" / "inner" / "deep.py").write_text("VALUE = 3\n")
     (tmp_path / "spread").mkdir()
     (tmp_path / "spread" / "part.py").write_text("VALUE = 4\n")
-    code = "from maze_core.plugins.local_modules import allow_local_modules as a; a(); a()\n"
+    code = "from maze_core.local_modules import allow_local_modules as a; a(); a()\n"
     code += "from package.inner.deep import VALUE as v; from spread.part import VALUE as w; print(v + w)"
     assert python(tmp_path, "-c", code).stdout == "7\n"

@@ -17,7 +17,7 @@ import pytest
 
 from maze_core.errors import ConfigError, RunError
 from maze_core.runners.local import LocalConfig, LocalRunner
-from maze_core.runners.parcels import LARGE, Packer, Unpacker
+from maze_core.runners.result_transfer import LARGE, Packer, Unpacker
 from maze_core.runners.pool_processes import ProcessPool
 from tests.runners.pool_contract import Answers, PoolContract, collect_all
 
@@ -72,7 +72,7 @@ def test_blocks_are_used_again_once_emptied():
 
 
 def test_without_room_in_shared_memory_results_take_the_pipe(monkeypatch):
-    monkeypatch.setattr("maze_core.runners.parcels.has_room", lambda size: False)
+    monkeypatch.setattr("maze_core.runners.result_transfer.has_room", lambda size: False)
     parcel = Packer().pack(np.ones(LARGE))
     assert parcel.slot == -1
     assert np.all(Unpacker().unpack(parcel) == 1)

@@ -16,7 +16,7 @@ from maze_core.plugins.discovery import overlay
 from maze_core.plugins.hookspecs import hookimpl
 from maze_core.runners.dev import DevConfig, DevRunner
 from maze_core.runners.local import LocalConfig, LocalRunner
-from maze_core.training.seeding import EpisodeSeeds, Purpose
+from maze_core.seeding import EpisodeSeeds, Purpose
 
 
 class VectorSource(Plugin):

@@ -9,7 +9,7 @@ from gymnasium import spaces
 from typer.testing import CliRunner
 
 from maze_core.cli.main import app
-from maze_core.config.load import assemble
+from maze_core.plugins.configuration import assemble
 from maze_core.data.trajectories import Trajectory
 from maze_core.data.trajectories_loader import load_trajectories
 from maze_core.data.trajectories_writer import TrajectoryWriter

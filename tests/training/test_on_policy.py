@@ -12,7 +12,7 @@ from maze_devkit.probes import Doors, Steady, Workshop
 from torch import nn
 
 from maze_core.config.base import PluginConfig
-from maze_core.config.load import assemble
+from maze_core.plugins.configuration import assemble
 from maze_core.errors import ConfigError, RunError
 from maze_core.plugins import discovery
 from maze_core.plugins.base import Plugin

@@ -14,7 +14,7 @@ from maze_devkit.probes import Workshop
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from maze_core.callbacks.console import next_commands
-from maze_core.config.load import assemble, load_run_config
+from maze_core.plugins.configuration import assemble, load_run_config
 from maze_core.context import RunContext
 from maze_core.errors import ConfigError, RunError
 from maze_core.plugins.base import Plugin

@@ -138,7 +138,7 @@ def plot(
     from maze_compare.curves import Axis, curves
     from maze_compare.groups import group
     from maze_compare.picture import draw
-    from maze_core.wording import counted
+    from maze_core.terminal_text import counted
 
     axes: tuple[Axis, ...] = ("env_steps", "seconds", "updates", "epoch")
     _check("--x", x, axes)
@@ -172,7 +172,7 @@ def _runs(
     from typing import get_args
 
     from maze_compare.records import DamagedRun, RunRecord, State, find_runs
-    from maze_core.config.sources import parse_assignment
+    from maze_core.config.raw import parse_assignment
 
     if state is not None:
         _check("--state", state, (*get_args(State), "damaged"))

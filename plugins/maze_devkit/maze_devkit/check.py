@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from maze_core.cli import output
-from maze_core.wording import counted
+from maze_core.terminal_text import counted
 
 if TYPE_CHECKING:
     from maze_devkit.findings import Report

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from maze_core.config.base import PluginConfig
 from maze_core.errors import MazeError, PluginError
 from maze_core.plugins import discovery
-from maze_core.plugins.source import locate, summarise
+from maze_core.plugins.summaries import locate, summarise
 from maze_devkit.findings import Check, Failed, NotApplicable
 from maze_devkit.subject import WITHOUT_HOOKS, Subject, hook_problem
 

@@ -39,7 +39,7 @@ def new(
       maze plugins new algorithm reinforce
       maze plugins new callback slack --dir ~/src --license Apache-2.0 --author "Ada Lovelace"
     """
-    from maze_core.wording import argument
+    from maze_core.terminal_text import argument
     from maze_devkit.scaffold.names import new_names
     from maze_devkit.scaffold.package import usage, write_package
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from maze_core.variables import changed_since, put_back
+from maze_core.environment_variables import changed_since, put_back
 from maze_devkit.findings import Failed
 
 

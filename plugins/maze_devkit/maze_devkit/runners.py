@@ -14,7 +14,7 @@ from maze_core.envs.factory_source import FactoryConfig
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.errors import RunError
 from maze_core.runners.dev import DevConfig, DevRunner
-from maze_core.training.seeding import EpisodeSeeds, Purpose
+from maze_core.seeding import EpisodeSeeds, Purpose
 from maze_devkit.envs import FailingEnv
 from maze_devkit.findings import Check, Failed
 from maze_devkit.probes import Walk

@@ -15,7 +15,7 @@ from maze_core.envs.native import NativeVectorEnv
 from maze_core.envs.serial import SerialVectorEnv
 from maze_core.envs.soundness import STEPS
 from maze_core.envs.spaces import allocate, space_specs
-from maze_core.training.seeding import EpisodeSeeds, Purpose
+from maze_core.seeding import EpisodeSeeds, Purpose
 from maze_devkit.findings import Failed, NotApplicable
 from maze_devkit.stepping import not_built
 

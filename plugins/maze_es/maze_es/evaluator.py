@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from maze_core.models.masks import check_masks, mask_keys
-from maze_core.training.seeding import EpisodeSeeds, Purpose, integer_seed
+from maze_core.seeding import EpisodeSeeds, Purpose, integer_seed
 from maze_es.lanes import Lanes, make_lanes
 from maze_es.moments import Moments
 from maze_es.noise import Noise

@@ -8,7 +8,7 @@ import numpy as np
 
 from maze_core.envs.checks import all_finite, check_finite, first_bad_row, non_finite
 from maze_core.envs.codecs import ActionCodec, ObservationCodec
-from maze_core.envs.layers import lasting_layers
+from maze_core.envs.wrapper_memory import lasting_layers
 from maze_core.envs.native import NativeVectorEnv
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.errors import ConfigError, RunError
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from maze_core.envs.builder import EnvBuilder
     from maze_core.envs.vector import Tree
-    from maze_core.training.seeding import EpisodeSeeds
+    from maze_core.seeding import EpisodeSeeds
 
 
 class Lanes(Protocol):

@@ -12,7 +12,7 @@ from maze_core.acting.rollouts import Sampler
 from maze_core.data.rollout import Rollout
 from maze_core.envs.in_process import vector_env
 from maze_core.models.parameters import load_arrays
-from maze_core.training.seeding import EpisodeSeeds, Purpose, integer_seed
+from maze_core.seeding import EpisodeSeeds, Purpose, integer_seed
 
 if TYPE_CHECKING:
     from maze_core.envs.builder import EnvBuilder

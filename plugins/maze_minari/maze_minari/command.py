@@ -21,7 +21,7 @@ def import_(
       maze trajectories import mujoco/hopper/expert-v0 demos
     """
     from maze_core.progress import progress_bar
-    from maze_core.wording import argument, counted
+    from maze_core.terminal_text import argument, counted
     from maze_minari.exchange import import_minari
 
     with progress_bar(f"reading {source}") as report:

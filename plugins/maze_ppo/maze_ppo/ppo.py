@@ -19,7 +19,7 @@ from maze_core.training.on_policy import (
 )
 from maze_core.training.rollout_collector import RolloutCollector
 from maze_core.training.schedules import scheduled
-from maze_core.training.seeding import Purpose, generator
+from maze_core.seeding import Purpose, generator
 from maze_ppo.config import PPOConfig
 from maze_ppo.losses import approximate_kl, clipped_surrogate, value_loss
 

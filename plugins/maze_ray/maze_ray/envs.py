@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from maze_core.envs.builder import EnvBuilder
-    from maze_core.envs.layers import Memory
+    from maze_core.envs.wrapper_memory import Memory
     from maze_core.runners.workers import Shared, Task, WorkerPool
-    from maze_core.training.seeding import EpisodeSeeds
+    from maze_core.seeding import EpisodeSeeds
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from maze_core.errors import ConfigError, RunError
 from maze_core.runners.pool_queued import AHEAD, Job, QueuedPool
 from maze_core.runners.workers import Arrays, JobResult, Task
-from maze_core.wording import counted
+from maze_core.terminal_text import counted
 from maze_ray.session import Session, import_ray
 from maze_ray.worker import Worker, unpack, versions
 

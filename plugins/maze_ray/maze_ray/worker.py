@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from maze_core.blame import their_traceback
+from maze_core.culprit import their_traceback
 from maze_core.errors import ConfigError, MazeError
 from maze_core.processes import begin_worker
-from maze_core.runners.parcels import LARGE
+from maze_core.runners.result_transfer import LARGE
 from maze_core.runners.workers import Shared
 
 if TYPE_CHECKING:

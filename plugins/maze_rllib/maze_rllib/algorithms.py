@@ -10,7 +10,7 @@ from gymnasium import spaces
 from maze_core.data.trajectories_loader import load_trajectories
 from maze_core.errors import ConfigError
 from maze_core.progress import progress_bar
-from maze_core.training.seeding import Purpose, integer_seed
+from maze_core.seeding import Purpose, integer_seed
 from maze_rllib.base import RLlib
 from maze_rllib.config import (
     APPOConfig,

@@ -13,7 +13,7 @@ from ray.rllib.env.single_agent_env_runner import SingleAgentEnvRunner
 from maze_core.envs.builder import EnvBuilder
 from maze_core.envs.vector import Episode
 from maze_core.errors import MazeError
-from maze_core.training.seeding import EpisodeSeeds
+from maze_core.seeding import EpisodeSeeds
 from maze_rllib.vector_env import TreeVectorEnv
 
 PLAN = "plan"

@@ -20,7 +20,7 @@ from maze_rllib.own_model import PlainView
 if TYPE_CHECKING:
     from maze_core.envs.builder import EnvBuilder
     from maze_core.envs.vector import Tree
-    from maze_core.training.seeding import EpisodeSeeds
+    from maze_core.seeding import EpisodeSeeds
 
 
 class TreeVectorEnv(VectorEnv[Any, Any, Any]):

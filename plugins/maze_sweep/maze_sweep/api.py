@@ -7,7 +7,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from maze_core.config.load import part_config
+from maze_core.plugins.configuration import part_config
 from maze_sweep.plan import SweepPlan, make_plan
 from maze_sweep.pool import JobEnd, open_pool
 from maze_sweep.sweep import Sweep, Watch

@@ -9,7 +9,7 @@ import typer
 
 from maze_core.cli import output
 from maze_core.cli.places import placed
-from maze_core.plugins.local_modules import allow_local_modules
+from maze_core.local_modules import allow_local_modules
 
 if TYPE_CHECKING:
     from maze_sweep.sweep import Sweep
@@ -89,7 +89,7 @@ def sweep(
       maze sweep ppo --init-from runs/first --over algorithm.lr=1e-5,1e-4 --model mlp
       maze sweep --dir lr --seeds 5
     """
-    from maze_core.config.classes import check_classes
+    from maze_core.config.wrapper_classes import check_classes
     from maze_sweep.plan import make_plan, read_plan
 
     allow_local_modules()
@@ -142,7 +142,7 @@ def _report(done: Sweep, as_json: bool) -> None:
 def _say_what_next(done: Sweep, failed: int) -> None:
     import os
 
-    from maze_core.wording import argument, counted
+    from maze_core.terminal_text import argument, counted
 
     folder = os.path.relpath(done.folder)
     folder = folder if len(folder) < len(str(done.folder)) else str(done.folder)
@@ -175,7 +175,7 @@ def _check_enough(raw: dict[str, Any], folder: Path | None) -> None:
 
 def _over(texts: list[str] | None) -> dict[str, Any] | None:
     from maze_core.errors import ConfigError
-    from maze_core.wording import argument
+    from maze_core.terminal_text import argument
     from maze_sweep.searchers.space import parse_over
 
     if not texts:
@@ -189,7 +189,7 @@ def _over(texts: list[str] | None) -> dict[str, Any] | None:
 
 
 def _overrides(texts: list[str] | None, common: dict[str, Any]) -> dict[str, Any] | None:
-    from maze_core.config.sources import parse_assignment
+    from maze_core.config.raw import parse_assignment
 
     found = {".".join(path): value for path, value in map(parse_assignment, texts or ())}
     return found | placed(common) or None
@@ -197,7 +197,7 @@ def _overrides(texts: list[str] | None, common: dict[str, Any]) -> dict[str, Any
 
 def _config(files: list[Path] | None) -> dict[str, Any] | None:
     from maze_core.config.plain_yaml import read_yaml
-    from maze_core.config.sources import merge
+    from maze_core.config.raw import merge
 
     if not files:
         return None

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from maze_core import files
 from maze_core.errors import ConfigError, MazeError, RunError
-from maze_core.plugins.local_modules import understand_local_modules
+from maze_core.local_modules import understand_local_modules
 from maze_sweep.pool import JobEnd, SweepJob
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def execute(job: SweepJob) -> JobEnd:
 
 
 def _train(job: SweepJob) -> RunSummary:
-    from maze_core.config.load import load_run_config
+    from maze_core.plugins.configuration import load_run_config
     from maze_core.training import api
     from maze_core.training.manifest import LAST, PREVIOUS, checkpoints
     from maze_core.training.run_dir import lock

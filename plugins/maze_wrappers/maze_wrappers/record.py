@@ -29,7 +29,7 @@ from maze_core.envs.vector import Tree
 from maze_core.errors import ConfigError
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.hookspecs import hookimpl
-from maze_core.wording import printable
+from maze_core.terminal_text import printable
 from maze_wrappers.leaves import Env
 
 

@@ -33,7 +33,7 @@ from maze_core.models.inputs import input_spaces
 from maze_core.models.masks import mask_keys
 from maze_core.plugins.discovery import describe
 from maze_core.policies.random import RandomPolicy
-from maze_core.training.seeding import EpisodeSeeds, Purpose
+from maze_core.seeding import EpisodeSeeds, Purpose
 
 if TYPE_CHECKING:
     from maze_core.envs.vector import VectorEnv

@@ -12,7 +12,7 @@ from maze_core.errors import ConfigError
 from maze_core.models.custom import CustomModel
 from maze_core.models.custom_critic import CustomCritic
 from maze_core.plugins import discovery
-from maze_core.plugins.given import origin
+from maze_core.plugins.python_objects import origin
 
 if TYPE_CHECKING:
     from maze_core.plugins.discovery import Loader

@@ -7,7 +7,7 @@ import traceback
 from pathlib import Path
 from types import FrameType
 
-from maze_core.plugins.published import packages
+from maze_core.bundled import packages
 
 _CALLED_BY_MAZE = frozenset({
     "gymnasium", "numpy", "torch", "pluggy", "stevedore", "pydantic", "pydantic_core", "typer", "click", "yaml", "rich",

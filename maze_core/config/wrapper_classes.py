@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from maze_core.errors import ConfigError
-from maze_core.wording import argument, shown
+from maze_core.terminal_text import argument, shown
 
 _PLACE = re.compile(r"wrappers(\.\d+(\.(id|name))?)?")
 

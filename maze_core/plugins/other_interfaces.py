@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import gymnasium
 
-from maze_core.blame import culprit
+from maze_core.culprit import culprit
 from maze_core.errors import ConfigError
 
 _OLD = "the environment speaks the old API of gym"
