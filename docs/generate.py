@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import Any
 
 from maze_core.config.flags import flags
-from maze_core.plugins.configuration import DEFAULTS
 from maze_core.config.presets import presets
 from maze_core.config.run import EvaluationConfig, RunConfig
 from maze_core.data.batch import Batch, Loss
+from maze_core.plugins.configuration import DEFAULTS
 from maze_core.plugins.discovery import DISABLE, KINDS
 from maze_core.plugins.hookspecs import HookSpecs
 from maze_core.training.report import EpochReport, RunSummary

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any, Self
 
 from maze_core.acting.single import compute_action
 from maze_core.config.base import PluginConfig
-from maze_core.plugins.configuration import assemble, part_config
 from maze_core.envs.gymnasium_wrapper import GymnasiumWrapperConfig
 from maze_core.errors import ConfigError
-from maze_core.run_parts import Part, Parts
 from maze_core.plugins import discovery
+from maze_core.plugins.configuration import assemble, part_config
+from maze_core.run_parts import Part, Parts
+from maze_core.seeding import draw_seed
 from maze_core.training import api
 from maze_core.training.rollouts import roll_out, task_of_run
 from maze_core.training.run_dir import CONFIG, find_run
 from maze_core.training.run_evaluation import FINAL_EVALUATION
-from maze_core.seeding import draw_seed
 
 if TYPE_CHECKING:
     import gymnasium

@@ -15,9 +15,9 @@ from multiprocessing.connection import Connection, wait
 from typing import Any, Literal
 
 from maze_core.culprit import their_traceback
+from maze_core.environment_variables import variables_set
 from maze_core.errors import MazeError
 from maze_core.local_modules import understand_local_modules
-from maze_core.environment_variables import variables_set
 
 StartMethod = Literal["forkserver", "spawn"]
 """How worker processes are started. `fork` is not offered: it deadlocks once threads or CUDA are in use."""

@@ -33,9 +33,9 @@ def show(
       maze config show runs/first
       maze config show --algorithm ppo --env CartPole-v1 --set algorithm.lr=1e-3
     """
-    from maze_core.plugins.configuration import assemble, dump, load_run_config
     from maze_core.config.plain_yaml import read_yaml
     from maze_core.config.sealed import read_sealed
+    from maze_core.plugins.configuration import assemble, dump, load_run_config
 
     if run is not None:  # as plain data: showing a configuration runs no code of it
         read = read_sealed if run.is_dir() else read_yaml

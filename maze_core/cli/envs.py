@@ -38,8 +38,8 @@ def check(
     """
     from dataclasses import asdict
 
-    from maze_core.plugins.configuration import env_config
     from maze_core.cli.environment_report import examine_environment
+    from maze_core.plugins.configuration import env_config
 
     allow_local_modules()
     names = [name.strip() for name in (wrappers or "").split(",") if name.strip()]

@@ -12,8 +12,8 @@ from typing import Annotated, Any
 
 import typer
 
-from maze_core.culprit import callers, culprit, their_traceback
 from maze_core.cli.commands import Commands
+from maze_core.culprit import callers, culprit, their_traceback
 from maze_core.errors import ConfigError, MazeError, RunError
 from maze_core.terminal_text import printable, printable_lines
 

@@ -55,8 +55,8 @@ def rollout(
       maze rollout runs/first --episodes 3 --stochastic --video films
     """
     from maze_core.progress import progress_bar
-    from maze_core.training.rollouts import roll_out, statistics_of
     from maze_core.seeding import draw_seed
+    from maze_core.training.rollouts import roll_out, statistics_of
 
     allow_local_modules()
     seed = draw_seed() if seed is None else seed
@@ -114,8 +114,8 @@ def _of_run(
 def _of_plugin(
     policy: str | None, env: dict[str, Any], wrappers: str | None, overrides: list[str], seed: int, video: Path | None
 ) -> RolloutTask:
-    from maze_core.plugins.configuration import env_config, part_config
     from maze_core.errors import ConfigError
+    from maze_core.plugins.configuration import env_config, part_config
     from maze_core.training.rollouts import task_of_plugin
 
     if policy is None or env["id"] is None:

@@ -7,8 +7,8 @@ import re
 from pathlib import Path
 
 from maze_core.config.plain_yaml import parse_mapping, read_text
-from maze_core.config.renamed import updated
 from maze_core.config.raw import Raw
+from maze_core.config.renamed import updated
 from maze_core.errors import ConfigError
 
 _SEAL = "# sha256 {digest} of the lines below\n"

@@ -8,8 +8,8 @@ import numpy as np
 import torch
 
 from maze_core.data.batch import Batch, TensorTree
-from maze_core.free_memory import check_memory
 from maze_core.envs.spaces import LeafSpec, Specs, allocate, allocated_bytes, space_specs
+from maze_core.free_memory import check_memory
 
 if TYPE_CHECKING:
     from gymnasium import Space

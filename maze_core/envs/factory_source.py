@@ -9,8 +9,8 @@ import gymnasium
 
 from maze_core.config.base import PluginConfig
 from maze_core.plugins.base import Plugin
-from maze_core.plugins.python_objects import given, not_given
 from maze_core.plugins.hookspecs import hookimpl
+from maze_core.plugins.python_objects import given, not_given
 
 EnvFactory = Callable[[], gymnasium.Env[Any, Any]]
 """A function without arguments, or an environment class, that returns a new environment at each call."""

@@ -9,8 +9,8 @@ import gymnasium
 
 from maze_core.config.base import PluginConfig
 from maze_core.plugins.base import Plugin
-from maze_core.plugins.python_objects import given
 from maze_core.plugins.hookspecs import hookimpl
+from maze_core.plugins.python_objects import given
 
 Env = gymnasium.Env[Any, Any]
 EnvWrapper = Callable[[Env], Env]

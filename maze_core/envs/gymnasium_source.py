@@ -11,15 +11,15 @@ from typing import Any, ClassVar, Literal
 import gymnasium
 from pydantic import Field, JsonValue, PositiveInt
 
-from maze_core.culprit import culprit
 from maze_core.config.base import PluginConfig
-from maze_core.plugins.other_interfaces import foreign
+from maze_core.culprit import culprit
 from maze_core.envs.imports import import_module
 from maze_core.envs.mujoco_warnings import tame_mujoco
 from maze_core.errors import ConfigError, MazeError, RunError
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.discovery import describe
 from maze_core.plugins.hookspecs import hookimpl
+from maze_core.plugins.other_interfaces import foreign
 from maze_core.terminal_text import printable, shown
 
 _RERAISED = " was raised from the environment creator"

@@ -10,9 +10,9 @@ from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 
 from maze_core.envs.checks import check_finite, first_bad_row, non_finite
 from maze_core.envs.codecs import ActionCodec, ObservationCodec
-from maze_core.envs.wrapper_memory import vector_reward_meter
 from maze_core.envs.spaces import allocate
 from maze_core.envs.vector import Episode, StepResult, Tree
+from maze_core.envs.wrapper_memory import vector_reward_meter
 from maze_core.errors import ConfigError, RunError
 
 if TYPE_CHECKING:

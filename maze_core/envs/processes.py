@@ -20,8 +20,8 @@ from maze_core.errors import ConfigError
 from maze_core.processes import StartMethod
 
 if TYPE_CHECKING:
-    from maze_core.envs.wrapper_memory import Memory
     from maze_core.envs.serial import MakeEnv
+    from maze_core.envs.wrapper_memory import Memory
     from maze_core.seeding import EpisodeSeeds
 
 _STARTING = (

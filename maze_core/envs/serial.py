@@ -12,12 +12,12 @@ import numpy as np
 
 from maze_core.envs.checks import all_finite, check_finite, first_bad_row, non_finite
 from maze_core.envs.codecs import ActionCodec, ObservationCodec
-from maze_core.plugins.other_interfaces import check_reset, old_api
-from maze_core.envs.wrapper_memory import Memory, episode_metrics, lasting_layers, recall, remembered, reward_meter
 from maze_core.envs.spaces import ROLES, allocate, leaves
 from maze_core.envs.step_log import StepLog
 from maze_core.envs.vector import Episode, StepResult, Tree
+from maze_core.envs.wrapper_memory import Memory, episode_metrics, lasting_layers, recall, remembered, reward_meter
 from maze_core.errors import ConfigError, MazeError, RunError
+from maze_core.plugins.other_interfaces import check_reset, old_api
 
 if TYPE_CHECKING:
     import gymnasium

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from maze_core.free_memory import free_memory
 from maze_core.errors import ConfigError
+from maze_core.free_memory import free_memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -17,8 +17,8 @@ from maze_core.models.assembly import ModelConfig, assemble_policy
 from maze_core.models.masks import mask_keys
 from maze_core.models.policy import feature_count
 from maze_core.plugins.base import Plugin
-from maze_core.plugins.python_objects import given, not_given
 from maze_core.plugins.hookspecs import hookimpl
+from maze_core.plugins.python_objects import given, not_given
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,8 +10,8 @@ from maze_core.errors import ConfigError
 from maze_core.models.custom import build_encoder
 from maze_core.models.policy import Policy
 from maze_core.plugins.base import Plugin
-from maze_core.plugins.python_objects import given, not_given
 from maze_core.plugins.hookspecs import hookimpl
+from maze_core.plugins.python_objects import given, not_given
 
 if TYPE_CHECKING:
     from gymnasium import Space

@@ -9,14 +9,14 @@ from typing import Any
 from pydantic import ValidationError
 
 from maze_core.config.base import PluginConfig
-from maze_core.config.wrapper_classes import by_path, check_classes
 from maze_core.config.explain import combined, explain
 from maze_core.config.outside import Reach, assigned, check_said, elsewhere, for_evaluation, without
 from maze_core.config.plain_yaml import read_yaml, to_yaml
 from maze_core.config.presets import choose
+from maze_core.config.raw import PARTS, Raw, assign, merge, parse_assignment
 from maze_core.config.run import RunConfig
 from maze_core.config.sealed import read_sealed
-from maze_core.config.raw import PARTS, Raw, assign, merge, parse_assignment
+from maze_core.config.wrapper_classes import by_path, check_classes
 from maze_core.errors import ConfigError
 from maze_core.plugins import discovery
 

@@ -19,9 +19,9 @@ from pathlib import Path
 from types import FunctionType
 from typing import Any
 
+from maze_core.bundled import published, publisher
 from maze_core.errors import ConfigError, PluginError
 from maze_core.local_modules import is_current_folder
-from maze_core.bundled import published, publisher
 from maze_core.terminal_text import shown
 
 KINDS: Mapping[str, str] = {

@@ -16,8 +16,8 @@ from maze_core.errors import ConfigError
 from maze_core.processes import StartMethod, end_processes, how_it_ended, worker_context, worker_variables
 from maze_core.runners import pool_worker
 from maze_core.runners.parameters import SharedParameters
-from maze_core.runners.result_transfer import Unpacker
 from maze_core.runners.pool_queued import AHEAD, Job, QueuedPool
+from maze_core.runners.result_transfer import Unpacker
 from maze_core.runners.workers import Arrays, JobResult, Task
 
 _AHEAD_BYTES = 16_384

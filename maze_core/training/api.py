@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from maze_core.plugins.configuration import dump, load_config_to_act, load_run_config, load_saved_config
 from maze_core.config.run import RunConfig
 from maze_core.config.sealed import read_sealed, sealed
 from maze_core.errors import CheckpointError, ConfigError, MazeError, RunError
@@ -20,8 +19,11 @@ from maze_core.files import write_bytes
 from maze_core.models.parameters import parameter_counts
 from maze_core.plain_json import is_count, is_number
 from maze_core.plugins import discovery
+from maze_core.plugins.configuration import dump, load_config_to_act, load_run_config, load_saved_config
 from maze_core.plugins.discovery import describe
 from maze_core.plugins.manager import to_stderr
+from maze_core.seeding import draw_seed
+from maze_core.terminal_text import argument, counted, printable
 from maze_core.training.checkpoint import Checkpoint, check_finite, read_checkpoint
 from maze_core.training.loop import train as train_loop
 from maze_core.training.metrics_file import METRICS_FILE, damage, read_metrics
@@ -41,8 +43,6 @@ from maze_core.training.run_dir import (
     versions,
     write_record,
 )
-from maze_core.seeding import draw_seed
-from maze_core.terminal_text import argument, counted, printable
 
 if TYPE_CHECKING:
     from maze_core.config.raw import Raw

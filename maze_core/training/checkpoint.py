@@ -22,6 +22,7 @@ from torch import Tensor
 
 from maze_core import files
 from maze_core.errors import CheckpointError, RunError
+from maze_core.terminal_text import printable
 from maze_core.training.manifest import (
     BEST,
     LAST,
@@ -40,7 +41,6 @@ from maze_core.training.manifest import (
     standing,
 )
 from maze_core.training.state_files import decode_state, decode_tensors, encode_state, encode_tensors
-from maze_core.terminal_text import printable
 
 if TYPE_CHECKING:
     from torch import nn

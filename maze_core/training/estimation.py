@@ -9,11 +9,11 @@ import torch
 
 from maze_core.acting.rule import RuleAgent
 from maze_core.acting.stepper import Stepper
-from maze_core.plugins.configuration import part_config
 from maze_core.envs.spaces import allocate, space_specs
+from maze_core.plugins.configuration import part_config
 from maze_core.policies.base import build_policy_plugin
-from maze_core.training.process_state import isolated_rng
 from maze_core.seeding import EpisodeSeeds, Purpose, generator, integer_seed
+from maze_core.training.process_state import isolated_rng
 
 if TYPE_CHECKING:
     from maze_core.acting.agent import Choice

@@ -6,12 +6,12 @@ import time
 from typing import TYPE_CHECKING, Literal
 
 from maze_core.errors import RunError
+from maze_core.terminal_text import argument
 from maze_core.training.evaluation import EvaluationInterrupted
 from maze_core.training.manifest import CHECKPOINTS
 from maze_core.training.report import RunSummary
 from maze_core.training.run import is_about_memory
 from maze_core.training.run_evaluation import FINAL_EVALUATION
-from maze_core.terminal_text import argument
 
 if TYPE_CHECKING:
     from maze_core.training.run import Run

@@ -10,14 +10,14 @@ from maze_core.acting.network import NetworkAgent, SharedNoise
 from maze_core.acting.replay import ReplaySink
 from maze_core.acting.rule import RuleAgent
 from maze_core.acting.stepper import Stepper
-from maze_core.plugins.configuration import part_config
 from maze_core.data.replay import ReplayBuffer
 from maze_core.data.replay_log import ReplayLog
 from maze_core.errors import ConfigError
+from maze_core.plugins.configuration import part_config
 from maze_core.policies.base import build_policy_plugin
+from maze_core.seeding import EpisodeSeeds, Purpose, generator, integer_seed
 from maze_core.training.manifest import states
 from maze_core.training.run_dir import REPLAY
-from maze_core.seeding import EpisodeSeeds, Purpose, generator, integer_seed
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from maze_core.acting.rollouts import Sampler
-from maze_core.free_memory import check_memory
 from maze_core.envs.spaces import allocated_bytes, space_specs
+from maze_core.free_memory import check_memory
 from maze_core.seeding import EpisodeSeeds, Purpose, integer_seed
 
 if TYPE_CHECKING:

@@ -15,10 +15,11 @@ from maze_core.errors import ConfigError, RunError
 from maze_core.models.normalizer import ObservationNormalizer
 from maze_core.plugins import discovery
 from maze_core.plugins.manager import Hooks, to_stderr
+from maze_core.seeding import Purpose, integer_seed
 from maze_core.training.algorithm import check_run
+from maze_core.training.append_only import GrowingFile
 from maze_core.training.checkpoint import Checkpoint, check_finite, write_checkpoint
 from maze_core.training.estimation import estimate_statistics
-from maze_core.training.append_only import GrowingFile
 from maze_core.training.learner import Learner, plugins_optimizer
 from maze_core.training.manifest import CHECKPOINTS
 from maze_core.training.metrics_file import METRICS_FILE
@@ -27,7 +28,6 @@ from maze_core.training.report import EpochReport
 from maze_core.training.run_environments import RunEnvironments
 from maze_core.training.run_evaluation import RunEvaluation
 from maze_core.training.run_state import RunState
-from maze_core.seeding import Purpose, integer_seed
 from maze_core.training.statistics import EpochStatistics
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import torch
 
 from maze_core.envs.spaces import allocate, space_specs
+from maze_core.seeding import EpisodeSeeds, Purpose, integer_seed
 from maze_core.training.endless import EndlessEpisodes
 from maze_core.training.evaluation import EvaluationInterrupted, evaluate_policy
 from maze_core.training.process_state import isolated_rng, torch_threads
-from maze_core.seeding import EpisodeSeeds, Purpose, integer_seed
 from maze_core.training.statistics import summarize
 
 if TYPE_CHECKING:

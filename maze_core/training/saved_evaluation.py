@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 from maze_core.errors import ConfigError
 from maze_core.plugins import discovery
+from maze_core.seeding import draw_seed
 from maze_core.training.api import open_policy
 from maze_core.training.process_state import torch_threads
 from maze_core.training.run_dir import checkpoint_folder, find_run
 from maze_core.training.run_evaluation import FINAL_EVALUATION
-from maze_core.seeding import draw_seed
 
 if TYPE_CHECKING:
     from maze_core.plugins.discovery import Loader

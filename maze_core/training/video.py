@@ -9,8 +9,8 @@ import torch
 
 from maze_core.errors import ConfigError
 from maze_core.plugins import discovery
-from maze_core.training.evaluation import evaluate_policy
 from maze_core.seeding import EpisodeSeeds, Purpose, integer_seed
+from maze_core.training.evaluation import evaluate_policy
 
 if TYPE_CHECKING:
     from maze_core.envs.builder import EnvBuilder

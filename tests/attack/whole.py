@@ -92,9 +92,9 @@ def _checkpoint(run: Path, name: str) -> tuple[dict[str, str], dict[str, str]]:
 def _rows(run: Path, replay: dict[str, Any]) -> dict[str, Any]:
     import gymnasium
 
-    from maze_core.plugins.configuration import load_run_config
     from maze_core.data.replay import ReplayBuffer
     from maze_core.data.replay_log import ReplayLog
+    from maze_core.plugins.configuration import load_run_config
 
     env = gymnasium.make(ENV)
     config: Any = load_run_config(run / "config.yaml").algorithm

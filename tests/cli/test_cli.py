@@ -17,9 +17,9 @@ from maze_devkit.envs import SpacesEnv
 from typer.testing import CliRunner
 
 from maze_core.cli.main import app, main
-from maze_core.plugins.configuration import assemble, load_run_config
 from maze_core.errors import RunError
 from maze_core.plugins.catalog import catalog
+from maze_core.plugins.configuration import assemble, load_run_config
 
 EVALUATION = SimpleNamespace(
     metrics={"eval/return_mean": 12.5}, checkpoint="best", epoch=4, seed=3, videos=(Path("films/episode-0.mp4"),)

@@ -15,10 +15,10 @@ from maze_devkit.envs import SpacesEnv
 from typer.testing import CliRunner
 
 from maze_core.cli.main import app
-from maze_core.plugins.configuration import assemble, part_config
 from maze_core.errors import ConfigError
-from maze_core.plugins import discovery
 from maze_core.local_modules import allow_local_modules
+from maze_core.plugins import discovery
+from maze_core.plugins.configuration import assemble, part_config
 from maze_core.training import api
 
 pytestmark = pytest.mark.usefixtures("known_plugins")

@@ -10,9 +10,9 @@ import pytest
 from maze_devkit.envs import CountingEnv
 from typer.testing import CliRunner
 
-from maze_core.culprit import callers, culprit, their_traceback
 from maze_core.cli import main as command
 from maze_core.cli.main import app
+from maze_core.culprit import callers, culprit, their_traceback
 from maze_core.errors import ConfigError
 
 pytestmark = pytest.mark.usefixtures("known_plugins")

@@ -5,10 +5,10 @@ import pytest
 from pydantic import Field, PositiveFloat, model_validator
 
 from maze_core.config.base import ConfigModel, PluginConfig
-from maze_core.plugins.configuration import DEFAULTS, assemble, assemble_with_preset, dump, load_run_config, part_config
 from maze_core.config.run import AlgorithmConfig
 from maze_core.errors import ConfigError, PluginError
 from maze_core.plugins.base import Plugin
+from maze_core.plugins.configuration import DEFAULTS, assemble, assemble_with_preset, dump, load_run_config, part_config
 from maze_core.plugins.discovery import overlay
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from maze_core.config.base import PluginConfig
-from maze_core.plugins.configuration import assemble, dump, load_run_config
 from maze_core.config.run import AlgorithmConfig
 from maze_core.errors import ConfigError
 from maze_core.plugins.base import Plugin
+from maze_core.plugins.configuration import assemble, dump, load_run_config
 from maze_core.plugins.discovery import overlay
 
 

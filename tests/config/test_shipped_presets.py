@@ -2,9 +2,9 @@
 
 import pytest
 
-from maze_core.plugins.configuration import assemble
 from maze_core.config.presets import presets
 from maze_core.plugins import discovery
+from maze_core.plugins.configuration import assemble
 
 ALGORITHMS = ("ppo", "a2c", "impala")
 

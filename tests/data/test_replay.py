@@ -11,12 +11,12 @@ from gymnasium import spaces
 from maze_devkit.envs import CountingEnv
 
 from maze_core.data.replay import ReplayBuffer, row_specs
-from maze_core.free_memory import check_memory, free_memory
 from maze_core.data.trajectories import Trajectory
 from maze_core.envs.serial import SerialVectorEnv
 from maze_core.envs.spaces import allocate, allocated_bytes
 from maze_core.envs.vector import StepResult
 from maze_core.errors import ConfigError
+from maze_core.free_memory import check_memory, free_memory
 from maze_core.seeding import EpisodeSeeds, Purpose
 
 OBSERVATION = spaces.Box(-np.inf, np.inf, (3,), np.float32)

@@ -9,8 +9,8 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from maze_devkit.envs import FailingEnv, SeededWalk, SpacesEnv
 from maze_devkit.probes import Doors, Told, Workshop
 
-from maze_core.plugins.configuration import env_config
 from maze_core.cli.environment_report import examine_environment
+from maze_core.plugins.configuration import env_config
 
 pytestmark = pytest.mark.usefixtures("known_plugins")
 

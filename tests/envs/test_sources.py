@@ -15,8 +15,8 @@ from maze_core.envs.gymnasium_source import GymnasiumConfig, GymnasiumSource
 from maze_core.errors import ConfigError
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.discovery import overlay
-from maze_core.plugins.python_objects import origin
 from maze_core.plugins.hookspecs import hookimpl
+from maze_core.plugins.python_objects import origin
 
 
 class LimitWrapper(Plugin):

@@ -7,9 +7,9 @@ from maze_a2c.config import A2CConfig
 from maze_devkit.envs import SeededWalk
 from pydantic import ValidationError
 
-from maze_core.plugins.configuration import assemble
 from maze_core.data.batch import Batch
 from maze_core.plugins.base import Plugin
+from maze_core.plugins.configuration import assemble
 from maze_core.plugins.hookspecs import hookimpl
 
 

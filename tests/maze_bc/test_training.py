@@ -14,11 +14,11 @@ from gymnasium import spaces
 from maze_devkit.envs import SeededWalk
 from torch import nn
 
-from maze_core.plugins.configuration import assemble
 from maze_core.context import RunContext
 from maze_core.errors import ConfigError
 from maze_core.plugins import discovery
 from maze_core.plugins.base import Plugin
+from maze_core.plugins.configuration import assemble
 from maze_core.plugins.hookspecs import hookimpl
 from maze_core.policies.base import ActingPolicy
 from maze_core.training import api

@@ -18,9 +18,9 @@ from maze_devkit.probes import Bandit, Doors, Workshop
 from maze_es.config import ESConfig
 from torch import nn
 
-from maze_core.plugins.configuration import assemble
 from maze_core.context import RunContext
 from maze_core.errors import ConfigError, RunError
+from maze_core.plugins.configuration import assemble
 from maze_core.training import api
 from maze_core.training.saved_evaluation import evaluate_saved
 from tests.forked import Forked

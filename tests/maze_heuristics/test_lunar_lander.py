@@ -6,8 +6,8 @@ import pytest
 from gymnasium import spaces
 from maze_heuristics.lunar_lander import LunarLanderConfig, LunarLanderHeuristics
 
-from maze_core.plugins.configuration import part_config
 from maze_core.errors import ConfigError
+from maze_core.plugins.configuration import part_config
 from maze_core.policies.base import build_policy_plugin
 from maze_core.training.rollouts import roll_out, task_of_plugin
 

@@ -15,13 +15,13 @@ import pytest
 from maze_devkit.envs import SeededWalk
 from maze_devkit.probes import Workshop
 
-from maze_core.plugins.configuration import load_run_config
 from maze_core.context import RunContext
 from maze_core.data.replay import ReplayBuffer
 from maze_core.data.replay_log import ReplayLog
 from maze_core.envs.factory_source import FactorySource
 from maze_core.errors import CheckpointError
 from maze_core.plugins.base import Plugin
+from maze_core.plugins.configuration import load_run_config
 from maze_core.plugins.discovery import overlay
 from maze_core.plugins.hookspecs import hookimpl
 from maze_core.training import api

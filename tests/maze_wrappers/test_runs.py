@@ -11,10 +11,10 @@ from maze_devkit.envs import SeededWalk
 from maze_devkit.probes import Workshop
 
 from maze_core import RunContext
-from maze_core.plugins.configuration import assemble
 from maze_core.data.trajectories_loader import load_trajectories
 from maze_core.errors import ConfigError
 from maze_core.plugins.base import Plugin
+from maze_core.plugins.configuration import assemble
 from maze_core.plugins.hookspecs import hookimpl
 from maze_core.training.checkpoint import read_checkpoint
 

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from maze_core.bundled import _PUBLISHED, packages, publisher
 from maze_core.cli.main import app
 from maze_core.errors import ConfigError
 from maze_core.plugins import discovery
-from maze_core.bundled import _PUBLISHED, packages, publisher
 
 PLUGINS = Path(__file__).parents[2] / "plugins"
 

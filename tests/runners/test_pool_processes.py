@@ -17,8 +17,8 @@ import pytest
 
 from maze_core.errors import ConfigError, RunError
 from maze_core.runners.local import LocalConfig, LocalRunner
-from maze_core.runners.result_transfer import LARGE, Packer, Unpacker
 from maze_core.runners.pool_processes import ProcessPool
+from maze_core.runners.result_transfer import LARGE, Packer, Unpacker
 from tests.runners.pool_contract import Answers, PoolContract, collect_all
 
 

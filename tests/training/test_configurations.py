@@ -12,12 +12,12 @@ from maze_a2c.config import A2CConfig
 from maze_devkit.envs import SeededWalk, SpacesEnv
 from maze_ppo.config import PPOConfig
 
-from maze_core.plugins.configuration import assemble
 from maze_core.config.run import EvaluationConfig
 from maze_core.envs.factory_source import FactorySource
 from maze_core.errors import ConfigError
 from maze_core.models.mlp import MlpConfig
 from maze_core.plugins import discovery
+from maze_core.plugins.configuration import assemble
 from maze_core.runners.dev import DevConfig
 from maze_core.training import api
 

@@ -16,14 +16,14 @@ from maze_devkit.envs import CountingEnv, SeededWalk
 from typer.testing import CliRunner
 
 from maze_core.cli.main import app
-from maze_core.plugins.configuration import part_config
 from maze_core.envs.native import NativeVectorEnv
 from maze_core.envs.time_limits import missing_time_limit
 from maze_core.envs.vector import Episode
+from maze_core.plugins.configuration import part_config
+from maze_core.seeding import EpisodeSeeds, Purpose
 from maze_core.training.endless import EndlessEpisodes
 from maze_core.training.evaluation import evaluate_policy
 from maze_core.training.rollouts import roll_out, task_of_plugin
-from maze_core.seeding import EpisodeSeeds, Purpose
 
 ENDLESS = "CliffWalking-v1"
 CUT = {"evaluation.max_episode_steps": 30}

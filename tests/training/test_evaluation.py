@@ -11,9 +11,9 @@ from torch import nn
 from maze_core.envs.codecs import ActionCodec, ObservationCodec
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.hookspecs import hookimpl
+from maze_core.seeding import EpisodeSeeds, Purpose
 from maze_core.training import api
 from maze_core.training.checkpoint import read_checkpoint
-from maze_core.seeding import EpisodeSeeds, Purpose
 
 
 def by_hand(policy, make, seed, number, episodes):

@@ -9,8 +9,8 @@ from maze_devkit.envs import SeededWalk
 from typer.testing import CliRunner
 
 from maze_core.cli.main import app
-from maze_core.plugins.configuration import load_run_config
 from maze_core.errors import ConfigError
+from maze_core.plugins.configuration import load_run_config
 from maze_core.training.checkpoint import read_checkpoint
 
 PARENT = {"model.hidden": [5], "model.normalize_observations": True, "algorithm.lr": 0.01}

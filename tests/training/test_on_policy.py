@@ -12,10 +12,10 @@ from maze_devkit.probes import Doors, Steady, Workshop
 from torch import nn
 
 from maze_core.config.base import PluginConfig
-from maze_core.plugins.configuration import assemble
 from maze_core.errors import ConfigError, RunError
 from maze_core.plugins import discovery
 from maze_core.plugins.base import Plugin
+from maze_core.plugins.configuration import assemble
 from maze_core.plugins.hookspecs import hookimpl
 from maze_core.training import api
 from maze_core.training.on_policy import normalized

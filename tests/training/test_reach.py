@@ -10,11 +10,11 @@ from typer.testing import CliRunner
 
 from maze_core import Plugin, PluginConfig, RunContext
 from maze_core.cli.main import app
-from maze_core.plugins.configuration import load_config_to_act, load_saved_config
 from maze_core.config.outside import Outside, marked_fields
 from maze_core.config.plain_yaml import read_yaml, to_yaml
 from maze_core.errors import ConfigError
 from maze_core.plugins import discovery
+from maze_core.plugins.configuration import load_config_to_act, load_saved_config
 
 pytestmark = pytest.mark.usefixtures("known_plugins")
 SMALL = {

@@ -13,8 +13,8 @@ import yaml
 from maze_devkit.envs import SeededWalk
 from maze_devkit.probes import Workshop
 
-from maze_core.plugins.configuration import load_run_config
 from maze_core.errors import CheckpointError, ConfigError, MazeError
+from maze_core.plugins.configuration import load_run_config
 from maze_core.training import api, run_dir
 from maze_core.training.run_dir import create_run_dir, find_run, lock
 from maze_core.training.saved_evaluation import evaluate_saved

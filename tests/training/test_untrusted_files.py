@@ -10,8 +10,8 @@ import torch
 from typer.testing import CliRunner
 
 from maze_core.cli.main import app
-from maze_core.plugins.configuration import load_run_config
 from maze_core.errors import ConfigError, MazeError
+from maze_core.plugins.configuration import load_run_config
 from maze_core.training import api
 
 pytestmark = pytest.mark.usefixtures("known_plugins")

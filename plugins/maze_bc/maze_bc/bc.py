@@ -21,9 +21,9 @@ from maze_core.data.trajectories_loader import load_trajectories
 from maze_core.errors import ConfigError
 from maze_core.plugins.hookspecs import hookimpl
 from maze_core.progress import progress_bar
+from maze_core.seeding import Purpose, generator
 from maze_core.training.algorithm import Algorithm
 from maze_core.training.schedules import scheduled
-from maze_core.seeding import Purpose, generator
 
 if TYPE_CHECKING:
     from maze_core.config.run import RunConfig

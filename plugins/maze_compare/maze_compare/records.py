@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
-from maze_core.config.sealed import read_sealed
 from maze_core.config.raw import Raw
+from maze_core.config.sealed import read_sealed
 from maze_core.errors import ConfigError
 from maze_core.plain_json import is_count, is_number
 from maze_core.training.manifest import last_extents

@@ -10,13 +10,13 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from maze_core.plugins.configuration import assemble
+from maze_core.environment_variables import variables_set
 from maze_core.errors import MazeError
+from maze_core.plugins.configuration import assemble
 from maze_core.plugins.hookspecs import hookimpl
 from maze_core.plugins.manager import Hooks, Member
 from maze_core.training import api
 from maze_core.training.report import EpochReport, RunSummary
-from maze_core.environment_variables import variables_set
 from maze_devkit.findings import Check, Failed, NotApplicable
 from maze_devkit.probes import Walk
 from maze_devkit.process import left_alone

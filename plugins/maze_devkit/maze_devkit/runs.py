@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from gymnasium import spaces
 
-from maze_core.plugins.configuration import DEFAULTS, assemble
 from maze_core.errors import ConfigError, MazeError
+from maze_core.plugins.configuration import DEFAULTS, assemble
 from maze_core.plugins.discovery import describe
 from maze_core.training import api
 from maze_devkit.findings import NotApplicable

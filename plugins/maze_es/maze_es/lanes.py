@@ -8,9 +8,9 @@ import numpy as np
 
 from maze_core.envs.checks import all_finite, check_finite, first_bad_row, non_finite
 from maze_core.envs.codecs import ActionCodec, ObservationCodec
-from maze_core.envs.wrapper_memory import lasting_layers
 from maze_core.envs.native import NativeVectorEnv
 from maze_core.envs.spaces import allocate, space_specs
+from maze_core.envs.wrapper_memory import lasting_layers
 from maze_core.errors import ConfigError, RunError
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from maze_core.plugins.configuration import part_config
 from maze_core.errors import ConfigError
 from maze_core.plugins import discovery
+from maze_core.plugins.configuration import part_config
 from maze_core.policies.base import ActingPolicy, build_policy_plugin
 
 if TYPE_CHECKING:

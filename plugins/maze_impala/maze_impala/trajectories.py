@@ -8,8 +8,8 @@ import numpy as np
 import torch
 
 from maze_core.data.batch import Batch, TensorTree
-from maze_core.free_memory import check_memory
 from maze_core.envs.spaces import space_specs
+from maze_core.free_memory import check_memory
 from maze_impala.rewards import clipped_rewards
 
 if TYPE_CHECKING:

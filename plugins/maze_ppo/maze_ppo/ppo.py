@@ -9,6 +9,7 @@ import torch
 
 from maze_core.data.batch import Batch, Loss
 from maze_core.plugins.hookspecs import hookimpl
+from maze_core.seeding import Purpose, generator
 from maze_core.training.algorithm import Algorithm
 from maze_core.training.burn_in import CriticBurnIn
 from maze_core.training.on_policy import (
@@ -19,7 +20,6 @@ from maze_core.training.on_policy import (
 )
 from maze_core.training.rollout_collector import RolloutCollector
 from maze_core.training.schedules import scheduled
-from maze_core.seeding import Purpose, generator
 from maze_ppo.config import PPOConfig
 from maze_ppo.losses import approximate_kl, clipped_surrogate, value_loss
 

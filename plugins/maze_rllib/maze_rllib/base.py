@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from maze_core.data.batch import Batch, Loss
 from maze_core.errors import ConfigError, RunError
 from maze_core.plugins.hookspecs import hookimpl
+from maze_core.seeding import EpisodeSeeds, Purpose, integer_seed
 from maze_core.training.algorithm import Algorithm
 from maze_core.training.process_state import isolated_rng
-from maze_core.seeding import EpisodeSeeds, Purpose, integer_seed
 from maze_rllib.config import RLlibConfig
 from maze_rllib.session import check_installed
 

@@ -6,9 +6,9 @@ import logging
 import os
 from typing import Any
 
+from maze_core.environment_variables import Variables, changed_since, put_back
 from maze_core.errors import ConfigError, RunError
 from maze_core.training.process_state import signal_handlers_kept
-from maze_core.environment_variables import Variables, changed_since, put_back
 from maze_rllib.randomness import kept
 
 _ENVIRONMENT = {

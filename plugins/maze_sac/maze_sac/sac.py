@@ -17,12 +17,12 @@ from maze_core.models.critics import build_critics
 from maze_core.models.distributions import BoxScale
 from maze_core.models.joint_actions import JointActions
 from maze_core.plugins.hookspecs import hookimpl
+from maze_core.seeding import Purpose, generator, integer_seed
 from maze_core.training.adam import Adam
 from maze_core.training.algorithm import Algorithm
 from maze_core.training.off_policy import ReplayCollector, check_replay_sizes, make_guide
 from maze_core.training.process_state import isolated_rng
 from maze_core.training.schedules import scheduled
-from maze_core.seeding import Purpose, generator, integer_seed
 from maze_core.training.targets import Target
 from maze_sac.actions import Decision, check_distribution, decide, target_entropy
 from maze_sac.config import SACConfig, SACfDConfig

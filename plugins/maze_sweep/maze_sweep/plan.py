@@ -12,15 +12,15 @@ from pydantic import Field, JsonValue, NonNegativeInt, PositiveInt, SerializeAsA
 
 from maze_core.config.base import ConfigModel, PluginConfig
 from maze_core.config.explain import combined, explain
-from maze_core.plugins.configuration import assemble_with_preset
 from maze_core.config.plain_yaml import parse_mapping, read_text, to_yaml
-from maze_core.config.run import RunConfig
 from maze_core.config.raw import Raw
+from maze_core.config.run import RunConfig
 from maze_core.errors import ConfigError
 from maze_core.files import write_bytes
 from maze_core.plugins import discovery
-from maze_core.training.run_dir import CONFIG, find_run
+from maze_core.plugins.configuration import assemble_with_preset
 from maze_core.terminal_text import argument
+from maze_core.training.run_dir import CONFIG, find_run
 from maze_sweep.searchers.space import Point, Space, parse_space
 
 PLAN = "sweep.yaml"

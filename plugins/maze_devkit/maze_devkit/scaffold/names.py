@@ -9,9 +9,9 @@ import re
 from dataclasses import dataclass
 
 import maze_core
+from maze_core.bundled import publisher
 from maze_core.errors import ConfigError
 from maze_core.plugins import discovery
-from maze_core.bundled import publisher
 from maze_devkit.scaffold.kinds import STARTERS
 
 _NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
