@@ -14,18 +14,20 @@ NAMES: Mapping[str, str] = {
 
 _MODULES: Mapping[str, str] = {
     "maze_core.comparison": "maze_compare",
+    "maze_core.config.load": "maze_core.plugins.configuration",
     "maze_core.data.minari": "maze_minari.exchange",
     "maze_core.models.picture": "maze_pictures.network",
     "maze_core.scaffold": "maze_devkit.scaffold",
     "maze_core.searchers": "maze_sweep.searchers",
     "maze_core.sweep": "maze_sweep",
     "maze_core.testing": "maze_devkit",
+    "maze_core.training.seeding": "maze_core.seeding",
 }
 
 _MEMBERS: Mapping[str, str] = {
     "maze_core.data.rollout.RolloutCollector": "maze_core.RolloutCollector",
     "maze_core.data.rollout.Sampler": "maze_core.acting.rollouts.Sampler",
-    "maze_core.training.off_policy.Guide": "maze_core.training.off_policy.make_guide",
+    "maze_core.training.off_policy.Guide": "maze_core.training.off_policy.ReplayCollector",
 }
 
 
@@ -43,9 +45,10 @@ def moved_name(name: str) -> Any:
 
 
 def moved_module(old: str) -> ImportError:
-    """Return the error of an import from a package that left the core."""
+    """Return the error of an import from a module that moved."""
     new = _MODULES[old]
-    return ImportError(f"{old} is {new} now: import from there. Next: {_install(new)}")
+    following = "" if new.startswith("maze_core") else f" Next: {_install(new)}"
+    return ImportError(f"{old} is {new} now: import from there.{following}")
 
 
 def moved_member(module: str, name: str) -> Exception:

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from maze_core.data.batch import TensorTree
     from maze_core.envs.vector import Tree
     from maze_core.models.blocks import Dense
-    from maze_core.models.tree_distribution import TreeDistribution
 
 _FEW = 131_072
 # Multiplications of a layer up to which numpy is the faster; from twice as many its BLAS may use several threads.
@@ -46,38 +45,39 @@ def fastest_forward(policy: Policy, rows: int) -> Forward:
 
 
 class TorchForward:
-    """Torch's, for any policy, on the device where its parameters are."""
+    """Torch's, for any policy, on the device where its parameters are.
 
-    def __init__(self, policy: Policy) -> None:
-        self._policy = policy
+    Args:
+        policy: the policy.
+        most_likely: choose the most likely actions instead of samples, and ignore the noise.
+    """
+
+    def __init__(self, policy: Policy, *, most_likely: bool = False) -> None:
+        self._policy, self._most_likely = policy, most_likely
         self._device = next(policy.parameters()).device
+        self._elsewhere = self._device.type != "cpu"
 
     def by_step(self, noise: TensorTree) -> Sequence[dict[str, Any]]:
         """A dict of tensors for each step."""
         # Unbinding once is cheaper than indexing a tensor at every step.
-        leaves = zip(*(self._moved(leaf).unbind() for leaf in noise.values()), strict=True)
+        leaves = zip(*[leaf.unbind() for leaf in self._moved(noise).values()], strict=True)
         return [dict(zip(noise, step, strict=True)) for step in leaves]
 
     def act(self, obs: Tree, noise: dict[str, Any]) -> Choice:
         """Choose actions for B observations."""
-        distribution = self._distribution(obs)
-        tensors = distribution.sample(noise)
+        if not torch.is_inference_mode_enabled():  # entering it costs as much as a small layer
+            with torch.inference_mode():
+                return self.act(obs, noise)
+        distribution = self._policy.distribution(self._moved({k: torch.from_numpy(v) for k, v in obs.items()}))
+        tensors = distribution.mode() if self._most_likely else distribution.sample(noise)
         samples = {key: sample.numpy(force=True) for key, sample in tensors.items()}
         actions = distribution.env_action(tensors)
         return Choice(samples, {k: samples[k] if a is tensors[k] else a.numpy(force=True) for k, a in actions.items()})
 
-    def most_likely(self, obs: Tree) -> Choice:
-        """Choose the most likely actions for B observations, in environment units alone."""
-        distribution = self._distribution(obs)
-        tensors = distribution.env_action(distribution.mode())
-        actions = {key: action.numpy(force=True) for key, action in tensors.items()}
-        return Choice(actions, actions)
-
-    def _distribution(self, obs: Tree) -> TreeDistribution:
-        return self._policy.distribution({k: self._moved(torch.from_numpy(v)) for k, v in obs.items()})
-
-    def _moved(self, tensor: torch.Tensor) -> torch.Tensor:
-        return tensor if self._device.type == "cpu" else tensor.to(self._device, non_blocking=True)
+    def _moved(self, tree: TensorTree) -> TensorTree:
+        if self._elsewhere:
+            return {key: leaf.to(self._device, non_blocking=True) for key, leaf in tree.items()}
+        return tree
 
 
 class NumpyForward:
@@ -103,11 +103,11 @@ class NumpyForward:
         keys = self._keys
         features = obs[keys[0]] if len(keys) == 1 else np.concatenate([obs[key] for key in keys], -1)
         for layer in self._layers:
-            features = layer(features)
+            features = layer.forward(features)
             self._activate(features, features)
         samples, actions = {}, {}
         for key, head in self._heads:
-            samples[key], actions[key] = head(features, noise[key])
+            samples[key], actions[key] = head.sample(features, noise[key])
         return Choice(samples, actions)
 
 
@@ -118,8 +118,8 @@ class _Layer:
         self._weight, self._bias = dense.weight.detach().numpy().T, dense.bias.detach().numpy()
         self._out = np.empty((rows, dense.out_features), np.float32)
 
-    def __call__(self, features: np.ndarray) -> np.ndarray:
-        out = np.matmul(features, self._weight, self._out)
+    def forward(self, features: np.ndarray) -> np.ndarray:
+        out = np.dot(features, self._weight, self._out)  # for a few rows cheaper than matmul
         out += self._bias
         return out
 
@@ -130,8 +130,8 @@ class _Categorical:
     def __init__(self, head: CategoricalHead, rows: int) -> None:
         self._layer, self._inverse_temperature = _Layer(head.linear, rows), head.inverse_temperature
 
-    def __call__(self, features: np.ndarray, noise: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        logits = self._layer(features)
+    def sample(self, features: np.ndarray, noise: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        logits = self._layer.forward(features)
         if self._inverse_temperature != 1:
             logits *= self._inverse_temperature
         logits += noise
@@ -146,8 +146,8 @@ class _Normal:
         self._layer, self._head = _Layer(head.linear, rows), head
         self._log_std = None if head.state_dependent else head.log_std.detach().numpy()
 
-    def __call__(self, features: np.ndarray, noise: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        head, mean = self._head, self._layer(features)
+    def sample(self, features: np.ndarray, noise: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        head, mean = self._head, self._layer.forward(features)
         log_std = self._log_std
         if log_std is None:
             mean, spread = mean[:, : head.scale.size], mean[:, head.scale.size :]
@@ -168,11 +168,12 @@ def _is_simple(policy: Policy, rows: int) -> bool:
         return False
     encoder = policy.encoder
     layers = [*encoder.trunk.dense_layers, *(head.linear for _, _, head in policy.action_heads)]
+    parameters = [p for layer in layers for p in (layer.weight, layer.bias)]
     return (
         encoder.trunk.activation in _ACTIVATIONS
         and all(type(part) is Flatten and part.is_plain for part in encoder.input.parts)
         and all(mask is None and type(head) in _HEADS for _, mask, head in policy.action_heads)
         and all(rows * layer.weight.numel() <= _FEW for layer in layers)
-        and all(p.device.type == "cpu" and p.dtype == torch.float32 for p in policy.parameters())
+        and all(p.device.type == "cpu" and p.dtype == torch.float32 for p in parameters)
         and not any(module._forward_hooks or module._forward_pre_hooks for module in policy.modules())
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import repeat
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -100,14 +101,18 @@ class NetworkAgent(Agent):
         self.policy = policy
         self._exploration = exploration
         self._noise, self._fast_rows = noise, fast_rows
-        self._ahead: Iterator[dict[str, Any]] = iter(())
+        self._ahead: Iterator[dict[str, Any]] = repeat({}) if noise is None else iter(())
+        """The noise of the next steps; the most likely actions need none."""
         self.refresh()
 
     def refresh(self) -> None:
         """Look at the network anew. To be called where modules may have been exchanged, not for new parameters."""
-        self._torch = TorchForward(self.policy)
-        rows = self._fast_rows
-        self._forward: Forward = self._torch if rows is None else fastest_forward(self.policy, rows)
+        rows, most_likely = self._fast_rows, self._noise is None
+        self._forward: Forward = (
+            TorchForward(self.policy, most_likely=most_likely)
+            if rows is None or most_likely
+            else fastest_forward(self.policy, rows)
+        )
 
     def expect(self, steps: int) -> None:
         """Draw the noise of the next steps at once, which is cheaper than step by step."""
@@ -118,20 +123,12 @@ class NetworkAgent(Agent):
 
     def act(self, obs: Tree) -> Choice:
         """Choose an action for every row, with one forward for all."""
-        choice = self._chosen(obs)
-        return choice if self._exploration is None else self._exploration.explore(obs, choice)
-
-    def _chosen(self, obs: Tree) -> Choice:
-        if not torch.is_inference_mode_enabled():  # entering it costs as much as a small layer
-            with torch.inference_mode():
-                return self._chosen(obs)
-        if self._noise is None:
-            return self._torch.most_likely(obs)
         noise = next(self._ahead, None)
         if noise is None:
             self.expect(1)
             noise = next(self._ahead)
-        return self._forward.act(obs, noise)
+        choice = self._forward.act(obs, noise)
+        return choice if self._exploration is None else self._exploration.explore(obs, choice)
 
     def state(self) -> dict[str, Any]:
         """Return the random states of noise and exploration. No noise that was drawn ahead may be left."""
@@ -140,8 +137,8 @@ class NetworkAgent(Agent):
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Restore the result of `state()`."""
-        self._ahead = iter(())
         if self._noise is not None:
+            self._ahead = iter(())
             self._noise.load_state(state)
         if self._exploration is not None:
             self._exploration.load_state(state["exploration"])

@@ -61,7 +61,7 @@ class ReplaySink:
         """Take one transition of every environment."""
         self.obs, self._spare = following, obs
         if self._normalizer is not None:
-            valid = None if result.valid.all() else torch.from_numpy(result.valid).to(self._device)
+            valid = torch.from_numpy(result.valid).to(self._device) if result.has_filler else None
             self._normalizer.update(self._to_device(obs), valid)
         self._replay.step(choice.actions, result, following)
         self._on_step(result)

@@ -30,10 +30,12 @@ class RolloutSink:
     Args:
         obs: leaves [T + 1, N, …]
         samples: leaves [T, N, …]
+        on_step: called after each step of the environments.
     """
 
-    def __init__(self, obs: Tree, samples: Tree) -> None:
+    def __init__(self, obs: Tree, samples: Tree, on_step: Callable[[], None] = lambda: None) -> None:
         steps, rows = next(iter(samples.values())).shape[:2]
+        self._on_step = on_step
         self.steps = 0
         """Steps taken of this rollout."""
         self._rows = [{k: v[t] for k, v in obs.items()} for t in range(steps + 1)]
@@ -64,6 +66,7 @@ class RolloutSink:
         rollout.episodes.clear()
         rollout.terminated.fill(False)
         rollout.truncated.fill(False)
+        rollout.valid.fill(True)
 
     def room(self, obs: Tree) -> Tree:
         """Return the row after the current one."""
@@ -75,13 +78,15 @@ class RolloutSink:
         for key, sample in choice.samples.items():
             rollout.actions[key][t] = sample
         rollout.rewards[t] = result.reward
-        rollout.valid[t] = result.valid
+        if result.has_filler:
+            rollout.valid[t] = result.valid
         if len(result.final_indices):
             rollout.terminated[t] = result.terminated
             rollout.truncated[t] = result.truncated
             self._add_cut(result)
             rollout.episodes += result.episodes
         self.steps = t + 1
+        self._on_step()
 
     def _add_cut(self, result: StepResult) -> None:
         cut, final_obs = result.truncated[result.final_indices], result.final_obs
@@ -115,12 +120,12 @@ class Sampler:
         on_step: Callable[[], None] = lambda: None,
     ) -> None:
         self.noise = noise
-        self._env, self._n_steps, self._on_step = env, n_steps, on_step
+        self._env, self._n_steps = env, n_steps
         self._agent = NetworkAgent(policy, SharedNoise(env.num_envs, noise), fast_rows=env.num_envs)
         self._stepper = Stepper(env, seeds)
         specs = space_specs(env.observation_space, "observation")
         obs = allocate(specs, (n_steps + 1, env.num_envs))
-        self._sink = RolloutSink(obs, _allocate_samples(policy, obs))
+        self._sink = RolloutSink(obs, _allocate_samples(policy, obs), on_step)
 
     @property
     def rollout(self) -> Rollout:
@@ -141,9 +146,7 @@ class Sampler:
         agent.expect(self._n_steps)
         try:
             with torch.inference_mode():
-                for _ in range(self._n_steps):
-                    stepper.step(agent, sink)
-                    self._on_step()
+                stepper.step(agent, sink, self._n_steps)
         except RunError:
             self._check_masks(sink.steps + 1)  # an environment that refuses an action may have left no choice
             raise

@@ -61,19 +61,21 @@ class Stepper:
         """Go on from other arrays, which hold the current observations."""
         self._obs = obs
 
-    def step(self, agent: Agent, sink: Sink) -> None:
-        """Step every environment once. `begin` or `restore` comes first."""
-        obs = self._obs
+    def step(self, agent: Agent, sink: Sink, steps: int = 1) -> None:
+        """Step every environment `steps` times. `begin` or `restore` comes first."""
+        obs, env = self._obs, self.env
         if obs is None:
             raise RuntimeError("the environments have not been reset")
-        if self._begun:
-            agent.begin(self._begun)
-        choice = agent.act(obs)
-        following = sink.room(obs)
-        result = self.env.step(choice.actions, following)
-        self._obs = following
-        self._begun = result.begun
-        sink.add(obs, choice, result, following)
+        for _ in range(steps):
+            if self._begun:
+                agent.begin(self._begun)
+            choice = agent.act(obs)
+            following = sink.room(obs)
+            result = env.step(choice.actions, following)
+            self._obs = following
+            self._begun = result.begun
+            sink.add(obs, choice, result, following)
+            obs = following
 
     def state(self) -> dict[str, Any]:
         """Return where the environments stand."""

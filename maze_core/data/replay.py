@@ -100,12 +100,9 @@ class ReplayBuffer:
             self._append(result.final_obs, ended)
         else:
             self._ahead[rows] = count
-        if result.valid.all():
-            self.steps += count
-        else:
-            # Filler: the row stays without a step.
-            self._ahead[rows] *= result.valid
-            self.steps += int(result.valid.sum())
+        if result.has_filler:
+            self._ahead[rows] *= result.valid  # a filler row stays without a step
+        self.steps += result.steps
         self._append(obs, count)
 
     def add_episode(self, episode: Trajectory) -> None:

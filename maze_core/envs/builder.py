@@ -10,7 +10,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from maze_core.config.base import PluginConfig
-from maze_core.envs.time_limits import EpisodeLimit
+from maze_core.envs.time_limits import EpisodeLimit, is_limited
+from maze_core.envs.wrapper_memory import Metered
 from maze_core.errors import PluginError
 from maze_core.plugins import discovery
 from maze_core.plugins.manager import Hooks, Member
@@ -46,7 +47,8 @@ class EnvBuilder:
         Where the spaces of the natively vectorised form differ, this is one environment of that form.
         """
         env = self.single(index) if self._other_spaces is None else self._lone(index)
-        return env if self.max_episode_steps is None else EpisodeLimit(env, self.max_episode_steps)
+        limit = self.max_episode_steps
+        return env if limit is None or is_limited(env, limit) else EpisodeLimit(env, limit)
 
     def single(self, index: int) -> gymnasium.Env[Any, Any]:
         """Build environment `index` in its single form, even where the run steps the vectorised one."""
@@ -119,7 +121,7 @@ class EnvBuilder:
 
     @cached_property
     def _hooks(self) -> Hooks:
-        return Hooks.for_envs(self.env, self.wrappers, self.load)
+        return Hooks.for_envs(self.env, self.wrappers, self.load, Metered())
 
     def __getstate__(self) -> dict[str, Any]:
         parts = [("env", self.env), *(("wrapper", wrapper) for wrapper in self.wrappers)]

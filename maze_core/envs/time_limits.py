@@ -33,9 +33,20 @@ class EpisodeLimit(gymnasium.Wrapper[Any, Any, Any, Any]):
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         """Step; the last step truncates the episode, unless it terminated."""
-        observation, reward, terminated, truncated, info = self.env.step(action)
+        result: Any = self.env.step(action)
         self._taken += 1
-        return observation, reward, terminated, truncated or self._taken >= self._limit, info
+        if self._taken < self._limit:
+            return result  # type: ignore[no-any-return]
+        observation, reward, terminated, _, info = result
+        return observation, reward, terminated, True, info
+
+
+def is_limited(env: gymnasium.Env[Any, Any], steps: int) -> bool:
+    """Return True where gymnasium's own outermost wrapper truncates episodes after so many steps, or fewer."""
+    if type(env) is not gymnasium.wrappers.TimeLimit:
+        return False
+    own: int = env._max_episode_steps
+    return own <= steps
 
 
 def missing_time_limit(config: PluginConfig, build: Callable[[], gymnasium.Env[Any, Any]]) -> str | None:

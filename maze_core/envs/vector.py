@@ -52,7 +52,12 @@ class StepResult:
     final_obs: Tree | None = None
     episodes: list[Episode] = field(default_factory=list)
     has_filler: bool = False
-    """True where a row is filler. Environments that never produce such rows leave it."""
+    """True where a row is filler; else nobody reads `valid`. Environments that never produce such rows leave it."""
+
+    @property
+    def steps(self) -> int:
+        """Number of environments that took a step: all but the filler rows."""
+        return int(self.valid.sum()) if self.has_filler else len(self.valid)
 
     @property
     def begun(self) -> list[int]:

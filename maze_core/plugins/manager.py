@@ -118,13 +118,15 @@ class Hooks:
         env: PluginConfig,
         wrappers: Iterable[PluginConfig] = (),
         load: discovery.Loader = discovery.load,
+        innermost: Any = None,
     ) -> Hooks:
-        """Return the hooks that build environments in a worker process: env source and wrappers, without torch."""
-        members = [member("env", env, load), *_wrappers(wrappers, load)]
-        if len(members) > 1:
-            from maze_core.envs.wrapper_memory import Metered
+        """Return the hooks that build environments in a worker process: env source and wrappers, without torch.
 
-            members.insert(1, Member("core", "metered", Metered()))
+        `innermost`: a plugin object of the core's that wraps environments below all wrappers, if there are any.
+        """
+        members = [member("env", env, load), *_wrappers(wrappers, load)]
+        if innermost is not None and len(members) > 1:
+            members.insert(1, Member("core", "innermost", innermost))
         return cls(members)
 
     def plugin(self, kind: str) -> Any:
@@ -246,17 +248,15 @@ class Hooks:
     def _loss_function(self) -> Callable[[nn.Module, Batch], Loss]:
         if not self._manager.hook.compute_loss.get_hookimpls():
             return self._no_loss
-        from maze_core.data.batch import Loss
-
         hook = self._manager.hook.compute_loss
 
         def compute_loss(policy: nn.Module, batch: Batch) -> Loss:
             try:
-                loss = hook(policy=policy, batch=batch)
+                loss: Loss = hook(policy=policy, batch=batch)
             except Exception as error:
                 self._name_in(error, "compute_loss")
                 raise
-            if not isinstance(loss, Loss):
+            if not hasattr(loss, "total"):
                 raise self._wrong_result("compute_loss", loss, "Loss", "algorithm")
             return loss
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from types import NoneType
 
 import gymnasium
 
@@ -51,7 +52,7 @@ def check_reset(result: object) -> None:
     Raises:
         ConfigError: it is not a pair of observation and info.
     """
-    if isinstance(result, tuple) and len(result) == 2 and isinstance(result[1], Mapping | None):
+    if isinstance(result, tuple) and len(result) == 2 and isinstance(result[1], (dict, Mapping, NoneType)):
         return
     got = f"{len(result)} values" if isinstance(result, tuple) else "an observation alone"
     raise _wrong(f"{_OLD}: its reset returns {got}" if got != "2 values" else "its reset returns no info", _UPDATE)

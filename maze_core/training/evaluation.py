@@ -67,7 +67,7 @@ def evaluate_policy(
     try:
         stepper.begin(allocate(space_specs(env.observation_space, "observation"), (env.num_envs,)))
         with torch.inference_mode():
-            while not quota.full:
+            while quota.missing:
                 if stopped():
                     raise EvaluationInterrupted
                 stepper.step(agent, quota)
@@ -87,15 +87,14 @@ class _Quota:
         self.steps = 0
         self._num_envs, self._limit = num_envs, max_episode_steps
         self._ended: dict[int, Episode] = {}
-        self._missing = set(range(n_episodes))
+        self.missing = set(range(n_episodes))
+        """Numbers of the requested episodes that have not ended."""
         self._begun = np.zeros(num_envs, np.int64)
         """The step after which each environment's current episode began."""
-        self._rewards = np.zeros(num_envs)
-        """Sum of rewards in each unfinished episode."""
-
-    @property
-    def full(self) -> bool:
-        return not self._missing
+        self._rewards = np.zeros((_STEPS_BETWEEN_LOOKS, num_envs))
+        """Rewards since the last look."""
+        self._returns = np.zeros(num_envs)
+        """Sum of rewards before it, in each unfinished episode."""
 
     @property
     def episodes(self) -> list[Episode]:
@@ -105,29 +104,31 @@ class _Quota:
     @property
     def longest(self) -> int:
         """Steps of the longest unfinished episode among those still needed."""
-        rows = [number % self._num_envs for number in self._missing]
+        rows = [number % self._num_envs for number in self.missing]
         return self.steps - int(self._begun[rows].min(initial=self.steps))
 
     def room(self, obs: Tree) -> Tree:
         return obs
 
     def add(self, obs: Tree, choice: Choice, result: StepResult, following: Tree) -> None:
+        self._rewards[self.steps % _STEPS_BETWEEN_LOOKS] = result.reward  # cheaper than adding them up at each step
         self.steps += 1
-        self._rewards += result.reward
         for episode in result.episodes:
             row = episode.env_index
             number = episode.episode_number * self._num_envs + row
-            if number in self._missing:
-                self._missing.remove(number)
+            if number in self.missing:
+                self.missing.remove(number)
                 self._ended[number] = episode
-            self._begun[row], self._rewards[row] = self.steps, 0.0
+            self._begun[row] = self.steps
 
     def give_up(self) -> None:
         """Keep unfinished episodes beyond the limit, which a natively vectorised environment may ignore."""
         for row in range(self._num_envs):
             length = self.steps - int(self._begun[row])
-            its = sorted(number for number in self._missing if number % self._num_envs == row)
+            before = max(0, _STEPS_BETWEEN_LOOKS - length)
+            self._returns[row] = self._rewards[before:, row].sum() + (0.0 if before else self._returns[row])
+            its = sorted(number for number in self.missing if number % self._num_envs == row)
             if self._limit is not None and length > self._limit and its:
-                self._missing.difference_update(its)
+                self.missing.difference_update(its)
                 number = its[0] // self._num_envs
-                self._ended[its[0]] = Episode(row, number, float(self._rewards[row]), length)
+                self._ended[its[0]] = Episode(row, number, float(self._returns[row]), length)

@@ -22,9 +22,6 @@ from maze_core.training.run_dir import REPLAY
 if TYPE_CHECKING:
     from pathlib import Path
 
-    import numpy as np
-
-    from maze_core.acting.agent import Agent
     from maze_core.acting.exploration import Exploration
     from maze_core.config.run import RunConfig
     from maze_core.data.batch import Batch
@@ -32,8 +29,8 @@ if TYPE_CHECKING:
     from maze_core.envs.vector import StepResult, VectorEnv
     from maze_core.training.run import Run
 
-_GUIDE = 1
-# Separates the guide's random numbers from the policy's noise.
+_FIRST = 1
+# Separates the first policy's random numbers from the policy's noise.
 
 
 def check_replay_sizes(config: RunConfig) -> None:
@@ -60,18 +57,6 @@ def check_replay_sizes(config: RunConfig) -> None:
         )
 
 
-def make_guide(run: Run, part: str | dict[str, Any], env: VectorEnv) -> RuleAgent:
-    """Return an agent for the policy plugin that acts until the buffer has enough steps to learn from.
-
-    `part`: the plugin's name, or a mapping with its name and parameters.
-    """
-    load = run.env_builder("training").load
-    config = part_config("policy", {"name": part} if isinstance(part, str) else part, load=load)
-    policy = build_policy_plugin(config, env.observation_space, env.action_space, load)
-    rngs = [generator(run.seed, Purpose.POLICY_NOISE, _GUIDE, row) for row in range(env.num_envs)]
-    return RuleAgent(policy, rngs, env.action_space)
-
-
 class ReplayCollector:
     """Collects transitions of N training environments into a replay buffer, and saves the buffer with each checkpoint.
 
@@ -83,20 +68,30 @@ class ReplayCollector:
         num_envs: N.
         capacity: rows of the buffer.
         exploration: None: actions are samples of the policy; otherwise they are its most likely ones, changed by it.
+        first_policy: the policy plugin that acts in `warm_up`: its name, or a mapping with name and parameters.
 
     Raises:
-        ConfigError: the buffer does not fit into memory.
+        ConfigError: the buffer does not fit into memory, or there is no such policy plugin.
     """
 
     def __init__(
-        self, run: Run, n_steps: int, num_envs: int, capacity: int, exploration: Exploration | None = None
+        self,
+        run: Run,
+        n_steps: int,
+        num_envs: int,
+        capacity: int,
+        exploration: Exploration | None = None,
+        first_policy: str | dict[str, Any] = "random",
     ) -> None:
         self._run, self._n_steps = run, n_steps
         self._env = env = run.training_env(num_envs)
         drawn_from = torch.Generator().manual_seed(integer_seed(run.seed, Purpose.POLICY_NOISE))
         noise = SharedNoise(num_envs, drawn_from) if exploration is None else None
         self._agent = NetworkAgent(run.policy, noise, exploration=exploration, fast_rows=num_envs)
+        self._first_agent = _first_policy(run, first_policy, env)
         self._stepper = Stepper(env, EpisodeSeeds(run.seed, Purpose.TRAIN_EPISODES))
+        self._order = generator(run.seed, Purpose.REPLAY)
+        self._warm = False
         self.replay = ReplayBuffer(
             env.observation_space, env.action_space, capacity, where="algorithm.replay_buffer_size"
         )
@@ -133,39 +128,46 @@ class ReplayCollector:
             )
 
     def add(self, demonstrations: Trajectories, where: str) -> None:
-        """Add recorded episodes to the buffer before the first step. Errors as for `check`."""
+        """Add recorded episodes to the buffer before the first step, instead of `warm_up`. Errors as for `check`."""
         self.check(demonstrations, where)
         for episode in demonstrations:
             self.replay.add_episode(episode)
+        self._warm = True
 
-    def fill(self, steps: int, guide: Agent) -> bool:
-        """Let `guide` act until the buffer has received `steps` steps; return False if the run was interrupted before.
+    @property
+    def is_warm(self) -> bool:
+        """True once the buffer holds what learning starts from."""
+        return self._warm
 
-        It may take up to N - 1 steps more, since the environments step together.
+    def warm_up(self, steps: int) -> bool:
+        """Let the first policy act until the buffer has received `steps` steps; call it in `Algorithm.warm_up`.
+
+        It may take up to N - 1 steps more, since the environments step together. Returns False if the run was
+        interrupted before.
         """
+        if self._warm:
+            return True
         self._begin()
         while self.replay.steps < steps:
             if self._run.interrupted or self._run.steps_done:
                 return False
-            self._stepper.step(guide, self._sink)
+            self._stepper.step(self._first_agent, self._sink)
+        self._warm = True
         return True
 
     def collect(self) -> None:
         """Step every environment `n_steps` times with the current policy."""
         self._begin()
         self._agent.expect(self._n_steps)
-        for _ in range(self._n_steps):
-            self._stepper.step(self._agent, self._sink)
+        self._stepper.step(self._agent, self._sink, self._n_steps)
 
-    def sample(
-        self, order: np.random.Generator, batch_size: int, gamma: float, n_step: int = 1, stretch: int = 1
-    ) -> Batch:
+    def sample(self, batch_size: int, gamma: float, n_step: int = 1, stretch: int = 1) -> Batch:
         """Return a batch of the buffer's transitions on the run's device; arguments as for `ReplayBuffer.sample`.
 
         Plugins may change the batch (hook `change_transitions`).
         """
         run = self._run
-        batch = self.replay.sample(order, batch_size, gamma, n_step=n_step, stretch=stretch, device=run.device)
+        batch = self.replay.sample(self._order, batch_size, gamma, n_step=n_step, stretch=stretch, device=run.device)
         run.hooks.change_transitions(run, batch)
         return batch
 
@@ -175,14 +177,21 @@ class ReplayCollector:
             self._sink.begin()
 
     def _count(self, result: StepResult) -> None:
-        self._run.count_env_steps(int(result.valid.sum()))
+        self._run.count_env_steps(result.steps)
         self._run.statistics.add(result.episodes)
 
     # Saving
 
     def state(self) -> dict[str, Any]:
-        """Write new rows to disk; return the state of noise and environments, and which rows belong to it."""
-        return {**self._agent.state(), **self._stepper.state(), "replay": self._opened_log().commit()}
+        """Write new rows to disk; return all random states, that of the environments, and which rows belong to it."""
+        return {
+            **self._agent.state(),
+            **self._stepper.state(),
+            "first_policy": self._first_agent.state(),
+            "warm": self._warm,
+            "order": self._order.bit_generator.state,
+            "replay": self._opened_log().commit(),
+        }
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Restore the result of `state()`, with the same rows; unfinished episodes are replayed.
@@ -191,6 +200,9 @@ class ReplayCollector:
             CheckpointError: rows on disk are missing or damaged.
         """
         self._agent.load_state(state)
+        self._first_agent.load_state(state["first_policy"])
+        self._warm = state["warm"]
+        self._order.bit_generator.state = state["order"]
         self._opened_log().load(state["replay"])
         self._stepper.restore(state, self._sink.obs)
         if self._stepper.started:
@@ -209,6 +221,18 @@ class ReplayCollector:
         if self._run.run_dir is None:
             raise RuntimeError("this run has no run directory")
         return self._run.run_dir
+
+
+def _first_policy(run: Run, part: str | dict[str, Any], env: VectorEnv) -> RuleAgent:
+    """Return an agent for the policy plugin that acts until the buffer has enough steps to learn from.
+
+    `part`: the plugin's name, or a mapping with its name and parameters.
+    """
+    load = run.env_builder("training").load
+    config = part_config("policy", {"name": part} if isinstance(part, str) else part, load=load)
+    policy = build_policy_plugin(config, env.observation_space, env.action_space, load)
+    rngs = [generator(run.seed, Purpose.POLICY_NOISE, _FIRST, row) for row in range(env.num_envs)]
+    return RuleAgent(policy, rngs, env.action_space)
 
 
 def __getattr__(name: str) -> NoReturn:

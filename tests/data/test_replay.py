@@ -160,9 +160,9 @@ def test_filler_rows_are_no_transitions():
     def result(valid, ended=()):
         flags = np.array([i in ended for i in range(2)])
         final = {"observation": np.full((len(ended), 3), 9.0, np.float32)} if ended else None
-        return StepResult(
-            np.ones(2, np.float32), flags, np.zeros(2, bool), np.array(valid), np.array(ended, np.int64), final
-        )
+        numbers = np.array(ended, np.int64)
+        rewards, filler = np.ones(2, np.float32), not all(valid)
+        return StepResult(rewards, flags, np.zeros(2, bool), np.array(valid), numbers, final, has_filler=filler)
 
     def observe(value):
         return {"observation": np.array([[0, 0, value], [1, 0, value]], np.float32)}

@@ -198,11 +198,11 @@ def test_rows_on_disk_are_written_once_and_pruned(sac):
     context.train()
     algorithm = context.run.algorithm
     files = sorted((context.run_dir / "replay").iterdir())
-    record = algorithm._replay.nbytes / algorithm._replay.capacity
-    assert algorithm._replay.rows > 1000
-    assert sum(path.stat().st_size for path in files) <= 2 * algorithm._replay.nbytes
+    record = algorithm._collector.replay.nbytes / algorithm._collector.replay.capacity
+    assert algorithm._collector.replay.rows > 1000
+    assert sum(path.stat().st_size for path in files) <= 2 * algorithm._collector.replay.nbytes
     assert all(path.stat().st_size % record == 0 for path in files)
-    assert algorithm.disk_bytes >= 2 * algorithm._replay.nbytes
+    assert algorithm.disk_bytes >= 2 * algorithm._collector.replay.nbytes
 
 
 def test_damaged_replay_data_are_one_clear_error_and_the_policy_is_still_there(sac):

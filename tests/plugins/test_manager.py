@@ -239,7 +239,7 @@ class WrappingObserver(Plugin):
         (Unmarked, "make_env lacks the decorator @hookimpl"),
         (OldStyle, "wrapper=True"),
         (NoGenerator, "not a generator"),
-        (WrappingObserver, "cannot be wrappers"),
+        (WrappingObserver, "cannot be a wrapper"),
     ],
 )
 def test_an_implementation_that_does_not_fit_is_refused_by_name(plugin, message):

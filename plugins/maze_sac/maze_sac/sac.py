@@ -17,10 +17,10 @@ from maze_core.models.critics import build_critics
 from maze_core.models.distributions import BoxScale
 from maze_core.models.joint_actions import JointActions
 from maze_core.plugins.hookspecs import hookimpl
-from maze_core.seeding import Purpose, generator, integer_seed
+from maze_core.seeding import Purpose, integer_seed
 from maze_core.training.adam import Adam
 from maze_core.training.algorithm import Algorithm
-from maze_core.training.off_policy import ReplayCollector, check_replay_sizes, make_guide
+from maze_core.training.off_policy import ReplayCollector, check_replay_sizes
 from maze_core.training.process_state import isolated_rng
 from maze_core.training.schedules import scheduled
 from maze_core.training.targets import Target
@@ -81,12 +81,15 @@ class SAC(Algorithm):
         """Build collector, replay buffer, critics and temperature."""
         config, policy = self.config, run.policy
         self._run = run
-        self._collector = ReplayCollector(run, config.n_rollout_steps, config.num_envs, config.replay_buffer_size)
-        self._replay = self._collector.replay
+        self._collector = ReplayCollector(
+            run,
+            config.n_rollout_steps,
+            config.num_envs,
+            config.replay_buffer_size,
+            first_policy=config.initial_sampling_policy,
+        )
         if config.initial_demonstrations and run.run_dir is None:  # a new run: check before its folder is created
             self._collector.check(load_trajectories(config.initial_demonstrations), _DEMONSTRATIONS)
-        self._guide = make_guide(run, config.initial_sampling_policy, self._collector.env)
-        self._filled = False
         self._actions = JointActions(run.observation_space, run.action_space).to(run.device)
         self._check_policy(policy)
         with isolated_rng(integer_seed(run.seed, Purpose.MODEL_INIT, _CRITICS)):
@@ -95,7 +98,6 @@ class SAC(Algorithm):
             ).to(run.device)
         self._targets = Target(self._critics)
         self._temperature = Temperature(config.entropy_coef, config.entropy_tuning).to(run.device)
-        self._order = generator(run.seed, Purpose.REPLAY)
         self._noise = torch.Generator(run.device)
         self._noise.manual_seed(integer_seed(run.seed, Purpose.POLICY_NOISE, _LOSS_NOISE))
 
@@ -119,15 +121,10 @@ class SAC(Algorithm):
 
     def warm_up(self) -> bool:
         """Fill the buffer with the first steps, or with demonstrations."""
-        self._filled = self._filled or self._fill()
-        return self._filled
-
-    def _fill(self) -> bool:
-        path = self.config.initial_demonstrations
-        if path is None:
-            return self._collector.fill(self.config.initial_buffer_size, self._guide)
-        self._collector.add(load_trajectories(path), _DEMONSTRATIONS)
-        return True
+        demonstrations = self.config.initial_demonstrations
+        if demonstrations is not None and not self._collector.is_warm:
+            self._collector.add(load_trajectories(demonstrations), _DEMONSTRATIONS)
+        return self._collector.warm_up(self.config.initial_buffer_size)
 
     def batches(self) -> Iterator[Batch]:
         """Step the environments, then yield batches from replay; the targets follow after each update."""
@@ -137,7 +134,7 @@ class SAC(Algorithm):
             self._collector.collect()
         stretch = 1 if config.split_rollouts_into_transitions else config.n_rollout_steps
         for _ in range(config.num_batches_per_iter):
-            yield self._collector.sample(self._order, config.batch_size, config.gamma, config.n_step, stretch)
+            yield self._collector.sample(config.batch_size, config.gamma, config.n_step, stretch)
             if run.learner.steps % config.target_update_interval == 0:
                 self._targets.follow(config.tau)
 
@@ -208,20 +205,11 @@ class SAC(Algorithm):
 
     def state(self) -> dict[str, Any]:
         """Return the states of the environments, of the replay rows on disk, and of all random generators."""
-        return {
-            "collector": self._collector.state(),
-            "guide": self._guide.state(),
-            "filled": self._filled,
-            "order": self._order.bit_generator.state,
-            "noise": self._noise.get_state(),
-        }
+        return {"collector": self._collector.state(), "noise": self._noise.get_state()}
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Restore the result of `state()`."""
         self._collector.load_state(state["collector"])
-        self._guide.load_state(state["guide"])
-        self._filled = state["filled"]
-        self._order.bit_generator.state = state["order"]
         self._noise.set_state(state["noise"])
 
 

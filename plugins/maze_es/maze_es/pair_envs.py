@@ -1,0 +1,246 @@
+"""The environments of a population: two for each antithetic pair, with the same seed for both episodes."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from maze_core.envs.checks import all_finite, check_finite, first_bad_row, non_finite
+from maze_core.envs.codecs import ActionCodec, ObservationCodec
+from maze_core.envs.native import NativeVectorEnv
+from maze_core.envs.vector import StepResult
+from maze_core.envs.wrapper_memory import lasting_layers
+from maze_core.errors import ConfigError, RunError
+
+if TYPE_CHECKING:
+    import gymnasium
+
+    from maze_core.envs.builder import EnvBuilder
+    from maze_core.envs.vector import Tree
+    from maze_core.envs.wrapper_memory import Memory
+    from maze_core.seeding import EpisodeSeeds
+
+
+class PairEnvs(ABC):
+    """Environments for at most `width` pairs, stepped together: rows 2i and 2i + 1 belong to pair i.
+
+    After a reset the rows of the first `pairs` pairs play one episode each. Then a row rests: `valid` is False, and its
+    reward 0.
+
+    Args:
+        observation_space: of a single environment.
+        action_space: of a single environment.
+        width: most pairs.
+        max_steps: steps after which an episode is cut; 0: never.
+    """
+
+    def __init__(
+        self, observation_space: gymnasium.Space[Any], action_space: gymnasium.Space[Any], width: int, max_steps: int
+    ) -> None:
+        self.observation_space, self.action_space = observation_space, action_space
+        self.num_envs, self.pairs = 2 * width, width
+        self._max_steps = max_steps
+        self.playing = np.zeros(self.num_envs, np.bool_)
+        """[2 width], the rows whose episode has not ended."""
+        self._lengths = np.zeros(self.num_envs, np.int64)
+
+    def reset(self, seeds: EpisodeSeeds, out: Tree) -> None:
+        """Begin an episode in both rows of the first `pairs` pairs; pair i has the seed `seeds(i, 0)`."""
+        self.playing[:] = np.arange(self.num_envs) < 2 * self.pairs
+        self._lengths[:] = 0
+        self._begin(seeds, out)
+
+    def step(self, actions: Tree, out: Tree) -> StepResult:
+        """Step the rows that play; write their next observations into `out`, leaves [2 width, …].
+
+        Raises:
+            RunError: an environment raised, or returned a number that is not finite.
+        """
+        playing = self.playing
+        rows = np.flatnonzero(playing)
+        rewards = np.zeros(self.num_envs)
+        terminated, truncated = np.zeros((2, self.num_envs), np.bool_)
+        self._play(rows, actions, out, rewards, terminated, truncated)
+        self._lengths += playing
+        if self._max_steps:
+            truncated |= playing & ~terminated & (self._lengths >= self._max_steps)
+        ended = terminated | truncated
+        self.playing = playing & ~ended
+        # Not marked as filler: the agent and the sink know which rows rest, and no other row begins an episode.
+        return StepResult(rewards, terminated, truncated, playing, np.flatnonzero(ended))
+
+    @abstractmethod
+    def _begin(self, seeds: EpisodeSeeds, out: Tree) -> None:
+        """Reset the rows of the first `pairs` pairs."""
+
+    @abstractmethod
+    def _play(
+        self,
+        rows: np.ndarray,
+        actions: Tree,
+        out: Tree,
+        rewards: np.ndarray,
+        terminated: np.ndarray,
+        truncated: np.ndarray,
+    ) -> None:
+        """Step some rows; write their results into the last four arguments."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Release the environments; safe to call twice."""
+
+    # A population is evaluated from the start after every interruption.
+
+    def state(self) -> dict[str, Any]:
+        """Return an empty state."""
+        return {}
+
+    def restore(self, seeds: EpisodeSeeds, state: dict[str, Any], out: Tree) -> None:
+        """Begin anew."""
+        self.reset(seeds, out)
+
+    def memory(self) -> list[Memory]:
+        """Return an empty list: wrappers that remember more than an episode are refused."""
+        return []
+
+    def load_memory(self, memory: list[Memory]) -> None:  # noqa: B027 — there is none
+        """Do nothing."""
+
+
+def pair_envs(builder: EnvBuilder, width: int, max_steps: int) -> PairEnvs:
+    """Return environments for at most `width` pairs: native where the source is natively vectorised, else single."""
+    first = builder.vector_env(width)
+    if first is None:
+        return SinglePairEnvs(builder, width, max_steps)
+    second = builder.vector_env(width)
+    if second is None:
+        raise RunError("the env source was natively vectorised once, but not twice")
+    return NativePairEnvs(NativeVectorEnv(first), NativeVectorEnv(second), max_steps)
+
+
+class SinglePairEnvs(PairEnvs):
+    """An environment for each row, built when first needed and stepped in turn; rows that rest are not stepped."""
+
+    def __init__(self, builder: EnvBuilder, width: int, max_steps: int = 0) -> None:
+        self._builder = builder
+        self._envs: list[gymnasium.Env[Any, Any]] = []
+        self._grow(1)
+        first = self._envs[0]
+        super().__init__(first.observation_space, first.action_space, width, max_steps)
+        self._observations = ObservationCodec(first.observation_space)
+        self._actions = ActionCodec(first.action_space)
+
+    def _grow(self, pairs: int) -> None:
+        for row in range(len(self._envs), 2 * pairs):
+            # Both rows of a pair have the same index, so that random choices at construction are equal.
+            self._envs.append(self._builder(row // 2))
+            lasting = lasting_layers(self._envs[-1])
+            if lasting:
+                raise ConfigError(
+                    f"{type(lasting[0]).__name__} remembers more than an episode, and es compares single episodes",
+                    "wrappers",
+                    "Leave this wrapper out; es looks at the ranks of returns only, whatever their scale.",
+                )
+
+    def _begin(self, seeds: EpisodeSeeds, out: Tree) -> None:
+        self._grow(self.pairs)
+        for row in range(2 * self.pairs):
+            try:
+                observation, _ = self._envs[row].reset(seed=seeds(row // 2, 0))
+            except Exception as error:
+                raise RunError(f"{_place(row)} raised {type(error).__name__} at its reset: {error}") from error
+            self._observations.check(observation)
+            self._observations.write(out, row, observation)
+        self._check(out)
+
+    def _play(
+        self,
+        rows: np.ndarray,
+        actions: Tree,
+        out: Tree,
+        rewards: np.ndarray,
+        terminated: np.ndarray,
+        truncated: np.ndarray,
+    ) -> None:
+        write, envs = self._observations.write, self._envs
+        row, given = 0, []
+        chosen = {key: leaf[rows] for key, leaf in actions.items()}
+        try:
+            for row, action in zip(rows.tolist(), self._actions.rows(chosen), strict=True):
+                observation, reward, terminates, truncates, _ = envs[row].step(action)
+                write(out, row, observation)
+                given.append(float(reward))
+                if terminates:
+                    terminated[row] = True
+                elif truncates:
+                    truncated[row] = True
+        except Exception as error:
+            raise RunError(f"{_place(row)} raised {type(error).__name__}: {error}") from error
+        rewards[rows] = given
+        if not all_finite(rewards):
+            bad = first_bad_row(rewards)
+            raise non_finite("reward", _place(bad), rewards[bad])
+        self._check(out)
+
+    def _check(self, out: Tree) -> None:
+        rows = {key: leaf[: 2 * self.pairs] for key, leaf in out.items()}
+        bad = check_finite(rows, self._observations.float_keys)
+        if bad:
+            key, row = bad
+            raise non_finite(f"value of observation '{key}'", _place(row), out[key][row])
+
+    def close(self) -> None:
+        """Close the environments."""
+        envs, self._envs = self._envs, []
+        for env in envs:
+            env.close()
+
+
+def _place(row: int) -> str:
+    return f"environment {row} of the population"
+
+
+class NativePairEnvs(PairEnvs):
+    """Two natively vectorised environments, one for the first members of the pairs, one for the second.
+
+    Such an environment has one seed for all its rows. With equal seeds, row i of both begins with the same state, as a
+    pair needs. Only first episodes are played: the start of a row's next episode cannot be seeded. Rows whose episode
+    has ended are still stepped, and ignored: they cost next to nothing.
+    """
+
+    def __init__(self, first: NativeVectorEnv, second: NativeVectorEnv, max_steps: int = 0) -> None:
+        super().__init__(first.observation_space, first.action_space, first.num_envs, max_steps)
+        self._sides = (first, second)
+
+    def _begin(self, seeds: EpisodeSeeds, out: Tree) -> None:
+        self._obs_of = [_side(out, side) for side in (0, 1)]
+        for env, obs in zip(self._sides, self._obs_of, strict=True):
+            env.reset(seeds, obs)
+
+    def _play(
+        self,
+        rows: np.ndarray,
+        actions: Tree,
+        out: Tree,
+        rewards: np.ndarray,
+        terminated: np.ndarray,
+        truncated: np.ndarray,
+    ) -> None:
+        for side, env in enumerate(self._sides):
+            playing = self.playing[side::2]
+            if playing.any():
+                result = env.step(_side(actions, side), self._obs_of[side])
+                rewards[side::2] = result.reward * playing
+                terminated[side::2], truncated[side::2] = result.terminated & playing, result.truncated & playing
+
+    def close(self) -> None:
+        """Close both."""
+        for env in self._sides:
+            env.close()
+
+
+def _side(tree: Tree, side: int) -> Tree:
+    """Return every second row, as a view."""
+    return {key: leaf[side::2] for key, leaf in tree.items()}

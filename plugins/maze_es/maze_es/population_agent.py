@@ -1,0 +1,77 @@
+"""Acts for a population: each row with the parameters of its own member."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from maze_core.acting.agent import Agent, Choice
+from maze_core.envs.spaces import allocate, space_specs
+from maze_core.models.masks import check_masks, mask_keys
+
+if TYPE_CHECKING:
+    from maze_core.data.batch import TensorTree
+    from maze_core.envs.vector import Tree
+    from maze_es.moments import Moments
+    from maze_es.pair_envs import PairEnvs
+    from maze_es.population import Population
+
+_CROWDED = 0.75
+"""Members whose episode has ended leave the batch once at most this share of the batch is still playing."""
+
+
+class PopulationAgent(Agent):
+    """Acts in the rows that play; row i is member i's. Members of a pair get the same noise.
+
+    Args:
+        population: computes the actions of all members at once.
+        envs: says which rows play.
+        device: where the population computes.
+        deterministic: take the most likely actions.
+    """
+
+    def __init__(self, population: Population, envs: PairEnvs, device: torch.device, *, deterministic: bool) -> None:
+        self._population, self._envs, self._device = population, envs, device
+        self._deterministic = deterministic
+        self._masked = bool(mask_keys(envs.observation_space, envs.action_space))
+        self._actions = allocate(space_specs(envs.action_space, "action"), (envs.num_envs,))
+
+    def start(self, members: Tensor, generator: torch.Generator, moments: Moments) -> None:
+        """Begin with the members' parameters [M, d]; noise comes from `generator`, observations go to `moments`."""
+        self._members, self._generator, self._moments = members, generator, moments
+        self._batch = np.arange(len(members))
+        self._population.load(members)
+
+    def act(self, obs: Tree) -> Choice:
+        """Choose actions for the rows that play; those of other rows have no meaning."""
+        playing = np.flatnonzero(self._envs.playing)
+        if len(playing) <= _CROWDED * len(self._batch):
+            self._batch = playing
+            self._population.load(self._members[torch.from_numpy(playing)])
+        batch = self._tensors({key: leaf[self._batch] for key, leaf in obs.items()})
+        rows = np.searchsorted(self._batch, playing)
+        self._look({key: leaf[playing] for key, leaf in obs.items()})
+        chosen = self._population.act(batch, self._draw())
+        for key, leaf in chosen.items():
+            self._actions[key][playing] = leaf.cpu().numpy()[rows]
+        return Choice(self._actions, self._actions)
+
+    def _draw(self) -> TensorTree | None:
+        """Return noise for the actions of one step, the same for both members of a pair."""
+        if self._deterministic:
+            return None
+        drawn = self._population.policy.draw_noise((len(self._members) // 2,), self._generator)
+        rows = torch.from_numpy(self._batch // 2)
+        return {key: leaf[rows].to(self._device) for key, leaf in drawn.items()}
+
+    def _look(self, obs: Tree) -> None:
+        """Add the current observations to the moments, and refuse masks that forbid every choice."""
+        self._moments.add(obs)
+        if self._masked:
+            check_masks(self._envs.observation_space, self._envs.action_space, self._tensors(obs))
+
+    def _tensors(self, obs: Tree) -> TensorTree:
+        return {key: torch.from_numpy(leaf).to(self._device) for key, leaf in obs.items()}

@@ -1,0 +1,55 @@
+"""What bundled plugins import from the core is promised to all plugins."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "guide" / "compatibility.md"
+TOOLS = ("maze_compare", "maze_devkit", "maze_minari", "maze_optuna", "maze_pictures", "maze_sweep", "maze_video")
+"""Commands and tools are released together with the core; the promise is for what takes part in a run."""
+PLUGINS = sorted(path.name for path in (ROOT / "plugins").iterdir() if path.name not in TOOLS)
+
+
+def promised():
+    return set(re.findall(r"`(maze_core(?:\.\w+)*)`", PAGE.read_text(encoding="utf-8")))
+
+
+def imported(plugin):
+    """The modules of the core that a plugin imports, with the file that does."""
+    for file in sorted((ROOT / "plugins" / plugin / plugin).rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "maze_core":
+                for each in node.names:
+                    path = ROOT.joinpath(*f"{node.module}.{each.name}".split("."))
+                    is_module = path.is_dir() or path.with_suffix(".py").is_file()
+                    yield f"{node.module}.{each.name}" if is_module else node.module, file.name
+
+
+@pytest.mark.parametrize("plugin", PLUGINS)
+def test_bundled_plugins_build_on_nothing_but_what_is_promised(plugin):
+    found = list(imported(plugin))
+    assert found
+    names = promised() - {"maze_core"}
+    missing = {(module, file) for module, file in found if module != "maze_core" and not _covered(module, names)}
+    assert not missing, f"not in {PAGE.name}: {sorted(missing)}"
+
+
+def _covered(module, names):
+    parts = module.split(".")
+    return any(".".join(parts[:n]) in names for n in range(2, len(parts) + 1))
+
+
+def test_what_is_promised_is_there():
+    missing = []
+    for name in promised() - {"maze_core", "maze_core.comparison", "maze_core.searchers", "maze_core.sweep"}:
+        path = ROOT.joinpath(*name.split("."))
+        if not (
+            path.is_dir() or path.with_suffix(".py").is_file() or name in ("maze_core.testing", "maze_core.__all__")
+        ):
+            missing.append(name)
+    assert not missing
