@@ -1,5 +1,5 @@
 # make train   install everything and train PPO on CartPole-v1
-# make test    install everything and run the tests
+# make test    install everything and run the tests but the slow ones
 # make setup-ray   also install what runs on Ray: clusters, RLlib
 # make help    all targets
 
@@ -12,7 +12,7 @@ STAMP  := $(VENV)/.installed
 RAY_STAMP := $(VENV)/.installed-ray
 space  := $(subst ,, )
 
-.PHONY: help setup setup-ray train test lint types docs bench check clean
+.PHONY: help setup setup-ray train test test-slow lint types docs bench check clean
 
 help:
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
@@ -38,8 +38,12 @@ $(RAY_STAMP): $(STAMP) $(RAY)
 train: setup ## train PPO on CartPole-v1
 	$(BIN)/maze train ppo --env CartPole-v1
 
-test: setup ## run the tests
-	$(BIN)/python -m pytest --numprocesses 2
+test: setup ## run the tests but the slow ones
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 -m "not slow"
+
+# By files, in the order of tests/conftest.py: tests on Ray clusters in a process that has had no Ray of its own.
+test-slow: setup ## run the slow tests: clusters, kills again and again, learning to a score
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 -m slow --dist loadfile --no-loadscope-reorder
 
 # What is not installed is read where it lies.
 lint: setup ## check style and the boundaries between core and plugins
@@ -56,7 +60,7 @@ docs: setup ## regenerate the reference pages from the code
 bench: setup ## measure speed against other libraries, and learning
 	$(BIN)/python benchmarks/speed.py
 
-check: lint types test ## everything CI runs
+check: lint types test test-slow ## everything CI runs
 
 clean: ## remove the environment and caches
 	rm -rf $(VENV) .venv-bench .pytest_cache .mypy_cache .ruff_cache .hypothesis

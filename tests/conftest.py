@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import signal
 from contextlib import ExitStack
 from itertools import count
@@ -25,10 +27,20 @@ QUICK = {
 }
 
 
+MEMORY_DISK = Path("/dev/shm")
+ROOM = 6 * 2**30
+"""Bytes that must be free there: two runs of all tests leave about a third of it."""
+
+
 def pytest_configure() -> None:
-    """Hear Ctrl-C, which a shell lets processes in the background ignore, and with them all that they start."""
+    """Hear Ctrl-C, which a shell lets processes in the background ignore; write to memory where there is room.
+
+    Checkpoints are written through to the disk, which is a quarter of the time that the tests of training take.
+    """
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if MEMORY_DISK.is_dir() and shutil.disk_usage(MEMORY_DISK).free > ROOM:
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY_DISK))
 
 
 @pytest.fixture(scope="session")
@@ -84,5 +96,15 @@ def assert_same() -> Any:
 
 
 def pytest_collection_modifyitems(items):
-    """Put the tests on Ray clusters first: once a process had a local Ray, Ray cancels its workers on a cluster."""
-    items.sort(key=lambda item: item.path.name != "test_cluster.py")
+    """Put the tests of the runner `ray` first, and of those the ones that need a process without a local Ray.
+
+    Once a process had a local Ray, Ray cancels its workers on a cluster. The others share one local Ray.
+    """
+    order = ["test_cluster.py", "test_session.py"]
+
+    def place(item):
+        if item.path.parent.name != "maze_ray":
+            return len(order) + 1
+        return order.index(item.path.name) if item.path.name in order else len(order)
+
+    items.sort(key=place)

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from maze_core.plugins.discovery import Declaration
 
 MODULES = (
     "gymnasium.envs.classic_control",
     "maze_core.cli.main",
+    "maze_core.context",
     "maze_compare.groups",
     "maze_compare.records",
     "maze_core.data.trajectories_loader",
@@ -19,10 +24,16 @@ MODULES = (
     "torch.distributions",
     "torch.optim",
 )
+"""What every command may need that the core and its plugins import late."""
 PLUGINS = ("algorithm", "model", "runner", "callback", "wrapper", "env", "policy", "command")
-
-
 NOT_BUNDLED = ("maze-ray", "maze-rllib", "maze-optuna")
+
+
+def bundled() -> list[str]:
+    """The modules of all bundled plugins but the heaviest ones."""
+    from maze_core.plugins import discovery
+
+    return [each.entry_point.module for each in discovery.declarations() if _is_wanted(each)]
 
 
 def warm_up() -> None:
@@ -34,6 +45,10 @@ def warm_up() -> None:
     from maze_core.plugins import discovery
 
     for found in discovery.declarations():
-        if found.kind in PLUGINS and found.distribution not in NOT_BUNDLED:
+        if _is_wanted(found):
             discovery.load(found.kind, found.name)
     adopt_orphans()
+
+
+def _is_wanted(found: Declaration) -> bool:
+    return found.kind in PLUGINS and found.distribution not in NOT_BUNDLED

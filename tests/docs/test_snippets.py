@@ -32,6 +32,8 @@ from typing import Any
 
 import pytest
 
+from tests.attack.warm import MODULES, bundled
+
 ROOT = Path(__file__).resolve().parents[2]
 NOT_TYPED = ("docs/reference/", "docs/benchmarks/", "docs/architecture.md")
 PAGES = sorted(
@@ -39,9 +41,10 @@ PAGES = sorted(
     for page in [ROOT / "README.md", *ROOT.glob("docs/**/*.md"), *ROOT.glob("plugins/*/README.md")]
     if not str(page.relative_to(ROOT)).startswith(NOT_TYPED)
 )
+SLOW = dict.fromkeys(("docs/guide/plugins.md", "docs/guide/sweeps.md", "docs/tutorials/algorithm.md"), pytest.mark.slow)
 DIRECTIVE = re.compile(r"<!-- test: (.+?) -->")
 FILE_NAME = re.compile(r"# ([\w./-]+\.\w+)\n")
-MAZE = re.compile(r"maze [^<>|&;$`]*")
+PLAIN = re.compile(r"(maze|pytest) [^<>|&;$`]*")
 TYPED = Path(__file__).with_name("typed.py")
 STAND_INS = Path(__file__).with_name("stand_ins")
 LIMIT = 100
@@ -95,7 +98,7 @@ def blocks(page: str) -> list[Block]:
     return found
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", [pytest.param(each, marks=SLOW.get(each, ())) for each in PAGES])
 def test_what_the_page_says_works(page: str, tmp_path: Path, changes: dict[str, str]) -> None:
     printed = ""
     for block in blocks(page):
@@ -134,19 +137,19 @@ def run(block: Block, place: str, folder: Path, changes: dict[str, str]) -> str:
 
 
 def _commands(block: Block, folder: Path) -> list[list[str]]:
-    """A program, or the lines of a script; what is more than a plain `maze …` is left to a shell."""
+    """A program, or the lines of a script; what is more than a plain `maze …` or `pytest …` is left to a shell."""
     if block.language == "python":
         program = folder / f"block_{block.line}.py"
         program.write_text(block.program, encoding="utf-8")
         return [[str(program)]]
     lines = [line for line in block.program.replace("\\\n", " ").splitlines() if line.strip()]
     shell = ["bash", "-euo", "pipefail", "-c"]
-    return [shlex.split(line, comments=True) if MAZE.fullmatch(line) else [*shell, line] for line in lines]
+    return [shlex.split(line, comments=True) if PLAIN.fullmatch(line) else [*shell, line] for line in lines]
 
 
 def _start(argv: list[str], folder: Path, log: Path, changes: dict[str, str]) -> Any:
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["torch", "maze_core.context", "maze_core.cli.main"])
+    context.set_forkserver_preload(["torch", "pytest", *MODULES, *bundled()])
     given = {"folder": str(folder), "log": str(log), "changes": changes, "argv": argv}
     process = context.Process(target=runpy.run_path, args=(str(TYPED), given))
     process.start()

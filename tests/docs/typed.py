@@ -27,6 +27,10 @@ if argv[0] == "maze":
     from maze_core.cli.main import main
 
     main()
+elif argv[0] == "pytest":
+    import pytest
+
+    sys.exit(pytest.main(argv[1:]))
 elif argv[0].endswith(".py"):
     sys.path.insert(0, folder)
     runpy.run_path(argv[0], run_name="__main__")

@@ -3,8 +3,6 @@
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -27,6 +25,7 @@ from maze_core.training import api
 from maze_core.training.checkpoint import read_checkpoint
 from maze_core.training.rollouts import roll_out, task_of_plugin
 from maze_core.training.saved_evaluation import evaluate_saved
+from tests.forked import Forked
 
 CART = "CartPole-v1"
 
@@ -252,9 +251,9 @@ def test_kill_9_and_resume_is_the_uninterrupted_run(tmp_path, cart_demos, whole_
               "algorithm.dataset": str(cart_demos), "callbacks.console": None, "algorithm.device": "cpu"}  # fmt: skip
     run_dir, whole = tmp_path / "killed", tmp_path / "whole"
     options = [f"{path}={'null' if value is None else value}" for path, value in values.items()]
-    command = [sys.executable, "-m", "maze_core.cli.main", "train", "bc", "--env", CART, "--preset", "none"]
-    command += ["--run-dir", str(run_dir), *(part for option in options for part in ("--set", option))]
-    child = subprocess.Popen(command, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    command = ["train", "bc", "--env", CART, "--preset", "none", "--run-dir", run_dir]
+    command += [part for option in options for part in ("--set", option)]
+    child = Forked(command, tmp_path, {**os.environ, "OMP_NUM_THREADS": "1"})
     log = run_dir / "metrics.jsonl"
     deadline = time.monotonic() + 60
     while not (log.exists() and log.read_bytes().count(b"\n") >= 5):

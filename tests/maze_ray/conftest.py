@@ -1,4 +1,4 @@
-"""What tests of the Ray runner share: a local Ray for a whole module."""
+"""What tests of the Ray runner share: a local Ray for all of them."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def local_ray() -> Iterator[None]:
-    """A Ray of our own that outlives the runs of a module: pools take shares in it."""
+    """A Ray of our own that outlives the runs of all modules here: pools take shares in it."""
     from maze_ray.config import RayConfig
     from maze_ray.session import Session
 

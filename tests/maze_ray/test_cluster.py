@@ -72,6 +72,7 @@ def _parent_of(pid):
     return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1]
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:worker", "ignore:with the worker")
 def test_a_run_goes_on_when_a_node_is_lost(cluster, tmp_path):
     with context_of(cluster, tmp_path, **{"algorithm.n_epochs": 1000}) as context:
@@ -103,6 +104,7 @@ def test_a_run_goes_on_when_a_node_is_lost(cluster, tmp_path):
     assert not cluster.head_node.dead_processes()  # it is not ours to end
 
 
+@pytest.mark.slow
 def test_a_lost_cluster_ends_the_run_with_its_checkpoint_whole(cluster, tmp_path, monkeypatch):
     """It is lost between two calls of Ray; in the middle of one, Ray would end this process on the spot."""
     monkeypatch.setattr("maze_ray.session._LOST_AFTER", 2.0)
@@ -125,6 +127,7 @@ def test_a_lost_cluster_ends_the_run_with_its_checkpoint_whole(cluster, tmp_path
     assert read_checkpoint(tmp_path / "run" / "checkpoints" / "last").state["epoch"] >= 1
 
 
+@pytest.mark.slow
 def test_workers_without_room(cluster, tmp_path):
     """One worker too many for the cluster. Its jobs are done by others, and it joins when there is room."""
     from maze_ray.config import RayConfig
@@ -187,6 +190,7 @@ def test_code_is_sent_to_the_nodes(cluster, tmp_path):
     assert ConfigError.__name__ in answers["no"].stderr
 
 
+@pytest.mark.slow
 def test_workers_given_to_a_node_that_has_just_died(cluster):
     """The cluster notices the loss of a node late. Its worker is started where there is room."""
     from maze_ray.config import RayConfig

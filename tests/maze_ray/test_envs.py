@@ -115,6 +115,7 @@ def aged():
     return Aged(SeededWalk())
 
 
+@pytest.mark.slow
 def test_what_wrappers_remember_survives_the_loss_of_workers():
     """In the middle of episodes, before the next evaluation begins, and when memory is asked for."""
     with closing(start(aged)) as env, closing(SerialVectorEnv(builder_of(aged), NUM_ENVS)) as expected:

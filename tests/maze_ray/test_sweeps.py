@@ -12,7 +12,7 @@ from maze_sweep.pool import open_pool
 from tests.maze_sweep.test_local_pool import ENDLESS, QUICK, collect, job, wait_for
 
 ray = pytest.importorskip("ray")
-pytestmark = pytest.mark.usefixtures("local_ray")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("local_ray")]
 
 
 def test_how_jobs_end(tmp_path):

@@ -45,6 +45,7 @@ def trained(tmp_path):
     return train
 
 
+@pytest.mark.slow
 def test_es_gives_the_same_as_on_dev(trained, whole_state, assert_same):
     folders = [trained(runner, SeededWalk, "es", ES) for runner in ("dev", RAY)]
     assert_same(*(whole_state(folder) for folder in folders))
@@ -59,6 +60,7 @@ def test_an_algorithm_that_steps_environments_gives_the_same_as_on_dev(quick, wh
     assert_same(*(whole_state(folder) for folder in folders))
 
 
+@pytest.mark.slow
 @pytest.mark.learning
 def test_impala_learns(tmp_path):
     overrides = {"evaluation.n_episodes": 4}
@@ -71,6 +73,7 @@ def test_impala_learns(tmp_path):
     assert summary.final_evaluation["eval/return_mean"] > 100  # an untrained policy: 9 to 30
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:worker")
 def test_a_run_survives_the_death_of_actors(quick):
     overrides = {**IMPALA, "algorithm.n_rollout_steps": 50, "algorithm.epoch_length": 100, "runner.workers": 1}
@@ -93,7 +96,8 @@ class FailsLater(FailingEnv):
 
 
 def test_an_environment_that_raises_ends_the_run_within_ten_seconds(quick):
-    context = quick(FailsLater, "impala", {**IMPALA, "algorithm.n_rollout_steps": 50}, runner="ray")
+    overrides = {**IMPALA, "algorithm.num_actors": 1, "algorithm.n_rollout_steps": 50, "runner.workers": 1}
+    context = quick(FailsLater, "impala", overrides, runner="ray")
     assert context.run.run_dir.exists()
     began = time.monotonic()
     with pytest.raises(RunError, match=r"environment \d .* raised ZeroDivisionError: the wheel came off") as caught:
@@ -106,7 +110,7 @@ def test_an_environment_that_raises_ends_the_run_within_ten_seconds(quick):
 
 
 def test_a_function_of_the_users_own_script_reaches_the_workers(quick):
-    context = quick(lambda: SeededWalk(), "ppo", runner="ray", callbacks={"jsonl": None})
+    context = quick(lambda: SeededWalk(), "ppo", {"runner.workers": 1}, runner="ray", callbacks={"jsonl": None})
     assert context.train().outcome == "finished"
 
 

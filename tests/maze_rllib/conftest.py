@@ -1,4 +1,4 @@
-"""What the tests of the bridge share: one Ray for a module, and small runs."""
+"""What the tests of the bridge share: one Ray for all of them, and small runs."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ SMALL: dict[str, dict[str, Any]] = {
 """Parameters with which an epoch of each algorithm takes less than a second."""
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def ray_session() -> Iterator[None]:
-    """Ends with the module, for other tests of the same process start a Ray of their own."""
+    """Ends with the folder, for other tests of the same process start a Ray of their own."""
     from maze_rllib.session import RaySession, check_installed
 
     check_installed()

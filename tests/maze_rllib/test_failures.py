@@ -50,7 +50,7 @@ def test_an_environment_that_raises_ends_the_run(small):
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
 
 
-@pytest.mark.parametrize("algorithm", ["rllib-ppo", "rllib-impala"])
+@pytest.mark.parametrize("algorithm", ["rllib-ppo", pytest.param("rllib-impala", marks=pytest.mark.slow)])
 def test_an_environment_that_raises_in_a_worker_ends_the_run_with_its_own_traceback(small, algorithm):
     context = small(algorithm, raising, **LOCAL)
     trainer = context.run.algorithm._opened()  # so that only the failure is timed
@@ -126,7 +126,7 @@ def offspring(root):
 
 
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks for processes in /proc")
-@pytest.mark.parametrize("ending", ["fail", "terminate"])
+@pytest.mark.parametrize("ending", [pytest.param("fail", marks=pytest.mark.slow), "terminate"])
 def test_no_process_is_left(tmp_path, ending):
     script = tmp_path / "script.py"
     script.write_text(SCRIPT)

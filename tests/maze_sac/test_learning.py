@@ -123,9 +123,11 @@ def test_many_switches_do_not_make_the_end_look_better(sac):
     assert context.train().final_evaluation["eval/return_mean"] == pytest.approx(5.0)
 
 
+@pytest.mark.slow
 @pytest.mark.learning
 def test_pendulum_swings_up_with_its_preset(tmp_path):
-    """The best evaluation counts: after 5,000 steps the last one still swings, and differs between processors."""
-    flags = {"seed": 3, "steps": 5000, "callbacks.console": None}
+    """The best evaluation counts: after 4,000 steps the last one still swings, and differs between processors."""
+    flags = {"seed": 3, "steps": 4000, "callbacks.console": None}
+    flags |= {"algorithm.epoch_length": 1000, "evaluation.n_episodes": 10}
     summary = api.train(assemble("sac", "Pendulum-v1", flags=flags), tmp_path / "run")
     assert summary.best_score >= -200

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from maze_sweep import local_pool
 from typer.testing import CliRunner
 
 from maze_core.cli.main import app
+from tests.forked import Forked
 from tests.maze_sweep.fake_pool import FakePool
 
 SMALL = ["ppo", "--env", "CartPole-v1", "--over", "algorithm.lr=1,2", "--seeds", "2", "--dir", "s"]
@@ -161,14 +161,14 @@ def test_wrong_input_is_said_before_anything_begins(arguments, message):
 def test_ctrl_c_and_going_on(tmp_path):
     """In real processes: the runs under way save themselves, and the same command ends what they began."""
     command = [
-        sys.executable, "-m", "maze_core.cli.main", "sweep", "ppo", "--env", "CartPole-v1", "--preset", "none",
+        "sweep", "ppo", "--env", "CartPole-v1", "--preset", "none",
         "--over", "algorithm.lr=1e-3,1e-2", "--dir", "s", "--jobs", "1", "--epochs", "60",
         *(f"--set={each}" for each in (
             "algorithm.n_rollout_steps=8", "algorithm.epoch_length=2", "evaluation.n_episodes=1",
             "algorithm.num_envs=2", "callbacks.tensorboard=null", "algorithm.patience=0",
         )),
     ]  # fmt: skip
-    first = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    first = Forked(command, tmp_path, os.environ)
     deadline = time.monotonic() + 60
     while not Path("s/runs/t000-s0/metrics.jsonl").exists():
         assert time.monotonic() < deadline
@@ -180,8 +180,8 @@ def test_ctrl_c_and_going_on(tmp_path):
     record = json.loads(Path("s/runs/t000-s0/run.json").read_text())
     assert record["summary"]["outcome"] == "interrupted"
     assert not Path("s/runs/t001-s0").exists()
-    again = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-    assert again.returncode == 0, again.stderr
+    again = Forked(command, tmp_path, os.environ)
+    assert again.wait(timeout=120) == 0, again.communicate()
     for name in ("t000-s0", "t001-s0"):
         epochs = [json.loads(line)["epoch"] for line in Path(f"s/runs/{name}/metrics.jsonl").read_text().splitlines()]
         assert epochs == list(range(1, 61))

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.forked import Forked
+
 GOOD = '''
 """A module."""
 from maze_core.plugins.base import Plugin
@@ -39,13 +41,17 @@ class Installation:
         return self._run([sys.executable, "-c", code], environment)
 
     def maze(self, *arguments, **environment):
-        return self._run([sys.executable, "-m", "maze_core.cli.main", *arguments], environment)
+        process = Forked(arguments, Path.cwd(), self._environment(environment))
+        out, err = process.communicate(timeout=120)
+        return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
     def _run(self, command, environment):
+        environment = self._environment(environment)
+        return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+
+    def _environment(self, environment):
         added = {"PYTHONPATH": str(self.site), "XDG_CACHE_HOME": str(self.cache), "COLUMNS": "200"}
-        return subprocess.run(
-            command, env={**os.environ, **added, **environment}, capture_output=True, text=True, timeout=120
-        )
+        return {**os.environ, **added, **environment}
 
 
 @pytest.fixture

@@ -3,10 +3,11 @@
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests.forked import Forked
 
 MODULE = """
 import gymnasium
@@ -34,16 +35,14 @@ def maze(tmp_path):
     """`maze(*arguments, wait=True)`: the command line in a process of its own."""
     started = []
 
-    def run(*arguments, wait=True, **options):
-        command = [sys.executable, "-m", "maze_core.cli.main", *map(str, arguments)]
-        environment = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "200", **options.pop("env", {})}
-        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "cwd": tmp_path}
-        process = subprocess.Popen(command, env=environment, **pipes, **options)
+    def run(*arguments, wait=True, env=None):
+        environment = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "200", **(env or {})}
+        process = Forked(arguments, tmp_path, environment)
         started.append(process)
         if not wait:
             return process
         out, err = process.communicate(timeout=120)
-        return subprocess.CompletedProcess(command, process.returncode, out, err)
+        return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
     yield run
     for process in started:

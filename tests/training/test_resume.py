@@ -56,8 +56,17 @@ def wait_for_epoch(run_dir, number, process):
         time.sleep(0.002)
 
 
-@pytest.mark.parametrize("env", ["CartPole-v1", "Workshop-v0"])
-@pytest.mark.parametrize("algorithm", ["ppo", "a2c", "impala"])
+@pytest.mark.parametrize(
+    ("algorithm", "env"),
+    [
+        ("ppo", "Workshop-v0"),
+        ("a2c", "CartPole-v1"),
+        ("impala", "CartPole-v1"),
+        pytest.param("ppo", "CartPole-v1", marks=pytest.mark.slow),
+        pytest.param("a2c", "Workshop-v0", marks=pytest.mark.slow),
+        pytest.param("impala", "Workshop-v0", marks=pytest.mark.slow),
+    ],
+)
 def test_kill_at_a_random_moment(tmp_path, maze, probes, whole_state, assert_same, metrics, algorithm, env):
     """Kill -9 of a training and of its resumption, with sub-environments in the middle of episodes."""
     env = env if env == "CartPole-v1" else f"{probes}:{env}"
