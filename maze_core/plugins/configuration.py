@@ -1,8 +1,7 @@
-"""Not here any more: an import says where it went."""
+"""Builds a valid RunConfig from names, files and overrides: defaults < preset < files < overrides and flags."""
 
-from maze_core.moved import moved_module
+from __future__ import annotations
 
-<<<<<<<< HEAD:maze_core/plugins/configuration.py
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -325,6 +324,3 @@ def _named(raw: Raw) -> Iterable[tuple[str, Any]]:
     for key, value in raw.items():
         if value is not None:
             yield key, {"name": key, **value} if isinstance(value, dict) else value
-========
-raise moved_module(__name__)
->>>>>>>> house:maze_core/config/load.py
