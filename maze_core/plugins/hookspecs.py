@@ -104,8 +104,9 @@ class HookSpecs:
     def change_rollout(self, run: Run, rollout: Rollout) -> None:
         """Change a rollout in place before anything is computed from it: its rewards, or values added to `extra`.
 
-        When: after each rollout of an on-policy algorithm or IMPALA. Call rule: all, in the order of the plugins.
-        The statistics of episodes keep the rewards of the environment. On error: the run stops and the plugin is
+        When: after each rollout of PPO, A2C and other algorithms with a `RolloutCollector`, and of each of IMPALA's
+        actors, whose batches do not contain `extra`. Call rule: all, in the order of the plugins. The statistics of
+        episodes keep the rewards of the environment. On error: the run stops and the plugin is
         named.
 
             class Bonus(Plugin):
