@@ -122,7 +122,7 @@ def test_burn_in_weighs_the_critics_loss_with_1(quick):
     batch = next(context.run.algorithm.batches())
     loss = context.run.hooks.compute_loss(policy=context.policy, batch=batch)
     assert loss.total.item() == loss.metrics["value"].item()
-    context.run.epoch = 1
+    context.run.state.epoch = 1
     loss = context.run.hooks.compute_loss(policy=context.policy, batch=batch)
     assert loss.total.item() != loss.metrics["value"].item()
 
