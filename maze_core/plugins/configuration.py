@@ -17,7 +17,7 @@ from maze_core.config.raw import PARTS, Raw, assign, merge, parse_assignment
 from maze_core.config.run import RunConfig
 from maze_core.config.sealed import read_sealed
 from maze_core.config.wrapper_classes import by_path, check_classes
-from maze_core.errors import ConfigError
+from maze_core.errors import ConfigError, PluginError
 from maze_core.plugins import discovery
 
 DEFAULTS: Raw = {
@@ -273,11 +273,28 @@ def _with_preferences(raw: Raw, preset: Raw, load: discovery.Loader) -> Raw:
 
 
 def _preferences(algorithm: Any) -> Mapping[str, Mapping[str, Any]]:
-    """Return an algorithm's defaults for other parts; one that needs no critic has `model.critic` none."""
+    """Return an algorithm's defaults for other parts; one that needs no critic has `model.critic` none.
+
+    Raises:
+        PluginError: they are for a part that no algorithm has defaults for.
+    """
     declared: Mapping[str, Mapping[str, Any]] = getattr(algorithm, "defaults", {})
+    check_defaults(getattr(algorithm, "__name__", "the algorithm"), declared)
     if getattr(algorithm, "needs_critic", None) is not False:
         return declared
     return {**declared, "model": {"critic": "none", **declared.get("model", {})}}
+
+
+def check_defaults(name: str, declared: Any) -> None:
+    """Raise PluginError if an algorithm declares defaults that can never apply, whichever plugins a run names."""
+    parts = [part for part in PARTS if part != "algorithm"]
+    for part, values in declared.items() if isinstance(declared, Mapping) else [(declared, None)]:
+        if part not in parts:
+            raise PluginError(f"{name}.defaults: {part!r} is none of the parts with defaults, {', '.join(parts)}")
+        if not isinstance(values, Mapping):
+            raise PluginError(f"{name}.defaults: {part} must be a mapping from parameters to values")
+        if "name" in values:
+            raise PluginError(f"{name}.defaults: {part}.name cannot be one; check `config.{part}` in `check` instead")
 
 
 def _part(kind: str, where: str, raw: Any, load: discovery.Loader, errors: list[ConfigError]) -> PluginConfig | None:

@@ -186,6 +186,7 @@ def misfit(kind: str, plugin: object) -> str:
         return _no_command(plugin)
     from maze_core.config.base import PluginConfig
     from maze_core.config.run import AlgorithmConfig
+    from maze_core.plugins.hook_kinds import WITHOUT_HOOKS, implemented, misplaced
 
     wanted = AlgorithmConfig if kind == "algorithm" else PluginConfig
     config = getattr(plugin, "Config", None)
@@ -197,6 +198,8 @@ def misfit(kind: str, plugin: object) -> str:
     missing = [name for name in methods if not hasattr(plugin, name)]
     if missing:
         return f"class {plugin.__name__} has no {', '.join(missing)}: it must derive from {module}.{base}"
+    if kind in WITHOUT_HOOKS and (hooks := implemented(plugin)):
+        return f"class {plugin.__name__}: {misplaced(kind, hooks[0], wrapper=False)}"
     return ""
 
 

@@ -13,7 +13,7 @@ from maze_core.errors import ConfigError
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.hookspecs import hookimpl
 from maze_core.training import api
-from maze_devkit import elsewhere, runs
+from maze_devkit import defaults, elsewhere, runs
 from maze_devkit.findings import Check, Failed, NotApplicable
 from maze_devkit.learning import learns
 from maze_devkit.probes import Ending
@@ -189,6 +189,7 @@ def _global_state(subject: Subject) -> None:
 
 
 CHECKS = (
+    defaults.CHECK,
     Check(
         "trains",
         "A small run comes to its end, with finite losses and parameters.",

@@ -13,9 +13,10 @@ from pydantic import ValidationError
 from maze_core.config.base import PluginConfig
 from maze_core.errors import MazeError, PluginError
 from maze_core.plugins import discovery
+from maze_core.plugins.hook_kinds import WITHOUT_HOOKS
 from maze_core.plugins.summaries import locate, summarise
 from maze_devkit.findings import Check, Failed, NotApplicable
-from maze_devkit.subject import WITHOUT_HOOKS, Subject, hook_problem
+from maze_devkit.subject import Subject, hook_problem
 
 NAME = re.compile(r"[a-z][a-z0-9]*([_-][a-z0-9]+)*")
 COMMAND = re.compile(rf"{NAME.pattern}(\.{NAME.pattern})*")
@@ -243,7 +244,7 @@ CHECKS = (
     Check(
         "hooks",
         "Hook implementations have arguments that the hook has, the decorator `@hookimpl`, and where they wrap "
-        "`wrapper=True` and one `yield`.",
+        "`wrapper=True` and one `yield`. The core calls each of them for plugins of that kind.",
         "A hook that does not fit stops every run that names the plugin; one that is never called does nothing.",
         "Compare with docs/reference/hooks.md.",
         _hooks,

@@ -15,6 +15,7 @@ from pydantic import ValidationError
 
 from maze_core.errors import ConfigError, MazeError, PluginError
 from maze_core.plugins import discovery
+from maze_core.plugins.hook_kinds import WITHOUT_HOOKS
 from maze_core.plugins.manager import Hooks, Member
 from maze_devkit.findings import Failed, NotApplicable
 
@@ -27,7 +28,6 @@ MakeEnv = Callable[[], "gymnasium.Env[Any, Any]"]
 TRIALS = "maze.conformance"
 """The entry-point group of functions that return a plugin's `Trial`, each named `KIND.NAME`."""
 _KIT = "maze-devkit"
-WITHOUT_HOOKS = ("runner", "policy", "searcher", "command")
 Share = Callable[[], AbstractContextManager[Any]]
 
 
