@@ -10,7 +10,15 @@ from pydantic import ValidationError
 
 from maze_core.config.base import PluginConfig
 from maze_core.config.explain import combined, explain
-from maze_core.config.outside import Reach, assigned, check_said, elsewhere, for_evaluation, without
+from maze_core.config.outside import (
+    Reach,
+    assigned,
+    check_said,
+    elsewhere,
+    for_evaluation,
+    without,
+    without_missing,
+)
 from maze_core.config.plain_yaml import read_yaml, to_yaml
 from maze_core.config.presets import choose
 from maze_core.config.raw import PARTS, Raw, assign, merge, parse_assignment
@@ -127,17 +135,24 @@ def load_saved_config(
 
 
 def load_config_to_act(
-    path: Path, overrides: Sequence[str] = (), load: discovery.Loader = discovery.load
-) -> tuple[RunConfig, list[str]]:
+    path: Path,
+    overrides: Sequence[str] = (),
+    load: discovery.Loader = discovery.load,
+    observers: Mapping[str, str] | None = None,
+) -> tuple[RunConfig, list[str], list[str]]:
     """Return the configuration of a saved run, to evaluate or to act, and the parts that were left out.
+
+    The first list names parts that reach beyond the run. The second names those of `observers`, callbacks by key with
+    the plugin's name, that are not installed here.
 
     Raises:
         ConfigError: as for `load_saved_config`.
     """
     raw, assignments = merge({}, read_sealed(path)), [parse_assignment(text) for text in overrides]
     check_classes(raw, by_path(assignments), path)
-    raw, left_out = for_evaluation(raw, assignments, load, path)
-    return _saved(raw, path, load), left_out
+    raw, reaching = for_evaluation(raw, assignments, load, path)
+    raw, missing = without_missing(raw, assignments, load, observers or {})
+    return _saved(raw, path, load), reaching, missing
 
 
 def _saved(raw: Raw, path: Path, load: discovery.Loader) -> RunConfig:
