@@ -40,12 +40,16 @@ import importlib, json, sys, time
 sys.path[:], first, module = json.loads(sys.argv[1])
 for name in first:
     importlib.import_module(name)
-from maze_devkit.process import changes, snapshot
-known, before, started = set(sys.modules), snapshot(), time.process_time()
+from maze_devkit.process import Importers, changes, snapshot
+known, before, importers = set(sys.modules), snapshot(), Importers()
+sys.meta_path.insert(0, importers)
+started = time.process_time()
 importlib.import_module(module)
 seconds = time.process_time() - started
+sys.meta_path.remove(importers)
 tops = sorted({name.partition(".")[0] for name in set(sys.modules) - known})
-print("\\n" + json.dumps([seconds, tops, changes(before, snapshot())]))
+pulled = {name: importers.of.get(name, module) for name in tops}
+print("\\n" + json.dumps([seconds, pulled, changes(before, snapshot())]))
 """
 
 
@@ -108,7 +112,8 @@ def _import(subject: Subject) -> None:
     seconds, modules, changed = json.loads(done.stdout.splitlines()[-1])
     heavy = [name for name in (*HEAVY, *(() if subject.kind in WITH_TORCH else ("torch",))) if name in modules]
     if heavy:
-        raise Failed(f"importing {subject.claim.entry_point.module} imports {', '.join(heavy)}")
+        pulled = ", ".join(f"{name}, which {modules[name]} imports" for name in heavy)
+        raise Failed(f"importing {subject.claim.entry_point.module} pulls in {pulled}")
     if changed:
         raise Failed(f"importing {subject.claim.entry_point.module} changes {', '.join(changed)}")
     if seconds > SECONDS and "torch" not in modules:

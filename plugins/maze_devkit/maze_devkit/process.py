@@ -88,3 +88,18 @@ def _put_back(before: dict[str, Any], torch: Any) -> None:
         torch.set_default_dtype(before["torch's default dtype"])
         torch.set_grad_enabled(before["torch's gradient mode"])
         torch.use_deterministic_algorithms(before["torch's deterministic mode"])
+
+
+class Importers:
+    """Notes which module imports a package first. Goes to the front of `sys.meta_path`, and finds nothing."""
+
+    def __init__(self) -> None:
+        self.of: dict[str, str] = {}
+        """The module that imports a package first, by the package's name."""
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> None:
+        """Note the module whose code is importing this package."""
+        frame = sys._getframe(1)
+        while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(("importlib", "_frozen_i")):
+            frame = frame.f_back
+        self.of.setdefault(name.partition(".")[0], frame.f_globals.get("__name__", "?"))

@@ -186,10 +186,14 @@ def hook_problem(subject: Subject, plugin: Any) -> str:
     except PluginError as error:
         return str(error)
     own = [name for name, value in inspect.getmembers_static(type(plugin)) if hasattr(value, "maze_impl")]
-    needed = {"env": "make_env", "model": "build_policy", "algorithm": "compute_loss"}
+    needed = {
+        "env": ("make_env", "make_vector_env"),
+        "model": ("build_policy",),
+        "algorithm": ("compute_loss",),
+    }
     wanted = needed.get(subject.kind)
-    if wanted and wanted not in own:
-        return f"it does not implement {wanted}, which every {subject.kind} has"
+    if wanted and not set(wanted) & set(own):
+        return f"it does not implement {' or '.join(wanted)}, which every {subject.kind} has"
     return "" if own or wanted else "it implements no hook, so nothing will ever call it"
 
 
