@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any, Self
 
 from maze_core.acting.single import compute_action
 from maze_core.config.base import PluginConfig
+from maze_core.config.raw import merge
 from maze_core.envs.gymnasium_wrapper import GymnasiumWrapperConfig
 from maze_core.errors import ConfigError
 from maze_core.plugins import discovery
 from maze_core.plugins.configuration import assemble, part_config
-from maze_core.run_parts import Part, Parts
+from maze_core.run_parts import Part, Parts, as_mapping, as_path
 from maze_core.seeding import draw_seed
 from maze_core.training import api
 from maze_core.training.rollouts import roll_out, task_of_run
@@ -41,7 +42,7 @@ class RunContext:
 
     Each part is a name, a mapping, a config model or a plugin class; `env` may also be a callable that builds an
     environment, a wrapper one that takes and returns an environment, `model` and `critic` an `nn.Module` class (see
-    `maze_core.models.custom`).
+    `maze_core.models.custom`). A module that is already built is copied: training does not change it.
 
     Args:
         env: environment id, or a part, or a callable.
@@ -51,7 +52,7 @@ class RunContext:
         critic: the state critic: separate, shared or none, or a class (or module) of its own encoder.
         runner: where environments are stepped.
         callbacks: further callbacks by name, as parts or plugin classes; None removes a default one.
-        config: YAML files, read in order.
+        config: a YAML file, or several, read in order.
         preset: name of a preset of the algorithm, `auto` or `none`.
         overrides: values by path, such as `{"algorithm.lr": 1e-3}`; they override everything else.
         seed: the seed of the run; None: one is drawn.
@@ -74,7 +75,7 @@ class RunContext:
         runner: Part | None = None,
         callbacks: Mapping[str, Part | None] | None = None,
         *,
-        config: Sequence[Path | str] = (),
+        config: Path | str | Sequence[Path | str] = (),
         preset: str = "auto",
         overrides: Mapping[str, Any] | None = None,
         seed: int | None = None,
@@ -83,8 +84,10 @@ class RunContext:
         init_from: Path | str | None = None,
         silent: bool = False,
     ) -> None:
+        if not isinstance(preset, str):
+            raise ConfigError("must be the name of a preset, auto or none", "preset")
         parts = Parts()
-        flags: dict[str, Any] = {"wrappers": [parts.wrapper(each) for each in wrappers]} if wrappers else {}
+        flags: dict[str, Any] = {"wrappers": parts.wrappers(wrappers)} if wrappers else {}
         flags |= {"env": parts.env(env), "algorithm": parts.plugin("algorithm", algorithm)}
         if model is not None:
             flags["model"] = parts.model(model)
@@ -92,22 +95,23 @@ class RunContext:
             flags |= parts.critic(critic)
         if runner is not None:
             flags["runner"] = parts.plugin("runner", runner)
-        for name, callback in (callbacks or {}).items():
-            flags[f"callbacks.{name}"] = parts.callback(name, callback)
+        flags |= parts.callbacks(callbacks)
         if silent:
             flags["callbacks.console"] = None
         flags |= {name: value for name, value in (("seed", seed), ("steps", steps)) if value is not None}
         self._load = parts.load
-        self._init_from = None if init_from is None else find_run(Path(init_from))
+        self._init_from = None if init_from is None else find_run(as_path("init_from", init_from))
+        self._run_dir = None if run_dir is None else as_path("run_dir", run_dir)
+        values = _values(overrides)
+        files = [config] if isinstance(config, str | Path) else config
         self.config: RunConfig = assemble(
             preset=preset,
-            files=[Path(path) for path in config],
-            flags=flags | dict(overrides or {}),
+            files=[as_path("config", path) for path in files],
+            flags=merge(flags, values),
             load=self._load,
             parent=self._init_from and self._init_from / CONFIG,
         )
-        self._run_dir = None if run_dir is None else Path(run_dir)
-        self._changes = _texts(({} if steps is None else {"steps": steps}) | dict(overrides or {}))
+        self._changes = _texts(({} if steps is None else {"steps": steps}) | values)
         self._run: Run | None = None
         self._trains = True
 
@@ -261,6 +265,11 @@ def _plain_value(value: Any) -> Any:
     return value.model_dump(mode="json", exclude_unset=True) if isinstance(value, PluginConfig) else str(value)
 
 
+def _values(overrides: Mapping[str, Any] | None) -> dict[str, Any]:
+    return as_mapping("overrides", overrides or {}, 'Write overrides={"algorithm.lr": 0.001}')
+
+
 def _texts(overrides: Mapping[str, Any] | None) -> list[str]:
     """Return overrides as `path=value` texts; JSON is valid YAML."""
-    return [f"{path}={json.dumps(value, default=_plain_value)}" for path, value in (overrides or {}).items()]
+    values = _values(overrides)
+    return [f"{path}={json.dumps(value, default=_plain_value)}" for path, value in values.items()]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from os import PathLike
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from maze_core.config.base import PluginConfig
@@ -46,9 +48,11 @@ class Parts:
             return {**part.model_dump(exclude_unset=True), "name": part.name or _name_of(kind, part)}
         if isinstance(part, Mapping):
             return dict(part)
-        if _is_plugin_class(part):
-            return {"name": self._keep(kind, part.__name__, part)}
-        raise _wrong(kind, part, "a name, a mapping, a config or a plugin class")
+        if not _is_plugin_class(part):
+            raise _wrong(kind, part, "a name, a mapping, a config or a plugin class")
+        if reason := discovery.misfit(kind, part):
+            raise ConfigError(f"{part.__name__} is no {kind} plugin: {reason}", kind)
+        return {"name": self._keep(kind, part.__name__, part)}
 
     def env(self, env: Any) -> Plain:
         """Return the plain values of the environment: an id, a part, or a callable that returns one."""
@@ -60,6 +64,12 @@ class Parts:
             raise _wrong("env", env, "an id, a mapping, a config or a callable")
         self._keep("env", "factory", FactorySource.of(env))
         return {"name": "factory", "factory": origin(env)}
+
+    def wrappers(self, wrappers: Any) -> list[Plain]:
+        """Return the plain values of a list of wrappers."""
+        if isinstance(wrappers, str | Mapping) or not hasattr(wrappers, "__iter__"):
+            raise _wrong("wrappers", wrappers, "a list of wrappers, the first innermost")
+        return [self.wrapper(each) for each in wrappers]
 
     def wrapper(self, wrapper: Any) -> Plain:
         """Return the plain values of a wrapper: a part, or a callable that wraps an environment."""
@@ -88,14 +98,24 @@ class Parts:
         name = self._keep("callback", "custom_critic", CustomCritic.of(critic))
         return {f"callbacks.{name}": {"name": name, "source": origin(critic)}}
 
+    def callbacks(self, callbacks: Any) -> dict[str, Plain | None]:
+        """Return the plain values of callbacks by path."""
+        if callbacks is None:
+            return {}
+        given = as_mapping("callbacks", callbacks, 'Give each a name: callbacks={"mine": …}')
+        return {f"callbacks.{name}": self.callback(name, callback) for name, callback in given.items()}
+
     def callback(self, name: str, callback: Any) -> Plain | None:
         """Return the plain values of a callback of that name: a part, or None to remove a default one."""
         if callback is None:
             return None
-        if isinstance(callback, type):
+        if _is_plugin_class(callback):
             return {"name": self._keep("callback", name, callback)}
         if isinstance(callback, PluginConfig) and not callback.name:
             return {**callback.model_dump(exclude_unset=True), "name": name}
+        if not isinstance(callback, str | Mapping | PluginConfig):
+            wanted = "a name, a mapping, a config or a class that derives from Plugin"
+            raise _wrong(f"callbacks.{name}", callback, wanted)
         return self.plugin("callback", callback)
 
     def _keep(self, kind: str, name: str, ready: Any) -> str:
@@ -112,8 +132,33 @@ def _is_plugin_class(part: Any) -> bool:
     return isinstance(part, type) and isinstance(config, type) and issubclass(config, PluginConfig)
 
 
-def _wrong(where: str, part: Any, wanted: str) -> ConfigError:
-    return ConfigError(f"must be {wanted}, got {type(part).__name__}", where)
+def as_mapping(where: str, value: Any, hint: str) -> dict[str, Any]:
+    """Return an argument that is a mapping from names as a dict.
+
+    Raises:
+        ConfigError: it is something else; the hint says how to write it.
+    """
+    if not isinstance(value, Mapping):
+        raise _wrong(where, value, "a mapping", hint)
+    if wrong := [key for key in value if not isinstance(key, str)]:
+        raise ConfigError(f"has the key {wrong[0]!r:.80}, which is no text", where, hint)
+    return dict(value)
+
+
+def as_path(where: str, value: Any) -> Path:
+    """Return an argument that names a file or folder as a path.
+
+    Raises:
+        ConfigError: it is something else.
+    """
+    if not isinstance(value, str | PathLike):
+        raise _wrong(where, value, "a path")
+    return Path(value)
+
+
+def _wrong(where: str, part: Any, wanted: str, hint: str | None = None) -> ConfigError:
+    got = f"the class {part.__name__}" if isinstance(part, type) else type(part).__name__
+    return ConfigError(f"must be {wanted}, got {got}", where, hint)
 
 
 def _name_of(kind: str, config: PluginConfig) -> str:

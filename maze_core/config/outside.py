@@ -11,7 +11,7 @@ the current folder, the run's own and this machine, or if the command line repea
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from ipaddress import ip_address
@@ -141,6 +141,24 @@ def for_evaluation(raw: Raw, assignments: Assignments, load: Loader, source: Pat
     }
     result = without(result, left_out)
     return {"runner": {"name": "dev"}, **result}, list(left_out.values())
+
+
+def without_missing(
+    raw: Raw, assignments: Assignments, load: Loader, observers: Mapping[str, str]
+) -> tuple[Raw, list[str]]:
+    """Return a configuration without the observers that cannot be imported here, and what was left out.
+
+    `observers` are the callbacks that only observe, by key, with their names. One that an assignment sets stays.
+    """
+    missing: dict[Place, str] = {}
+    for kind, place, part in _parts(raw):
+        name = part.get("name")
+        if kind == "callback" and observers.get(place[1]) == name and not _is_set((*place, ""), assignments):
+            try:
+                load(kind, str(name))
+            except MazeError:
+                missing[place] = f"{'.'.join(place)} ({name})"
+    return without(raw, missing), list(missing.values())
 
 
 def _is_left_out(place: Place, part: Raw, fields: Iterable[str], assignments: Assignments) -> bool:

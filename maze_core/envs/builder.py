@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from maze_core.config.base import PluginConfig
 from maze_core.envs.time_limits import EpisodeLimit, is_limited
 from maze_core.envs.wrapper_memory import Metered
-from maze_core.errors import PluginError
+from maze_core.errors import ConfigError, PluginError
 from maze_core.plugins import discovery
 from maze_core.plugins.manager import Hooks, Member
 from maze_core.seeding import Purpose, integer_seed
@@ -51,11 +51,22 @@ class EnvBuilder:
         return env if limit is None or is_limited(env, limit) else EpisodeLimit(env, limit)
 
     def single(self, index: int) -> gymnasium.Env[Any, Any]:
-        """Build environment `index` in its single form, even where the run steps the vectorised one."""
+        """Build environment `index` in its single form, even where the run steps the vectorised one.
+
+        A source that makes vectorised environments only gives one of size one.
+        """
+        if self._vector_only:
+            return self._lone(index)
         return self._hooks.make_env(self.env, self._construction_seed(index), index)
 
     def _lone(self, index: int) -> gymnasium.Env[Any, Any]:
         from maze_core.envs.single_from_vector import LoneEnv
+
+        if (wrapper := self._single_only) is not None:
+            raise ConfigError(
+                f"{wrapper.name!r} wraps single environments, and {self.env.name!r} makes vectorised ones only",
+                wrapper.place,
+            )
 
         env = self._hooks.make_vector_env(self.env, 1, self._construction_seed(index))
         if env is None:
@@ -94,10 +105,9 @@ class EnvBuilder:
         if native is None:
             return None
         with closing(native):
-            try:
-                single = self.single(0)
-            except PluginError:  # the source has vectorised environments only
+            if self._vector_only:
                 return None
+            single = self.single(0)
         with closing(single):
             for name in ("observation_space", "action_space"):
                 one, many = getattr(single, name), getattr(native, f"single_{name}")
@@ -114,6 +124,12 @@ class EnvBuilder:
         """Return the first wrapper that changes single environments but not natively vectorised ones."""
         wrappers = (each for each in self._hooks.members if each.kind == "wrapper")
         return next((each for each in wrappers if _is_single_only(each)), None)
+
+    @cached_property
+    def _vector_only(self) -> bool:
+        """Return True for a source that makes no single environments."""
+        source = self._hooks.plugin("env")
+        return hasattr(source, "make_vector_env") and not hasattr(source, "make_env")
 
     def _construction_seed(self, index: int) -> int:
         purpose = zlib.crc32(self.purpose.encode())

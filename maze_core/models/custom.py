@@ -73,8 +73,8 @@ class CustomModel(Plugin):
 def wrap_module(source: Any, observation_space: Space[Any], action_space: Space[Any], config: ModelConfig) -> nn.Module:
     """Return a policy from a module, a module class or a function that returns one.
 
-    A policy is returned unchanged. An encoder gets heads and, by `config.critic`, a critic: a separate one is a second
-    module from the same class or function, or a copy of the module.
+    A module is copied. A policy is returned as it is. An encoder gets heads and, by `config.critic`, a critic: a
+    separate one is a second module from the same class or function, or a second copy.
 
     Raises:
         ConfigError: it is neither a policy nor an encoder; the message explains both.
@@ -88,10 +88,7 @@ def wrap_module(source: Any, observation_space: Space[Any], action_space: Space[
     fresh = [module]
 
     def make_encoder() -> nn.Module:
-        if fresh:
-            return fresh.pop()
-        ready = isinstance(source, nn.Module)
-        return copy.deepcopy(module) if ready else _construct(source, observation_space, action_space)
+        return fresh.pop() if fresh else _construct(source, observation_space, action_space)
 
     return assemble_policy(observation_space, action_space, config, make_encoder, initialize_encoders=False)
 
@@ -111,7 +108,7 @@ def build_encoder(source: Any, observation_space: Space[Any], action_space: Spac
 
 def _construct(source: Any, observation_space: Space[Any], action_space: Space[Any]) -> nn.Module:
     if isinstance(source, nn.Module):
-        return source
+        return _copied(source)
     if not callable(source):
         raise _unusable(f"got {type(source).__name__}")
     arguments = _fitting(source, (observation_space, action_space))
@@ -119,6 +116,14 @@ def _construct(source: Any, observation_space: Space[Any], action_space: Space[A
     if not isinstance(module, nn.Module):
         raise _unusable(f"{getattr(source, '__name__', source)} returned {type(module).__name__}")
     return module
+
+
+def _copied(module: nn.Module) -> nn.Module:
+    """Return a copy, so that training leaves the caller's module as it is and each run starts from the same one."""
+    try:
+        return copy.deepcopy(module)
+    except Exception as error:
+        raise _unusable(f"{type(module).__name__} cannot be copied ({error}); pass its class instead") from error
 
 
 def _fitting(source: Callable[..., Any], arguments: tuple[Any, Any]) -> tuple[Any, ...]:

@@ -10,14 +10,22 @@ from pydantic import ValidationError
 
 from maze_core.config.base import PluginConfig
 from maze_core.config.explain import combined, explain
-from maze_core.config.outside import Reach, assigned, check_said, elsewhere, for_evaluation, without
+from maze_core.config.outside import (
+    Reach,
+    assigned,
+    check_said,
+    elsewhere,
+    for_evaluation,
+    without,
+    without_missing,
+)
 from maze_core.config.plain_yaml import read_yaml, to_yaml
 from maze_core.config.presets import choose
 from maze_core.config.raw import PARTS, Raw, assign, merge, parse_assignment
 from maze_core.config.run import RunConfig
 from maze_core.config.sealed import read_sealed
 from maze_core.config.wrapper_classes import by_path, check_classes
-from maze_core.errors import ConfigError
+from maze_core.errors import ConfigError, PluginError
 from maze_core.plugins import discovery
 
 DEFAULTS: Raw = {
@@ -127,17 +135,24 @@ def load_saved_config(
 
 
 def load_config_to_act(
-    path: Path, overrides: Sequence[str] = (), load: discovery.Loader = discovery.load
-) -> tuple[RunConfig, list[str]]:
+    path: Path,
+    overrides: Sequence[str] = (),
+    load: discovery.Loader = discovery.load,
+    observers: Mapping[str, str] | None = None,
+) -> tuple[RunConfig, list[str], list[str]]:
     """Return the configuration of a saved run, to evaluate or to act, and the parts that were left out.
+
+    The first list names parts that reach beyond the run. The second names those of `observers`, callbacks by key with
+    the plugin's name, that are not installed here.
 
     Raises:
         ConfigError: as for `load_saved_config`.
     """
     raw, assignments = merge({}, read_sealed(path)), [parse_assignment(text) for text in overrides]
     check_classes(raw, by_path(assignments), path)
-    raw, left_out = for_evaluation(raw, assignments, load, path)
-    return _saved(raw, path, load), left_out
+    raw, reaching = for_evaluation(raw, assignments, load, path)
+    raw, missing = without_missing(raw, assignments, load, observers or {})
+    return _saved(raw, path, load), reaching, missing
 
 
 def _saved(raw: Raw, path: Path, load: discovery.Loader) -> RunConfig:
@@ -273,11 +288,28 @@ def _with_preferences(raw: Raw, preset: Raw, load: discovery.Loader) -> Raw:
 
 
 def _preferences(algorithm: Any) -> Mapping[str, Mapping[str, Any]]:
-    """Return an algorithm's defaults for other parts; one that needs no critic has `model.critic` none."""
+    """Return an algorithm's defaults for other parts; one that needs no critic has `model.critic` none.
+
+    Raises:
+        PluginError: they are for a part that no algorithm has defaults for.
+    """
     declared: Mapping[str, Mapping[str, Any]] = getattr(algorithm, "defaults", {})
+    check_defaults(getattr(algorithm, "__name__", "the algorithm"), declared)
     if getattr(algorithm, "needs_critic", None) is not False:
         return declared
     return {**declared, "model": {"critic": "none", **declared.get("model", {})}}
+
+
+def check_defaults(name: str, declared: Any) -> None:
+    """Raise PluginError if an algorithm declares defaults that can never apply, whichever plugins a run names."""
+    parts = [part for part in PARTS if part != "algorithm"]
+    for part, values in declared.items() if isinstance(declared, Mapping) else [(declared, None)]:
+        if part not in parts:
+            raise PluginError(f"{name}.defaults: {part!r} is none of the parts with defaults, {', '.join(parts)}")
+        if not isinstance(values, Mapping):
+            raise PluginError(f"{name}.defaults: {part} must be a mapping from parameters to values")
+        if "name" in values:
+            raise PluginError(f"{name}.defaults: {part}.name cannot be one; check `config.{part}` in `check` instead")
 
 
 def _part(kind: str, where: str, raw: Any, load: discovery.Loader, errors: list[ConfigError]) -> PluginConfig | None:

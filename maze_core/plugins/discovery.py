@@ -41,6 +41,13 @@ HINTS = "maze.hints"
 """The entry-point group of names that are not plugins, such as algorithms that a library removed. Each refers to a text
 that says what to use instead."""
 
+_BASES: Mapping[str, tuple[str, str, tuple[str, ...]]] = {
+    "algorithm": ("maze_core.training.algorithm", "Algorithm", ("check_action_space", "batches", "modules")),
+    "runner": ("maze_core.runners.base", "Runner", ("vector_env", "workers")),
+    "policy": ("maze_core.policies.base", "ActingPolicy", ("setup", "act")),
+}
+"""The base class of each kind that has one, and methods by which a plugin is recognised without importing it."""
+
 CORE = "maze-core"
 DISABLE = "MAZE_DISABLE_PLUGINS"
 
@@ -179,6 +186,7 @@ def misfit(kind: str, plugin: object) -> str:
         return _no_command(plugin)
     from maze_core.config.base import PluginConfig
     from maze_core.config.run import AlgorithmConfig
+    from maze_core.plugins.hook_kinds import WITHOUT_HOOKS, implemented, misplaced
 
     wanted = AlgorithmConfig if kind == "algorithm" else PluginConfig
     config = getattr(plugin, "Config", None)
@@ -186,6 +194,12 @@ def misfit(kind: str, plugin: object) -> str:
         return f"the entry point gives {type(plugin).__name__} {plugin!r:.60}, not a class"
     if not (isinstance(config, type) and issubclass(config, wanted)):
         return f"class {plugin.__name__} has no `Config` that derives from {wanted.__name__}"
+    module, base, methods = _BASES.get(kind, ("", "", ()))
+    missing = [name for name in methods if not hasattr(plugin, name)]
+    if missing:
+        return f"class {plugin.__name__} has no {', '.join(missing)}: it must derive from {module}.{base}"
+    if kind in WITHOUT_HOOKS and (hooks := implemented(plugin)):
+        return f"class {plugin.__name__}: {misplaced(kind, hooks[0], wrapper=False)}"
     return ""
 
 

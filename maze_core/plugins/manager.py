@@ -14,6 +14,7 @@ import pluggy
 
 from maze_core.errors import ConfigError, PluginError, RunError
 from maze_core.plugins import discovery
+from maze_core.plugins.hook_kinds import misplaced
 from maze_core.plugins.hookspecs import HookSpecs
 from maze_core.terminal_text import printable
 
@@ -351,6 +352,8 @@ def _check_marker(manager: _Manager, each: Member, name: str) -> None:
         raise PluginError(f"{each.title}: {name} is an old-style hookwrapper; use @hookimpl(wrapper=True)")
     if options and options["wrapper"] and name not in _WRAPPABLE:
         raise PluginError(f"{each.title}: {name} cannot be a wrapper")
+    if options and (problem := misplaced(each.kind, name, bool(options["wrapper"]))):
+        raise PluginError(f"{each.title}: {problem}")
 
 
 def _validation_message(error: pluggy.PluginValidationError) -> str:

@@ -8,7 +8,7 @@ from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -19,7 +19,7 @@ from maze_core.files import write_bytes
 from maze_core.models.parameters import parameter_counts
 from maze_core.plain_json import is_count, is_number
 from maze_core.plugins import discovery
-from maze_core.plugins.configuration import dump, load_config_to_act, load_run_config, load_saved_config
+from maze_core.plugins.configuration import dump, load_config_to_act, load_saved_config
 from maze_core.plugins.discovery import describe
 from maze_core.plugins.manager import to_stderr
 from maze_core.seeding import draw_seed
@@ -110,6 +110,7 @@ def _create_directory(run: Run, run_dir: Path | None) -> None:
             "preset": run.preset,
             "init_from": None if run.init_from is None else str(run.init_from),
             "parameters": run.parameter_counts,
+            "observers": _observers(run),
             **_spaces(run),
         }
         write_record(run.run_dir, record)
@@ -145,6 +146,18 @@ def _describe(run: Run) -> None:
     run.parameter_counts = parameter_counts(run.policy)
 
 
+def _observers(run: Run) -> dict[str, str]:
+    """Return the callbacks that have no part in acting: their keys and the names of their plugins."""
+    members = [each for each in run.hooks.members if each.kind == "callback"]
+    callbacks = zip(run.config.callbacks, members, strict=True)
+    return {key: member.name for key, member in callbacks if not hasattr(member.plugin, "build_policy")}
+
+
+def _noted_observers(run_dir: Path) -> dict[str, str]:
+    noted = read_record(run_dir).get("observers")  # older versions wrote none
+    return noted if isinstance(noted, dict) else {}
+
+
 def _spaces(run: Run) -> dict[str, str]:
     return {"observation_space": str(run.observation_space), "action_space": str(run.action_space)}
 
@@ -157,11 +170,12 @@ def _write_config(run: Run) -> None:
     write_bytes(run.run_dir / CONFIG, sealed(text).encode())
 
 
-def _rewrite_config(run: Run) -> None:
+def _rewrite_config(run: Run, run_dir: Path) -> None:
     try:
         _write_config(run)
+        write_record(run_dir, {**read_record(run_dir), "observers": _observers(run)})
     except OSError as error:
-        raise ConfigError(f"cannot write to {run.run_dir}: {error.strerror}") from error
+        raise ConfigError(f"cannot write to {run_dir}: {error.strerror}") from error
 
 
 def load_parameters(run: Run, source: Path) -> None:
@@ -210,7 +224,7 @@ def reopen(
     with lock(run_dir):
         config = load_saved_config(run_dir / CONFIG, overrides, load, agreed)
         if overrides:
-            _check_algorithm(config, load_run_config(read_sealed(run_dir / CONFIG), (), load), run_dir)
+            _check_algorithm(config, read_sealed(run_dir / CONFIG).get("algorithm"), run_dir)
         saved = read_checkpoint(checkpoint_folder(run_dir, checkpoint))
         run = Run(config, load=load, preset=read_record(run_dir).get("preset"))
         try:
@@ -226,7 +240,7 @@ def reopen(
                 run.stop_pending = None  # what made it stop may have been changed
             _check_end(run)
             if overrides:
-                _rewrite_config(run)
+                _rewrite_config(run, run_dir)
         except BaseException:
             run.close()
             raise
@@ -272,10 +286,11 @@ def _look_at_metrics(run_dir: Path, saved: Checkpoint) -> None:
         warnings.warn(problem, RuntimeWarning, stacklevel=3)
 
 
-def _check_algorithm(config: RunConfig, before: RunConfig, run_dir: Path) -> None:
-    if config.algorithm.name != before.algorithm.name:
+def _check_algorithm(config: RunConfig, saved: Any, run_dir: Path) -> None:
+    name = saved.get("name") if isinstance(saved, dict) else saved
+    if config.algorithm.name != name:
         raise ConfigError(
-            f"{run_dir} was trained by {before.algorithm.name}; another algorithm cannot go on with it",
+            f"{run_dir} was trained by {printable(name)}; another algorithm cannot go on with it",
             "algorithm.name",
             f"Next: maze train {config.algorithm.name} --init-from {argument(run_dir)}",
         )
@@ -387,14 +402,17 @@ def open_policy(
     """Open a saved run with its policy, to evaluate or to act; it cannot train. Close it when done with it.
 
     Parts with effects outside the run, such as the wrapper `record` and the runner `ray`, are left out unless an
-    override sets them; a line says so.
+    override sets them. So are callbacks that only observe and are not installed. A line says so.
     `checkpoint` is best, last or previous; None: the best, or the last if there is none.
     """
     run_dir = find_run(run_dir)
-    config, left_out = load_config_to_act(run_dir / CONFIG, overrides, load)
-    if left_out:
-        to_stderr(f"note: left out, because they reach beyond the run: {', '.join(left_out)}")
-    saved = read_checkpoint(checkpoint_folder(run_dir, checkpoint))
+    folder = checkpoint_folder(run_dir, checkpoint)
+    config, reaching, missing = load_config_to_act(run_dir / CONFIG, overrides, load, _noted_observers(run_dir))
+    if reaching:
+        to_stderr(f"note: left out, because they reach beyond the run: {', '.join(reaching)}")
+    if missing:
+        to_stderr(f"note: left out, because they only observe and cannot be imported here: {', '.join(missing)}")
+    saved = read_checkpoint(folder)
     run = Run(config, load=load)
     try:
         run.run_dir = run_dir

@@ -6,7 +6,7 @@ import pytest
 
 from maze_core.config.base import PluginConfig
 from maze_core.config.run import AlgorithmConfig
-from maze_core.errors import ConfigError
+from maze_core.errors import ConfigError, PluginError
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.configuration import assemble, dump, load_run_config
 from maze_core.plugins.discovery import overlay
@@ -72,3 +72,24 @@ def test_mistakes_are_still_reported_together():
     with pytest.raises(ConfigError, match="model") as caught:
         configured(overrides=["model.name=nothing", "algorithm.patience=-1"])
     assert "algorithm.patience" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("defaults", "message"),
+    [
+        (
+            {"modle": {"critic": "none"}},
+            "Fake.defaults: 'modle' is none of the parts with defaults, env, model, runner",
+        ),
+        ({"wrappers": {"0": {}}}, "'wrappers' is none of the parts"),
+        ({"callbacks": {"jsonl": {}}}, "'callbacks' is none of the parts"),
+        ({"algorithm": {"lr": 1}}, "'algorithm' is none of the parts"),
+        ({"model": {"name": "cnn"}}, "model.name cannot be one"),
+        ({"model": ["critic"]}, "model must be a mapping"),
+        ([("model", "critic")], "is none of the parts"),
+    ],
+)
+def test_defaults_that_can_never_apply_are_refused_by_name(defaults, message):
+    load = overlay({("algorithm", "wrong"): plugin(AlgorithmConfig, defaults=defaults)}, LOAD)
+    with pytest.raises(PluginError, match=message):
+        assemble("wrong", "Some-v0", load=load)

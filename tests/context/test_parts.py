@@ -75,14 +75,24 @@ def test_a_model_by_name_mapping_config_or_class(quick, model):
     assert context.train().epochs == 2
 
 
-def test_a_ready_module(quick):
-    """An instance is used itself, and learns."""
+@pytest.mark.parametrize("critic", ["shared", "separate"])
+def test_a_ready_module_is_copied_so_that_each_run_starts_from_it(quick, critic):
     encoder = Encoder(spaces.Box(-1, 1, (2,)))
     before = encoder.layer.weight.clone()
-    context = quick(SeededWalk, "a2c", model=encoder, overrides={"model.critic": "shared"})
-    context.train()
-    assert context.policy.encoder is encoder
-    assert not torch.equal(encoder.layer.weight, before)
+    contexts = [quick(SeededWalk, "a2c", model=encoder, overrides={"model.critic": critic}) for _ in range(2)]
+    for context in contexts:
+        context.train()
+        assert not torch.equal(context.policy.encoder.layer.weight, before)
+    assert torch.equal(encoder.layer.weight, before)
+    first, second = (context.policy.state_dict() for context in contexts)
+    assert all(torch.equal(first[name], second[name]) for name in first)
+
+
+def test_a_module_that_cannot_be_copied_is_refused(quick):
+    encoder = Encoder(spaces.Box(-1, 1, (2,)))
+    encoder.seen = encoder.layer.weight * 2
+    with pytest.raises(ConfigError, match=r"Encoder cannot be copied .*; pass its class instead"):
+        _ = quick(SeededWalk, "a2c", model=encoder).run
 
 
 @pytest.mark.parametrize("model", ["mlp", Encoder])
@@ -200,12 +210,39 @@ def test_overrides_win_and_may_be_none(quick, tmp_path):
     assert (config.algorithm.lr, config.algorithm.target_kl, config.steps, config.seed) == (0.3, None, None, 9)
 
 
+class Unmarked:
+    """No plugin: it has no Config."""
+
+    def on_epoch_end(self, run, epoch): ...
+
+
+class Observer(Plugin):
+    """A callback, and nothing else."""
+
+
+def test_overrides_of_a_whole_part_keep_its_name(quick):
+    assert quick(algorithm="a2c", overrides={"algorithm": {"lr": 0.5}}).config.algorithm.lr == 0.5
+
+
 @pytest.mark.parametrize(
     ("parts", "message"),
     [
         ({"env": 3}, "env: must be an id, a mapping, a config or a callable, got int"),
         ({"model": 3}, "model: must be a name, a mapping, a config or a class, got int"),
         ({"env": "CartPol-v1"}, "CartPole-v1"),
+        (
+            {"callbacks": [Observer]},
+            r'^callbacks: must be a mapping, got list\nGive each a name: callbacks={"mine": …}',
+        ),
+        ({"callbacks": {1: Observer}}, "^callbacks: has the key 1, which is no text"),
+        ({"callbacks": {"mine": Unmarked}}, r"^callbacks.mine: must be .* derives from Plugin, got the class Unmarked"),
+        ({"callbacks": {"mine": Observer(None)}}, r"^callbacks.mine: must be .*, got Observer"),
+        ({"wrappers": Observer}, "^wrappers: must be a list of wrappers, the first innermost, got the class Observer"),
+        ({"wrappers": "record"}, "^wrappers: must be a list .*, got str"),
+        ({"algorithm": Observer}, "^algorithm: Observer is no algorithm plugin: .* derives from AlgorithmConfig"),
+        ({"runner": Observer}, r"^runner: .* has no vector_env, workers: it must derive from .*base\.Runner"),
+        ({"run_dir": 3}, "^run_dir: must be a path, got int"),
+        ({"preset": None}, "^preset: must be the name of a preset, auto or none"),
         ({"algorithm": "pppo"}, "unknown algorithm 'pppo'"),
         ({"overrides": {"algorithm.lrr": 1}}, "did you mean lr"),
         ({"env": lambda size: None}, "env|argument"),
@@ -221,3 +258,11 @@ def test_wrong_parts_are_said_so(quick, parts, message, tmp_path, monkeypatch):
         _ = quick(**parts).run
     assert isinstance(caught.value, ConfigError) or "env" in parts
     assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize("overrides", [["algorithm.lr=1"], {1: 2}])
+def test_overrides_that_are_no_mapping_of_paths_are_refused(overrides):
+    with pytest.raises(ConfigError, match=r"^overrides: .*\nWrite overrides="):
+        RunContext(SeededWalk, "ppo", overrides=overrides)
+    with pytest.raises(ConfigError, match=r"^overrides: "):
+        RunContext.open("nowhere", overrides=overrides)

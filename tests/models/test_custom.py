@@ -52,11 +52,10 @@ def test_an_encoder_gets_heads_and_a_critic_of_its_own(source):
     assert (weight.T @ weight - 2 * torch.eye(4)).abs().max() > 0.1  # its own initialisation is left alone
 
 
-def test_a_ready_encoder_is_used_itself_and_copied_for_the_critic():
+def test_a_ready_encoder_is_copied_once_for_the_policy_and_once_for_the_critic():
     encoder = Encoder(OBSERVATION, ACTION)
     policy = wrap(encoder)
-    assert policy.encoder is encoder
-    assert policy.critic_encoder is not encoder
+    assert len({id(each) for each in (encoder, policy.encoder, policy.critic_encoder)}) == 3
     assert wrap(encoder, critic="shared").critic_encoder is None
     assert not wrap(encoder, critic="none").has_critic
 
@@ -64,7 +63,9 @@ def test_a_ready_encoder_is_used_itself_and_copied_for_the_critic():
 def test_a_policy_is_used_as_it_is():
     config = MlpConfig(name="mlp")
     ready = MlpModel(config).build_policy(OBSERVATION, ACTION, config)
-    assert wrap(ready) is ready
+    copied = wrap(ready)
+    assert type(copied) is type(ready)
+    assert copied is not ready
     assert wrap(lambda obs, act: ready) is ready
 
 

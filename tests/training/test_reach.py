@@ -175,7 +175,7 @@ def test_runners_and_callbacks_elsewhere(run):
     assert load_saved_config(config, (), load, agreed=read_yaml(config)).runner.address == "10.0.0.1:6379"
     assert load_saved_config(config, ["runner={name: dev}", "callbacks=null"], load).runner.name == "dev"
 
-    found, left_out = load_config_to_act(config, (), load)
+    found, left_out, _ = load_config_to_act(config, (), load)
     assert found.runner.name == "dev"
     assert left_out == ["runner (ray)", "wrappers.1 (record)", "callbacks.robot (robot)"]
     assert load_config_to_act(config, ["runner=ray"], load)[0].runner.address is None

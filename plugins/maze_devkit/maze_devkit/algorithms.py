@@ -11,7 +11,7 @@ import torch
 
 from maze_core.errors import ConfigError
 from maze_core.training import api
-from maze_devkit import elsewhere, runs
+from maze_devkit import defaults, elsewhere, runs
 from maze_devkit.findings import Check, Failed, NotApplicable
 from maze_devkit.learning import learns
 from maze_devkit.probes import Ending
@@ -137,6 +137,7 @@ def _global_state(subject: Subject) -> None:
 
 
 CHECKS = (
+    defaults.CHECK,
     Check(
         "trains",
         "A small run comes to its end, with finite losses and parameters.",

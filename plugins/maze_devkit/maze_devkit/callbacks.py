@@ -21,7 +21,7 @@ from maze_devkit.findings import Check, Failed, NotApplicable
 from maze_devkit.probes import Walk
 from maze_devkit.process import left_alone
 from maze_devkit.reference import Reference
-from maze_devkit.runs import QUICK
+from maze_devkit.runs import quick
 from maze_devkit.subject import Subject
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def _run(subject: Subject, folder: Path, instead: Any = None) -> Iterator[Run]:
     more = {("algorithm", "reference"): _Telling} | ({("callback", name): instead} if instead else {})
     load = subject.load(Walk, more)
     flags = {
-        **QUICK,
+        **quick(subject.walk.run, load),
         "env.name": "factory",
         "seed": 1,
         "algorithm.name": "reference",

@@ -10,9 +10,10 @@ from pydantic import ValidationError
 from maze_core.config.base import PluginConfig
 from maze_core.errors import MazeError, PluginError
 from maze_core.plugins import discovery
+from maze_core.plugins.hook_kinds import WITHOUT_HOOKS
 from maze_core.plugins.summaries import locate, summarise
 from maze_devkit.findings import Check, Failed, NotApplicable
-from maze_devkit.subject import WITHOUT_HOOKS, Subject, hook_problem
+from maze_devkit.subject import Subject, hook_problem
 
 NAME = re.compile(r"[a-z][a-z0-9]*([_-][a-z0-9]+)*")
 COMMAND = re.compile(rf"{NAME.pattern}(\.{NAME.pattern})*")
@@ -30,7 +31,6 @@ BASES = {
 """The module of each kind's base class; other kinds act through hooks and need none."""
 WITH_TORCH = ("algorithm", "model", "callback")
 """Kinds used in the learning process, where torch is imported anyway."""
-
 
 def _entry_point(subject: Subject) -> None:
     name = subject.name
@@ -92,7 +92,8 @@ def _import(subject: Subject) -> None:
     seconds, modules, changed = done.result
     heavy = [name for name in (*HEAVY, *(() if subject.kind in WITH_TORCH else ("torch",))) if name in modules]
     if heavy:
-        raise Failed(f"importing {module} imports {', '.join(heavy)}")
+        pulled = ", ".join(f"{name}, which {modules[name]} imports" for name in heavy)
+        raise Failed(f"importing {module} pulls in {pulled}")
     if changed:
         raise Failed(f"importing {module} changes {', '.join(changed)}")
     if seconds > SECONDS and "torch" not in modules:
@@ -228,7 +229,7 @@ CHECKS = (
     Check(
         "hooks",
         "Hook implementations have arguments that the hook has, the decorator `@hookimpl`, and where they wrap "
-        "`wrapper=True` and one `yield`.",
+        "`wrapper=True` and one `yield`. The core calls each of them for plugins of that kind.",
         "A hook that does not fit stops every run that names the plugin; one that is never called does nothing.",
         "Compare with docs/reference/hooks.md.",
         _hooks,

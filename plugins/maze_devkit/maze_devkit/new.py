@@ -30,6 +30,9 @@ def new(
     license: Annotated[
         License, typer.Option(help="The licence; none: choose later.", case_sensitive=False)
     ] = License.MIT,
+    off_policy: Annotated[
+        bool, typer.Option("--off-policy", help="Of an algorithm: one that learns from a replay buffer.")
+    ] = False,
     author: Annotated[str, typer.Option(metavar="NAME", help="Who holds the copyright.", show_default=False)] = "",
 ) -> None:
     """Write a new plugin's package: a working plugin to start from, with tests, README, licence and CI.
@@ -37,13 +40,15 @@ def new(
     \b
     Examples:
       maze plugins new algorithm reinforce
+      maze plugins new algorithm my_dqn --off-policy
       maze plugins new callback slack --dir ~/src --license Apache-2.0 --author "Ada Lovelace"
     """
     from maze_core.terminal_text import argument
+    from maze_devkit.scaffold.kinds import OFF_POLICY
     from maze_devkit.scaffold.names import new_names
     from maze_devkit.scaffold.package import usage, write_package
 
-    names = new_names(kind, name)
+    names = new_names(kind, name, OFF_POLICY if off_policy else "")
     path = write_package(names, folder, license.value, author)
     typer.echo(f"wrote {path}: {names.kind} {names.name}, a plugin that works\n")
     steps = [

@@ -208,7 +208,10 @@ class Signal(gymnasium.Env[np.ndarray, Any]):
 
 
 class Ending(gymnasium.Env[np.ndarray, Any]):
-    """Episodes of three steps that terminate, or truncate if `truncate`, in a state `last` that occurs only there."""
+    """Episodes of three steps that terminate, or truncate if `truncate`, in a state `last` that occurs only there.
+
+    Rewards are small, so that the errors of values are below 1: the gradient of a Huber loss depends only on those.
+    """
 
     def __init__(self, truncate: bool, last: float, continuous: bool = False) -> None:
         self.observation_space = spaces.Box(-4, 4, (2,), np.float32)
@@ -225,7 +228,7 @@ class Ending(gymnasium.Env[np.ndarray, Any]):
         """Step; the action affects only the reward."""
         self._steps += 1
         over = self._steps >= 3
-        reward = 1.0 + 0.1 * float(np.sum(action))
+        reward = 0.1 + 0.01 * float(np.sum(action))
         return self._observe(), reward, over and not self._truncate, over and self._truncate, {}
 
     def _observe(self) -> np.ndarray:

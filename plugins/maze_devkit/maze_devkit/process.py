@@ -85,13 +85,23 @@ def left_alone(what: str) -> Iterator[None]:
             raise Failed(f"{what} changes {', '.join(names)}")
 
 
-def imported(module: str) -> tuple[float, list[str], list[str]]:
-    """Import a module; return the seconds of processor time, the new top-level packages, and what it changed."""
-    known, before, started = set(sys.modules), snapshot(), time.process_time()
-    import_module(module)
+def imported(module: str) -> tuple[float, dict[str, str], list[str]]:
+    """Import a module.
+
+    Returns:
+        The seconds of processor time, the new top-level packages with the modules that import them first, and what the
+        import changed.
+    """
+    known, before, importers = set(sys.modules), snapshot(), Importers()
+    sys.meta_path.insert(0, importers)
+    started = time.process_time()
+    try:
+        import_module(module)
+    finally:
+        sys.meta_path.remove(importers)
     seconds = time.process_time() - started
-    packages = {name.partition(".")[0] for name in set(sys.modules) - known}
-    return seconds, sorted(packages), changes(before, snapshot())
+    packages = sorted({name.partition(".")[0] for name in set(sys.modules) - known})
+    return seconds, {name: importers.of.get(name, module) for name in packages}, changes(before, snapshot())
 
 
 def _put_back(before: dict[str, Any], torch: Any) -> None:
@@ -109,3 +119,18 @@ def _put_back(before: dict[str, Any], torch: Any) -> None:
         torch.set_default_dtype(before["torch's default dtype"])
         torch.set_grad_enabled(before["torch's gradient mode"])
         torch.use_deterministic_algorithms(before["torch's deterministic mode"])
+
+
+class Importers:
+    """Notes which module imports a package first. Goes to the front of `sys.meta_path`, and finds nothing."""
+
+    def __init__(self) -> None:
+        self.of: dict[str, str] = {}
+        """The module that imports a package first, by the package's name."""
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> None:
+        """Note the module whose code is importing this package."""
+        frame = sys._getframe(1)
+        while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(("importlib", "_frozen_i")):
+            frame = frame.f_back
+        self.of.setdefault(name.partition(".")[0], frame.f_globals.get("__name__", "?"))

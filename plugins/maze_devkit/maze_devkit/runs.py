@@ -49,6 +49,16 @@ SMALL: Mapping[str, Any] = {
 BROKEN_RUN = "a small run fails, see the check `trains`"
 
 
+def quick(asked: Mapping[str, Any], load: Loader) -> dict[str, Any]:
+    """Return `QUICK` for a run with the values `asked`: sizes only of networks that the model has."""
+    part = asked.get("model", {})
+    named = part.get("name") if isinstance(part, Mapping) else part
+    name = asked.get("model.name") or named or QUICK["model.name"]
+    fields = load("model", name).Config.model_fields
+    kept = {path: value for path, value in QUICK.items() if path.partition("model.")[2] in ("", *fields)}
+    return {**kept, "model.name": name}
+
+
 def continuous(subject: Subject) -> bool:
     """Return True if the algorithm supports only continuous actions."""
     return spaces.Discrete not in subject.plugin.action_spaces
@@ -66,7 +76,7 @@ def configured(subject: Subject, env: MakeEnv, load: Loader, values: Mapping[str
     fields = subject.plugin.Config.model_fields
     own = {name: value for name, value in SMALL.items() if name in fields} | dict(trial.parameters)
     flags = {
-        **QUICK,
+        **quick(trial.run, load),
         "env.name": "factory",
         "seed": 1,
         "algorithm.name": subject.name,

@@ -16,6 +16,7 @@ from pydantic import ValidationError
 
 from maze_core.errors import ConfigError, MazeError, PluginError
 from maze_core.plugins import discovery
+from maze_core.plugins.hook_kinds import WITHOUT_HOOKS
 from maze_core.plugins.manager import Hooks, Member
 from maze_devkit.bench import Bench
 from maze_devkit.findings import Failed, NotApplicable
@@ -30,7 +31,6 @@ MakeEnv = Callable[[], "gymnasium.Env[Any, Any]"]
 TRIALS = "maze.conformance"
 """The entry-point group of functions that return a plugin's `Trial`, each named `KIND.NAME`."""
 _KIT = "maze-devkit"
-WITHOUT_HOOKS = ("runner", "policy", "searcher", "command")
 Share = Callable[[], AbstractContextManager[Any]]
 
 
@@ -201,10 +201,14 @@ def hook_problem(subject: Subject, plugin: Any) -> str:
     except PluginError as error:
         return str(error)
     own = [name for name, value in inspect.getmembers_static(type(plugin)) if hasattr(value, "maze_impl")]
-    needed = {"env": "make_env", "model": "build_policy", "algorithm": "compute_loss"}
+    needed = {
+        "env": ("make_env", "make_vector_env"),
+        "model": ("build_policy",),
+        "algorithm": ("compute_loss",),
+    }
     wanted = needed.get(subject.kind)
-    if wanted and wanted not in own:
-        return f"it does not implement {wanted}, which every {subject.kind} has"
+    if wanted and not set(wanted) & set(own):
+        return f"it does not implement {' or '.join(wanted)}, which every {subject.kind} has"
     return "" if own or wanted else "it implements no hook, so nothing will ever call it"
 
 

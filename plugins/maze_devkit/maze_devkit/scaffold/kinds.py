@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Starter:
-    """A working plugin to start from; its code is `templates/KIND.py.txt`."""
+    """A working plugin to start from; its code is `templates/STARTER.py.txt`."""
 
     suffix: str
     """Suffix of its class name, after the plugin's own name."""
@@ -16,6 +16,8 @@ class Starter:
     """What it does, as a sentence without a full stop."""
     command: str
     """The command that shows it at work; `$name` is the plugin's name."""
+    kind: str = ""
+    """The plugin's kind, where it is not what the starter is called."""
 
 
 STARTERS: Mapping[str, Starter] = {
@@ -57,3 +59,13 @@ STARTERS: Mapping[str, Starter] = {
     ),
 }  # fmt: skip
 """The kinds that `maze plugins new` knows."""
+
+OFF_POLICY = "off_policy_algorithm"
+VARIANTS: Mapping[str, Starter] = {
+    OFF_POLICY: Starter(
+        "", "Deep Q-learning, off-policy, for one Discrete action",
+        "maze train $name --env CartPole-v1",
+        "algorithm",
+    ),
+}  # fmt: skip
+"""Further starters of a kind."""

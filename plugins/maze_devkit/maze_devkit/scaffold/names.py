@@ -12,7 +12,7 @@ import maze_core
 from maze_core.bundled import publisher
 from maze_core.errors import ConfigError
 from maze_core.plugins import discovery
-from maze_devkit.scaffold.kinds import STARTERS
+from maze_devkit.scaffold.kinds import STARTERS, VARIANTS, Starter
 
 _NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 _LONGEST = 30
@@ -27,6 +27,18 @@ class Names:
     kind: str
     name: str
     """The entry point's name, which users type."""
+    variant: str = ""
+    """Key of `VARIANTS`; empty: the usual starter of the kind."""
+
+    @property
+    def template(self) -> str:
+        """The name of the starter's template."""
+        return self.variant or self.kind
+
+    @property
+    def starter(self) -> Starter:
+        """The plugin to start from."""
+        return VARIANTS[self.variant] if self.variant else STARTERS[self.kind]
 
     @property
     def distribution(self) -> str:
@@ -48,7 +60,7 @@ class Names:
         """The plugin's class, `MyNameWrapper`; for a command, its function."""
         if self.kind == "command":
             return "command"
-        suffix = STARTERS[self.kind].suffix
+        suffix = self.starter.suffix
         return self.camel.removesuffix(suffix) + suffix
 
     @property
@@ -57,16 +69,18 @@ class Names:
         return f"{self.camel}Config"
 
 
-def new_names(kind: str, name: str) -> Names:
-    """Return the names of a new plugin.
+def new_names(kind: str, name: str, variant: str = "") -> Names:
+    """Return the names of a new plugin; `variant` is a key of `VARIANTS`, or empty.
 
     Raises:
         ConfigError: the kind is unknown; the name is malformed, reserved, or used by an installed package.
     """
     if kind not in STARTERS:
         raise ConfigError(f"there is no kind {kind!r}; kinds: {', '.join(STARTERS)}", "KIND")
+    if variant and VARIANTS[variant].kind != kind:
+        raise ConfigError(f"there is one template for the kind {kind}", "--off-policy")
     _check_form(name)
-    names = Names(kind, name)
+    names = Names(kind, name, variant)
     _check_reserved(names)
     _check_free(names)
     return names

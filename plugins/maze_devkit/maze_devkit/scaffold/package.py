@@ -11,7 +11,6 @@ from packaging.version import InvalidVersion, Version
 
 from maze_core.errors import ConfigError
 from maze_core.plugins import discovery
-from maze_devkit.scaffold.kinds import STARTERS
 from maze_devkit.scaffold.names import Names
 
 License = Literal["MIT", "BSD-3-Clause", "Apache-2.0", "none"]
@@ -47,8 +46,8 @@ def package_files(names: Names, license: License = "MIT", author: str = "") -> d
         ".gitignore": "gitignore",
         ".github/workflows/ci.yml": "ci.yml",
         f"{names.package}/__init__.py": "init.py",
-        f"{names.package}/{names.name}.py": f"{names.kind}.py",
-        f"tests/test_{names.name}.py": f"test_{names.kind}.py",
+        f"{names.package}/{names.name}.py": f"{names.template}.py",
+        f"tests/test_{names.name}.py": f"test_{names.template}.py",
     }
     if license != "none":
         templates["LICENSE"] = license
@@ -58,7 +57,7 @@ def package_files(names: Names, license: License = "MIT", author: str = "") -> d
 
 def usage(names: Names) -> str:
     """Return the command that uses the plugin."""
-    return Template(STARTERS[names.kind].command).substitute(name=names.name)
+    return Template(names.starter.command).substitute(name=names.name)
 
 
 def core_range(version: str) -> str:
@@ -75,7 +74,6 @@ def core_range(version: str) -> str:
 
 
 def _values(names: Names, license: License, author: str) -> dict[str, str]:
-    starter = STARTERS[names.kind]
     declared = "" if license == "none" else f'license = "{license}"\nlicense-files = ["LICENSE"]\n'
     return {
         "kind": names.kind,
@@ -87,7 +85,7 @@ def _values(names: Names, license: License, author: str) -> dict[str, str]:
         "plugin_class": names.plugin_class,
         "config_class": names.config_class,
         "env_class": f"{names.camel}Env",
-        "summary": starter.summary,
+        "summary": names.starter.summary,
         "command": usage(names),
         "help": f"maze {names.name} --help" if names.kind == "command" else f"maze plugins info {names.name}",
         "parameters": "options" if names.kind == "command" else "parameters",

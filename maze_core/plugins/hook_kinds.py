@@ -1,0 +1,47 @@
+"""Which kinds of plugins a hook is called for. A hook that would never be called is refused before the run begins."""
+
+from __future__ import annotations
+
+_MAKERS = ("env", "wrapper")
+"""Kinds that build environments. They are built again in each process that steps environments."""
+_ANSWERED_BY = {
+    "make_env": ("env",),
+    "make_vector_env": ("env",),
+    "build_policy": ("model", "algorithm"),
+    "compute_loss": ("algorithm",),
+}
+"""The kinds that may answer a hook; others may only wrap the answer."""
+_OF_ENVIRONMENTS = ("make_env", "make_vector_env")
+_OF_MAKERS = (*_OF_ENVIRONMENTS, "build_policy")
+WITHOUT_HOOKS = ("runner", "policy", "searcher", "command")
+"""Kinds whose plugins have methods that the core calls directly, and no hooks."""
+
+
+def misplaced(kind: str, hook: str, wrapper: bool) -> str:
+    """Return why a plugin of this kind cannot implement a hook; empty if it can.
+
+    `wrapper` is True for an implementation marked by `@hookimpl(wrapper=True)`.
+    """
+    if kind == "core":
+        return ""
+    if kind in WITHOUT_HOOKS:
+        return f"its {hook} would never be called: {_article(kind)} {kind} has no hooks"
+    if hook in _OF_ENVIRONMENTS and kind not in _MAKERS:
+        return f"its {hook} would never be called: only env sources and wrappers make environments"
+    if hook not in _OF_MAKERS and kind in _MAKERS:
+        return (
+            f"its {hook} would be called for another object than the one that makes environments, often in another "
+            "process; move it to a callback"
+        )
+    if hook in _ANSWERED_BY and not wrapper and kind not in _ANSWERED_BY[hook]:
+        return f"its {hook} would replace what the {_ANSWERED_BY[hook][0]} answers; use @hookimpl(wrapper=True)"
+    return ""
+
+
+def implemented(plugin: type) -> list[str]:
+    """Return the names of the hooks that a plugin class implements."""
+    return [name for name in dir(plugin) if hasattr(getattr(plugin, name, None), "maze_impl")]
+
+
+def _article(kind: str) -> str:
+    return "an" if kind[0] in "aeiou" else "a"
