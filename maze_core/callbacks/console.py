@@ -24,8 +24,8 @@ class ConsoleConfig(PluginConfig):
     """How much the console shows."""
 
     style: Literal["auto", "live", "plain", "quiet"] = "auto"
-    """`live`: a table and a progress line that moves; `plain`: lines only; `quiet`: nothing; `auto`: live on
-    a terminal, else plain."""
+    """`live`: a table and a moving progress line; `plain`: lines only; `quiet`: no output; `auto`: live on a
+    terminal, otherwise plain."""
 
 
 class Console(Plugin):

@@ -18,7 +18,7 @@ class EarlyStoppingConfig(PluginConfig):
     """When to stop, in addition to `algorithm.patience`."""
 
     target_return: float | None = None
-    """Mean evaluation return at which the run stops; none: no return is good enough to stop."""
+    """Mean evaluation return at which the run stops; none: no target."""
 
 
 class EarlyStopping(Plugin):

@@ -23,7 +23,7 @@ class GymnasiumWrapperConfig(PluginConfig):
     id: str = Field(pattern=r"^[\w.]+:\w+$")
     """The class as `module:Class`, such as `gymnasium.wrappers:TimeAwareObservation`."""
     kwargs: dict[str, JsonValue] = Field(default_factory=dict)
-    """Arguments for its constructor, after the environment."""
+    """Arguments of its constructor, after the environment."""
 
 
 class GymnasiumWrapper(Plugin):

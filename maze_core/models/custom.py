@@ -39,7 +39,7 @@ class CustomConfig(ModelConfig):
     """A model that was passed as a class, a function or a module."""
 
     source: str = ""
-    """Where it was defined, as `module:name`; for the record, it is never imported from here."""
+    """Where it is defined, as `module:name`. For information only: it is never imported from here."""
 
 
 class CustomModel(Plugin):

@@ -21,7 +21,7 @@ class CustomCriticConfig(PluginConfig):
     """A critic that was passed as a class, a function or a module."""
 
     source: str = ""
-    """Where it was defined, as `module:name`; for the record, it is never imported from here."""
+    """Where it is defined, as `module:name`. For information only: it is never imported from here."""
 
 
 class CustomCritic(Plugin):

@@ -19,15 +19,16 @@ class OptunaConfig(PluginConfig):
     """How Optuna searches."""
 
     n_startup_trials: PositiveInt = 10
-    """Trials drawn at random before the model of the space is used."""
+    """Random trials before the model of the search space is used."""
     multivariate: bool = True
-    """Model how the paths work together, rather than each alone."""
+    """Model the paths jointly instead of each alone."""
     pruner: Literal["none", "median"] = "none"
-    """`median`: break trials off whose best value so far is below the median of the others after as many epochs."""
+    """`median`: stop trials whose best value so far is below the median of the others after the same number of
+    epochs."""
     pruner_startup_trials: NonNegativeInt = 5
-    """Trials that must have ended before one is pruned."""
+    """Trials that must end before any trial is pruned."""
     pruner_warmup_epochs: NonNegativeInt = 5
-    """Epochs that no trial is pruned in."""
+    """First epochs of a trial, during which it is not pruned."""
 
 
 class OptunaSearcher(Searcher):

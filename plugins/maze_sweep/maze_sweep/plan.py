@@ -35,25 +35,26 @@ class SweepPlan(ConfigModel):
     env: str | None = None
     """Environment id; none: `config` or `overrides` name the environment."""
     preset: str = "auto"
-    """A preset's name, `auto` (the one named like the environment) or `none`."""
+    """A preset's name, `auto` (the preset with the environment's name) or `none`."""
     config: dict[str, JsonValue] = Field(default_factory=dict)
-    """The contents of the configuration files, the same for all runs."""
+    """Contents of the configuration files, shared by all runs."""
     overrides: dict[str, JsonValue] = Field(default_factory=dict)
-    """Values by path, the same for all runs."""
+    """Values by path, shared by all runs."""
     init_from: str | None = None
-    """A run directory whose model, wrappers and initial weights all runs use."""
+    """Run directory from which all runs take model, wrappers and initial weights."""
     over: Annotated[dict[str, list[JsonValue] | str], Field(min_length=1)]
-    """What differs: for each path a list of values, or a text such as `1e-4,1e-3` or `1e-5..1e-2:log`."""
+    """The search space: for each path a list of values, or a text such as `1e-4,1e-3` or `1e-5..1e-2:log`."""
     seeds: Annotated[tuple[NonNegativeInt, ...], Field(min_length=1)] = (0,)
-    """Each trial is run once per seed; a number n in a file means 0 to n - 1."""
+    """Seeds; each trial runs once per seed. A number n in a file means the seeds 0 to n - 1."""
     searcher: SerializeAsAny[PluginConfig]
     """The searcher that chooses the points."""
     trials: PositiveInt | None = None
-    """Points to try; none: all of the grid."""
+    """Number of points to try; none: the whole grid."""
     metric: str = RETURN
-    """The metric of `metrics.jsonl` by which trials are ranked."""
+    """Metric of `metrics.jsonl` that ranks the trials."""
     take: Literal["best", "last"] = "best"
-    """Which value of it counts: the best epoch's, or the last (that of the final evaluation, if there is one)."""
+    """Which value of the metric counts: that of the best epoch, or the last (of the final evaluation, if there is
+    one)."""
     minimize: bool = False
     """True if lower values are better."""
 

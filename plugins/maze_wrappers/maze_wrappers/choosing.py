@@ -20,7 +20,7 @@ class ChoiceConfig(PluginConfig):
     """The parameters of `select` and `drop`."""
 
     keys: tuple[str, ...] = Field(min_length=1)
-    """Leaves or branches of the observation, such as `mission` or `robot/arm`."""
+    """Leaves or branches of the observation tree, such as `mission` or `robot/arm`."""
 
 
 class Select(Plugin):

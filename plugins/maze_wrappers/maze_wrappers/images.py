@@ -21,7 +21,7 @@ class GrayConfig(LeafConfig):
     """The parameters of `gray`."""
 
     keep_channel: bool = False
-    """Keep an axis of length 1 for the channel."""
+    """Keep the channel axis with length 1."""
 
 
 class Gray(Plugin):
@@ -43,9 +43,9 @@ class ResizeConfig(LeafConfig):
     """The parameters of `resize`."""
 
     height: Size = 84
-    """Rows of pixels."""
+    """Height in pixels."""
     width: Size = 84
-    """Pixels in a row."""
+    """Width in pixels."""
 
 
 class Resize(Plugin):

@@ -23,7 +23,7 @@ class MaskFromInfoConfig(PluginConfig):
     """The parameters of `mask_from_info`."""
 
     key: str = "action_mask"
-    """Where the mask is in the `info` of `reset` and `step`."""
+    """Key of the mask in the `info` of `reset` and `step`."""
 
 
 class MaskFromInfo(Plugin):

@@ -21,15 +21,15 @@ class NormalizeObservationsConfig(LeafConfig):
     """The parameters of `normalize_observations`."""
 
     strategy: Literal["mean_std", "range"] = "mean_std"
-    """`mean_std`: to mean 0 and standard deviation 1; `range`: from what was seen to [-1, 1]."""
+    """`mean_std` scales to mean 0 and standard deviation 1; `range` maps the observed range to [-1, 1]."""
     estimate_steps: Annotated[int, Field(ge=0, le=10_000_000)] = 10_000
-    """Steps before training from which statistics are estimated; 0: none."""
+    """Steps before training that estimate the statistics; 0: no estimation."""
     policy: str | dict[str, JsonValue] = "random"
-    """The policy plugin that takes these steps, or its name and parameters."""
+    """Policy plugin that takes these steps: its name, or its name and parameters."""
     running: bool = False
-    """Go on with training data; false: the estimate stays as it is."""
+    """Keep updating the statistics during training; false: they stay fixed."""
     clip: float = Field(default=10.0, gt=0)
-    """The largest value afterwards."""
+    """Largest absolute value after scaling; larger ones are clipped."""
 
 
 class NormalizeObservations(Plugin):

@@ -42,7 +42,7 @@ class TransposeConfig(LeafConfig):
     """The parameters of `transpose`."""
 
     axes: tuple[int, ...] = (2, 0, 1)
-    """The old axis at each new place; (2, 0, 1) puts the channels of a picture first."""
+    """Order of the old axes, as in `numpy.transpose`; (2, 0, 1) puts the channels of an image first."""
 
 
 class Transpose(Plugin):
@@ -70,7 +70,7 @@ class UnsqueezeConfig(LeafConfig):
     """The parameters of `unsqueeze`."""
 
     axis: int = 0
-    """Where the new axis of length 1 is; -1: last."""
+    """Position of the new axis of length 1; -1: last."""
 
 
 class Unsqueeze(Plugin):
@@ -97,9 +97,9 @@ class RescaleConfig(LeafConfig):
     """The parameters of `rescale_observations`."""
 
     low: float = -1.0
-    """What the lower bound becomes."""
+    """New lower bound."""
     high: float = 1.0
-    """What the upper bound becomes."""
+    """New upper bound."""
 
 
 class RescaleObservations(Plugin):

@@ -37,9 +37,9 @@ class RecordConfig(PluginConfig):
     """The parameters of `record`."""
 
     folder: Annotated[Path, Outside.FOLDER] = Path("recordings")
-    """Folder that gets a recording for each environment, numbered."""
+    """Folder for the recordings, one numbered recording per environment."""
     every: PositiveInt = 1
-    """Record one in so many episodes, chosen by their seeds: 1 records all of them."""
+    """Record one of this many episodes, chosen by their seeds; 1 records all."""
 
 
 class Record(Plugin):

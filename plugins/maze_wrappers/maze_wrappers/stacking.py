@@ -22,12 +22,12 @@ class StackConfig(LeafConfig):
     """The parameters of `stack`."""
 
     size: int = Field(default=4, ge=1, le=1000)
-    """Observations in a stack, the newest last."""
+    """Number of observations in a stack, the newest last."""
     padding: Literal["reset", "zero"] = "reset"
-    """What fills the stack when an episode begins: its first observation, or zeros."""
+    """Fill of the stack at the start of an episode: its first observation, or zeros."""
     axis: int | None = None
-    """Where the stack is, as a new axis: 0 first, -1 last. None: pictures become further channels of one picture,
-    everything else is stacked along a new first axis."""
+    """Position of a new axis for the stack: 0 first, -1 last. None: images are stacked along their channels, everything
+    else along a new first axis."""
 
 
 class Stack(Plugin):
