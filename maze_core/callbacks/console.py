@@ -134,8 +134,8 @@ def ending(summary: RunSummary, unicode: bool) -> list[Line]:
 def sampling_advice(run: Run, summary: RunSummary, gap: Gap) -> list[Line]:
     """Return lines about what to try if the policy is far better with sampled actions."""
     told = (
-        f"in training the policy returned {score(gap.training, gap.evaluation)}, but only"
-        f" {score(gap.evaluation, gap.training)} in evaluations, which take its likeliest actions"
+        f"the policy returned {score(gap.training, gap.evaluation)} in training, but only"
+        f" {score(gap.evaluation, gap.training)} in evaluations, which take its most likely actions"
     )
     if run.run_dir is None:
         tries = ["evaluation.deterministic=false"]

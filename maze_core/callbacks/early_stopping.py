@@ -52,6 +52,6 @@ def _patience_lost(run: Run, epoch: EpochReport) -> str | None:
     if patience == 0 or epoch.epoch - improved_epoch < patience:
         return None
     if not improved_epoch:
-        return f"{counted(epoch.epoch, 'epoch')} brought no evaluation to compare (algorithm.patience is {patience})"
+        return f"{counted(epoch.epoch, 'epoch')} without an evaluation to compare (algorithm.patience is {patience})"
     since = counted(epoch.epoch - improved_epoch, "epoch")
     return f"{since} without a new best evaluation after epoch {improved_epoch} (algorithm.patience is {patience})"

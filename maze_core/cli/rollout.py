@@ -64,10 +64,10 @@ def rollout(
     overrides, player = _runner(set_ or [], runner)
     with ExitStack() as stack:
         if run is not None:
-            _refuse("RUN brings its own", policy=policy, env=env, wrappers=wrappers)
+            _refuse("RUN already defines it; leave the option out", policy=policy, env=env, wrappers=wrappers)
             task = _of_run(stack, run, checkpoint, overrides, seed, stochastic, video)
         else:
-            _refuse("only a RUN has", checkpoint=checkpoint, stochastic=stochastic)
+            _refuse("is only for a RUN", checkpoint=checkpoint, stochastic=stochastic)
             task = _of_plugin(policy, {"name": env_source, "id": env}, wrappers, overrides, seed, video)
         report = stack.enter_context(progress_bar("episodes"))
         played = roll_out(task, episodes, workers=workers, runner=player, record=record, report=report)

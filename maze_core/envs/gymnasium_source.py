@@ -152,7 +152,7 @@ def _suggestion(name: str) -> str:
     near = difflib.get_close_matches(name, gymnasium.registry, n=3, cutoff=0.6)
     if near:
         return f"Did you mean {' or '.join(near)}?"
-    return "Environments of your own are named `module:Id`, the module being the one that registers them."
+    return "Name your own environments `module:Id`, with the module that registers them."
 
 
 def _missing_dependency(env_id: str, exc: Exception) -> ConfigError:

@@ -63,5 +63,5 @@ def _imported(name: str) -> Any:
         raise ConfigError(f"the module {module!r} has no {title!r}", "id") from exc
     if not (isinstance(found, type) and issubclass(found, gymnasium.Wrapper)):
         hint = "From Python, RunContext(wrappers=[…]) takes any function from environment to environment."
-        raise ConfigError(f"{name} is no class that derives from gymnasium.Wrapper", "id", hint)
+        raise ConfigError(f"{name} is not a class that derives from gymnasium.Wrapper", "id", hint)
     return found

@@ -209,7 +209,7 @@ def test_overrides_win_and_may_be_none(quick, tmp_path):
         ({"algorithm": "pppo"}, "unknown algorithm 'pppo'"),
         ({"overrides": {"algorithm.lrr": 1}}, "did you mean lr"),
         ({"env": lambda size: None}, "env|argument"),
-        ({"env": lambda: 3}, "make_env gave int instead of gymnasium.Env"),
+        ({"env": lambda: 3}, "make_env returned int instead of gymnasium.Env"),
         ({"model": lambda: None}, "model"),
         ({"model": lambda observation_space: nn.Linear(2, 1)}, "Linear"),
     ],

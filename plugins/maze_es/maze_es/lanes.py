@@ -48,7 +48,7 @@ def make_lanes(builder: EnvBuilder, width: int) -> Lanes:
         return SingleLanes(builder)
     second = builder.vector_env(width)
     if second is None:
-        raise RunError("the env source was natively vectorised once, but not twice")
+        raise RunError("the env source returned a natively vectorised environment at one call and none at another")
     return NativeLanes(NativeVectorEnv(first), NativeVectorEnv(second))
 
 
@@ -70,9 +70,9 @@ class SingleLanes:
             lasting = lasting_layers(self._envs[-1])
             if lasting:
                 raise ConfigError(
-                    f"{type(lasting[0]).__name__} remembers more than an episode, and es compares single episodes",
+                    f"{type(lasting[0]).__name__} keeps state from earlier episodes, but es compares single episodes",
                     "wrappers",
-                    "Leave this wrapper out; es looks at the ranks of returns only, whatever their scale.",
+                    "Remove this wrapper; es uses only the ranks of returns, so their scale does not matter.",
                 )
 
     def start(self, seeds: EpisodeSeeds, pairs: int) -> None:
@@ -83,7 +83,7 @@ class SingleLanes:
             try:
                 observation, _ = self._envs[lane].reset(seed=seeds(lane // 2, 0))
             except Exception as error:
-                raise RunError(f"{_place(lane)} raised {type(error).__name__} at its reset: {error}") from error
+                raise RunError(f"{_place(lane)} raised {type(error).__name__} in reset: {error}") from error
             self._observations.check(observation)
             self._observations.write(self.obs, lane, observation)
         self._check()

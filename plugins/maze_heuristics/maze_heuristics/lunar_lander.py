@@ -67,9 +67,10 @@ class LunarLanderHeuristics(ActingPolicy):
         seen = isinstance(observation_space, spaces.Box) and observation_space.shape == (8,)
         if not seen or not (discrete or continuous):
             raise ConfigError(
-                f"lunar_lander_heuristics cannot see {observation_space} and act in {action_space}",
+                f"lunar_lander_heuristics does not support observations {observation_space} with actions "
+                f"{action_space}",
                 "env",
-                "It lands LunarLander-v3 and LunarLanderContinuous-v3.",
+                "It supports LunarLander-v3 and LunarLanderContinuous-v3.",
             )
         self._discrete = discrete
 

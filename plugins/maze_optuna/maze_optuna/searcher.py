@@ -45,7 +45,7 @@ class OptunaSearcher(Searcher):
     def setup(self, search: Search) -> int:
         """Open or create the study in the sweep's folder."""
         if search.trials is None:
-            raise ConfigError("say how many points to try", "--trials", "Next: --trials 20")
+            raise ConfigError("the number of points to try is missing", "--trials", "Next: --trials 20")
         from maze_optuna.study import SweepStudy  # imports optuna, which takes a second
 
         self.study = SweepStudy(self.config, search)
@@ -70,5 +70,5 @@ class OptunaSearcher(Searcher):
 
     def _begun(self) -> SweepStudy:
         if self.study is None:
-            raise RuntimeError("`setup` comes first")
+            raise RuntimeError("`setup` must be called first")
         return self.study

@@ -28,11 +28,11 @@ _SIZES: Mapping[str, Mapping[str, Any]] = {
     "BC": _RECORDED,
     "MARWIL": _RECORDED,
 }
-_RESUMES = {"resumes": "RLlib goes on with new episodes and empty replay buffers, see docs/algorithms/rllib.md"}
+_RESUMES = {"resumes": "RLlib resumes with new episodes and empty replay buffers, see docs/algorithms/rllib.md"}
 _REPLAY = {"deterministic": "RLlib draws from its replay buffer without a seed"}
 _QUEUE = {
-    "deterministic": "RLlib's learner takes what its queue holds by then",
-    "truncation": "which is told from runs with the same seed, and those differ by what the queue held",
+    "deterministic": "RLlib's learner uses whatever is in its queue at that moment",
+    "truncation": "this check compares runs with the same seed, which differ by the contents of the queue",
 }
 _WAIVED: Mapping[str, Mapping[str, str]] = {
     "PPO": {"truncation": "RLlib standardises advantages over rows of its own too, which stand for episodes' ends"},

@@ -152,7 +152,7 @@ def _say_what_next(done: Sweep, failed: int) -> None:
     folder = os.path.relpath(done.folder)
     folder = folder if len(folder) < len(str(done.folder)) else str(done.folder)
     if done.interrupted_by is not None:
-        typer.echo(f"interrupted by {done.interrupted_by}. To go on: maze sweep --dir {argument(folder)}")
+        typer.echo(f"interrupted by {done.interrupted_by}. To continue: maze sweep --dir {argument(folder)}")
         return
     if failed:
         typer.echo(f"{counted(failed, 'run')} failed. To try again: maze sweep --dir {argument(folder)}")
@@ -171,11 +171,11 @@ def _check_enough(raw: dict[str, Any], folder: Path | None) -> None:
 
     example = "Next: maze sweep ppo --env CartPole-v1 --over algorithm.lr=1e-4,1e-3"
     if folder is not None and not raw:
-        raise ConfigError(f"{folder} holds no sweep to go on with", "--dir", example)
+        raise ConfigError(f"{folder} contains no sweep to continue", "--dir", example)
     if "algorithm" not in raw:
         raise ConfigError("name the algorithm", hint=example)
     if "over" not in raw:
-        raise ConfigError("say what differs between the runs", "--over", example)
+        raise ConfigError("no search space is given: name what differs between the runs", "--over", example)
 
 
 def _over(texts: list[str] | None) -> dict[str, Any] | None:

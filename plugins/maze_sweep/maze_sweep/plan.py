@@ -122,9 +122,9 @@ def check_continues(plan: SweepPlan, before: SweepPlan, folder: Path) -> None:
     changed = [key for key in new if new[key] != old[key] and key not in _MAY_GROW]
     if changed:
         raise ConfigError(
-            f"{folder} holds another sweep; what differs: {', '.join(changed)}",
+            f"{folder} contains another sweep; differences: {', '.join(changed)}",
             "--dir",
-            f"Name another folder, or go on with that sweep: maze sweep --dir {argument(folder)}",
+            f"Name another folder, or continue that sweep: maze sweep --dir {argument(folder)}",
         )
     if dropped := sorted(set(before.seeds) - set(plan.seeds)):
         raise ConfigError(f"seeds may be added, not dropped: {', '.join(map(str, dropped))}", "--seeds")
@@ -170,8 +170,8 @@ def _seeds(given: Any) -> Any:
 def _check_paths(plan: SweepPlan) -> None:
     for path in plan.space:
         if path == "seed":
-            raise ConfigError("seeds are not searched", "over.seed", "Next: --seeds 3")
+            raise ConfigError("seeds cannot be searched", "over.seed", "Next: --seeds 3")
         if path in plan.overrides:
             raise ConfigError("is both fixed and searched", f"over.{path}", f"Next: leave out --set {argument(path)}=…")
     if "seed" in plan.overrides:
-        raise ConfigError("a sweep names its seeds itself", "overrides.seed", "Next: --seeds 1,2,3")
+        raise ConfigError("a sweep sets the seeds of its runs", "overrides.seed", "Next: --seeds 1,2,3")

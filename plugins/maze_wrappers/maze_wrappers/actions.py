@@ -95,13 +95,13 @@ class SplitActions(Plugin):
         if key not in leaves:
             raise ConfigError(f"there is no leaf {key!r}", "key", f"The leaves are {', '.join(leaves)}.")
         if f"{key}_mask" in flatten_space(env.observation_space, "observation"):
-            raise ConfigError(f"{key!r} is masked by '{key}_mask', and a mask cannot be split", "key")
+            raise ConfigError(f"{key!r} is masked by '{key}_mask', and a masked action cannot be split", "key")
         whole = rebuilt(env.action_space, {key: self._part(leaves[key])}, "action")
         return TransformAction(env, whole.function, whole.space)
 
     def _part(self, space: Space[Any]) -> Part:
         if not isinstance(space, spaces.Box | spaces.MultiDiscrete) or len(space.shape) != 1:
-            raise ConfigError(f"{self.config.key!r} ({space}) is no Box or MultiDiscrete of one dimension", "key")
+            raise ConfigError(f"{self.config.key!r} ({space}) is not a Box or MultiDiscrete with one dimension", "key")
         count = space.shape[0]
         parts = self.config.parts or {str(i): (i,) for i in range(count)}
         given = sorted(i for part in parts.values() for i in part)

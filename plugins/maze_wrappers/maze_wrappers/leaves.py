@@ -120,7 +120,7 @@ def choose(
     ]
     if not chosen:
         reasons = ", ".join(f"{key!r} {problem(leaves[key]) or 'is excluded'}" for key in leaves)
-        raise ConfigError(f"{config.name} has nothing to do: {reasons}", None, "Leave this wrapper out.")
+        raise ConfigError(f"{config.name} would change nothing: {reasons}", None, "Remove this wrapper.")
     return chosen
 
 

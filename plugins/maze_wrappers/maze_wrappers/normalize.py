@@ -44,7 +44,7 @@ class NormalizeObservations(Plugin):
     def __init__(self, config: NormalizeObservationsConfig) -> None:
         super().__init__(config)
         if not config.running and not config.estimate_steps:
-            raise ConfigError("must be above 0 where statistics are not running", "estimate_steps")
+            raise ConfigError("must be above 0 unless `running` is true", "estimate_steps")
 
     @hookimpl(wrapper=True)
     def build_policy(
@@ -58,7 +58,7 @@ class NormalizeObservations(Plugin):
         policy = yield
         if not isinstance(policy, Policy):
             raise ConfigError(
-                f"the model's policy ({type(policy).__name__}) does not say how it is normalised",
+                f"the model's policy ({type(policy).__name__}) has no observation normaliser that Maze knows",
                 hint="Use a model whose policy is a maze_core.models.policy.Policy, or normalise in the model.",
             )
         mine = self.config
@@ -66,8 +66,8 @@ class NormalizeObservations(Plugin):
 
         def problem(space: Space[Any]) -> str | None:
             if not is_float(space):
-                return "is no Box of floats"
-            return "is a picture" if is_image(space) else None
+                return "is not a Box of floats"
+            return "is an image" if is_image(space) else None
 
         keys = tuple(choose(leaves, mine, problem))
         policy.normalizer = ObservationNormalizer(

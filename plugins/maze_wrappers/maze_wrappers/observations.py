@@ -63,7 +63,7 @@ class Transpose(Plugin):
     def _problem(self, space: Space[Any]) -> str | None:
         count = len(self.config.axes)
         fits = isinstance(space, spaces.Box) and len(space.shape) == count
-        return None if fits else f"is no Box of {count} axes"
+        return None if fits else f"is not a Box with {count} axes"
 
 
 class UnsqueezeConfig(LeafConfig):
@@ -88,9 +88,9 @@ class Unsqueeze(Plugin):
 
     def _problem(self, space: Space[Any]) -> str | None:
         if not isinstance(space, spaces.Box):
-            return "is no Box"
+            return "is not a Box"
         axis, count = self.config.axis, len(space.shape)
-        return None if -count - 1 <= axis <= count else f"has no place {axis} for a further axis"
+        return None if -count - 1 <= axis <= count else f"has no position {axis} for a new axis"
 
 
 class RescaleConfig(LeafConfig):
@@ -119,17 +119,17 @@ class RescaleObservations(Plugin):
 def not_bounded(space: Space[Any]) -> str | None:
     """Return why a leaf is not a Box of floats with finite bounds; None where it is one."""
     if not isinstance(space, spaces.Box) or np.dtype(space.dtype).kind != "f":
-        return "is no Box of floats"
+        return "is not a Box of floats"
     return None if np.isfinite(float_bounds(space)).all() else "has no finite bounds"
 
 
 def _no_array(space: Space[Any]) -> str | None:
     fits = isinstance(space, spaces.Box) and len(space.shape) != 1
-    return None if fits else "is a vector already" if isinstance(space, spaces.Box) else "is no Box"
+    return None if fits else "is already a vector" if isinstance(space, spaces.Box) else "is not a Box"
 
 
 def _no_choice(space: Space[Any]) -> str | None:
-    return None if isinstance(space, spaces.Discrete | spaces.MultiDiscrete) else "is no Discrete or MultiDiscrete"
+    return None if isinstance(space, spaces.Discrete | spaces.MultiDiscrete) else "is not Discrete or MultiDiscrete"
 
 
 def _one_hot(space: Any) -> Part:

@@ -62,7 +62,7 @@ def _check_writable(folder: Path) -> None:
     """Raise ConfigError where episodes cannot be written, before the first episode is played."""
     there = next(each for each in (folder, *folder.absolute().parents) if each.exists())
     if not there.is_dir() or not os.access(there, os.W_OK):
-        reason = "cannot be written" if there.is_dir() else "is no folder"
+        reason = "cannot be written" if there.is_dir() else "is not a folder"
         raise ConfigError(f"{printable(there)} {reason}", "folder", "Name a folder you may write to.")
 
 

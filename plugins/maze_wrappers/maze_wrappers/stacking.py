@@ -56,11 +56,15 @@ class Stack(Plugin):
 
     def _problem(self, space: Space[Any]) -> str | None:
         if isinstance(space, spaces.MultiDiscrete):
-            return "is a MultiDiscrete, which does not stack"
+            return "is a MultiDiscrete, which cannot be stacked"
         axis, count = self.config.axis or 0, len(space.shape or ())
         if not -count - 1 <= axis <= count:
-            return f"has no place {axis} for a further axis"
-        return None if isinstance(space, spaces.Box) or not axis else f"is no Box, which alone stacks along axis {axis}"
+            return f"has no position {axis} for a new axis"
+        return (
+            None
+            if isinstance(space, spaces.Box) or not axis
+            else f"is not a Box, and only a Box can be stacked along axis {axis}"
+        )
 
     def _grown(self, space: Space[Any], stack: Space[Any]) -> Part:
         """Return the stack of a leaf: its space and the conversion of `[size, …]`."""

@@ -69,4 +69,4 @@ class Tokenize(Plugin):
 def _no_text(space: Space[Any]) -> str | None:
     # Text spaces that do not derive from Text, such as MiniGrid's missions, have the same dtype.
     is_text = isinstance(space, spaces.Text) or (space.dtype is not None and np.dtype(space.dtype).kind == "U")
-    return None if is_text else "is no text"
+    return None if is_text else "is not a text"
