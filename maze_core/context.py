@@ -176,8 +176,8 @@ class RunContext:
         run = self.run
         if not self._trains:
             raise ConfigError(
-                "this context was opened to evaluate and to act; it cannot train",
-                hint=f'To train on: RunContext.reopen("{run.run_dir}")',
+                "this context was opened for evaluation and acting; it cannot train",
+                hint=f'To continue training: RunContext.reopen("{run.run_dir}")',
             )
         algorithm = self.config.algorithm
         run.until_epoch = run.epoch + n_epochs if n_epochs else algorithm.n_epochs or None

@@ -58,7 +58,7 @@ def read_lines(path: Path, limit: int, root: Path | None = None) -> Iterator[byt
 def _size(file: BinaryIO, path: Path, limit: int) -> int:
     size = os.fstat(file.fileno()).st_size
     if size > limit:
-        raise OSError(errno.EFBIG, f"it has {size:,} bytes, and at most {limit:,} are read", str(path))
+        raise OSError(errno.EFBIG, f"it has {size:,} bytes; the limit is {limit:,}", str(path))
     return size
 
 
@@ -189,7 +189,7 @@ def _below(path: Path, root: Path) -> tuple[str, ...]:
     depth = len(root.parts)
     inner = path.parts[depth:]
     if path.parts[:depth] != root.parts or ".." in inner or not inner:
-        raise OSError(errno.EINVAL, f"it leads out of {root}", str(path))
+        raise OSError(errno.EINVAL, f"it points outside of {root}", str(path))
     return inner[:-1]
 
 
@@ -197,7 +197,7 @@ def _open(name: str, mode: Mode, folder: int) -> BinaryIO:
     descriptor = os.open(name, _FLAGS[mode] | _SAFELY, 0o666, dir_fd=folder)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise OSError(errno.EINVAL, "it is no regular file")
+        raise OSError(errno.EINVAL, "it is not a regular file")
     return os.fdopen(descriptor, mode)
 
 
@@ -211,7 +211,7 @@ def _naming(path: Path) -> Iterator[None]:
             raise  # it already names its path
         reason = error.strerror
         if error.errno in (errno.ELOOP, errno.ENOTDIR) and path.is_symlink():
-            reason = "it is a link, which is not followed here"
+            reason = "it is a link, and links are not followed here"
         elif error.errno == errno.ENXIO:
-            reason = "it is no regular file"
+            reason = "it is not a regular file"
         raise OSError(error.errno, reason, str(path)) from None

@@ -34,9 +34,9 @@ def check_memory(needed: int, rows: int, where: str, free: int | None = None, wh
     fitting = int(_SHARE * free / (needed / rows))
     raise ConfigError(
         f"{rows:,} {what} need {needed / 1e9:.1f} GB of memory ({needed / rows:,.0f} bytes each), "
-        f"and {free / 1e9:.1f} GB are free",
+        f"but only {free / 1e9:.1f} GB are free",
         where,
-        f"Set {where or 'it'} to {fitting:,} at most, or make the observations smaller: images as uint8, resized or "
+        f"Set {where or 'it'} to at most {fitting:,}, or make the observations smaller: images as uint8, resized or "
         "in gray.",
     )
 

@@ -37,14 +37,14 @@ def parse_json(data: bytes | str) -> Any:
     try:
         return json.loads(data)
     except RecursionError:
-        raise ValueError("it nests too deeply") from None
+        raise ValueError("it is nested too deeply") from None
 
 
 def parse_object(data: bytes | str) -> dict[str, Any]:
     """Return the mapping in a JSON text. Raises ValueError if it holds none."""
     value = parse_json(data)
     if not isinstance(value, dict):
-        raise ValueError("it holds no mapping")
+        raise ValueError("it is not a mapping")
     return value
 
 

@@ -24,8 +24,8 @@ class ConsoleConfig(PluginConfig):
     """How much the console shows."""
 
     style: Literal["auto", "live", "plain", "quiet"] = "auto"
-    """`live`: a table and a progress line that moves; `plain`: lines only; `quiet`: nothing; `auto`: live on
-    a terminal, else plain."""
+    """`live`: a table and a moving progress line; `plain`: lines only; `quiet`: no output; `auto`: live on a
+    terminal, otherwise plain."""
 
 
 class Console(Plugin):
@@ -134,8 +134,8 @@ def ending(summary: RunSummary, unicode: bool) -> list[Line]:
 def sampling_advice(run: Run, summary: RunSummary, gap: Gap) -> list[Line]:
     """Return lines about what to try if the policy is far better with sampled actions."""
     told = (
-        f"in training the policy returned {score(gap.training, gap.evaluation)}, but only"
-        f" {score(gap.evaluation, gap.training)} in evaluations, which take its likeliest actions"
+        f"the policy returned {score(gap.training, gap.evaluation)} in training, but only"
+        f" {score(gap.evaluation, gap.training)} in evaluations, which take its most likely actions"
     )
     if run.run_dir is None:
         tries = ["evaluation.deterministic=false"]

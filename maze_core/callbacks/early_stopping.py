@@ -18,7 +18,7 @@ class EarlyStoppingConfig(PluginConfig):
     """When to stop, in addition to `algorithm.patience`."""
 
     target_return: float | None = None
-    """Mean evaluation return at which the run stops; none: no return is good enough to stop."""
+    """Mean evaluation return at which the run stops; none: no target."""
 
 
 class EarlyStopping(Plugin):
@@ -52,6 +52,6 @@ def _patience_lost(run: Run, epoch: EpochReport) -> str | None:
     if patience == 0 or epoch.epoch - improved_epoch < patience:
         return None
     if not improved_epoch:
-        return f"{counted(epoch.epoch, 'epoch')} brought no evaluation to compare (algorithm.patience is {patience})"
+        return f"{counted(epoch.epoch, 'epoch')} without an evaluation to compare (algorithm.patience is {patience})"
     since = counted(epoch.epoch - improved_epoch, "epoch")
     return f"{since} without a new best evaluation after epoch {improved_epoch} (algorithm.patience is {patience})"

@@ -185,7 +185,7 @@ def _records(path: Path, check: bool) -> Iterator[Record]:
             for data in _frames(file, check):
                 yield Record(Event.FromString(data[_HEADER.size : -_CHECKSUM.size]), data)
         except (DecodeError, ValueError):
-            warnings.warn(f"{path} is damaged; its points from there on are left out", RuntimeWarning, stacklevel=2)
+            warnings.warn(f"{path} is damaged; its points after the damage are lost", RuntimeWarning, stacklevel=2)
 
 
 def _frames(file: BinaryIO, check: bool) -> Iterator[bytes]:

@@ -17,12 +17,14 @@ def show(
     run: Annotated[
         Path | None, typer.Argument(metavar="RUN", help="A run directory or a YAML file.", show_default=False)
     ] = None,
-    algorithm: Annotated[str | None, typer.Option(metavar="NAME", help="Assemble one, for this algorithm.")] = None,
+    algorithm: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Assemble a configuration for this algorithm.")
+    ] = None,
     env: Annotated[str | None, typer.Option(metavar="ID", help="Environment id.")] = None,
     config: Annotated[list[Path] | None, typer.Option("--config", "-c", metavar="FILE", help="YAML file.")] = None,
-    preset: Annotated[str, typer.Option(metavar="NAME", help="auto, none or a name.")] = "auto",
+    preset: Annotated[str, typer.Option(metavar="NAME", help="Preset: auto, none or a name.")] = "auto",
     set_: Annotated[
-        list[str] | None, typer.Option("--set", metavar="PATH=VALUE", help="Set anything; repeatable.")
+        list[str] | None, typer.Option("--set", metavar="PATH=VALUE", help="Set any value; repeatable.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:

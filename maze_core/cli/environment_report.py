@@ -94,7 +94,7 @@ def _check_interface(builder: EnvBuilder) -> None:
             if str(error):
                 raise
             line = traceback.extract_tb(error.__traceback__)[-1].line
-            raise AssertionError(f"gymnasium's checker finds that this does not hold: {line}") from error
+            raise AssertionError(f"gymnasium's checker reports a violated condition: {line}") from error
 
 
 @contextmanager
@@ -159,16 +159,16 @@ def _advice(env: Any) -> set[str]:
     leaves = input_spaces(env.observation_space, env.action_space)
     pictures = [key for key, space in leaves.items() if is_image(space)]
     said = {
-        f"observation {key!r} of shape {leaves[key].shape} looks like a picture whose channels come first, and models "
+        f"observation {key!r} of shape {leaves[key].shape} looks like an image with channels first, but models "
         "expect them last: --set model.layout=chw, or the wrapper transpose with axes [1, 2, 0]"
         for key in pictures
         if looks_channels_first(leaves[key].shape or ()) and not is_channels_first(leaves[key].shape or ())
     }
     if pictures:
         model = "cnn" if len(leaves) == 1 else "template"
-        said.add(f"observation {pictures[0]!r} is a picture, which the model mlp does not take: --model {model}")
+        said.add(f"observation {pictures[0]!r} is an image, which the model mlp does not support: --model {model}")
     if _tells_masks(env) and not mask_keys(env.observation_space, env.action_space):
-        said.add("it tells which actions are allowed, and the observation does not: --wrappers mask_from_info")
+        said.add("it reports an action mask outside of the observation; to use it: --wrappers mask_from_info")
     return said
 
 

@@ -9,7 +9,7 @@ import typer
 from maze_core.cli import output
 from maze_core.local_modules import allow_local_modules
 
-app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Look at environments.")
+app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Inspect environments.")
 
 
 @app.command()
@@ -17,7 +17,7 @@ def check(
     env_id: Annotated[str, typer.Argument(metavar="ID", help="The environment id.", show_default=False)],
     env_source: Annotated[str, typer.Option(metavar="NAME", help="Env source plugin.")] = "gymnasium",
     wrappers: Annotated[
-        str | None, typer.Option(metavar="A,B", help="Environment wrappers, the first innermost.")
+        str | None, typer.Option(metavar="A,B", help="Environment wrappers; the first is innermost.")
     ] = None,
     set_: Annotated[
         list[str] | None,

@@ -14,19 +14,20 @@ from maze_core.local_modules import allow_local_modules
 def evaluate(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="The run directory.", show_default=False)],
     episodes: Annotated[
-        int | None, typer.Option("--episodes", "-n", min=1, help="Episodes; as configured unless given.")
+        int | None, typer.Option("--episodes", "-n", min=1, help="Number of episodes; default: as configured.")
     ] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Decides the episodes; drawn unless given.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Seed of the episodes; default: drawn.")] = None,
     stochastic: Annotated[
         bool | None,
-        typer.Option("--stochastic/--deterministic", help="Sample actions; as configured unless given."),
+        typer.Option("--stochastic/--deterministic", help="Sample actions; default: as configured."),
     ] = None,
     checkpoint: Annotated[
-        str | None, typer.Option(metavar="NAME", help="best, last or previous; the best there is unless given.")
+        str | None,
+        typer.Option(metavar="NAME", help="best, last or previous; default: best, or last if there is no best."),
     ] = None,
-    video: Annotated[Path | None, typer.Option(metavar="DIR", help="Record the first episode in this folder.")] = None,
+    video: Annotated[Path | None, typer.Option(metavar="DIR", help="Film the first episode into this folder.")] = None,
     runner: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Runner of the environments; as it was trained unless given.")
+        str | None, typer.Option(metavar="NAME", help="Runner of the environments; default: as in training.")
     ] = None,
     set_: Annotated[
         list[str] | None,

@@ -17,7 +17,9 @@ def resume(
         list[str] | None,
         typer.Option("--set", metavar="PATH=VALUE", help="Change a value, such as steps=200000; repeatable."),
     ] = None,
-    checkpoint: Annotated[str, typer.Option(metavar="NAME", help="Where to go on: last, previous or best.")] = "last",
+    checkpoint: Annotated[
+        str, typer.Option(metavar="NAME", help="Checkpoint to resume from: last, previous or best.")
+    ] = "last",
 ) -> None:
     """Continue a run exactly where it stopped.
 

@@ -20,26 +20,27 @@ if TYPE_CHECKING:
 def rollout(
     run: Annotated[Path | None, typer.Argument(metavar="[RUN]", help="A run directory.", show_default=False)] = None,
     policy: Annotated[str | None, typer.Option(metavar="NAME", help="A policy plugin instead of a run.")] = None,
-    env: Annotated[str | None, typer.Option(metavar="ID", help="The environment of --policy.")] = None,
-    episodes: Annotated[int, typer.Option("--episodes", "-n", min=1, help="Episodes to play.")] = 8,
+    env: Annotated[str | None, typer.Option(metavar="ID", help="Environment for --policy.")] = None,
+    episodes: Annotated[int, typer.Option("--episodes", "-n", min=1, help="Number of episodes.")] = 8,
     record: Annotated[Path | None, typer.Option(metavar="DIR", help="Record trajectories in this new folder.")] = None,
-    video: Annotated[Path | None, typer.Option(metavar="DIR", help="Film every episode in this folder.")] = None,
+    video: Annotated[Path | None, typer.Option(metavar="DIR", help="Film every episode into this folder.")] = None,
     workers: Annotated[
-        int | None, typer.Option(min=1, help="Processes that play; the result does not depend on it.")
+        int | None, typer.Option(min=1, help="Worker processes; the result does not depend on their number.")
     ] = None,
-    runner: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Runner of the workers: local unless given.")
-    ] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Decides the episodes; drawn unless given.")] = None,
+    runner: Annotated[str | None, typer.Option(metavar="NAME", help="Runner of the workers; default: local.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Seed of the episodes; default: drawn.")] = None,
     stochastic: Annotated[
         bool | None,
-        typer.Option("--stochastic/--deterministic", help="Sample a run's actions; as it evaluates unless given."),
+        typer.Option("--stochastic/--deterministic", help="Sample a run's actions; default: as its evaluation."),
     ] = None,
     checkpoint: Annotated[
-        str | None, typer.Option(metavar="NAME", help="best, last or previous; the best there is unless given.")
+        str | None,
+        typer.Option(metavar="NAME", help="best, last or previous; default: best, or last if there is no best."),
     ] = None,
     env_source: Annotated[str, typer.Option(metavar="NAME", help="Env source plugin of --env.")] = "gymnasium",
-    wrappers: Annotated[str | None, typer.Option(metavar="A,B", help="Wrappers of --env, the first innermost.")] = None,
+    wrappers: Annotated[
+        str | None, typer.Option(metavar="A,B", help="Wrappers of --env; the first is innermost.")
+    ] = None,
     set_: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="PATH=VALUE", help="Such as env.kwargs.size=5; policy.x=1; runner.x=2."),
@@ -63,10 +64,10 @@ def rollout(
     overrides, player = _runner(set_ or [], runner)
     with ExitStack() as stack:
         if run is not None:
-            _refuse("RUN brings its own", policy=policy, env=env, wrappers=wrappers)
+            _refuse("RUN already defines it; leave the option out", policy=policy, env=env, wrappers=wrappers)
             task = _of_run(stack, run, checkpoint, overrides, seed, stochastic, video)
         else:
-            _refuse("only a RUN has", checkpoint=checkpoint, stochastic=stochastic)
+            _refuse("is only for a RUN", checkpoint=checkpoint, stochastic=stochastic)
             task = _of_plugin(policy, {"name": env_source, "id": env}, wrappers, overrides, seed, video)
         report = stack.enter_context(progress_bar("episodes"))
         played = roll_out(task, episodes, workers=workers, runner=player, record=record, report=report)

@@ -162,25 +162,31 @@ def _train_algorithm(
 
 _COMMON: tuple[tuple[str, Any, str, str, str], ...] = (
     ("env", str | None, "--env", "ID", "Environment id, such as CartPole-v1 or module:Id."),
-    ("env_source", str | None, "--env-source", "NAME", "Env source plugin: gymnasium unless given."),
-    ("config", list[Path] | None, "--config,-c", "FILE", "YAML file; repeat for more, later ones win."),
-    ("preset", str | None, "--preset", "NAME", "A name, or none; the one named like the environment unless given."),
+    ("env_source", str | None, "--env-source", "NAME", "Env source plugin; default: gymnasium."),
+    ("config", list[Path] | None, "--config,-c", "FILE", "YAML file; repeatable, later files win."),
+    (
+        "preset",
+        str | None,
+        "--preset",
+        "NAME",
+        "A preset's name, or none; default: the preset with the environment's name.",
+    ),
     (
         "set_",
         list[str] | None,
         "--set",
         "PATH=VALUE",
-        "Set anything, such as evaluation.n_episodes=20; repeat for more.",
+        "Set any value, such as evaluation.n_episodes=20; repeatable.",
     ),
-    ("wrappers", str | None, "--wrappers", "A,B", "Environment wrappers, the first innermost."),
-    ("model", str | None, "--model", "NAME", "Model plugin: mlp unless given."),
+    ("wrappers", str | None, "--wrappers", "A,B", "Environment wrappers; the first is innermost."),
+    ("model", str | None, "--model", "NAME", "Model plugin; default: mlp."),
     ("runner", str | None, "--runner", "NAME", "dev: in this process (default); local: in worker processes."),
-    ("seed", str | None, "--seed", "N", "Seed of every random choice; drawn and stored unless given."),
-    ("steps", str | None, "--steps", "N", "Environment steps to train, over all environments."),
+    ("seed", str | None, "--seed", "N", "Seed of all random numbers; default: drawn and saved."),
+    ("steps", str | None, "--steps", "N", "Environment steps to train, summed over all environments."),
     ("epochs", str | None, "--epochs", "N", "Epochs to train; the same as --n-epochs."),
-    ("run_dir", Path | None, "--run-dir", "DIR", "The run's folder, new or empty; one below runs/ unless given."),
+    ("run_dir", Path | None, "--run-dir", "DIR", "The run's folder, new or empty; default: a new one in runs/."),
     ("init_from", Path | None, "--init-from", "RUN", "Start from another run's weights."),
-    ("quiet", bool | None, "--quiet,-q", "", "Leave out the console's output."),
+    ("quiet", bool | None, "--quiet,-q", "", "Print no progress."),
 )
 """The options of every algorithm's command: name, type, spellings, metavar, help."""
 

@@ -13,13 +13,13 @@ from maze_core.cli import output
 if TYPE_CHECKING:
     from maze_core.data.trajectories import Trajectories
 
-app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Look at recorded trajectories.")
+app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Inspect recorded trajectories.")
 
 
 @app.command()
 def info(
     folder: Annotated[
-        Path, typer.Argument(metavar="DIR", help="A recording, or a folder of some.", show_default=False)
+        Path, typer.Argument(metavar="DIR", help="A recording, or a folder that contains several.", show_default=False)
     ],
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:

@@ -26,7 +26,7 @@ class ConfigModel(BaseModel):
     def _check_numbers(cls, value: Any) -> Any:
         """Refuse integers that neither torch nor numpy can hold."""
         if not _fits(value):
-            raise ValueError("must be a number that 64 bits can hold")
+            raise ValueError("must be a number that fits into 64 bits")
         return value
 
 

@@ -25,7 +25,7 @@ _WORDS = (
     ("Input should have ", "must have "),
     ("Tuple should have ", "must have "),
     ("List should have ", "must have "),
-    ("Unable to parse input string as an integer, exceeded maximum size", "must be a number that 64 bits can hold"),
+    ("Unable to parse input string as an integer, exceeded maximum size", "must be a number that fits into 64 bits"),
     ("Value error, ", ""),
     ("Assertion failed, ", ""),
 )

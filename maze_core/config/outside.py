@@ -66,9 +66,9 @@ class Reach:
         verb = "write to" if self.kind is Outside.FOLDER else "connect to"
         value = self.value if isinstance(self.value, str) else f"[{','.join(map(str, self.value))}]"
         return ConfigError(
-            f"{argument(source)} wants to {verb} {shown(self.value)}, which only you may decide",
+            f"{argument(source)} would {verb} {shown(self.value)}, which needs your permission",
             where,
-            f"If that is yours, say it again: --set {argument(f'{where}={value}')}",
+            f"To allow it, repeat the value: --set {argument(f'{where}={value}')}",
         )
 
 

@@ -57,7 +57,7 @@ class _Loader(yaml.SafeLoader):
             if not isinstance(key, yaml.ScalarNode) or key.tag != "tag:yaml.org,2002:str":
                 raise _problem(key, f"keys must be strings; quote {getattr(key, 'value', '')!r:.80}")
             if key.value in seen:
-                raise _problem(key, f"key {key.value!r:.80} is given twice")
+                raise _problem(key, f"key {key.value!r:.80} appears twice")
             seen.add(key.value)
         return super().construct_mapping(node, deep)
 
@@ -81,7 +81,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
         ConfigError: the text is not valid; the message names the file, and the line if known.
     """
     if path.exists() and not path.is_file():
-        raise ConfigError("cannot be read: it is no regular file", str(path))
+        raise ConfigError("cannot be read: it is not a regular file", str(path))
     return parse_mapping(read_text(Path(os.path.realpath(path))), str(path))
 
 
@@ -102,7 +102,7 @@ def parse_mapping(text: str, source: str) -> dict[str, Any]:
     if data is None:
         return {}
     if not isinstance(data, dict):
-        raise ConfigError(f"must hold a mapping of configuration keys, not {kind_of(data)}", source)
+        raise ConfigError(f"must contain a mapping of configuration keys, not {kind_of(data)}", source)
     return data
 
 
@@ -138,7 +138,7 @@ def kind_of(data: object) -> str:
 
 def _check_length(length: int, source: str) -> None:
     if length > MAX_BYTES:
-        raise ConfigError(f"longer than {MAX_BYTES:,} bytes, the most that is read", source)
+        raise ConfigError(f"longer than {MAX_BYTES:,} bytes, the limit", source)
 
 
 def _problem(at: Any, text: str) -> yaml.MarkedYAMLError:

@@ -86,7 +86,7 @@ def _set(tree: Any, path: tuple[str, ...], value: Any) -> None:
         if isinstance(tree, list):
             index = int(key) if key.isdigit() else -1
             if not 0 <= index <= len(tree) - (not last):
-                raise ConfigError(f"{key!r} is no position in a list of {len(tree)}", where)
+                raise ConfigError(f"{key!r} is not an index of a list of length {len(tree)}", where)
             tree[index:] = [*([value] if last else tree[index : index + 1]), *tree[index + 1 :]]
             tree = tree[index]
         elif isinstance(tree, dict):

@@ -14,14 +14,14 @@ class AlgorithmConfig(PluginConfig):
     """The parameters that every algorithm has."""
 
     n_epochs: NonNegativeInt = 0
-    """Epochs to train; 0: until early stopping or `steps`."""
+    """Epochs to train; 0: until early stopping ends the run or `steps` are done."""
     epoch_length: PositiveInt = 25
-    """Updates in one epoch."""
+    """Updates per epoch."""
     patience: NonNegativeInt = 15
-    """Epochs without a new best evaluation before the run stops; 0: never, as where you give `steps` or `n_epochs` and
-    no patience."""
+    """Epochs without a new best evaluation before the run stops; 0: never. If you set `steps` or `n_epochs` but not
+    `patience`, it is 0."""
     device: Literal["cpu", "cuda", "auto"] = "cpu"
-    """Where the policy learns: `auto` uses a GPU if there is one."""
+    """Device on which the policy learns; `auto` uses a GPU if there is one."""
 
     @property
     def evaluation_episodes(self) -> int:
@@ -35,12 +35,12 @@ class EvaluationConfig(ConfigModel):
     deterministic: bool = True
     """Take the most likely action instead of sampling."""
     n_episodes: PositiveInt | None = None
-    """Episodes of one evaluation; none: 8, or what the algorithm has a parameter for (`n_eval_rollouts` of es)."""
+    """Episodes per evaluation; none: the algorithm's own parameter (such as `n_eval_rollouts` of es), otherwise 8."""
     num_envs: SideBySide = 8
-    """Environments stepped in parallel, but no more than episodes."""
+    """Environments stepped in parallel, at most one per episode."""
     max_episode_steps: PositiveInt | None = 108_000
-    """Steps after which an episode is cut and counts with its return so far, for environments without their own limit;
-    none: never. The default is the longest limit in use, that of Atari without frame skip."""
+    """Steps after which an evaluation episode is cut, for environments without a time limit. It counts with its return
+    so far. None: never. The default is the limit of Atari without frame skip, the longest in common use."""
 
 
 class RunConfig(ConfigModel):
@@ -49,23 +49,24 @@ class RunConfig(ConfigModel):
     env: SerializeAsAny[PluginConfig]
     """The environment: an env source and its parameters."""
     wrappers: tuple[SerializeAsAny[PluginConfig], ...] = ()
-    """Environment wrappers, the first innermost."""
+    """Environment wrappers, applied in order; the first is innermost."""
     model: SerializeAsAny[PluginConfig]
     """The policy network and critic."""
     algorithm: SerializeAsAny[AlgorithmConfig]
     """The learning algorithm."""
     runner: SerializeAsAny[PluginConfig]
-    """How environments are stepped: `dev` in this process, `local` in worker processes."""
+    """Where environments are stepped: `dev` in this process, `local` in worker processes."""
     evaluation: EvaluationConfig = EvaluationConfig()
     """How the policy is evaluated."""
     callbacks: dict[str, SerializeAsAny[PluginConfig]] = Field(default_factory=dict)
     """Observers and loss extensions by name, called in this order."""
     seed: Annotated[int, Field(ge=0, lt=2**63)] | None = None
-    """The seed of all random numbers; none: one is drawn and stored."""
+    """Seed of all random numbers; none: a seed is drawn and saved."""
     steps: PositiveInt | None = None
-    """Environment steps to train, over all environments; none: `algorithm.n_epochs` or early stopping decides."""
+    """Environment steps to train, summed over all environments; none: `algorithm.n_epochs` or early stopping
+    decides."""
     threads: Annotated[int, Field(ge=0, le=1024)] = 1
-    """Threads torch may use in this process; 0: as many as torch chooses. Small networks are fastest with 1."""
+    """Threads of torch in this process; 0: torch decides. Small networks are fastest with 1."""
 
     @property
     def env_title(self) -> str:

@@ -34,7 +34,7 @@ def read_sealed(path: Path) -> Raw:
         raise ConfigError(
             "is damaged, or was edited by hand: its checksum does not match",
             str(path),
-            f"To change a run: maze resume {path.parent} --set PATH=VALUE. To take the file as it is: delete its first "
+            f"To change a run: maze resume {path.parent} --set PATH=VALUE. To use the file as it is: delete its first "
             "line.",
         )
     return updated(parse_mapping(text, str(path)))

@@ -37,9 +37,9 @@ def check_classes(files: Any, said: Any, source: Path | str) -> None:
         if name not in known:
             where = place if place.endswith(".id") else f"{place}.id"
             raise ConfigError(
-                f"{argument(source)} wants to import and run the class {shown(name)}, which only you may decide",
+                f"{argument(source)} would import and run the class {shown(name)}, which needs your permission",
                 place,
-                f"If you know it, say it again: --set {argument(f'{where}={name}')}",
+                f"If you trust it, repeat it: --set {argument(f'{where}={name}')}",
             )
 
 

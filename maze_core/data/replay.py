@@ -177,7 +177,7 @@ class ReplayBuffer:
     def _draw(self, rng: np.random.Generator, count: int) -> np.ndarray:
         """Return slots of steps, drawn uniformly: the few rows without a step are drawn again."""
         if self.steps == 0:
-            raise ValueError("there is no step to sample")
+            raise ValueError("the replay buffer has no step to sample")
         size = len(self)
         slots: np.ndarray = rng.integers(size, size=count)
         idle = np.flatnonzero(self._ahead[slots] == 0)

@@ -164,6 +164,6 @@ def _record(specs: Specs) -> np.dtype[Any]:
 def _way_out(path: Path) -> str:
     run_dir = argument(path.parent.parent)
     return (
-        "the parameters are unharmed.\n"
+        "the parameters are intact.\n"
         f"Next: maze resume {run_dir} --checkpoint previous, or a new run with --init-from {run_dir}"
     )

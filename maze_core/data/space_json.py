@@ -48,7 +48,7 @@ def space_from_json(data: Any) -> Space[Any]:
             raise ValueError("too large")
         space: Space[Any] = _BUILDERS[data["type"]](data)
     except (LookupError, TypeError, ValueError, AssertionError, AttributeError, OverflowError, RecursionError) as error:
-        raise ValueError(f"this describes no space: {shown(data, 200)}") from error
+        raise ValueError(f"this does not describe a space: {shown(data, 200)}") from error
     return space
 
 
@@ -78,7 +78,7 @@ def _entries(data: Any) -> int:
 
 def _count(value: Any) -> int:
     if not is_count(value):
-        raise ValueError(f"{value!r} is no count")
+        raise ValueError(f"{value!r} is not a count")
     return value
 
 
@@ -86,7 +86,7 @@ def _dtype(name: Any) -> np.dtype[Any]:
     """Return a numeric dtype by its name; NumPy's names of structured and repeated types are refused."""
     dtype = np.dtype(name if isinstance(name, str) else None)
     if dtype.kind not in "fiub" or dtype.name != name:
-        raise ValueError(f"{name!r} is no dtype")
+        raise ValueError(f"{name!r} is not a dtype")
     return dtype
 
 

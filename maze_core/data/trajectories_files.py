@@ -141,7 +141,7 @@ def read_description(folder: Path) -> Description:
     try:
         data = unsealed(parse_object(files.read_bytes(path, _DESCRIPTION_BYTES)))
         if data.get("format") != FORMAT:
-            raise ValueError("it is no description of recorded trajectories")
+            raise ValueError("it does not describe recorded trajectories")
         if data["version"] != VERSION:
             raise ValueError(f"it has version {shown(data['version'])}; this version of Maze reads version {VERSION}")
         pair = [space_from_json(data[name]) for name in ("observation_space", "action_space")]

@@ -88,7 +88,7 @@ def recordings(path: Path) -> list[Path]:
     if not found:
         problem = f"there is no {DESCRIPTION} in it" if here else "there is no such folder"
         hint = f"Next: record some, maze rollout RUN --record {argument(path)}"
-        raise TrajectoryError(f"{path} holds no recorded trajectories: {problem}\n{hint}")
+        raise TrajectoryError(f"{path} contains no recorded trajectories: {problem}\n{hint}")
     return found
 
 
@@ -97,7 +97,7 @@ def _check_equal(first: Path, ours: Description, folder: Path, theirs: Descripti
         if ours.space(role) != theirs.space(role):
             raise TrajectoryError(
                 f"{folder / DESCRIPTION}: the {role} space is {theirs.space(role)}, that of {first} is "
-                f"{ours.space(role)}; recordings that are loaded together need the same"
+                f"{ours.space(role)}; recordings that are loaded together need equal spaces"
             )
 
 
@@ -127,7 +127,7 @@ class _Column:
         try:
             with files.open_file(self.path, "rb", self.folder) as file:
                 if np.lib.format.read_magic(file) != (1, 0):
-                    raise ValueError("it is no array in NumPy's format 1.0")
+                    raise ValueError("it is not an array in NumPy's format 1.0")
                 shape, fortran, dtype = np.lib.format.read_array_header_1_0(file)
                 start = file.tell()
                 if (tuple(shape[1:]), dtype, fortran) != (self.spec.shape, stored(self.spec.dtype), False):

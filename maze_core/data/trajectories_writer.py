@@ -97,7 +97,7 @@ class TrajectoryWriter:
             self._files[EPISODES].write(encode_record(record))
             self._files[EPISODES].flush()
         except OSError as error:
-            kept = f"The {self.episodes} episodes before are kept."
+            kept = f"The {self.episodes} episodes written before are kept."
             raise RunError(f"could not record to {self.folder}: {error.strerror or error}. {kept}") from None
         self.episodes += 1
         self.steps += len(trajectory)
@@ -155,7 +155,7 @@ def encode_episode(
         names = ", ".join(sorted(given.keys() ^ specs.keys()))
         raise TrajectoryError(f"the trajectory does not fit {folder / DESCRIPTION}: {names}")
     if not length:
-        raise TrajectoryError(f"cannot record to {folder}: an episode is without a step")
+        raise TrajectoryError(f"cannot record to {folder}: an episode has no steps")
     if trajectory.terminated and trajectory.truncated:
         raise TrajectoryError(f"cannot record to {folder}: an episode is both terminated and truncated")
     columns = {}

@@ -70,7 +70,7 @@ class EnvBuilder:
 
         env = self._hooks.make_vector_env(self.env, 1, self._construction_seed(index))
         if env is None:
-            raise PluginError("make_vector_env gave an environment at one call, and none at another")
+            raise PluginError("make_vector_env returned an environment at one call and none at another")
         return LoneEnv(env)
 
     def vector_env(self, num_envs: int) -> gymnasium.vector.VectorEnv[Any, Any, Any] | None:
@@ -85,8 +85,8 @@ class EnvBuilder:
         if (single := self._single_only) is not None:
             env.close()
             _warn(
-                f"{single.place}: {single.name!r} wraps single environments, so these are not stepped in their "
-                "natively vectorised form"
+                f"{single.place}: {single.name!r} wraps single environments only, so the natively "
+                "vectorised form is not used"
             )
             return None
         if self._other_spaces is not None:
@@ -113,8 +113,8 @@ class EnvBuilder:
                 one, many = getattr(single, name), getattr(native, f"single_{name}")
                 if one != many:
                     return (
-                        f"the natively vectorised environments have the {name} {many}, single ones {one}: this run "
-                        "trains, evaluates and acts in the vectorised form. For the other one: "
+                        f"the natively vectorised environments have the {name} {many}, but single ones {one}. This "
+                        "run uses the vectorised form for training, evaluation and acting. To use single ones: "
                         "--set env.vectorization=single"
                     )
         return None

@@ -25,7 +25,7 @@ def first_bad_row(array: np.ndarray) -> int:
 
 def non_finite(what: str, place: str, value: object) -> RunError:
     """Return the error for a number that is not finite."""
-    return RunError(f"{place} gave a {what} that is not finite: {str(value)[:80]}")
+    return RunError(f"{place} returned a {what} that is not finite: {str(value)[:80]}")
 
 
 def check_finite(tree: Tree, keys: tuple[str, ...]) -> tuple[str, int] | None:

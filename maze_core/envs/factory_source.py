@@ -22,7 +22,7 @@ class FactoryConfig(PluginConfig):
     name: str = "factory"
     """The plugin's name."""
     factory: str = ""
-    """Where the function was defined, as `module:name`; for the record, it is never imported from here."""
+    """Where the function is defined, as `module:name`. For information only: it is never imported from here."""
 
 
 class FactorySource(Plugin):

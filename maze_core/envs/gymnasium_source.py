@@ -30,15 +30,14 @@ class GymnasiumConfig(PluginConfig):
     """An environment of gymnasium's registry."""
 
     id: str = Field(min_length=1)
-    """Its id, such as `CartPole-v1`; `module:Id` imports the module that registers it first."""
+    """The environment's id, such as `CartPole-v1`. `module:Id` first imports the module that registers it."""
     kwargs: dict[str, JsonValue] = Field(default_factory=dict)
-    """Arguments for its constructor."""
+    """Arguments of its constructor."""
     max_episode_steps: PositiveInt | None = None
-    """Steps after which an episode is truncated; none: what is registered."""
+    """Steps after which an episode is truncated; none: the registered limit."""
     vectorization: Literal["single", "native"] = "single"
-    """`native`: step many copies at once in the environment's own vectorised form, where it has one and all wrappers
-    know it. Faster for quick environments; episodes cannot be seeded or replayed one by one, so most algorithms resume
-    with new episodes."""
+    """`native`: use the environment's own vectorised form, if it has one and all wrappers support it. Faster for cheap
+    environments. Its episodes cannot be seeded or replayed one by one, so most algorithms resume with new episodes."""
 
 
 class GymnasiumSource(Plugin):
@@ -153,7 +152,7 @@ def _suggestion(name: str) -> str:
     near = difflib.get_close_matches(name, gymnasium.registry, n=3, cutoff=0.6)
     if near:
         return f"Did you mean {' or '.join(near)}?"
-    return "Environments of your own are named `module:Id`, the module being the one that registers them."
+    return "Name your own environments `module:Id`, with the module that registers them."
 
 
 def _missing_dependency(env_id: str, exc: Exception) -> ConfigError:

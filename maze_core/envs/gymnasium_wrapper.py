@@ -23,7 +23,7 @@ class GymnasiumWrapperConfig(PluginConfig):
     id: str = Field(pattern=r"^[\w.]+:\w+$")
     """The class as `module:Class`, such as `gymnasium.wrappers:TimeAwareObservation`."""
     kwargs: dict[str, JsonValue] = Field(default_factory=dict)
-    """Arguments for its constructor, after the environment."""
+    """Arguments of its constructor, after the environment."""
 
 
 class GymnasiumWrapper(Plugin):
@@ -63,5 +63,5 @@ def _imported(name: str) -> Any:
         raise ConfigError(f"the module {module!r} has no {title!r}", "id") from exc
     if not (isinstance(found, type) and issubclass(found, gymnasium.Wrapper)):
         hint = "From Python, RunContext(wrappers=[…]) takes any function from environment to environment."
-        raise ConfigError(f"{name} is no class that derives from gymnasium.Wrapper", "id", hint)
+        raise ConfigError(f"{name} is not a class that derives from gymnasium.Wrapper", "id", hint)
     return found

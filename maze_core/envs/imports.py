@@ -17,7 +17,7 @@ def import_module(name: str, where: str) -> ModuleType:
         ConfigError: the name is not a module's, the module is missing, or it raises any exception, also SystemExit.
     """
     if not all(part.isidentifier() for part in name.split(".")):
-        raise ConfigError(f"{shown(name)} is no name of a module", where, "Write module:Name.")
+        raise ConfigError(f"{shown(name)} is not a module name", where, "Write module:Name.")
     try:
         return importlib.import_module(name)
     except KeyboardInterrupt:

@@ -97,7 +97,7 @@ class NativeVectorEnv:
         following = recorded.max(initial=-1) + 1
         warnings.warn(
             "a natively vectorised environment cannot return to a recorded state: its unfinished episodes are "
-            "dropped and new ones begin, so this run does not go on exactly where it stopped",
+            "dropped and new ones begin, so this run does not continue exactly where it stopped",
             RuntimeWarning,
             stacklevel=2,
         )

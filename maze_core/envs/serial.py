@@ -157,8 +157,8 @@ class SerialVectorEnv:
         same = all(np.array_equal(out[key], value) for key, value in state["observation"].items())
         if not (same and all(exact) and (known or not any(self._lasting))):
             warnings.warn(
-                "an unfinished episode did not repeat itself from its seed and actions: the environment is not "
-                "reproducible, so this run does not go on exactly where it stopped",
+                "an unfinished episode could not be replayed from its seed and actions: the environment is not "
+                "reproducible, so this run does not continue exactly where it stopped",
                 RuntimeWarning,
                 stacklevel=2,
             )
@@ -286,9 +286,9 @@ class SerialVectorEnv:
             return old
         if i == self.num_envs:
             i = next((j for j, reward in enumerate(rewards) if np.ndim(reward) or not _is_number(reward)), 0)
-            return RunError(f"{self._place(i)} gave a reward that is not a number: {rewards[i]!r:.80}")
+            return RunError(f"{self._place(i)} returned a reward that is not a number: {rewards[i]!r:.80}")
         if i < len(rewards):
-            return RunError(f"{self._place(i)} gave an observation unlike its first one: {exc}")
+            return RunError(f"{self._place(i)} returned an observation unlike its first one: {exc}")
         return RunError(f"{self._place(i)} {_raised(exc)}")
 
     def _place(self, i: int, ended: Sequence[_End] = ()) -> str:

@@ -21,7 +21,7 @@ class LoneEnv(gymnasium.Env[Any, Any]):
 
     def __init__(self, env: gymnasium.vector.VectorEnv[Any, Any, Any]) -> None:
         if env.num_envs != 1:
-            raise ValueError(f"a vectorised environment of one is needed, not of {env.num_envs}")
+            raise ValueError(f"a vectorised environment with one environment is needed, not with {env.num_envs}")
         self._env = env
         self.observation_space, self.action_space = env.single_observation_space, env.single_action_space
         self._observations = batch_space(self.observation_space, 1)

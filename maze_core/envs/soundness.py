@@ -33,10 +33,10 @@ class NotApplicable(Exception):  # noqa: N818
 
 
 WHY: Mapping[str, str] = {
-    "seeds": "Runs could not be repeated, and not be resumed exactly.",
-    "chance": "Environments side by side would all show the same, and evaluations on several seeds say nothing.",
-    "honesty": "Networks are built for the declared space: what is outside of it is cut, refused, or learnt wrongly.",
-    "replay": "A resumed run replays the episodes that were under way; what they depend on beside must not be lost.",
+    "seeds": "Runs cannot be repeated or resumed exactly.",
+    "chance": "Parallel environments would all play the same episodes, and more seeds would add no information.",
+    "honesty": "Networks are built for the declared space: values outside are clipped, refused or learned wrongly.",
+    "replay": "A resumed run replays its unfinished episodes, so everything else that they depend on must be saved.",
 }
 """The consequence for training when a check fails."""
 
@@ -54,7 +54,7 @@ def other_seed(make: Make) -> None:
     with closing(make(0)) as first, closing(make(1)) as second:
         pairs = zip(random_steps(first, 7), random_steps(second, 8), strict=False)
         if all(equal(one[1], two[1]) and np.array_equal(one[2:], two[2:], equal_nan=True) for one, two in pairs):
-            raise Failed("with another seed and the same actions everything is the same")
+            raise Failed("with another seed and the same actions the episodes are identical")
 
 
 def honest(make: Make, steps: int = STEPS) -> None:
@@ -65,7 +65,7 @@ def honest(make: Make, steps: int = STEPS) -> None:
             if (not np.isscalar(reward) and np.shape(reward) != ()) or not np.isfinite(float(reward)):
                 raise Failed(f"the reward of step {number} is {reward!r:.80}, not a finite number")
             if not all(isinstance(flag, bool | np.bool_) for flag in flags):
-                raise Failed(f"step {number} says terminated={flags[0]!r}, truncated={flags[1]!r}, not booleans")
+                raise Failed(f"step {number} returns terminated={flags[0]!r}, truncated={flags[1]!r}, not booleans")
 
 
 def replays(make: Make) -> None:
@@ -85,7 +85,7 @@ def replays(make: Make) -> None:
         raise NotApplicable(f"it cannot be stepped, see the other checks ({error})") from error
     if any("not reproducible" in str(each.message) for each in said):
         raise Failed(
-            f"episode {state['episode'][0]} gives other rewards or observations in a new copy, from the same seed, "
+            f"episode {state['episode'][0]} has other rewards or observations in a new copy, from the same seed, "
             "the same actions and the `state` before it"
         )
 
@@ -148,7 +148,7 @@ def _in_the_middle_of_an_episode(env: SerialVectorEnv) -> dict[str, Any]:
 def _check_observation(space: spaces.Space[Any], value: Any, number: int, place: str) -> None:
     if isinstance(space, spaces.Dict):
         if not isinstance(value, dict) or value.keys() != space.spaces.keys():
-            raise Failed(f"step {number}: {place} has not the keys {sorted(space.spaces)}")
+            raise Failed(f"step {number}: {place} does not have the keys {sorted(space.spaces)}")
         for key, child in space.spaces.items():
             _check_observation(child, value[key], number, f"{place}[{key!r}]")
     elif isinstance(space, spaces.Tuple):

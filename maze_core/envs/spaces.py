@@ -145,7 +145,7 @@ def start_of(space: Space[Any]) -> Any:
 
 def _walk(space: Space[Any], path: tuple[str | int, ...], role: Role) -> Iterator[Leaf]:
     if not isinstance(space, Space):
-        raise _refused(path, role, f"is {shown(space)}, which is no gymnasium.Space")
+        raise _refused(path, role, f"is {shown(space)}, which is not a gymnasium.Space")
     if len(path) > MAX_DEPTH:
         raise _refused(path[:3], role, f"has more than {MAX_DEPTH} levels below it")
     if isinstance(space, spaces.Dict):
@@ -194,7 +194,7 @@ def _refused(path: tuple[str | int, ...], role: Role, problem: str) -> ConfigErr
     )
     if role == "observation" and path:
         keys = argument(f"wrappers.0.keys=[{'/'.join(map(str, path))}]")
-        hint = f"Leave it out: --wrappers drop --set {keys}\n{hint}"
+        hint = f"To drop it: --wrappers drop --set {keys}\n{hint}"
     if role == "observation" and "text" in problem.lower():
-        hint = f"Read its words: --wrappers tokenize\n{hint}"
+        hint = f"To convert its words to numbers: --wrappers tokenize\n{hint}"
     return ConfigError(f"the {role} space{place} {problem}", where="env", hint=hint)

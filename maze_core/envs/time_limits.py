@@ -67,8 +67,8 @@ def missing_time_limit(config: PluginConfig, build: Callable[[], gymnasium.Env[A
     if limited:
         return None
     return (
-        f"{env_id} is registered without a time limit: an episode that reaches no end by itself goes on for ever."
-        " Where that can happen, set one: --set env.max_episode_steps=200"
+        f"{env_id} has no registered time limit, so an episode that does not terminate runs for ever."
+        " If that can happen, set a limit: --set env.max_episode_steps=200"
     )
 
 

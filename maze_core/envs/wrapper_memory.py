@@ -136,5 +136,7 @@ def episode_metrics(info: Mapping[str, Any], place: str) -> dict[str, float]:
     if not given:
         return {}
     if not isinstance(given, Mapping) or not all(isinstance(value, Real) for value in given.values()):
-        raise RunError(f"{place} gave an info whose {METRICS!r} is no mapping of names to numbers: {given!r:.80}")
+        raise RunError(
+            f"{place} returned an info whose {METRICS!r} is not a mapping of names to numbers: {given!r:.80}"
+        )
     return {str(name): float(value) for name, value in given.items()}

@@ -24,19 +24,20 @@ class ModelConfig(PluginConfig):
     """The parameters of every bundled model."""
 
     critic: Literal["separate", "shared", "none"] = "separate"
-    """The state critic: with layers of its own, on the policy's layers, or none."""
+    """The state critic: `separate` has its own layers, `shared` uses the layers of the policy, `none` builds no
+    critic."""
     distribution: Literal["gaussian", "squashed_gaussian", "beta"] = "gaussian"
-    """Distribution of Box actions; the last two need finite bounds."""
+    """Distribution of Box actions; `squashed_gaussian` and `beta` need finite bounds."""
     log_std_init: Annotated[float, Field(ge=-20, le=2)] = 0.0
-    """Log of the Gaussians' first standard deviation; the half-range of a bounded Box is the unit."""
+    """Log of the initial standard deviation of Gaussians, in units of half the range of a bounded Box."""
     state_dependent_std: bool = False
-    """Let the Gaussians' standard deviation depend on the observation."""
+    """Compute the standard deviation of Gaussians from the observation, instead of learning one per dimension."""
     temperature: Annotated[float, Field(gt=0)] = 1.0
-    """Divides the logits of discrete actions: above 1 more random, below 1 less."""
+    """Divisor of the logits of discrete actions: above 1 makes them more random, below 1 less."""
     normalize_observations: bool = False
     """Scale float observations by their running mean and standard deviation."""
     orthogonal_init: bool = True
-    """Start from orthogonal weights; false: torch's own initialisation."""
+    """Initialise weights orthogonally; false: torch's default initialisation."""
 
     @property
     def head_options(self) -> HeadOptions:

@@ -69,11 +69,11 @@ def check_room(parameters: int) -> None:
     needed = 16 * parameters
     free = free_memory() if needed > 100_000_000 else None
     if free is not None and needed > free:
-        sizes = f"needs {needed / 1e9:.1f} GB to learn, and {free / 1e9:.1f} GB are free"
+        sizes = f"needs {needed / 1e9:.1f} GB to train, but only {free / 1e9:.1f} GB are free"
         raise ConfigError(
             f"a layer of {parameters:,} parameters {sizes}",
             "model",
-            "Make the networks, or the spaces of the environment, smaller.",
+            "Use smaller networks, or smaller spaces in the environment.",
         )
 
 

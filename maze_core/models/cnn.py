@@ -25,14 +25,14 @@ class CnnConfig(ModelConfig):
     """The parameters of `cnn`."""
 
     layout: Layout = "auto"
-    """Order of the image's dimensions: height, width, channels, or channels first; `auto`: first where that is beyond
-    doubt, such as (4, 84, 84), else last."""
+    """Order of the image's dimensions: `hwc` has the channels last, `chw` first; `auto`: first if the shape leaves no
+    doubt, such as (4, 84, 84), otherwise last."""
     image_features: Width = 512
     """Units of the dense layer after the convolutions."""
     hidden: Hidden = ()
     """Units of further fully connected layers before the heads."""
     activation: Activation = "relu"
-    """Activation of the further layers."""
+    """Activation of these layers."""
 
 
 class CnnModel(Plugin):

@@ -109,9 +109,9 @@ def build_critics(
         images = [key for key, space in leaves.items() if is_image(space)]
         if images:
             raise ConfigError(
-                f"the critics need an encoder for the image {images[0]!r}, and the policy has no `encoder`",
+                f"the critics need an encoder for the image {images[0]!r}, but the policy has no `encoder`",
                 "model",
-                "Give the policy an attribute `encoder`, or give Maze the encoder alone.",
+                "Give the policy an attribute `encoder`, or pass only the encoder to Maze.",
             )
     if encoder is None or isinstance(encoder, MlpEncoder):
         return StateActionCritics(FlatInput(leaves), box_size, outputs, hidden, activation, count)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from maze_core.data.batch import TensorTree
 
 _POLICY_METHODS = ("distribution", "value", "draw_noise", "forward")
-_WAYS = """A model of your own is a torch.nn.Module, its class, or a function that returns one, called with
+_WAYS = """A custom model is a torch.nn.Module, its class, or a function that returns one, called with
 (observation_space, action_space), (observation_space) or nothing. It is one of
   - an encoder: `self.out_features = 64`, and `forward(obs)` that maps a dict of tensors [B, …]
     ({"observation": …} for a single space) to features [B, 64]; heads and critic are attached to it;
@@ -39,7 +39,7 @@ class CustomConfig(ModelConfig):
     """A model that was passed as a class, a function or a module."""
 
     source: str = ""
-    """Where it was defined, as `module:name`; for the record, it is never imported from here."""
+    """Where it is defined, as `module:name`. For information only: it is never imported from here."""
 
 
 class CustomModel(Plugin):

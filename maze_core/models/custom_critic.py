@@ -21,7 +21,7 @@ class CustomCriticConfig(PluginConfig):
     """A critic that was passed as a class, a function or a module."""
 
     source: str = ""
-    """Where it was defined, as `module:name`; for the record, it is never imported from here."""
+    """Where it is defined, as `module:name`. For information only: it is never imported from here."""
 
 
 class CustomCritic(Plugin):
@@ -55,7 +55,7 @@ class CustomCritic(Plugin):
         policy = yield
         if not isinstance(policy, Policy) or not policy.has_critic:
             raise ConfigError(
-                "there is no state critic to replace: the model has none, or is a policy of your own",
+                "there is no state critic to replace: the model has none, or it is a custom policy",
                 where="critic",
                 hint='Leave `critic` out, or set the override "model.critic" to "separate".',
             )

@@ -132,7 +132,7 @@ def _warn_of_layout(key: str, space: spaces.Box, layout: Literal["hwc", "chw"]) 
     if wrong:
         _, height, width = image_size(space, layout)
         warnings.warn(
-            f"observation {key!r} of shape {shape} is read as a picture of {height} by {width} pixels. If its channels "
+            f"observation {key!r} of shape {shape} is taken as an image of {height} by {width} pixels. If its channels "
             f"come {'first' if layout == 'hwc' else 'last'}: --set model.layout={'chw' if layout == 'hwc' else 'hwc'}, "
             f"or the wrapper transpose with axes {axes}",
             RuntimeWarning,

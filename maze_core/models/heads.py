@@ -36,13 +36,13 @@ class HeadOptions(ConfigModel):
     """How features become action distributions."""
 
     distribution: Literal["gaussian", "squashed_gaussian", "beta"] = "gaussian"
-    """Distribution of Box actions; the last two need finite bounds."""
+    """Distribution of Box actions; `squashed_gaussian` and `beta` need finite bounds."""
     log_std_init: float = 0.0
-    """Log of the Gaussians' first standard deviation, half the range of a bounded Box being 1."""
+    """Log of the initial standard deviation of Gaussians, in units of half the range of a bounded Box."""
     state_dependent_std: bool = False
-    """Let the Gaussians' standard deviation depend on the observation."""
+    """Compute the standard deviation of Gaussians from the observation, instead of learning one per dimension."""
     temperature: float = 1.0
-    """Divides the logits of discrete actions: above 1 more random, below 1 less."""
+    """Divisor of the logits of discrete actions: above 1 makes them more random, below 1 less."""
 
 
 class CategoricalHead(nn.Module):

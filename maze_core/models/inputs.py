@@ -64,10 +64,10 @@ class OneHot(nn.Module):
         self.out_features = sum(nvec)
         if self.out_features > MAX_ENTRIES:
             raise ConfigError(
-                f"an observation, a {type(space).__name__}, has {self.out_features:,} values: as one number each they "
-                "do not fit into a network",
+                f"an observation ({type(space).__name__}) has {self.out_features:,} values, too many for a network "
+                "with one input per value",
                 "env",
-                "Next: wrap the environment so that they become a Box, or fewer.",
+                "Next: use a wrapper that turns them into a Box, or reduces their number.",
             )
         self._scalar = isinstance(space, spaces.Discrete)
         position = np.repeat(np.arange(len(nvec)), nvec)

@@ -28,9 +28,9 @@ class Estimation:
     """The steps from which a normaliser estimates its statistics before training."""
 
     steps: int
-    """Environment steps; 0: no estimation."""
+    """Environment steps to estimate from; 0: no estimation."""
     policy: str | dict[str, Any] = "random"
-    """The policy plugin that takes these steps: its name, or name and parameters."""
+    """Policy plugin that takes these steps: its name, or its name and parameters."""
 
 
 class ObservationNormalizer(nn.Module):

@@ -27,14 +27,14 @@ class TemplateConfig(ModelConfig):
     """The parameters of `template`."""
 
     leaf_hidden: Hidden = (64,)
-    """Units of each layer that encodes one flat or one-hot leaf."""
+    """Units of each layer that encodes a flat or one-hot leaf."""
     image_features: Width = 256
     """Units of the dense layer after the convolutions of an image leaf."""
     layout: Layout = "auto"
-    """Order of an image's dimensions: height, width, channels, or channels first; `auto`: first where that is beyond
-    doubt, such as (4, 84, 84), else last."""
+    """Order of an image's dimensions: `hwc` has the channels last, `chw` first; `auto`: first if the shape leaves no
+    doubt, such as (4, 84, 84), otherwise last."""
     hidden: Hidden = (64,)
-    """Units of each layer on the concatenated leaves."""
+    """Units of each layer after the encoded leaves are concatenated."""
     activation: Activation = "tanh"
     """Activation of the fully connected layers."""
 

@@ -158,7 +158,9 @@ def load_config_to_act(
 def _saved(raw: Raw, path: Path, load: discovery.Loader) -> RunConfig:
     config = resolve(raw, load)
     if config.seed is None:
-        raise ConfigError(f"is missing in {path}, where a run keeps it", "seed", "Next: --set seed=1, or its own")
+        raise ConfigError(
+            f"is missing in {path}; a saved run has one", "seed", "Next: --set seed=1, or the seed that the run had"
+        )
     return config
 
 

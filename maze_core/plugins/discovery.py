@@ -176,7 +176,7 @@ def incompatibility(distribution: str) -> str:
         if _normal(requirement.name) != CORE or not applies or not core:
             continue
         if not requirement.specifier.contains(core, prereleases=True):
-            return f"it needs {CORE}{requirement.specifier}, and this is {CORE} {core}"
+            return f"it needs {CORE}{requirement.specifier}, but this is {CORE} {core}"
     return ""
 
 
@@ -191,7 +191,7 @@ def misfit(kind: str, plugin: object) -> str:
     wanted = AlgorithmConfig if kind == "algorithm" else PluginConfig
     config = getattr(plugin, "Config", None)
     if not isinstance(plugin, type):
-        return f"the entry point gives {type(plugin).__name__} {plugin!r:.60}, not a class"
+        return f"the entry point refers to {type(plugin).__name__} {plugin!r:.60}, not a class"
     if not (isinstance(config, type) and issubclass(config, wanted)):
         return f"class {plugin.__name__} has no `Config` that derives from {wanted.__name__}"
     module, base, methods = _BASES.get(kind, ("", "", ()))
@@ -208,7 +208,7 @@ def _no_command(plugin: object) -> str:
 
     if isinstance(plugin, Typer | FunctionType):
         return ""
-    return f"the entry point gives {type(plugin).__name__} {plugin!r:.60}, not a Typer app or a function"
+    return f"the entry point refers to {type(plugin).__name__} {plugin!r:.60}, not a Typer app or a function"
 
 
 def import_claim(claim: Declaration) -> Any:
@@ -264,7 +264,7 @@ def _unknown(kind: str, name: str) -> ConfigError:
     elif near:
         hint = f"Did you mean {' or '.join(near)}?"
     elif kind == "command" and not known:
-        hint = f"{CORE} is not installed, or not since it has commands. Next: pip install it again"
+        hint = f"{CORE} is not installed, or its installation is outdated. Next: pip install it again"
     elif kind == "command":
         hint = "`maze --help` lists those that are installed"
     else:

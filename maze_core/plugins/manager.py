@@ -305,10 +305,10 @@ class Hooks:
         titles = [each.title for each, _ in self._in_order(hook)]
         if not titles:
             own = [each.title for each in self.members if each.kind == kind]
-            who = ", ".join(own) or "no plugin"
-            return PluginError(f"nothing answers hook {hook}: {who} does not implement it")
+            who = f": {', '.join(own)} should" if own else ""
+            return PluginError(f"no plugin implements hook {hook}{who}")
         got = "None" if result is None else type(result).__name__
-        return PluginError(f"hook {hook} gave {got} instead of {wanted}; answered by {', '.join(titles)}")
+        return PluginError(f"hook {hook} returned {got} instead of {wanted}; implemented by {', '.join(titles)}")
 
     def _notify(self, hook: str, **arguments: Any) -> None:
         for each, implementation in self._observers[hook]:
@@ -324,7 +324,7 @@ class Hooks:
             except Exception as error:  # noqa: BLE001 — a failing observer must not end the run
                 self._failed.add(id(each.plugin))
                 problem = discovery.describe(error)
-                self._warn(f"warning: hook {hook} of {each.title} failed and is left out from now on: {problem}")
+                self._warn(f"warning: hook {hook} of {each.title} failed and is no longer called: {problem}")
 
 
 class _Manager(pluggy.PluginManager):
@@ -334,7 +334,7 @@ class _Manager(pluggy.PluginManager):
 
     def register(self, plugin: object, name: str | None = None) -> str | None:
         if self.frozen:
-            raise PluginError("the plugins of a run are fixed once it is set up: name this one in its config")
+            raise PluginError("the plugins of a run are fixed once it is set up: add this one to its configuration")
         return super().register(plugin, name)
 
 

@@ -11,7 +11,7 @@ import gymnasium
 from maze_core.culprit import culprit
 from maze_core.errors import ConfigError
 
-_OLD = "the environment speaks the old API of gym"
+_OLD = "the environment uses the old API of gym"
 _UPDATE = (
     "Let reset(seed, options) return (observation, info) and step return (observation, reward, terminated, truncated,"
     " info); or wrap it: pip install shimmy, then GymV21Environment-v0 or GymV26Environment-v0 with env.kwargs.env_id."
@@ -25,22 +25,22 @@ def foreign(env: object) -> ConfigError | None:
     name = type(env).__name__
     if "envpool" in packages:
         return _wrong(
-            f"{name} is a batch of EnvPool's environments, and Maze steps single ones itself",
-            "Give a function that builds one environment with gymnasium, and many of them by --num-envs.",
+            f"{name} is a batch of EnvPool's environments, but Maze vectorises single environments itself",
+            "Pass a function that builds one gymnasium environment, and set their number by --num-envs.",
         )
     if "pettingzoo" in packages or _has(env, "possible_agents", "observation_space", "action_space"):
         return _wrong(
-            f"{name} is a PettingZoo environment of several agents, and Maze trains one",
+            f"{name} is a PettingZoo environment with several agents, but Maze trains one",
             "Write a gymnasium.Env around it in which one agent acts and the others follow fixed policies, or all act"
             " as one.",
         )
     if isinstance(env, gymnasium.vector.VectorEnv):
         return _wrong(
-            f"{name} is vectorised already, and Maze steps single environments side by side itself",
-            "Give a function that builds one environment.",
+            f"{name} is already vectorised, but Maze vectorises single environments itself",
+            "Pass a function that builds one environment.",
         )
     if _has(env, "observation_spec", "action_spec"):
-        return _wrong(f"{name} speaks the API of dm_env", "Wrap it: pip install shimmy, then DmControlCompatibilityV0.")
+        return _wrong(f"{name} uses the API of dm_env", "Wrap it: pip install shimmy, then DmControlCompatibilityV0.")
     if "gym" in packages:
         return _wrong(f"{name} is an environment of gym, which gymnasium replaces: {_OLD}", _UPDATE)
     return None

@@ -39,7 +39,7 @@ def origin(source: Any) -> str:
 def not_given(what: str, source: str, where: str, otherwise: str = "") -> ConfigError:
     """Return the error for a plugin built without its object, as from a saved configuration."""
     return ConfigError(
-        f"this run's {what} was {source!r}, which a file cannot hold",
+        f"this run's {what} was {source!r}, which cannot be saved in a file",
         where,
-        f"Open the run from Python and give the {what} again{otherwise}.",
+        f"Open the run from Python and pass the {what} again{otherwise}.",
     )

@@ -25,15 +25,15 @@ class LocalConfig(PluginConfig):
     """Environments in worker processes."""
 
     workers: SideBySide | None = None
-    """Worker processes; none: one for each core, but no more than environments."""
+    """Worker processes; none: one per core, but at most one per environment."""
     step_timeout: Annotated[float, Field(ge=0.01)] = 60.0
-    """Seconds after which a step that has not come back ends the run; start and reset may take ten times that."""
+    """Seconds before a step that does not return ends the run. Construction and reset may take ten times as long."""
     start_method: StartMethod = "forkserver"
-    """How worker processes are started."""
+    """Method by which Python starts worker processes."""
     job_timeout: Annotated[float, Field(ge=0.01)] = 300.0
-    """Seconds after which a worker that has not answered a job of the algorithm (a rollout of IMPALA) ends the run."""
+    """Seconds before a worker that does not finish a job of the algorithm (a rollout of IMPALA) ends the run."""
     max_restarts: NonNegativeInt = 10
-    """How often in all an algorithm's worker that died is started again; one more death ends the run."""
+    """Total number of restarts of an algorithm's workers that died; one more death ends the run."""
 
 
 class LocalRunner(Runner):

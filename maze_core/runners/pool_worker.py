@@ -23,10 +23,10 @@ def main(pipe: Connection, task: bytes, number: int) -> None:
 def not_portable(exc: Exception) -> ConfigError:
     """Return the error for a task that cannot be sent to another process."""
     return ConfigError(
-        f"the run cannot be taken to worker processes: {exc}",
+        f"the run cannot be sent to worker processes: {exc}",
         where="runner",
-        hint="Ready objects (an environment function, a model class) must be defined at the top level of an importable "
-        "module; or keep everything in this process: --runner dev",
+        hint="Python objects (an environment function, a model class) must be defined at the top level of an "
+        "importable module; or run everything in this process: --runner dev",
     )
 
 

@@ -103,7 +103,7 @@ class Adam:
         """
         saved = state_dict["state"]
         if len(saved) != len(self._state) or len(state_dict["param_groups"]) != len(self.param_groups):
-            raise ValueError("the optimizer's state is that of another number of parameters")
+            raise ValueError("the optimizer's saved state has another number of parameters")
         for number, (parameter, moments) in enumerate(self._state.items()):
             if saved[number]["exp_avg"].shape != parameter.shape:
                 raise ValueError(f"the optimizer's state of parameter {number} has another shape")

@@ -74,9 +74,9 @@ class Algorithm(ABC):
         if wrong or (several and spaces.Dict not in self.action_spaces):
             taken = ", ".join(kind.__name__ for kind in self.action_spaces)
             raise ConfigError(
-                f"{self.config.name} takes actions of {taken}, and this environment has {space}",
+                f"{self.config.name} supports actions of {taken}, but this environment has {space}",
                 "algorithm",
-                "Take another algorithm, or wrap the environment.",
+                "Choose another algorithm, or wrap the environment.",
             )
 
     @abstractmethod
@@ -117,7 +117,7 @@ class Algorithm(ABC):
         """
         parameters = [p for p in policy.parameters() if p.requires_grad]
         if not parameters:
-            raise ConfigError("the model has no parameters that learn", "model", "Take another model.")
+            raise ConfigError("the model has no parameters that learn", "model", "Choose another model.")
         lr = getattr(self.config, "lr", None)
         if lr is None:
             name = self.config.name
@@ -165,7 +165,7 @@ def check_run(algorithm: Algorithm, config: RunConfig) -> None:
         raise ConfigError(f"{name} needs a critic", "model.critic", "Next: --set model.critic=separate")
     if algorithm.needs_critic is False and critic not in (None, "none"):
         raise ConfigError(
-            f"{name} has no use for the model's critic, which would never learn",
+            f"{name} does not use the model's critic, which would never learn",
             "model.critic",
             "Next: --set model.critic=none",
         )

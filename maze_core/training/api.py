@@ -123,8 +123,8 @@ def _create_directory(run: Run, run_dir: Path | None) -> None:
             reason = error.strerror if isinstance(error, OSError) else error
             raise ConfigError(f"cannot write to {run.run_dir}: {reason}", "--run-dir") from error
         if isinstance(error, Exception) and is_about_memory(error):
-            problem = "there is no memory left for a checkpoint"
-            raise ConfigError(problem, "model", "Make the networks smaller.") from error
+            problem = "not enough memory for a checkpoint"
+            raise ConfigError(problem, "model", "Use smaller networks.") from error
         raise
 
 
@@ -248,9 +248,7 @@ def reopen(
 
 
 def _take_up(run: Run, saved: Checkpoint) -> None:
-    with _fitting(
-        saved, "Go on with the configuration it was written with, or start anew from its parameters: --init-from"
-    ):
+    with _fitting(saved, "Resume it with its own configuration, or start a new run from its parameters: --init-from"):
         torch.Generator().set_state(saved.state["torch_rng"])
         run.load_checkpoint(saved)
 
@@ -263,9 +261,9 @@ def _fitting(saved: Checkpoint, hint: str) -> Iterator[None]:
         counts = [state["epoch"], state["env_steps"], state["updates_in_epoch"], state["best_epoch"] or 0]
         numbers = [state["seconds"], state["best_score"] or 0.0]
         if not (all(map(is_count, counts)) and all(map(is_number, numbers))):
-            raise ValueError("its counters are no numbers")
+            raise ValueError("its counters are not numbers")
         if not isinstance(state.get("stop_reason"), str | None):
-            raise ValueError("its stop_reason is no text")
+            raise ValueError("its stop_reason is not a text")
         yield
     except MazeError:
         raise
@@ -290,7 +288,7 @@ def _check_algorithm(config: RunConfig, saved: Any, run_dir: Path) -> None:
     name = saved.get("name") if isinstance(saved, dict) else saved
     if config.algorithm.name != name:
         raise ConfigError(
-            f"{run_dir} was trained by {printable(name)}; another algorithm cannot go on with it",
+            f"{run_dir} was trained by {printable(name)}; another algorithm cannot resume it",
             "algorithm.name",
             f"Next: maze train {config.algorithm.name} --init-from {argument(run_dir)}",
         )
@@ -304,14 +302,14 @@ def _check_end(run: Run) -> None:
     if run.stop_pending:
         raise ConfigError(
             f"{run.run_dir} has stopped: {run.stop_pending}",
-            hint="To train on, change what made it stop, for example: "
+            hint="To continue, change the setting that stopped it, for example: "
             f"maze resume {argument(run.run_dir)} --set algorithm.patience=0",
         )
     if run.finished:
         further = f"steps={2 * run.env_steps}" if run.steps_done else f"algorithm.n_epochs={2 * run.epoch}"
         raise ConfigError(
             f"{run.run_dir} is finished ({counted(run.epoch, 'epoch')}, {counted(run.env_steps, 'step')})",
-            hint=f"To train on, raise its end, for example: maze resume {argument(run.run_dir)} --set {further}",
+            hint=f"To continue, raise its limit, for example: maze resume {argument(run.run_dir)} --set {further}",
         )
 
 
@@ -362,7 +360,7 @@ def _note_summary(run: Run) -> None:
     except OSError as error:
         raise RunError(f"cannot write to {run.run_dir}: {error.strerror}") from None
     except ConfigError as error:
-        raise RunError(f"cannot note how the run ended: {error}") from None
+        raise RunError(f"cannot record how the run ended: {error}") from None
 
 
 def train(
@@ -409,9 +407,9 @@ def open_policy(
     folder = checkpoint_folder(run_dir, checkpoint)
     config, reaching, missing = load_config_to_act(run_dir / CONFIG, overrides, load, _noted_observers(run_dir))
     if reaching:
-        to_stderr(f"note: left out, because they reach beyond the run: {', '.join(reaching)}")
+        to_stderr(f"note: not used, because they write or connect outside of the run: {', '.join(reaching)}")
     if missing:
-        to_stderr(f"note: left out, because they only observe and cannot be imported here: {', '.join(missing)}")
+        to_stderr(f"note: not used, because they only observe and cannot be imported here: {', '.join(missing)}")
     saved = read_checkpoint(folder)
     run = Run(config, load=load)
     try:
@@ -419,7 +417,7 @@ def open_policy(
         _check_spaces(run)
         run.build_policy()
         check_finite(run.policy, saved.model, "policy")
-        with _fitting(saved, "Open it with the configuration it was written with."):
+        with _fitting(saved, "Open it with its own configuration."):
             run.policy.load_state_dict(saved.model)
             run.state.epoch, run.state.env_steps = saved.state["epoch"], saved.state["env_steps"]
     except BaseException:

@@ -61,9 +61,9 @@ def _acting_parameters(run: Run) -> list[nn.Parameter]:
     acting = _reached(distribution.log_prob(distribution.mode()), parameters)
     if not _reached(value, parameters) - acting:
         raise ConfigError(
-            "the critic has no parameters of its own that could learn before the policy does",
+            "the critic has no parameters of its own to train before the policy",
             "algorithm.critic_burn_in_epochs",
-            "Set it to 0, or give the critic layers of its own.",
+            "Set it to 0, or give the critic its own layers.",
         )
     return [p for p in parameters if p in acting]
 

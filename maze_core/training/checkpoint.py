@@ -141,15 +141,15 @@ def _reason(error: Exception) -> str:
 
 def _mapping(state: Any) -> dict[str, Any]:
     if not isinstance(state, dict):
-        raise ValueError(f"{STATE} holds no mapping")
+        raise ValueError(f"{STATE} is not a mapping")
     return state
 
 
 def _others(folder: Path) -> str:
     others = [name for name in (LAST, PREVIOUS, BEST) if name != folder.name and is_whole(folder.with_name(name))]
     if not others:
-        return " No other whole checkpoint is in this run."
-    return f" Whole ones: {', '.join(others)}. Next: the same command with --checkpoint {others[0]}"
+        return " This run has no other intact checkpoint."
+    return f" Intact checkpoints: {', '.join(others)}. Next: the same command with --checkpoint {others[0]}"
 
 
 def check_finite(module: nn.Module, tensors: Mapping[str, Tensor], what: str) -> None:
@@ -162,6 +162,6 @@ def check_finite(module: nn.Module, tensors: Mapping[str, Tensor], what: str) ->
         saved = tensors.get(name)
         if saved is not None and torch.isfinite(built).all() and not torch.isfinite(saved).all():
             raise CheckpointError(
-                f"the checkpoint cannot be used: {name} of the {what} holds numbers that are not finite.\n"
+                f"the checkpoint cannot be used: {name} of the {what} contains numbers that are not finite.\n"
                 "Next: the same command with --checkpoint and the name of another, or a new run"
             )

@@ -13,8 +13,8 @@ _SECONDS = 20.0
 _STEPS = 10_000
 """… with an episode of more steps than this."""
 WAY_OUT = (
-    "An environment without a time limit gets one by --set env.max_episode_steps=…, one that was given as a function by"
-    " the wrapper time_limit"
+    "To set a time limit: --set env.max_episode_steps=…, or the wrapper time_limit if the environment is a Python"
+    " function"
 )
 
 
@@ -34,14 +34,14 @@ class EndlessEpisodes:
         """Warn if the evaluation is slow; `steps`: length of the longest unfinished episode."""
         if steps < _STEPS or time.monotonic() - self._began < _SECONDS:
             return
-        end = "never" if self._limit is None else f"at step {self._limit:,}"
-        self._say("long", f"an evaluation episode is at step {steps:,} and has not ended; it is cut {end}")
+        end = "there is no limit" if self._limit is None else f"it will be cut at step {self._limit:,}"
+        self._say("long", f"an evaluation episode is at step {steps:,} and has not ended; {end}")
 
     def cut(self, episodes: Sequence[Episode]) -> dict[str, float]:
         """Return the number of episodes cut at the limit as metric `eval/episodes_cut`; empty if there are none."""
         count = episodes_cut(episodes, self._limit)
         if count:
-            self._say("cut", told_of_cut(count, len(episodes), self._limit))
+            self._say("cut", cut_message(count, len(episodes), self._limit))
         return {"eval/episodes_cut": float(count)} if count else {}
 
     def _say(self, what: str, message: str) -> None:
@@ -55,9 +55,9 @@ def episodes_cut(episodes: Sequence[Episode], limit: int | None) -> int:
     return 0 if limit is None else sum(episode.length >= limit for episode in episodes)
 
 
-def told_of_cut(count: int, total: int, limit: int | None) -> str:
+def cut_message(count: int, total: int, limit: int | None) -> str:
     """Return the message about episodes that were cut."""
     return (
-        f"cut at step {limit or 0:,} (evaluation.max_episode_steps): {count} of {counted(total, 'episode')}; what was"
-        " returned so far counts"
+        f"{count} of {counted(total, 'episode')} cut at step {limit or 0:,} (evaluation.max_episode_steps) and counted"
+        " with the return so far"
     )

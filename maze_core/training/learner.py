@@ -127,8 +127,8 @@ class Learner:
 
     def _parameters_of(self, group: str) -> list[Tensor]:
         if group not in self._groups:
-            known = ", ".join(repr(name) for name in self._groups if name) or "none that has a name"
-            raise RunError(f"a batch names the parameter group {group!r}, and the optimizer has {known}")
+            known = ", ".join(repr(name) for name in self._groups if name) or "no named group"
+            raise RunError(f"a batch names the parameter group {group!r}, but the optimizer has {known}")
         return self._groups[group] + self._of_plugins
 
     def _culprit(self) -> str:

@@ -93,13 +93,13 @@ def _in_plain_words(error: BaseException) -> BaseException:
     if not (isinstance(error, Exception) and is_about_memory(error)):
         return error
     reason = str(error).partition("\n")[0] or type(error).__name__
-    return RunError(f"there is no memory left for a step of training: {reason}\nNext: smaller rollouts or batches.")
+    return RunError(f"not enough memory for a training step: {reason}\nNext: smaller rollouts or batches.")
 
 
 def _tell_failure(run: Run, error: BaseException) -> None:
     """Tell the observers that the run has failed, and the user which checkpoint remains."""
     interrupted = isinstance(error, KeyboardInterrupt)
-    reason = "interrupted at once" if interrupted else str(error).partition("\n")[0] or type(error).__name__
+    reason = "interrupted immediately" if interrupted else str(error).partition("\n")[0] or type(error).__name__
     run.summary = _summary(run, "interrupted" if interrupted else "failed", reason, {})
     try:
         run.hooks.on_run_end(run, run.summary)
@@ -108,7 +108,7 @@ def _tell_failure(run: Run, error: BaseException) -> None:
     if isinstance(error, Exception) and run.run_dir is not None and run.saved_epoch is not None:
         last = run.run_dir / CHECKPOINTS / "last"
         following = f"Next: maze resume {argument(run.run_dir)}"
-        error.add_note(f"The last whole checkpoint is {last}, of epoch {run.saved_epoch}. {following}")
+        error.add_note(f"The last intact checkpoint is {last}, of epoch {run.saved_epoch}. {following}")
 
 
 def _ending(run: Run) -> tuple[Outcome, str]:

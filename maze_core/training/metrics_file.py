@@ -63,7 +63,7 @@ def damage(run_dir: Path, metrics: Metrics, beside: Mapping[str, Extent]) -> str
     path, extent = run_dir / METRICS_FILE, beside.get(METRICS_FILE)
     if metrics.damaged:
         lines = ", ".join(map(str, metrics.damaged[:5])) + (", …" if len(metrics.damaged) > 5 else "")
-        return f"{path}: line {lines} is damaged and left out"
+        return f"{path}: line {lines} is damaged and skipped"
     if extent is not None and not still_holds(path, extent, run_dir):
-        return f"{path} is damaged: it does not begin with what it held at the last checkpoint"
+        return f"{path} is damaged: its beginning has changed since the last checkpoint"
     return ""

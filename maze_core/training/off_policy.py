@@ -46,14 +46,14 @@ def check_replay_sizes(config: RunConfig) -> None:
         )
     if config.steps is not None and config.steps <= first_steps:
         raise ConfigError(
-            f"the first {first_steps:,} steps are taken before learning begins, and the run has {config.steps:,}",
+            f"the first {first_steps:,} steps are taken before learning begins, but the run has only {config.steps:,}",
             "algorithm.initial_buffer_size",
             "Lower it, or raise steps.",
         )
     fewest = 8 * algorithm.num_envs
     if algorithm.replay_buffer_size < fewest:
         raise ConfigError(
-            f"must be {fewest} at least for {algorithm.num_envs} environments", "algorithm.replay_buffer_size"
+            f"must be at least {fewest} for {algorithm.num_envs} environments", "algorithm.replay_buffer_size"
         )
 
 
@@ -121,10 +121,10 @@ class ReplayCollector:
         rows = demonstrations.steps + len(demonstrations)
         if rows > self.replay.capacity - 2 * self._env.num_envs:
             raise ConfigError(
-                f"the {len(demonstrations):,} recorded episodes take {rows:,} rows, and the replay buffer has "
+                f"the {len(demonstrations):,} recorded episodes need {rows:,} rows, but the replay buffer has "
                 f"{self.replay.capacity:,}",
                 where,
-                f"Set algorithm.replay_buffer_size to {rows + 2 * self._env.num_envs:,} at least.",
+                f"Set algorithm.replay_buffer_size to at least {rows + 2 * self._env.num_envs:,}.",
             )
 
     def add(self, demonstrations: Trajectories, where: str) -> None:

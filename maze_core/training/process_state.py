@@ -51,7 +51,7 @@ def process_turn(training: str | None = None) -> Iterator[None]:
         if (other := _TURN.training) is not None:
             raise ConfigError(
                 f"another run is training in this process: {other}",
-                hint="Torch's random state and threads are one for the process. Wait until it is done, or use a "
+                hint="Torch has one random state and one set of threads per process. Wait until it is done, or use a "
                 "process of its own for each run, as `maze sweep` does.",
             )
     before = _TURN.training

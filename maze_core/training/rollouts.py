@@ -21,7 +21,7 @@ from maze_core.plugins.manager import to_stderr
 from maze_core.policies.base import build_policy_plugin
 from maze_core.progress import Report
 from maze_core.runners.dev import DevConfig, DevRunner
-from maze_core.training.endless import WAY_OUT, episodes_cut, told_of_cut
+from maze_core.training.endless import WAY_OUT, cut_message, episodes_cut
 from maze_core.training.episodes import play
 from maze_core.training.process_state import graceful_interrupts, torch_threads
 from maze_core.training.run_dir import versions
@@ -232,7 +232,7 @@ def roll_out(
         raise RunError(f"interrupted by {stop[0]} before the first episode ended")
     limit = task.builder.max_episode_steps
     if cut := episodes_cut(results, limit):
-        to_stderr(f"note: {told_of_cut(cut, len(results), limit)}. {WAY_OUT}.")
+        to_stderr(f"note: {cut_message(cut, len(results), limit)}. {WAY_OUT}.")
     return results
 
 

@@ -146,7 +146,7 @@ class Run:
             self.policy: Policy = policy.to(self.device).eval()
         except (MemoryError, RuntimeError) as error:
             if is_about_memory(error):
-                raise ConfigError("the networks do not fit into memory", "model", "Make them smaller.") from error
+                raise ConfigError("the networks do not fit into memory", "model", "Use smaller networks.") from error
             raise
 
     def check_first_observations(self) -> None:

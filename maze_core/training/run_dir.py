@@ -71,18 +71,17 @@ def _first_in(folder: Path) -> bool:
 def _occupied(folder: Path) -> ConfigError:
     if _only_began(folder):
         said = f"{folder} is not empty: it holds {_ONLY_BEGAN}"
-        return ConfigError(said, "--run-dir", "Next: delete that folder and type this again, or name a new one.")
+        return ConfigError(said, "--run-dir", "Next: delete that folder and repeat the command, or name a new one.")
     hint = "Name a new folder."
     if CONFIG in files.names(folder, folder):
-        hint = f"Name a new folder, or go on with the run in it: maze resume {argument(folder)}"
+        hint = f"Name a new folder, or resume the run in it: maze resume {argument(folder)}"
     return ConfigError(f"{folder} is not empty", "--run-dir", hint)
 
 
 _ONLY_BEGAN = (
-    "a run without a checkpoint, which was killed before its first one or is only beginning; "
-    "there is nothing to go on with"
+    "a run without a checkpoint, which was killed before its first one or has just started; it cannot be resumed"
 )
-_ANEW = "Next: delete that folder, and train anew."
+_ANEW = "Next: delete that folder and train again."
 
 
 def _only_began(folder: Path) -> bool:
@@ -173,7 +172,7 @@ def find_run(path: Path) -> Path:
     if began:
         raise ConfigError(f"{printable(path)} holds {_ONLY_BEGAN}", hint=_ANEW)
     if CONFIG not in there:
-        raise ConfigError(f"{printable(path)} is no run directory (it has no {CONFIG})")
+        raise ConfigError(f"{printable(path)} is not a run directory (it has no {CONFIG})")
     return path.resolve()
 
 
@@ -224,7 +223,7 @@ def read_record(folder: Path) -> dict[str, Any]:
     try:
         record = unsealed(parse_object(files.read_bytes(path, _RECORD_BYTES)))
     except FileNotFoundError:
-        raise ConfigError(f"there is no {printable(path)}, without which a run cannot be used") from None
+        raise ConfigError(f"there is no {printable(path)}, which every run needs") from None
     except OSError as error:
         raise ConfigError(f"{printable(path)} cannot be read: {error.strerror}") from error
     except ValueError as error:

@@ -42,7 +42,7 @@ def decode_state(document: bytes, tensors: bytes) -> Any:
     try:
         return _unpack(parse_json(document), decode_tensors(tensors))
     except RecursionError:
-        raise ValueError("it nests too deeply") from None
+        raise ValueError("it is nested too deeply") from None
 
 
 def _pack(value: Any, path: str, tensors: dict[str, Tensor]) -> Any:

@@ -21,7 +21,7 @@ from tests.attack.verdict import Verdict
 from tests.attack.whole import Parts, differences, whole
 
 RESUME: list[object] = ["resume", RUN]
-_ANEW = re.compile(r"(?i)maze train|anew|new run")
+_ANEW = re.compile(r"(?i)maze train|train again|new run")
 _SWAP = re.compile(rf"(rename|rmdir).* '{RUN}/checkpoints/[^/]+'$")
 THOROUGH = ("ppo",)
 _EARLY = 16

@@ -39,8 +39,8 @@ def test_the_end_of_a_run_says_so_once_and_what_to_try(quick, capsys, monkeypatc
     said = capsys.readouterr().out
     assert said.count("note") == 1
     line = next(line for line in said.splitlines() if "note" in line)
-    assert "in training the policy returned 4." in line
-    assert "in evaluations, which take its likeliest actions" in line
+    assert "the policy returned 4." in line
+    assert "in evaluations, which take its most likely actions" in line
     tries = [line.split()[1:] for line in said.splitlines() if line.split()[:1] == ["try"]]
     command = ["maze", "eval", str(context.run_dir), "--stochastic"]
     assert tries == [command] + ([] if newest_is_best else [[*command, "--checkpoint", "last"]])

@@ -62,8 +62,8 @@ SETTINGS = {
     "model.hidden=[100000,100000]": "model: a layer of 10,000,000,000 parameters needs",
     "algorithm.num_envs=1e9": "algorithm.num_envs: must be less than or equal to 100000",
     "evaluation.num_envs=1e9": "evaluation.num_envs: must be less than or equal to 100000",
-    "steps=" + "9" * 400: "steps: must be a number that 64 bits can hold",
-    "env.kwargs={a: [{b: " + "9" * 400 + "}]}": "env.kwargs: must be a number that 64 bits can hold",
+    "steps=" + "9" * 400: "steps: must be a number that fits into 64 bits",
+    "env.kwargs={a: [{b: " + "9" * 400 + "}]}": "env.kwargs: must be a number that fits into 64 bits",
     "model.name=5": "model.name: must be the name",
     "env.name=[]": "env.name: must be the name",
     "algorithm.lr=" + "x" * 5000: "algorithm.lr: must be a number, got 'xxx",
@@ -80,7 +80,12 @@ def test_values(setting, tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
-IDS = {".:X": "'.' is no name", ":X": "'' is no name", "a:b:X": "'a:b' is no name", "z" * 5000: "no environment 'zzz"}
+IDS = {
+    ".:X": "'.' is not a module name",
+    ":X": "'' is not a module name",
+    "a:b:X": "'a:b' is not a module name",
+    "z" * 5000: "no environment 'zzz",
+}
 
 
 @pytest.mark.parametrize("env_id", IDS, ids=lambda text: text[:40])
@@ -247,7 +252,7 @@ def test_a_manifest_of_nothing(run, text):
     for name in ("last", "best", "previous"):
         (run / "checkpoints" / name / "manifest.json").write_text(text)
     for command in ("resume", "eval"):
-        check(maze(command, run), "cannot be used: ", "No other whole checkpoint is in this run.")
+        check(maze(command, run), "cannot be used: ", "This run has no other intact checkpoint.")
 
 
 def places(tree, place=()):

@@ -192,8 +192,8 @@ FOREIGN = {
     "OldReset": ("old API of gym: its reset returns an observation alone", UPDATE),
     "OldSeed": ("old API of gym: its reset takes no seed or no options", UPDATE),
     "OldStep": ("old API of gym: its step returns 4 values", UPDATE),
-    "Several": ("Several is a PettingZoo environment of several agents", "one agent acts"),
-    "Control": ("Control speaks the API of dm_env", "shimmy"),
+    "Several": ("Several is a PettingZoo environment with several agents", "one agent acts"),
+    "Control": ("Control uses the API of dm_env", "shimmy"),
     "Nothing": ("must inherit from the gymnasium.Env class", "mine.Nothing"),
     "Needs": ("env.kwargs: Needs.__init__() missing 1 required positional argument: 'size'", "env.kwargs.size="),
 }
@@ -215,7 +215,7 @@ def test_batches_are_recognised(quick):
     pool = type("GymnasiumPool", (CountingEnv,), {"__module__": "envpool.classic_control"})
     with pytest.raises(ConfigError, match="GymnasiumPool is a batch of EnvPool's environments"):
         quick(pool).train()
-    with pytest.raises(ConfigError, match="SyncVectorEnv is vectorised already"):
+    with pytest.raises(ConfigError, match="SyncVectorEnv is already vectorised"):
         quick(lambda: gymnasium.make_vec("CartPole-v1", 2, "sync")).train()
     several = type("simple_v3", (), {"__module__": "pettingzoo.mpe"})
     with pytest.raises(ConfigError, match="simple_v3 is a PettingZoo environment"):
@@ -244,7 +244,7 @@ def test_an_error_in_the_users_module(mine, name):
     ("name", "reason"),
     [
         ("Good", "it takes no render_mode"),
-        ("Blind", "render() returns no array"),
+        ("Blind", "render() does not return an array"),
         ("Broken", "OSError: no display"),
     ],
 )
@@ -255,8 +255,8 @@ def test_a_film_of_what_cannot_render_is_refused_before_anything_is_played(mine,
     for arguments in (("eval", "run"), ("rollout", "run")):
         result = maze(*arguments, "--video", "films")
         assert result.exit_code == 2, result.output
-        assert re.search(rf"error: --video: mine:{name}-v0 cannot render pictures: {re.escape(reason)}", result.stderr)
-        assert "Leave --video out" in result.stderr
+        assert re.search(rf"error: --video: mine:{name}-v0 cannot render images: {re.escape(reason)}", result.stderr)
+        assert "Leave out --video" in result.stderr
         assert not Path("films").exists()
     assert not played
 

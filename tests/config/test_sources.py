@@ -36,11 +36,11 @@ def test_scalars_are_those_of_yaml_1_2(text, value):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("a: 1\nb: 2\na: 3", r"line 3: key 'a' is given twice"),
-        ("env: {id: X, id: Y}", r"line 1: key 'id' is given twice"),
+        ("a: 1\nb: 2\na: 3", r"line 3: key 'a' appears twice"),
+        ("env: {id: X, id: Y}", r"line 1: key 'id' appears twice"),
         ("a: [1", r"line \d"),
         ("a: 1\n b: 2", r"line 2"),
-        ("- a", "must hold a mapping .* not a list"),
+        ("- a", "must contain a mapping .* not a list"),
         ("just words", "not a string"),
         ("a: !!python/object/apply:os.system ['touch owned']", "line 1: no tag"),
         ("a: !!python/name:os.system", "line 1: no tag"),
@@ -112,7 +112,7 @@ def test_list_positions():
     assert changed == {"wrappers": [{"name": "a", "size": 3}, {"name": "b"}, {"name": "c"}]}
     assert base["wrappers"][0]["size"] == 1
     for path in (("wrappers", "5"), ("wrappers", "x"), ("wrappers", "2", "size"), ("wrappers", "-1")):
-        with pytest.raises(ConfigError, match="no position in a list of 2"):
+        with pytest.raises(ConfigError, match="not an index of a list of length 2"):
             assign(base, [(path, 1)])
     with pytest.raises(ConfigError, match=r"env.id is a string and has no 'x'"):
         assign({"env": {"id": "A"}}, [(("env", "id", "x"), 1)])

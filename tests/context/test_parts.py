@@ -246,7 +246,7 @@ def test_overrides_of_a_whole_part_keep_its_name(quick):
         ({"algorithm": "pppo"}, "unknown algorithm 'pppo'"),
         ({"overrides": {"algorithm.lrr": 1}}, "did you mean lr"),
         ({"env": lambda size: None}, "env|argument"),
-        ({"env": lambda: 3}, "make_env gave int instead of gymnasium.Env"),
+        ({"env": lambda: 3}, "make_env returned int instead of gymnasium.Env"),
         ({"model": lambda: None}, "model"),
         ({"model": lambda observation_space: nn.Linear(2, 1)}, "Linear"),
     ],

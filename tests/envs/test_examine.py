@@ -53,7 +53,7 @@ def test_a_finding_without_words_is_told_as_what_does_not_hold(examine, monkeypa
         raise AssertionError
 
     monkeypatch.setattr("maze_core.cli.environment_report.check_env", silent)
-    finding = "AssertionError: gymnasium's checker finds that this does not hold: raise AssertionError"
+    finding = "AssertionError: gymnasium's checker reports a violated condition: raise AssertionError"
     assert examine(SeededWalk).problems == [finding]
 
 

@@ -58,11 +58,11 @@ def test_a_class_is_named_by_module_and_class():
     ("wrapper", "message"),
     [
         ({"id": "no_such_module:X"}, "'no_such_module' cannot be imported"),
-        ({"id": ".:X"}, "'.' is no name of a module"),
+        ({"id": ".:X"}, "'.' is not a module name"),
         ({"id": "wrappers_of_a_user:Ofset"}, "has no 'Ofset'"),
-        ({"id": "wrappers_of_a_user:function"}, "is no class that derives from gymnasium.Wrapper"),
-        ({"id": "os:system"}, "is no class that derives from gymnasium.Wrapper"),
-        ({"id": "gymnasium.wrappers.vector:ClipReward"}, "is no class that derives from gymnasium.Wrapper"),
+        ({"id": "wrappers_of_a_user:function"}, "is not a class that derives from gymnasium.Wrapper"),
+        ({"id": "os:system"}, "is not a class that derives from gymnasium.Wrapper"),
+        ({"id": "gymnasium.wrappers.vector:ClipReward"}, "is not a class that derives from gymnasium.Wrapper"),
         ({"id": NAME, "kwargs": {"bye": 1}}, r"^wrappers.0.kwargs: wrappers_of_a_user:Offset: .*'bye'"),
     ],
 )
@@ -82,7 +82,7 @@ def test_returns_stay_raw_and_a_run_goes_on_where_the_class_is_named_again(quick
         lambda: RunContext.reopen(tmp_path / "run", {"algorithm.n_epochs": 3}),
         lambda: RunContext("CartPole-v1", init_from=tmp_path / "run", silent=True),
     ):
-        with pytest.raises(ConfigError, match=f"wants to import and run the class '{NAME}'.*\nIf you know it.*{AGAIN}"):
+        with pytest.raises(ConfigError, match=f"would import and run the class '{NAME}'.*\nIf you trust it.*{AGAIN}"):
             open_again()
     with RunContext.reopen(tmp_path / "run", {"algorithm.n_epochs": 3, "wrappers.0.id": NAME}) as again:
         assert again.train().epochs == 3
@@ -107,11 +107,11 @@ def test_a_file_runs_no_class_of_its_choice(text, tmp_path, capsys):
     for overrides in ((), ["wrappers.1.kwargs.by=1"], ["wrappers.0.id=gymnasium.wrappers:ClipReward"]):
         if overrides and "step_skip" in text:
             continue
-        with pytest.raises(ConfigError, match="only you may decide"):
+        with pytest.raises(ConfigError, match="needs your permission"):
             assemble(files=[file], flags=flags, overrides=overrides)
-    with pytest.raises(ConfigError, match="only you may decide"):
+    with pytest.raises(ConfigError, match="needs your permission"):
         load_run_config(file)
-    with pytest.raises(ConfigError, match="only you may decide"):
+    with pytest.raises(ConfigError, match="needs your permission"):
         assemble(parent=file, flags=flags)
     assert "imported" not in capsys.readouterr().out
     place = "wrappers.1.id" if "step_skip" in text else "wrappers.0.id"
@@ -136,7 +136,7 @@ def test_a_plan_runs_no_class_of_its_choice(tmp_path):
         for arguments in (["--dir", str(folder)], ["--plan", str(folder / "sweep.yaml")]):
             done = CliRunner().invoke(app, ["sweep", *arguments])
             assert done.exit_code == 2
-            assert "only you may decide" in done.output
+            assert "needs your permission" in done.output
             assert "imported" not in done.output
 
 

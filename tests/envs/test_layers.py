@@ -297,7 +297,7 @@ def test_reports_that_are_no_numbers_are_named():
             return (*super().step(action)[:4], {"episode_metrics": {"age": "old"}})
 
     env = SerialVectorEnv(lambda i: Wrong(2), 1)
-    with pytest.raises(RunError, match=r"environment 0 .*'episode_metrics' is no mapping of names to numbers"):
+    with pytest.raises(RunError, match=r"environment 0 .*'episode_metrics' is not a mapping of names to numbers"):
         drive(env, begin(env), range(3))
 
 

@@ -260,7 +260,7 @@ def test_what_is_not_finite_is_placed_in_its_own_episode(spoilt, place):
             return values
 
     env, out = start(lambda i: Spoilt(3, one_buffer=False) if i == 1 else CountingEnv(length=5), 2)
-    with pytest.raises(RunError, match=rf"environment 1 \(episode {episode}, step {step}\) gave a {place}"):
+    with pytest.raises(RunError, match=rf"environment 1 \(episode {episode}, step {step}\) returned a {place}"):
         drive(env, out, range(12))
 
 
@@ -306,7 +306,7 @@ def test_what_is_no_space_is_refused(space):
             super().__init__()
             self.observation_space = space
 
-    with pytest.raises(ConfigError, match=r"which is no gymnasium\.Space"):
+    with pytest.raises(ConfigError, match=r"which is not a gymnasium\.Space"):
         SerialVectorEnv(Spaceless, 1)
 
 

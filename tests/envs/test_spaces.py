@@ -44,9 +44,9 @@ def test_keys_follow_the_nesting():
     ("space", "where"),
     [
         (spaces.Text(4), "observation space is a Text"),
-        (None, "observation space is None, which is no gymnasium.Space"),
-        (np.zeros(3), "is array.*, which is no gymnasium.Space"),
-        (Box, "which is no gymnasium.Space"),
+        (None, "observation space is None, which is not a gymnasium.Space"),
+        (np.zeros(3), "is array.*, which is not a gymnasium.Space"),
+        (Box, "which is not a gymnasium.Space"),
         (reduce(lambda inner, _: Dict({"a": inner}), range(300), Discrete(2)), "at 'a/a/a' has more than 50 levels"),
         (Dict({"a": Dict({"b": spaces.Graph(Discrete(2), None)})}), "at 'a/b' is a Graph"),
         (Tuple((Discrete(2), spaces.Sequence(Discrete(2)))), "at '1' is a Sequence"),

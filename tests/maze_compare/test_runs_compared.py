@@ -46,7 +46,7 @@ def test_filters_and_order():
     assert listed("--state", "killed") == ["other"]
     assert listed("--where", "algorithm.lr=1e-4", "--where", "seed=1") == ["slow1"]
     assert listed("--env", "CartPole-v1", "--algorithm", "sac") == []
-    assert "no run is like that" in maze("list", "--env", "None-v0").stdout
+    assert "no run matches these filters" in maze("list", "--env", "None-v0").stdout
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_filters_and_order():
         (["list", "--state", "dead"], "--state: unknown 'dead'"),
         (["list", "nowhere"], "there is no nowhere"),
         (["list", "--where", "lr"], "path=value"),
-        (["compare", "runs", "--env", "None-v0"], "no run is like that"),
+        (["compare", "runs", "--env", "None-v0"], "no run matches these filters"),
         (["plot", "runs", "--out", "a.png", "--x", "steps"], "--x: unknown 'steps'; did you mean env_steps"),
         (["plot", "runs", "--out", "a.png", "--metric", "eval/x"], "no run has eval/x"),
         (["plot", "runs"], "--out"),

@@ -114,4 +114,4 @@ def test_a_source_that_is_broken_there_is_caught_by_this_check_alone(source, cha
 
 def test_a_source_without_one_is_not_asked(publish, findings):
     found = findings(*publish("env", ENV), ("import",))["vector_env"]
-    assert (found.state, found.what) == ("not applicable", "`make_vector_env` answers nothing")
+    assert (found.state, found.what) == ("not applicable", "`make_vector_env` returns nothing")

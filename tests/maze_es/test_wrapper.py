@@ -71,7 +71,7 @@ def test_the_searched_policy_learns_and_is_saved(wrapped):
 
 
 def test_policies_that_wrap_nothing_are_refused(wrapped):
-    with pytest.raises(ConfigError, match="'random' acts by itself"):
+    with pytest.raises(ConfigError, match="'random' is not a PolicyWrapper"):
         wrapped("random").run  # noqa: B018
-    with pytest.raises(ConfigError, match="only acts around another"):
+    with pytest.raises(ConfigError, match="only wraps another"):
         Only(Only.Config(name="only")).act({}, [])

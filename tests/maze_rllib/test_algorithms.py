@@ -178,7 +178,7 @@ def test_masks_hold(small, algorithm):
 
 
 def test_dqn_without_a_critic_needs_no_dueling(small):
-    with pytest.raises(ConfigError, match="dueling takes the critic"):
+    with pytest.raises(ConfigError, match="dueling uses the critic"):
         small("rllib-dqn", SeededWalk, {"model.critic": "none"}).train()
     context = small("rllib-dqn", SeededWalk, {"model.critic": "none", "algorithm.dueling": False})
     before = parameters(context)
@@ -188,7 +188,7 @@ def test_dqn_without_a_critic_needs_no_dueling(small):
 
 @pytest.mark.parametrize("algorithm", ["rllib-dqn", "rllib-sac"])
 def test_actions_that_do_not_fit_are_refused(small, algorithm):
-    with pytest.raises(ConfigError, match=r"takes actions of .*Discrete, and this environment has"):
+    with pytest.raises(ConfigError, match=r"supports actions of .*Discrete, but this environment has"):
         small(algorithm, Nested).train()
 
 

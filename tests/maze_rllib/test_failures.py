@@ -62,7 +62,7 @@ def test_an_environment_that_raises_in_a_worker_ends_the_run_with_its_own_traceb
     notes = "\n".join(caught.value.__notes__)
     assert "In the worker process" in notes
     assert "raise ZeroDivisionError" in notes
-    assert "The last whole checkpoint is" in notes
+    assert "The last intact checkpoint is" in notes
 
 
 def test_a_worker_that_dies_ends_the_run(small):
@@ -103,7 +103,7 @@ def test_a_loss_that_is_not_finite_ends_the_run(small, monkeypatch):
         ({"algorithm.rllib": {"clip_parm": 1}}, "clip_parm: RLlib has no such parameter; did you mean clip_param"),
         ({"runner.name": "dev", "model.critic": "none"}, "needs a critic"),
         ({"algorithm.rllib": {"model_config": {}}}, "--rllib-model"),
-        ({"algorithm.minibatch_size": 100_000}, "RLlib refuses the configuration"),
+        ({"algorithm.minibatch_size": 100_000}, "RLlib rejects the configuration"),
         ({"model.normalize_observations": True}, "normaliser"),
     ],
 )

@@ -150,12 +150,15 @@ def test_an_unknown_initial_policy_is_refused(sac):
 @pytest.mark.parametrize(
     ("overrides", "words"),
     [
-        ({"model.critic": "separate"}, "model.critic: sac has no use for"),
+        ({"model.critic": "separate"}, "model.critic: sac does not use"),
         ({"model.distribution": "gaussian"}, "model.distribution: SAC needs a squashed Gaussian"),
         ({"model.distribution": "beta"}, "Next: --set model.distribution=squashed_gaussian"),
         ({"algorithm.initial_buffer_size": 501}, "algorithm.initial_buffer_size"),
         ({"steps": 20}, "the first 20 steps are taken before learning begins"),
-        ({"algorithm.replay_buffer_size": 21, "algorithm.num_envs": 3}, "algorithm.replay_buffer_size: must be 24"),
+        (
+            {"algorithm.replay_buffer_size": 21, "algorithm.num_envs": 3},
+            "algorithm.replay_buffer_size: must be at least 24",
+        ),
         ({"algorithm.replay_buffer_size": 10**13}, "algorithm.replay_buffer_size: 10,000,000,000,000 rows of replay"),
         ({"algorithm.entropy_coef": 0.0}, "entropy_tuning needs an entropy_coef above 0"),
     ],
@@ -190,7 +193,7 @@ def test_replay_data_that_do_not_fit_on_the_disk_are_refused(sac, monkeypatch, t
 def test_unbounded_actions_are_refused_with_one_way_out(sac, tmp_path, box, distribution):
     """Whatever the model's distribution: no other one would help."""
     space = spaces.Dict({"push": box, "choice": spaces.Discrete(2)})
-    with pytest.raises(ConfigError, match="sac needs finite bounds, and the Box action 'push' is") as caught:
+    with pytest.raises(ConfigError, match="sac needs finite bounds, but the Box action 'push' is") as caught:
         sac(lambda: SpacesEnv(OBSERVATION, space), {"model.distribution": distribution}).train()
     assert "bounds with a wrapper" in str(caught.value)
     assert "distribution" not in str(caught.value)

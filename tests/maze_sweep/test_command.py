@@ -127,8 +127,8 @@ def test_searchers_with_parameters(pools):
     ("arguments", "message"),
     [
         ([], "name the algorithm"),
-        (["ppo", "--env", "CartPole-v1"], "--over: say what differs"),
-        (["--dir", "nowhere"], "nowhere holds no sweep to go on with"),
+        (["ppo", "--env", "CartPole-v1"], "--over: no search space is given"),
+        (["--dir", "nowhere"], "nowhere contains no sweep to continue"),
         (["pppo", "--env", "CartPole-v1", "--over", "algorithm.lr=1,2"], "Did you mean ppo?"),
         (["ppo", "--env", "CartPol-v1", "--over", "algorithm.lr=1,2"], "Did you mean CartPole-v1"),
         (
@@ -137,14 +137,14 @@ def test_searchers_with_parameters(pools):
         ),
         (["ppo", "--env", "CartPole-v1", "--over", "algorithm.lr"], "path=values"),
         (["ppo", "--env", "CartPole-v1", "--over", "algorithm.lr=1", "--over", "algorithm.lr=2"], "given twice"),
-        ([*SMALL, "--runner", "dev"], "the runner dev cannot spread a sweep"),
+        ([*SMALL, "--runner", "dev"], "the runner dev cannot run a sweep"),
         ([*SMALL, "--runner", "lokal"], "runner.name: unknown runner 'lokal'"),
         ([*SMALL, "--set", "algorithm.gamma=2"], "algorithm.gamma: must be less than or equal to 1"),
         ([*SMALL, "--searcher", "random"], "--trials 20"),
         ([*SMALL, "--searcher", "{name: grid, n: 3}"], "searcher.n: unknown key"),
         ([*SMALL, "--seeds", "none"], "seeds"),
         ([*SMALL, "--model", "mlp", "--over", "model.name=mlp,cnn"], "over.model.name: is both fixed and searched"),
-        ([*SMALL, "--init-from", "nowhere"], "init_from: nowhere is no run directory"),
+        ([*SMALL, "--init-from", "nowhere"], "init_from: nowhere is not a run directory"),
         ([*SMALL, "--take", "first"], "take: must be 'best' or 'last'"),
         ([*SMALL, "-c", "none.yaml"], "none.yaml: there is no such file"),
         ([*SMALL, "--plan", "none.yaml"], "none.yaml: there is no such file"),
@@ -176,7 +176,7 @@ def test_ctrl_c_and_going_on(tmp_path):
     first.send_signal(signal.SIGINT)
     out, error = first.communicate(timeout=60)
     assert first.returncode == 130, error
-    assert "interrupted by Ctrl-C. To go on: maze sweep --dir s" in out
+    assert "interrupted by Ctrl-C. To continue: maze sweep --dir s" in out
     record = json.loads(Path("s/runs/t000-s0/run.json").read_text())
     assert record["summary"]["outcome"] == "interrupted"
     assert not Path("s/runs/t001-s0").exists()

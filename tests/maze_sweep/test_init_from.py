@@ -78,7 +78,7 @@ def test_networks_that_differ_are_found_before_anything_begins(parent, tmp_path)
 
 
 def test_a_source_that_is_no_run(tmp_path):
-    with pytest.raises(ConfigError, match=r"init_from: .* is no run directory"):
+    with pytest.raises(ConfigError, match=r"init_from: .* is not a run directory"):
         make_plan(RAW | {"init_from": str(tmp_path)})
     with pytest.raises(ConfigError, match="init_from: "):
         make_plan(RAW | {"init_from": 3})

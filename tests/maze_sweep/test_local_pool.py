@@ -144,14 +144,14 @@ def test_a_job_is_the_run_that_training_here_would_be(tmp_path, whole_state, ass
 
 
 def test_a_runner_that_cannot_spread_a_sweep_says_so():
-    with pytest.raises(ConfigError, match=r"(?s)runner dev cannot spread a sweep.*--runner local"):
+    with pytest.raises(ConfigError, match=r"(?s)runner dev cannot run a sweep.*--runner local"):
         open_pool(discovery.load("runner", "dev").Config(name="dev"), 2)
 
 
 def test_a_method_of_old_is_not_passed_over(monkeypatch):
     plugin = discovery.load("runner", "dev")
     monkeypatch.setattr(plugin, "sweep_pool", lambda self, jobs: None, raising=False)
-    with pytest.raises(ConfigError, match=r"(?s)cannot spread a sweep.*in the entry-point group maze.sweep_pools"):
+    with pytest.raises(ConfigError, match=r"(?s)cannot run a sweep.*in the entry-point group maze.sweep_pools"):
         open_pool(plugin.Config(name="dev"), 2)
 
 

@@ -85,8 +85,8 @@ def test_what_is_selected_is_all_that_there_is():
             "wrappers.0.keys: there is no part 'missoin'\nThe parts are image, mission, ",
         ),
         (("drop", {"keys": ["robot/na"]}), "there is no part 'robot/na'"),
-        (("drop", {"keys": ["image", "mission", "robot", "pair"]}), "nothing of the observation is left"),
-        (("tokenize", {"keys": ["image"]}), "'image' .* is no text"),
+        (("drop", {"keys": ["image", "mission", "robot", "pair"]}), "no part of the observation is left"),
+        (("tokenize", {"keys": ["image"]}), "'image' .* is not a text"),
     ],
 )
 def test_what_does_not_fit_is_said_before_the_first_step(wrapper, message):

@@ -225,9 +225,9 @@ def test_statistics_may_run_on_and_begin_with_nothing(quick):
 def test_leaves_are_chosen_by_key(quick):
     context = quick(Workshop, wrappers=[NORMALIZE], model="template")
     assert context.policy.normalizer.keys == ("gauge",)
-    with pytest.raises(ConfigError, match=r"^wrappers.0.keys: 'mode' .* is no Box of floats"):
+    with pytest.raises(ConfigError, match=r"^wrappers.0.keys: 'mode' .* is not a Box of floats"):
         _ = quick(Workshop, wrappers=[{**NORMALIZE, "keys": ["mode"]}], model="template").run
-    with pytest.raises(ConfigError, match=r"^wrappers.0: normalize_observations has nothing to do"):
+    with pytest.raises(ConfigError, match=r"^wrappers.0: normalize_observations would change nothing"):
         _ = quick(Workshop, wrappers=[{**NORMALIZE, "exclude": ["gauge"]}], model="template").run
 
 
@@ -317,7 +317,7 @@ def test_es_refuses_what_outlasts_an_episode(tmp_path):
             return context.policy.normalizer.count.item()
 
     assert train("clip_reward", NORMALIZE) == 64
-    with pytest.raises(ConfigError, match=r"^wrappers: NormalizedReward remembers more than an episode"):
+    with pytest.raises(ConfigError, match=r"^wrappers: NormalizedReward keeps state from earlier episodes"):
         train("normalize_reward")
 
 
@@ -325,7 +325,7 @@ def test_es_refuses_what_outlasts_an_episode(tmp_path):
 def test_a_folder_that_cannot_be_recorded_to_is_refused_before_the_run_begins(quick, tmp_path, folder):
     (tmp_path / "file").touch()
     context = quick(SeededWalk, wrappers=[{"name": "record", "folder": str(tmp_path / folder)}])
-    with pytest.raises(ConfigError, match=r"^wrappers.0.folder: .* is no folder"):
+    with pytest.raises(ConfigError, match=r"^wrappers.0.folder: .* is not a folder"):
         _ = context.run
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 

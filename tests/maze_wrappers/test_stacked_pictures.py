@@ -101,5 +101,5 @@ def test_an_axis_of_its_own_where_that_is_said(axis):
 
 
 def test_an_axis_that_there_is_not():
-    with pytest.raises(ConfigError, match=r"'observation' has no place 4 for a further axis|has no place 4"):
+    with pytest.raises(ConfigError, match=r"'observation' has no position 4 for a new axis|has no position 4"):
         wrap(lambda: Film((12, 9, 3)), ("stack", {"axis": 4}))

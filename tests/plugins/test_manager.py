@@ -144,22 +144,24 @@ def test_two_plugins_of_one_class_are_told_apart():
 @pytest.mark.parametrize(("result", "got"), [(None, "None"), (3, "int"), (torch.tensor(1.0), "Tensor")])
 def test_a_loss_that_is_no_loss_is_named(result, got):
     hooks = Hooks([Member("algorithm", "o", Objective(result), "maze-o 1.0")])
-    with pytest.raises(PluginError, match=rf"compute_loss gave {got} .*algorithm plugin 'o' \(distribution maze-o"):
+    with pytest.raises(PluginError, match=rf"compute_loss returned {got} .*algorithm plugin 'o' \(distribution maze-o"):
         hooks.compute_loss(None, BATCH)
 
 
 def test_a_hook_that_nobody_answers_is_named():
     hooks = Hooks([Member("algorithm", "o", Plugin(None)), Member("env", "e", Plugin(None))])
-    with pytest.raises(PluginError, match="nothing answers hook compute_loss: algorithm plugin 'o'"):
+    with pytest.raises(PluginError, match="no plugin implements hook compute_loss: algorithm plugin 'o' should"):
         hooks.compute_loss(None, BATCH)
-    with pytest.raises(PluginError, match="nothing answers hook make_env: env plugin 'e'"):
+    with pytest.raises(PluginError, match="no plugin implements hook make_env: env plugin 'e' should"):
         hooks.make_env(PluginConfig(), 0, 0)
-    with pytest.raises(PluginError, match="nothing answers hook build_policy: no plugin"):
+    with pytest.raises(PluginError, match="no plugin implements hook build_policy"):
         hooks.build_policy(gymnasium.spaces.Discrete(2), gymnasium.spaces.Discrete(2), PluginConfig())
 
 
 def test_an_env_that_is_no_env_is_named():
-    with pytest.raises(PluginError, match=r"make_env gave str instead of gymnasium.Env; answered by env plugin 's'"):
+    with pytest.raises(
+        PluginError, match=r"make_env returned str instead of gymnasium.Env; implemented by env plugin 's'"
+    ):
         Hooks([Member("env", "s", Source("CartPole"))]).make_env(PluginConfig(), 0, 0)
 
 

@@ -21,7 +21,7 @@ def algorithm(*kinds):
     [((spaces.Discrete,), VECTOR), ((spaces.Discrete,), BOTH), ((spaces.Box, spaces.Dict), BOTH)],
 )
 def test_others_are_refused(kinds, space):
-    with pytest.raises(ConfigError, match=f"some takes actions of {kinds[0].__name__}"):
+    with pytest.raises(ConfigError, match=f"some supports actions of {kinds[0].__name__}"):
         algorithm(*kinds).check_action_space(space)
 
 
@@ -35,6 +35,6 @@ def test_its_own_are_taken(kinds, space):
 
 def test_a_run_is_refused_before_it_has_a_directory(quick, tmp_path, monkeypatch):
     monkeypatch.setattr(A2C, "action_spaces", (spaces.Discrete,))
-    with pytest.raises(ConfigError, match="a2c takes actions of Discrete"):
+    with pytest.raises(ConfigError, match="a2c supports actions of Discrete"):
         quick(lambda: SpacesEnv(spaces.Box(-1, 1, (2,)), VECTOR), "a2c", run_dir=tmp_path / "run").train()
     assert not (tmp_path / "run").exists()

@@ -165,7 +165,7 @@ def test_damage_is_found_and_another_checkpoint_offered(tmp_path, name, damage):
     assert str(root / "last") in str(caught.value)
     assert "Next: the same command with --checkpoint previous" in str(caught.value)
     spoil(root / "previous" / name, damage)
-    with pytest.raises(CheckpointError, match="No other whole checkpoint"):
+    with pytest.raises(CheckpointError, match="no other intact checkpoint"):
         read_checkpoint(root / "last")
 
 

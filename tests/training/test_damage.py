@@ -77,7 +77,7 @@ def test_a_configuration_that_was_edited_by_hand_is_told_from_a_damaged_one_by_i
     path.write_text(path.read_text().replace("n_epochs: 4", "n_epochs: 8"))
     code, said = maze(*commands(run)["resume"])
     assert code == 2
-    assert f"To change a run: maze resume {run} --set PATH=VALUE. To take the file as it is: delete" in said[-1]
+    assert f"To change a run: maze resume {run} --set PATH=VALUE. To use the file as it is: delete" in said[-1]
     path.write_text(path.read_text().partition("\n")[2])
     for name, command in commands(run).items():
         assert maze(*command)[0] == 0, name
@@ -95,7 +95,7 @@ def test_a_run_without_its_record_is_none(run):
     for name in ("resume", "eval", "rollout", "compare"):
         code, said = maze(*commands(run)[name])
         assert code == 2, name
-        assert f"there is no {run / 'run.json'}, without which a run cannot be used" in said[0]
+        assert f"there is no {run / 'run.json'}, which every run needs" in said[0]
 
 
 def test_a_changed_record_is_damaged_and_one_without_a_checksum_is_of_an_earlier_version(run):
@@ -127,10 +127,10 @@ def without_times(lines):
     return [{k: v for k, v in json.loads(line).items() if k != "seconds" and "time/" not in k} for line in lines]
 
 
-CHANGED = "is damaged: it does not begin with what it held at the last checkpoint"
+CHANGED = "is damaged: its beginning has changed since the last checkpoint"
 DAMAGED_METRICS = {
-    "no JSON": (lambda lines: [lines[0], lines[1][:40], *lines[2:]], "line 2 is damaged and left out"),
-    "two lines": (lambda lines: ["{", *lines[1:3], "[]"], "line 1, 4 is damaged and left out"),
+    "no JSON": (lambda lines: [lines[0], lines[1][:40], *lines[2:]], "line 2 is damaged and skipped"),
+    "two lines": (lambda lines: ["{", *lines[1:3], "[]"], "line 1, 4 is damaged and skipped"),
     "a digit": (
         lambda lines: [lines[0].replace('"updates": 1', '"updates": 2'), *lines[1:]],
         CHANGED,
@@ -189,7 +189,7 @@ def test_parameters_that_are_not_finite_are_refused_with_their_name(run, value, 
     for command in ("resume", "eval", "rollout", "init-from"):
         code, said = maze(*commands(run)[command])
         assert code == 2, command
-        assert f"{name} of the policy holds numbers that are not finite" in said[0], said
+        assert f"{name} of the policy contains numbers that are not finite" in said[0], said
 
 
 def test_a_buffer_that_is_infinite_by_design_is_none_of_these(tmp_path):

@@ -48,7 +48,7 @@ def after_epoch(number, action):
 
 
 def check_what_is_left(context, error, epoch):
-    """The error says where the last whole checkpoint is, and it is whole."""
+    """The error says where the last intact checkpoint is, and it is intact."""
     note = "\n".join(error.__notes__)
     assert f"checkpoints/last, of epoch {epoch}. Next: maze resume {context.run_dir}" in note
     saved = read_checkpoint(context.run_dir / "checkpoints" / "last")
@@ -134,7 +134,7 @@ def test_a_loss_or_gradient_that_is_not_finite(quick, algorithm, term, named):
     """NaN in loss or gradient ends the run before the optimizer step, with a message that names it."""
     one_batch = {"algorithm.batch_size": 100, "algorithm.n_optimization_epochs": 1} if algorithm == "ppo" else {}
     context = quick(algorithm=algorithm, overrides=one_batch, callbacks={"spoiler": spoiler(term, at=4)})
-    with pytest.raises(RunError, match=rf"not finite in update 4: .*{named}") as caught:
+    with pytest.raises(RunError, match=rf"not finite in step 4: .*{named}") as caught:
         context.train()
     assert context.run.updates == 3
     check_what_is_left(context, caught.value, 1)
@@ -161,9 +161,9 @@ def test_no_memory_in_training_is_told_in_a_line(quick, error):
             raise error
 
     context = quick(SeededWalk, callbacks={"greedy": Greedy})
-    with pytest.raises(RunError, match=r"no memory left for a step of training: .*\nNext: smaller") as caught:
+    with pytest.raises(RunError, match=r"not enough memory for a training step: .*\nNext: smaller") as caught:
         context.train()
-    assert "last whole checkpoint" in caught.value.__notes__[-1]
+    assert "last intact checkpoint" in caught.value.__notes__[-1]
     assert context.run.summary.outcome == "failed"
 
 

@@ -195,7 +195,7 @@ def test_a_configuration_that_the_user_names_may_be_a_link_and_no_device(trained
     for path in ("/dev/zero", f"/dev/fd/{reading}"):
         code, said = maze("train", "ppo", "--config", path)
         assert code == 2
-        assert said == f"error: {path}: cannot be read: it is no regular file\n"
+        assert said == f"error: {path}: cannot be read: it is not a regular file\n"
     os.close(reading)
     os.close(writing)
 

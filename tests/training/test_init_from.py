@@ -113,5 +113,5 @@ def test_from_the_command_line(parent, tmp_path):
 
 
 def test_a_source_that_is_no_run(quick, tmp_path):
-    with pytest.raises(ConfigError, match="is no run directory"):
+    with pytest.raises(ConfigError, match="is not a run directory"):
         quick(init_from=tmp_path)

@@ -71,7 +71,7 @@ def test_a_folder_elsewhere_is_refused_where_a_run_goes_on(run, tmp_path, folder
     result = maze("resume", run, *MORE)
     assert result.exit_code == 2
     assert re.fullmatch(
-        r"error: wrappers\.1\.folder: .* wants to write to .*\n.* --set wrappers\.1\.folder=.*\n", result.stderr
+        r"error: wrappers\.1\.folder: .* would write to .*\n.* --set wrappers\.1\.folder=.*\n", result.stderr
     )
     assert entries(tmp_path) == before
     assert not Path(folder).exists() or folder == "run/link"
@@ -108,7 +108,9 @@ def test_evaluation_writes_nothing(run, record):
     for command in (["eval", run, "--seed", "1"], ["rollout", run, "-n", "2", "--seed", "1"]):
         result = maze(*command)
         assert result.exit_code == 0
-        assert result.stderr == "note: left out, because they reach beyond the run: wrappers.1 (record)\n"
+        assert (
+            result.stderr == "note: not used, because they write or connect outside of the run: wrappers.1 (record)\n"
+        )
         assert "5" in result.stdout  # the limit of the wrapper beside it holds
     with RunContext.open(run) as context:
         assert [each.name for each in context.config.wrappers] == ["time_limit"]

@@ -113,12 +113,12 @@ def test_a_run_that_was_killed_before_its_first_checkpoint_is_said_so(quick, tmp
     for name in there:
         (begun / name).parent.mkdir(parents=True, exist_ok=True)
         (begun / name).write_bytes((whole / name).read_bytes() if (whole / name).is_file() else b"")
-    said = "a run without a checkpoint, which was killed before its first one or is only beginning"
+    said = "a run without a checkpoint, which was killed before its first one or has just started"
     for use in (api.resume, evaluate_saved, lambda path: api.load_parameters(None, path)):
         with pytest.raises(MazeError, match=f"{begun} holds {said}") as caught:
             use(begun)
         assert caught.value.exit_code == 2
-        assert "Next: delete that folder, and train anew." in str(caught.value)
+        assert "Next: delete that folder and train again." in str(caught.value)
     with pytest.raises(ConfigError, match=f"{begun} is not empty: it holds {said}") as caught:
         create_run_dir(begun, "x", "ppo", 3)
     assert "maze resume" not in str(caught.value)
@@ -139,7 +139,7 @@ def test_every_moment_of_a_start_is_one_to_begin_anew_or_to_go_on_from(quick, tm
             if outcome:
                 api.reopen(run_dir, load=context._load).close()
             else:
-                with pytest.raises(MazeError, match="there is nothing to go on with"):
+                with pytest.raises(MazeError, match="it cannot be resumed"):
                     api.reopen(run_dir, load=context._load)
         if not disk.dead:
             break
@@ -152,7 +152,7 @@ def test_a_folder_of_other_things_is_no_run_to_go_on_with(tmp_path):
     with pytest.raises(ConfigError, match="is not empty\nName a new folder") as caught:
         create_run_dir(tmp_path, "x", "ppo", 3)
     assert "resume" not in str(caught.value)
-    with pytest.raises(ConfigError, match="is no run directory"):
+    with pytest.raises(ConfigError, match="is not a run directory"):
         find_run(tmp_path)
 
 
@@ -208,11 +208,11 @@ def test_one_process_at_a_time(quick):
 
 def test_no_run_is_said_so(tmp_path):
     for path in (tmp_path / "nowhere", tmp_path):
-        with pytest.raises(ConfigError, match=f"{path} is no run directory"):
+        with pytest.raises(ConfigError, match=f"{path} is not a run directory"):
             find_run(path)
-        with pytest.raises(ConfigError, match="is no run directory"):
+        with pytest.raises(ConfigError, match="is not a run directory"):
             api.resume(path)
-        with pytest.raises(ConfigError, match="is no run directory"):
+        with pytest.raises(ConfigError, match="is not a run directory"):
             evaluate_saved(path)
 
 

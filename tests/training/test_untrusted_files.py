@@ -178,7 +178,7 @@ def test_recorded_factories_are_not_imported(run, victim, tmp_path, monkeypatch)
     ):
         result = CliRunner().invoke(app, ["eval", str(run)])
         assert result.exit_code == 0
-        with pytest.raises(ConfigError, match=r"'evil_module:make', which a file cannot hold"):
+        with pytest.raises(ConfigError, match=r"'evil_module:make', which cannot be saved in a file"):
             api.open_policy(run, overrides=[override])
     assert not victim.exists()
     assert Path(run).exists()

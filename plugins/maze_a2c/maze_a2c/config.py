@@ -13,7 +13,7 @@ class A2CConfig(AlgorithmConfig):
 
     critic_burn_in_epochs: params.CriticBurnInEpochs = 0
     epoch_length: PositiveInt = 500
-    """Updates in one epoch."""
+    """Updates per epoch."""
     n_rollout_steps: params.RolloutSteps = 5
     num_envs: params.TrainingEnvironments = 8
     lr: params.LearningRate = 2e-3

@@ -44,7 +44,7 @@ class BC(Algorithm):
     def check(self, config: RunConfig) -> None:
         """Refuse runs counted in environment steps, and those with neither evaluation nor validation."""
         if config.steps is not None:
-            raise ConfigError("bc takes no environment steps", "steps", "Next: --epochs")
+            raise ConfigError("bc trains on recorded data and takes no environment steps", "steps", "Next: --epochs")
         if not config.evaluation_episodes and not self.config.validation_percentage:
             raise ConfigError(
                 "without evaluation episodes the validation loss decides which policy is best, and there is none",
@@ -73,7 +73,7 @@ class BC(Algorithm):
         data.check_fits(run.observation_space, run.action_space, config.dataset)
         if config.validation_percentage and len(data) < 2:
             raise ConfigError(
-                f"{config.dataset} holds one episode: it cannot be split",
+                f"{config.dataset} contains only one episode, which cannot be split for validation",
                 "algorithm.validation_percentage",
                 "Next: --validation-percentage 0",
             )
@@ -170,7 +170,7 @@ class BC(Algorithm):
         """
         if state["data_set"] != self._data_set:
             raise ConfigError(
-                f"{self.config.dataset} no longer holds the episodes that this run began with",
+                f"{self.config.dataset} no longer contains the episodes that this run started with",
                 "algorithm.dataset",
                 "To clone other data, start a new run: maze train bc --init-from RUN",
             )

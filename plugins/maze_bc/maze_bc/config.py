@@ -14,28 +14,29 @@ class BCConfig(AlgorithmConfig):
     """Behavioural cloning."""
 
     n_epochs: NonNegativeInt = 1000
-    """Epochs to train; 0: until early stopping."""
+    """Epochs to train; 0: until early stopping ends the run."""
     epoch_length: NonNegativeInt = 0
-    """Minibatches in one epoch; 0: one pass over the recorded steps."""
+    """Minibatches per epoch; 0: one pass over the recorded steps."""
     device: Literal["cpu", "cuda", "auto"] = "auto"
-    """Where the policy learns: `auto` takes a GPU where there is one."""
+    """Device on which the policy learns; `auto` uses a GPU if there is one."""
     dataset: Annotated[str, Field(min_length=1)] = "trajectory_data"
-    """Folder of recorded trajectories, or of several such folders: what `maze rollout --record` writes."""
+    """Folder of recorded trajectories (written by `maze rollout --record`), or a folder that contains several."""
     n_workers: PositiveInt = 1
-    """Threads that read and verify the data set."""
+    """Threads that read and verify the data."""
     validation_percentage: Annotated[float, Field(ge=0, lt=100)] = 20.0
-    """Share of the episodes, in percent, that is kept for validation; 0: none."""
+    """Percentage of the episodes held out for validation; 0: none."""
     eval_every_k_iterations: PositiveInt | None = 500
-    """Minibatches between two evaluations, beside the evaluation at each epoch's end; none: only then."""
+    """Minibatches between additional evaluations within an epoch; none: evaluate only at the end of each epoch."""
     n_eval_episodes: NonNegativeInt = 8
-    """Episodes of one evaluation, unless `evaluation.n_episodes` is set; 0: the validation loss tells what is best."""
+    """Episodes per evaluation, unless `evaluation.n_episodes` is set; 0: the validation loss decides which policy is
+    best."""
     optimizer: Literal["adam", "adamw", "sgd"] = "adam"
     """The optimizer; `sgd` has a momentum of 0.9."""
     lr: Annotated[float, Field(gt=0)] = 1e-3
     """Learning rate of the optimizer."""
     lr_schedule: params.LearningRateSchedule = "constant"
     weight_decay: Annotated[float, Field(ge=0)] = 0.0
-    """Pull of the parameters towards 0: an L2 penalty for adam and sgd, decoupled for adamw."""
+    """Weight decay: an L2 penalty for `adam` and `sgd`, decoupled for `adamw`."""
     batch_size: params.BatchSize = 100
     entropy_coef: params.EntropyCoef = 0.0
     max_grad_norm: params.MaxGradNorm = 0.0

@@ -23,7 +23,9 @@ _Env = Annotated[str | None, typer.Option(metavar="ID", help="Only runs on this 
 _Algorithm = Annotated[str | None, typer.Option(metavar="NAME", help="Only runs of this algorithm.")]
 _Where = Annotated[
     list[str] | None,
-    typer.Option("--where", metavar="PATH=VALUE", help="Only runs configured so, as algorithm.lr=1e-3; repeatable."),
+    typer.Option(
+        "--where", metavar="PATH=VALUE", help="Only runs with this value, such as algorithm.lr=1e-3; repeatable."
+    ),
 ]
 _State = Annotated[
     str | None, typer.Option(metavar="STATE", help="finished, failed, interrupted, running, killed or damaged.")
@@ -32,7 +34,7 @@ _Sort = Annotated[
     str, typer.Option(metavar="COLUMN", help="when, env, algorithm, seed, state, steps, best, final or path.")
 ]
 _Places = Annotated[
-    list[Path], typer.Argument(metavar="RUN…", help="Runs, or folders that hold some.", show_default=False)
+    list[Path], typer.Argument(metavar="RUN…", help="Runs, or folders that contain runs.", show_default=False)
 ]
 _SORTS: dict[str, Any] = {
     "when": lambda run: run.started,
@@ -50,14 +52,14 @@ _SORTS: dict[str, Any] = {
 @app.command("list")
 def list_runs(
     folders: Annotated[
-        list[Path] | None, typer.Argument(metavar="DIR…", help="Where to look: runs unless given.", show_default=False)
+        list[Path] | None, typer.Argument(metavar="DIR…", help="Folders to search; default: runs.", show_default=False)
     ] = None,
     env: _Env = None,
     algorithm: _Algorithm = None,
     state: _State = None,
     where: _Where = None,
     sort: _Sort = "when",
-    reverse: Annotated[bool, typer.Option("--reverse", help="The other way round.")] = False,
+    reverse: Annotated[bool, typer.Option("--reverse", help="Reverse the order.")] = False,
     as_json: _Json = False,
 ) -> None:
     """List runs with their state and returns, the newest last; damaged ones at the end, with the reason.
@@ -77,7 +79,7 @@ def list_runs(
         headers = ("env", "algorithm", "seed", "steps", "state", "best", "final", "when", "run")
         output.print_table(headers, [*map(_row, whole), *map(_damaged_row, damaged)])
     else:
-        typer.echo("no run is like that")
+        typer.echo("no run matches these filters")
     for each in damaged:
         output.warn(f"damaged: {each.path}: {each.reason}")
 
@@ -89,7 +91,7 @@ def compare(
     env: _Env = None,
     algorithm: _Algorithm = None,
     where: _Where = None,
-    minimize: Annotated[bool, typer.Option("--minimize", help="Less of the metric is better.")] = False,
+    minimize: Annotated[bool, typer.Option("--minimize", help="Lower values of the metric are better.")] = False,
     as_json: _Json = False,
 ) -> None:
     """Show where configurations differ, and their results.
@@ -120,11 +122,13 @@ def plot(
     out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="The picture: .png, .svg or .pdf.")],
     metric: _Metric = "eval/return_mean",
     x: Annotated[str, typer.Option(metavar="AXIS", help="env_steps, seconds, updates or epoch.")] = "env_steps",
-    smooth: Annotated[int, typer.Option(metavar="N", min=1, help="Show means of the last N epochs.")] = 1,
+    smooth: Annotated[
+        int, typer.Option(metavar="N", min=1, help="Smooth curves by the mean of the last N epochs.")
+    ] = 1,
     env: _Env = None,
     algorithm: _Algorithm = None,
     where: _Where = None,
-    title: Annotated[str, typer.Option(metavar="TEXT", help="What stands above.")] = "",
+    title: Annotated[str, typer.Option(metavar="TEXT", help="Title of the plot.")] = "",
 ) -> None:
     """Draw learning curves with a band over the seeds.
 
@@ -198,7 +202,7 @@ def _some(records: list[RunRecord]) -> list[RunRecord]:
     from maze_core.errors import ConfigError
 
     if not records:
-        raise ConfigError("no run is like that", hint="Next: maze runs list")
+        raise ConfigError("no run matches these filters", hint="Next: maze runs list")
     return records
 
 
@@ -326,6 +330,6 @@ def _print_groups(groups: Sequence[Group], paths: Sequence[str], metric: str, mi
         output.print_table(names, [list(row) for row in zip(headers, *columns, strict=True)])
     output.say(f"best and final: {metric}, mean ± standard deviation over the runs")
     if any(len(set(each.seeds)) < len(each.runs) for each in groups):
-        typer.echo("some runs repeat the seed of another: they tell nothing new")
+        typer.echo("some runs repeat the seed of another run and add no information")
     if not paths and len(groups) == 1:
-        typer.echo("the runs differ in nothing but the seed")
+        typer.echo("the runs differ only in their seeds")

@@ -127,7 +127,7 @@ def read_run(path: Path) -> RunRecord:
         ConfigError: there is none, or a file is damaged.
     """
     if not os.path.lexists(path / CONFIG):
-        raise ConfigError(f"{path} is no run directory (it has no {CONFIG})")
+        raise ConfigError(f"{path} is not a run directory (it has no {CONFIG})")
     config = read_sealed(path / CONFIG)
     if not all(isinstance(config.get(part), dict) for part in ("env", "algorithm")):
         raise ConfigError(f"{path / CONFIG} is not the configuration of a run")
@@ -169,10 +169,10 @@ def find_runs(places: Iterable[Path]) -> list[RunRecord | DamagedRun]:
     found: dict[Path, RunRecord | DamagedRun] = {}
     for place in places:
         if not place.exists():
-            raise ConfigError(f"there is no {place}", hint="Runs are below `runs` unless --run-dir said otherwise.")
+            raise ConfigError(f"there is no {place}", hint="Runs are in `runs` unless --run-dir named another folder.")
         folders = list(_run_folders(place))
         if not folders:
-            raise ConfigError(f"{place} holds no run", hint="Next: maze train ppo --env CartPole-v1")
+            raise ConfigError(f"{place} contains no run", hint="Next: maze train ppo --env CartPole-v1")
         for folder in folders:
             if folder.resolve() not in found:
                 found[folder.resolve()] = _read_or_damaged(folder)

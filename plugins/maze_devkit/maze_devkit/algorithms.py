@@ -51,7 +51,7 @@ def _resumes(subject: Subject) -> None:
         again = runs.train(subject, env, subject.folder / "again", {"algorithm.n_epochs": 6})
         _insist_on_determinism(whole, again)
         raise Failed(
-            f"6 epochs at once and 3 epochs, reopened in a new process, and 3 more differ in {len(names)} of "
+            f"6 epochs in one process, and 3 epochs plus 3 more in a new process, differ in {len(names)} of "
             f"{len(whole)} tensors, such as {names[0]}"
         )
 
@@ -59,7 +59,7 @@ def _resumes(subject: Subject) -> None:
 def _insist_on_determinism(first: Mapping[str, torch.Tensor], again: Mapping[str, torch.Tensor]) -> None:
     """Skip the check for an algorithm whose runs differ anyway."""
     if runs.differing(first, again):
-        raise NotApplicable("two runs differ anyway, see the check `deterministic`")
+        raise NotApplicable("two runs with the same seed differ, see the check `deterministic`")
 
 
 def _gradients(subject: Subject) -> None:
@@ -67,7 +67,7 @@ def _gradients(subject: Subject) -> None:
     if not run.batches:
         raise NotApplicable("it learns without batches")
     if run.left_out:
-        raise Failed(f"the optimizer leaves out {', '.join(run.left_out[:4])} of the policy")
+        raise Failed(f"the optimizer does not have the parameters {', '.join(run.left_out[:4])} of the policy")
     if run.idle:
         raise Failed(f"the loss of {run.batches} batches gives no gradient to {', '.join(run.idle[:4])}")
 
@@ -96,14 +96,14 @@ def _spaces(subject: Subject) -> None:
                     api.carry_out(run)
         except ConfigError as error:
             if claimed:
-                raise Failed(f"it declares to take {title}, and refuses: {refusal(error)}") from error
+                raise Failed(f"it declares support for {title}, but refuses them: {refusal(error)}") from error
         except Exception as error:
             if number == 0:
                 raise NotApplicable(runs.BROKEN_RUN) from error
             raise Failed(f"{title}: {type(error).__name__}: {error}") from error
         else:
             if not claimed:
-                raise Failed(f"it does not declare to take {title}, and does not refuse them by a ConfigError")
+                raise Failed(f"it does not declare support for {title}, but does not refuse them with a ConfigError")
 
 
 def _truncation(subject: Subject) -> None:
@@ -116,11 +116,11 @@ def _truncation(subject: Subject) -> None:
         raise NotApplicable("it steps no environment")
     if runs.differing(ended, after(False, -1.0, "ended elsewhere")):
         _insist_on_determinism(ended, after(False, 1.0, "ended again"))
-        raise Failed("what it learns depends on the observation after an episode's end: it bootstraps at termination")
+        raise Failed("the result depends on the observation after an episode's end: it bootstraps at termination")
     if not subject.bench.once(subject, rehearse).succeeded().values:
         raise NotApplicable("it learns no values to bootstrap from")
     if not runs.differing(after(True, 1.0, "cut"), after(True, -1.0, "cut elsewhere")):
-        raise Failed("what it learns does not depend on the observation at a time limit: it does not bootstrap there")
+        raise Failed("the result does not depend on the observation at a time limit: it does not bootstrap there")
 
 
 def _synchronisation(subject: Subject) -> None:
@@ -140,33 +140,33 @@ CHECKS = (
     defaults.CHECK,
     Check(
         "trains",
-        "A small run comes to its end, with finite losses and parameters.",
-        "Nothing else can be said of an algorithm that does not train.",
-        "Read the error. Where a number is not finite, look for a logarithm or a division without a bound, or for a "
-        "mean over no rows.",
+        "A small run finishes with finite losses and parameters.",
+        "An algorithm that does not train cannot be checked any further.",
+        "Read the error. If a number is not finite, look for a logarithm or a division without a bound, or for a "
+        "mean of no rows.",
         _trains,
     ),
     Check(
         "deterministic",
         "Two runs with the same seed end with bit-equal parameters.",
-        "Results that cannot be repeated cannot be compared or mended.",
-        "Draw every random number from `sequence(run.seed, Purpose.…)`; keep away from global generators, clocks and "
+        "Results that cannot be repeated cannot be compared or debugged.",
+        "Draw every random number from `sequence(run.seed, Purpose.…)`; do not use global generators, clocks or "
         "the order of sets.",
         _deterministic,
     ),
     Check(
         "resumes",
-        "Six epochs end where three epochs, and three more of the run reopened in a new process end, bit by bit.",
-        "Runs are killed; who goes on must not get another result.",
+        "Six epochs give bit-equal results to three epochs plus three more after reopening the run in a new process.",
+        "Runs are interrupted; a resumed run must give the same result.",
         "Put into `state` what decides the next batch: collectors, generators, buffers, counters; name further "
-        "networks in `modules`. Take all of it up in `load_state`, and keep nothing in variables of the module.",
+        "networks in `modules`. Restore all of it in `load_state`, and keep no state in module variables.",
         _resumes,
     ),
     Check(
         "gradients",
-        "Every parameter of the policy is with the optimizer, and the loss gives a gradient to each.",
-        "A part that does not learn acts at random for ever, and nothing reports it.",
-        "Use it in the loss, freeze it by `requires_grad_(False)`, or prefer a model without it, such as "
+        "The optimizer has every parameter of the policy, and the loss gives each a gradient.",
+        "A part that does not learn keeps its random weights, and nothing reports it.",
+        "Use it in the loss, freeze it with `requires_grad_(False)`, or choose a model without it, such as "
         '`defaults = {"model": {"critic": "none"}}`.',
         _gradients,
     ),
@@ -174,39 +174,39 @@ CHECKS = (
         "spaces",
         "Every action space in the class attribute `action_spaces` works, as do all observations; others are refused "
         "by a ConfigError before the first step.",
-        "Users have every kind of environment; a crash in the first update tells them nothing.",
-        "Leave spaces to the policy's distribution, or take what does not work out of `action_spaces`: the core then "
-        "refuses it.",
+        "Users have environments of every kind; a crash in the first update does not help them.",
+        "Leave spaces to the policy's distribution, or remove unsupported spaces from `action_spaces`: the core then "
+        "refuses them.",
         _spaces,
     ),
     Check(
         "truncation",
         "Values are bootstrapped at a time limit and not at an episode's end.",
-        "Who takes a time limit for an end learns that a good state is worth little, because time ran out there.",
+        "Treating truncation as termination underestimates the value of the states before a time limit.",
         "Use `advantage_rows`, or zero the value at `terminated` only and use the value of the final observation at "
         "`truncated`.",
         _truncation,
     ),
     Check(
         "learns",
-        "It learns to answer four lights in some thousand steps.",
-        "An algorithm can run, log and save without learning anything.",
-        "Look for a sign, a detached tensor or rows that do not belong together. Where the defaults are for larger "
-        "problems, name others in `conformance`.",
+        "It learns a simple task (answer one of four lights) in a few thousand steps.",
+        "An algorithm can run, log and save without learning.",
+        "Look for a sign, a detached tensor or misaligned rows. If the defaults are for larger problems, set "
+        "smaller ones in `conformance`.",
         learns,
     ),
     Check(
         "host_synchronisation",
         "`compute_loss` calls nothing that waits for the device: `item`, `tolist`, `numpy`, `cpu`, `bool`, `float`.",
-        "On a GPU each such call stops the queue; a few of them halve the speed.",
-        "Compute with tensors, and return what is to be logged as detached scalars in `Loss.metrics`.",
+        "On a GPU each such call waits for all queued work; a few of them halve the speed.",
+        "Compute with tensors, and return values to log as detached scalars in `Loss.metrics`.",
         _synchronisation,
     ),
     Check(
         "global_state",
         "A run leaves random states, threads, signal handlers, environment variables and the working directory alone.",
-        "Two runs in one process, or a notebook around one, would disturb each other.",
-        "Use generators of your own; put back what you must change.",
+        "Otherwise two runs in one process, or a run and its notebook, affect each other.",
+        "Use your own generators; restore what you must change.",
         _global_state,
         alone=True,
     ),

@@ -110,7 +110,7 @@ def _observes(subject: Subject) -> None:
                 api.carry_out(run)
         except MazeError as error:
             raise Failed(f"a run with it fails: {error}") from error
-    broken = [line for line in said.getvalue().splitlines() if "failed and is left out" in line]
+    broken = [line for line in said.getvalue().splitlines() if "failed and is no longer called" in line]
     if broken:
         raise Failed(broken[0])
 
@@ -138,7 +138,7 @@ def _bears_an_error(subject: Subject, hook: str) -> None:
         except BaseException as error:
             if isinstance(error, KeyboardInterrupt):
                 raise
-            raise Failed(f"{ended} ends by {type(error).__name__}: {error}") from error
+            raise Failed(f"{ended} ends with {type(error).__name__}: {error}") from error
     if outcome not in ("finished", "stopped"):  # some callbacks exist to stop runs
         raise Failed(f"{ended} is {outcome}")
     warnings = [line for line in said.getvalue().splitlines() if _PLANTED in line]
@@ -161,7 +161,7 @@ def _bears_odd_reports(subject: Subject, run: Run) -> None:
     report = EpochReport(run.epoch + 1, run.env_steps, run.updates, run.seconds, {"eval/return_mean": float("nan")})
     _told(subject, run, (report, EpochReport(report.epoch, 0, 0, 0.0, {})), "a report without a return")
     if run.stop_reason is not None:
-        raise Failed(f"a report without a return makes it stop the run: {run.stop_reason}")
+        raise Failed(f"it stops the run at a report without a return: {run.stop_reason}")
 
 
 def _told(subject: Subject, run: Run, reports: Sequence[EpochReport], what: str) -> None:
@@ -178,7 +178,7 @@ def _told(subject: Subject, run: Run, reports: Sequence[EpochReport], what: str)
     except BaseException as error:
         if isinstance(error, KeyboardInterrupt):
             raise
-        raise Failed(f"{what} makes it end the run by {type(error).__name__}: {error}") from error
+        raise Failed(f"{what} makes it end the run with {type(error).__name__}: {error}") from error
 
 
 def _writes(subject: Subject) -> None:
@@ -201,16 +201,16 @@ def _global_state(subject: Subject) -> None:
 CHECKS = (
     Check(
         "observes",
-        "A run of three epochs with it comes to its end, and none of its hooks fails.",
-        "A callback that fails is reported once and left out: its users get nothing.",
+        "A run of three epochs with it finishes, and none of its hooks fails.",
+        "A callback that fails is reported once and then no longer called.",
         "Read the error. `run.run_dir` may be None; a loss wrapper returns a `Loss`.",
         _observes,
     ),
     Check(
         "never_stops_a_run",
-        "A run goes on and warns once, whichever of its hooks raises. It goes on, too, where an evaluation is missing "
-        "or not a number, and where the run directory cannot be written to.",
-        "A logger must not cost a night of training.",
+        "If one of its hooks raises, the run continues and warns once. It also continues if an evaluation is missing "
+        "or not a number, or if the run directory cannot be written to.",
+        "A failing logger must not end a training run.",
         'Read metrics by `epoch.metrics.get("eval/return_mean")`, let errors of files and servers pass as they are, '
         "raise RunError and call `run.stop` only for what it is there for, and never SystemExit. `on_run_end` is also "
         "called where `on_run_start` failed.",
@@ -218,8 +218,8 @@ CHECKS = (
     ),
     Check(
         "writes_in_the_run_directory",
-        "It writes nowhere but in the run directory.",
-        "Two runs would overwrite each other's files, and a moved run directory would not be whole.",
+        "It writes only to the run directory.",
+        "Two runs would overwrite each other's files, and a moved run directory would be incomplete.",
         "Build every path from `run.run_dir`.",
         _writes,
     ),
@@ -227,8 +227,8 @@ CHECKS = (
         "global_state",
         "A run with it leaves random states, threads, signal handlers, environment variables and the working directory "
         "alone.",
-        "An observer must not change what it observes.",
-        "Use generators of your own, and end threads in `on_run_end`.",
+        "An observer must not change the run.",
+        "Use your own generators, and end threads in `on_run_end`.",
         _global_state,
         alone=True,
     ),

@@ -70,7 +70,7 @@ def _alone(subject: Subject) -> None:
     if not above:
         return
     if not discovery.claims("command", above):
-        raise NotApplicable(f"no command {above!r} is installed; its help is made from the commands below it")
+        raise NotApplicable(f"no command {above!r} is installed; its help is generated from its subcommands")
 
 
 CHECKS = (
@@ -84,21 +84,21 @@ CHECKS = (
     Check(
         "help",
         "`--help` prints the usage, ends with exit code 0 and leaves nothing behind.",
-        "Help is the first thing that users type, on machines where nothing is set up yet.",
-        "Do the work in the function's body; let importing the module only define it.",
+        "Help is what users call first, even before anything is set up.",
+        "Do the work in the function's body; importing the module must only define it.",
         _help,
     ),
     Check(
         "refuses",
         "An unknown option ends with exit code 2 and without a traceback.",
-        "Scripts tell wrong input (2) from failed work (1) by the exit code.",
-        "Leave parsing to Typer; raise maze_core.ConfigError for input that is wrong.",
+        "Scripts distinguish wrong input (2) from a failure (1) by the exit code.",
+        "Leave parsing to Typer; raise maze_core.ConfigError for wrong input.",
         _refuses,
     ),
     Check(
         "options_described",
         "Every argument and option has a help text.",
-        "`--help` is all the documentation that a command has on a terminal.",
+        "`--help` is the only documentation of a command on a terminal.",
         'Write Annotated[…, typer.Option(help="…")].',
         _options_described,
     ),

@@ -32,10 +32,11 @@ BASES = {
 WITH_TORCH = ("algorithm", "model", "callback")
 """Kinds used in the learning process, where torch is imported anyway."""
 
+
 def _entry_point(subject: Subject) -> None:
     name = subject.name
     if not (COMMAND if subject.kind == "command" else NAME).fullmatch(name):
-        raise Failed(f"the name {name!r} is not made of lower-case words joined by _ or -")
+        raise Failed(f"the name {name!r} does not consist of lower-case words joined by _ or -")
     claims = discovery.claims(subject.kind, name)
     if len(claims) > 1:
         raise Failed(discovery.clash(claims))
@@ -76,7 +77,7 @@ def _loads(subject: Subject) -> None:
 def _described(subject: Subject) -> None:
     entry_point = subject.claim.entry_point
     if subject.kind == "command" and not summarise(entry_point, locate(entry_point)):
-        raise Failed(f"nothing is found in the source that `maze --help` could say about {entry_point.value}")
+        raise Failed(f"the source has no docstring that `maze --help` can show for {entry_point.value}")
     if subject.kind != "command" and not vars(subject.plugin).get("__doc__"):
         raise Failed(f"the class {subject.plugin.__name__} has no docstring")
 
@@ -123,7 +124,7 @@ def _config_closed(subject: Subject) -> None:
         type(config).model_validate({**config.model_dump(), "no_such_parameter": 1})
     except ValidationError:
         return
-    raise Failed(f"{type(config).__name__} takes a parameter `no_such_parameter` that it does not have")
+    raise Failed(f"{type(config).__name__} accepts an unknown parameter `no_such_parameter`")
 
 
 def _config_round_trip(subject: Subject) -> None:
@@ -131,7 +132,7 @@ def _config_round_trip(subject: Subject) -> None:
     again = type(config).model_validate_json(config.model_dump_json())
     if again != config:
         lost = [k for k, v in again.model_dump().items() if v != config.model_dump().get(k)]
-        raise Failed(f"written as JSON and read again, {', '.join(lost) or 'the configuration'} is not what it was")
+        raise Failed(f"written as JSON and read again, {', '.join(lost) or 'the configuration'} has changed")
 
 
 def _builds(subject: Subject) -> None:
@@ -156,52 +157,51 @@ def _hooks(subject: Subject) -> None:
 CHECKS = (
     Check(
         "entry_point",
-        "The name is of lower-case words joined by `_` or `-`, and no other distribution claims it.",
-        "Users type the name in commands and files; a name that two distributions claim can be used by nobody.",
+        "The name consists of lower-case words joined by `_` or `-`, and no other distribution claims it.",
+        "Users type the name in commands and files; a name that two distributions claim cannot be used.",
         "Rename the entry point in pyproject.toml and install again.",
         _entry_point,
     ),
     Check(
         "core_version",
         "The distribution depends on `maze-core` with a lower and an upper bound that hold for this core.",
-        "With bounds, installers keep a plugin from a core that it was never tried with, and `maze plugins list` can "
-        "say what is wrong.",
+        "Bounds prevent an installation with an untested core, and `maze plugins list` can report a wrong version.",
         'Write dependencies = ["maze-core>=0.1,<0.2"] in pyproject.toml, with the versions you test against.',
         _core_version,
     ),
     Check(
         "loads",
-        "The entry point gives a class of its kind with a `Config`; of a command, a Typer app or a function.",
-        "A plugin that cannot be imported is listed as broken and no run can name it.",
+        "The entry point refers to a class of its kind with a `Config`; for a command, to a Typer app or a function.",
+        "A plugin that cannot be imported is listed as broken, and no run can use it.",
         "Correct the import, or the entry point in pyproject.toml; derive from the base class of the kind.",
         _loads,
     ),
     Check(
         "docstring",
         "The plugin class has a docstring; a command has one, or a Typer app has `help`.",
-        "Its first line is what `maze plugins list` and `maze train --help` say about the plugin.",
-        "Write one line below `class` or `def` that says what the plugin does.",
+        "`maze plugins list` and `maze train --help` show its first line.",
+        "Write a docstring whose first line says what the plugin does.",
         _described,
     ),
     Check(
         "import",
-        "Importing the plugin takes less than a second, pulls in nothing heavy, and changes nothing in the process.",
+        "Importing the plugin takes less than a second, imports no heavy packages, and changes nothing in the process.",
         "Help and every worker process import the plugin: a heavy import makes each of them slow, a changed state "
         "changes other people's results.",
-        "Import heavy packages inside the functions that use them; leave seeds, variables and settings alone.",
+        "Import heavy packages inside the functions that use them; do not change seeds, variables or settings.",
         _import,
     ),
     Check(
         "config_described",
         "Every parameter has a description.",
-        "Flags, `maze plugins info` and the reference are made from the descriptions.",
+        "Flags, `maze plugins info` and the reference are generated from the descriptions.",
         "Write a string literal below each field of the Config.",
         _config_described,
     ),
     Check(
         "config_frozen",
-        "The configuration cannot be changed once it is made.",
-        "What a run directory records must be what the run was done with.",
+        "The configuration is immutable.",
+        "A run directory must record the configuration that the run used.",
         "Derive from PluginConfig (AlgorithmConfig for algorithms) and do not override `frozen`.",
         _config_frozen,
     ),
@@ -215,22 +215,22 @@ CHECKS = (
     Check(
         "config_round_trip",
         "Written as JSON and read again, the configuration is the same.",
-        "Runs are recorded, resumed and sent to workers in this form.",
-        "Let validators accept what serialisers write; use plain types.",
+        "Configurations are saved, resumed and sent to workers in this form.",
+        "Make validators accept the output of serialisers; use plain types.",
         _config_round_trip,
     ),
     Check(
         "builds",
-        "The plugin can be built from its defaults, or from what its `Trial` names.",
+        "The plugin can be built from its defaults, or from the parameters of its `Trial`.",
         "Users begin with the defaults.",
-        "Give fields defaults. Where a parameter is required, let an entry point of `maze.conformance` name a value.",
+        "Give fields defaults. Where a parameter is required, set a value in an entry point of `maze.conformance`.",
         _builds,
     ),
     Check(
         "hooks",
-        "Hook implementations have arguments that the hook has, the decorator `@hookimpl`, and where they wrap "
+        "Hook implementations use arguments of the hook and the decorator `@hookimpl`; wrappers use "
         "`wrapper=True` and one `yield`. The core calls each of them for plugins of that kind.",
-        "A hook that does not fit stops every run that names the plugin; one that is never called does nothing.",
+        "A hook with wrong arguments fails every run with the plugin; a hook that is never called has no effect.",
         "Compare with docs/reference/hooks.md.",
         _hooks,
     ),

@@ -66,7 +66,7 @@ def _spaces(subject: Subject) -> None:
         try:
             _policy(subject, OBSERVATIONS[taken[0]], action_space)
         except ConfigError as error:
-            raise Failed(f"it takes observations of {taken[0]}, but not actions of {name}: {error}") from error
+            raise Failed(f"it supports observations of {taken[0]}, but not actions of {name}: {error}") from error
 
 
 def _observations(space: Space[Any]) -> TensorTree:
@@ -140,30 +140,30 @@ def _global_state(subject: Subject) -> None:
 CHECKS = (
     Check(
         "spaces",
-        "It builds a policy for some kind of observation, and with it for every kind of action; other observations are "
-        "refused by a ConfigError.",
-        "A model for images need not take vectors, but whoever can use it wants to act in any space.",
+        "It builds a policy for some kind of observation and every kind of action; other observations are "
+        "refused with a ConfigError.",
+        "A model for images need not support vectors, but its users need every action space.",
         "Build heads by `assemble_policy`; raise ConfigError for observations that the encoder cannot take.",
         _spaces,
     ),
     Check(
         "interface",
         "The policy has the interface of `maze_core.models.policy.Policy`; its actions are in the action space.",
-        "Algorithms call nothing else.",
+        "Algorithms rely on this interface.",
         "Return what `assemble_policy` builds, or follow the interface with its shapes.",
         _interface,
     ),
     Check(
         "gradients",
         "Log-probabilities and values give a gradient to every parameter.",
-        "A part that is not used does not learn, but is saved and counted.",
+        "An unused part does not learn, but is saved and counted.",
         "Use it in `forward`, or do not build it; a critic depends on `config.critic`.",
         _gradients,
     ),
     Check(
         "deterministic",
         "Built twice with the same torch seed, the parameters are equal.",
-        "A run could not be repeated.",
+        "Otherwise a run cannot be repeated.",
         "Draw parameters from torch's generator, which Maze seeds before it builds.",
         _deterministic,
     ),
@@ -171,8 +171,8 @@ CHECKS = (
         "global_state",
         "Building a policy leaves random states, threads, signal handlers, environment variables and the working "
         "directory alone.",
-        "Two runs in one process would disturb each other.",
-        "Put back what you must change.",
+        "Otherwise two runs in one process affect each other.",
+        "Restore what you must change.",
         _global_state,
         alone=True,
     ),

@@ -49,7 +49,7 @@ def _environment(subject: Subject) -> gymnasium.Env[Any, Any]:
             env.close()
             continue
         return env
-    raise NotApplicable("it takes no environment that the kit knows, see the check `acts`")
+    raise NotApplicable("it takes no environment that the kit has, see the check `acts`")
 
 
 def _fresh(subject: Subject, env: gymnasium.Env[Any, Any]) -> ActingPolicy:
@@ -79,7 +79,7 @@ def _acts(subject: Subject) -> None:
     except NotApplicable as reason:
         if "kit knows" not in str(reason):
             raise
-        raise Failed("it refuses every environment that the kit knows") from reason
+        raise Failed("it refuses every environment of the kit") from reason
     for number, (action, inside) in enumerate(_play(_fresh(subject, env), env, 1)):
         if not inside:
             raise Failed(f"action {number}, {action!r:.80}, is not in {env.action_space}")
@@ -89,7 +89,7 @@ def _repeats(subject: Subject) -> None:
     env = _environment(subject)
     first, second = ([action for action, _ in _play(_fresh(subject, env), env, 4)] for _ in range(2))
     if not equal(first, second):
-        raise Failed("with the same seeds it acts differently a second time")
+        raise Failed("with the same seeds it acts differently the second time")
 
 
 def _insist_on_repeats(subject: Subject) -> None:
@@ -97,7 +97,7 @@ def _insist_on_repeats(subject: Subject) -> None:
     try:
         _repeats(subject)
     except Failed as error:
-        raise NotApplicable("it acts differently a second time anyway, see the check `repeats`") from error
+        raise NotApplicable("it acts differently the second time, see the check `repeats`") from error
 
 
 def _rows(subject: Subject) -> None:
@@ -109,7 +109,7 @@ def _rows(subject: Subject) -> None:
         alone = _act(_fresh(subject, env), [tree], first=row)
         if not all(np.array_equal(alone[key][0], leaf[row]) for key, leaf in together.items()):
             _insist_on_repeats(subject)
-            raise Failed("beside other environments it acts differently from what it does alone")
+            raise Failed("it acts differently with other environments in the batch than alone")
 
 
 def _act(policy: ActingPolicy, trees: list[Tree], first: int = 0) -> Tree:
@@ -130,30 +130,29 @@ CHECKS = (
     Check(
         "acts",
         "Its actions are in the action space.",
-        "An environment may refuse other actions, or silently do something else.",
-        "Clip and round; discrete actions count from 0. Where it is for an environment of its own, name one in "
-        "`conformance`.",
+        "An environment may refuse other actions, or silently misinterpret them.",
+        "Clip and round; discrete actions count from 0. If it needs a special environment, name one in `conformance`.",
         _acts,
     ),
     Check(
         "repeats",
-        "With the same seeds it acts the same a second time.",
-        "Recorded episodes could not be repeated.",
-        "Draw all chance from the generators in `rngs`; forget in `begin` what was remembered of the last episode.",
+        "With the same seeds it acts the same way again.",
+        "Otherwise recorded episodes cannot be repeated.",
+        "Draw all random numbers from the generators in `rngs`; reset the memory of the last episode in `begin`.",
         _repeats,
     ),
     Check(
         "rows",
-        "What it does in one environment does not depend on the others beside it.",
-        "The same episode would be played differently by more or fewer workers.",
-        "Use the generator of each row for that row alone, and compute rows one by one.",
+        "Its actions in one environment do not depend on the other environments of the batch.",
+        "Otherwise an episode depends on the number of workers.",
+        "Use each row's generator for that row only, and compute rows one by one.",
         _rows,
     ),
     Check(
         "global_state",
         "Acting leaves random states, threads, signal handlers, environment variables and the working directory alone.",
-        "It acts in the process that learns, where algorithms begin with a rule.",
-        "Use the generators in `rngs`; put back what you must change.",
+        "It acts in the learner's process if an algorithm uses it for the first steps.",
+        "Use the generators in `rngs`; restore what you must change.",
         _global_state,
         alone=True,
     ),

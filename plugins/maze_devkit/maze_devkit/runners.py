@@ -60,7 +60,7 @@ def _environments(subject: Subject) -> None:
     wanted = _transitions(DevRunner(DevConfig()), builder)
     for step, (mine, theirs) in enumerate(zip(_transitions(subject.build(), builder), wanted, strict=True)):
         if len(mine) != len(theirs) or not all(map(np.array_equal, mine, theirs)):
-            raise Failed(f"at step {step} the transitions are not those of the runner dev")
+            raise Failed(f"at step {step} the transitions differ from those of the runner dev")
 
 
 def _default_workers(subject: Subject) -> None:
@@ -75,9 +75,9 @@ def _failures(subject: Subject) -> None:
         _transitions(subject.build(), builder)
     except RunError as error:
         if "the wheel came off" not in _told(error):
-            raise Failed(f"an environment raised an error 'the wheel came off', and the run says {error}") from error
+            raise Failed(f"an environment raised an error 'the wheel came off', but the run reports {error}") from error
     else:
-        raise Failed("an environment raised an error, and nothing came of it")
+        raise Failed("an environment raised an error, but the run did not fail")
 
 
 def _told(error: RunError) -> str:
@@ -110,7 +110,7 @@ class Sums:
 def _workers(subject: Subject) -> None:
     with closing(subject.build().workers(Sums(), 2)) as pool:
         if pool.num_workers != 2:
-            raise Failed(f"a pool of two workers says it has {pool.num_workers}")
+            raise Failed(f"a pool of two workers reports {pool.num_workers}")
         version = pool.share({"x": np.arange(3.0)})
         numbers = {pool.submit(job): job for job in range(5)}
         for _ in range(5):
@@ -119,9 +119,9 @@ def _workers(subject: Subject) -> None:
                 raise Failed("a job has no result after a minute")
             job = numbers.pop(result.job)
             if not np.array_equal(result.value[0], np.full(3, job) + np.arange(3.0)) or result.value[1] != version:
-                raise Failed(f"job {job} gave {result.value!r:.80} of the shared version {version}")
+                raise Failed(f"job {job} returned {result.value!r:.80} for the shared version {version}")
         if pool.collect(0.1) is not None:
-            raise Failed("there is a result without a job")
+            raise Failed("a result belongs to no job")
         pool.close()
 
 
@@ -133,9 +133,9 @@ def _worker_failures(subject: Subject) -> None:
             _collect(pool)
         except RunError as error:
             if "the wheel came off" not in _told(error):
-                raise Failed(f"a task raised an error 'the wheel came off', and the run says {error}") from error
+                raise Failed(f"a task raised an error 'the wheel came off', but the run reports {error}") from error
         else:
-            raise Failed("a task raised an error, and `collect` gave a result or nothing")
+            raise Failed("a task raised an error, but `collect` did not raise")
 
 
 def _collect(pool: WorkerPool) -> None:
@@ -151,44 +151,44 @@ CHECKS = (
     Check(
         "default-workers",
         "`default_workers` is a positive number.",
-        "Tasks that any number of workers can share are sized by it.",
-        "Count cores where the configuration says nothing.",
+        "It sets the size of tasks that any number of workers can share.",
+        "Use the number of cores by default.",
         _default_workers,
     ),
     Check(
         "environments",
-        "The environments give the transitions that the runner `dev` gives, bit by bit.",
-        "Where environments are stepped must not change what a policy learns.",
-        "Seed each episode by `seeds(index, episode)`, keep the order of environments, and hand on the final "
+        "The transitions are bit-equal to those of the runner `dev`.",
+        "The place where environments are stepped must not change the result.",
+        "Seed each episode by `seeds(index, episode)`, keep the order of environments, and return the final "
         "observation of every episode.",
         _environments,
     ),
     Check(
         "failures",
-        "An environment that raises ends the run with a RunError that says what was raised.",
-        "A hang or a silent restart costs a night; an error without its reason costs a day.",
+        "An environment that raises ends the run with a RunError that quotes the exception.",
+        "A hang, a silent restart or an error without a reason is hard to debug.",
         "Catch the error where the environment is stepped, send its traceback, and raise RunError from it.",
         _failures,
     ),
     Check(
         "workers",
-        "Workers answer each job once, with the parameters that were shared last.",
-        "Algorithms lose data, or learn from that of old policies.",
+        "Workers return one result per job, computed with the parameters that were shared last.",
+        "Otherwise algorithms lose data, or learn from data of old policies.",
         "Compare with `WorkerPool` in maze_core/runners/workers.py.",
         _workers,
     ),
     Check(
         "worker_failures",
-        "A task that raises makes `collect` raise a RunError that says what was raised.",
-        "The learner would wait for ever.",
+        "If a task raises, `collect` raises a RunError that quotes the exception.",
+        "Otherwise the learner waits for ever.",
         "Send the traceback with the result, and raise RunError in `collect`.",
         _worker_failures,
     ),
     Check(
         "global_state",
         "It leaves random states, threads, signal handlers, environment variables and the working directory alone.",
-        "Two runs in one process would disturb each other.",
-        "End what you start in `close`.",
+        "Otherwise two runs in one process affect each other.",
+        "End in `close` everything that you start.",
         _global_state,
         alone=True,
     ),

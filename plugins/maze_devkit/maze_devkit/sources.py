@@ -35,7 +35,7 @@ def _makes(subject: Subject) -> None:
     builder = _builder(subject)
     first, second = builder.single(0), builder.single(1)
     if first is second or first.unwrapped is second.unwrapped:
-        raise Failed("two calls of make_env give the same environment")
+        raise Failed("two calls of make_env return the same environment")
     first.close()
     second.close()
     vector_env(builder, 2).close()
@@ -73,8 +73,8 @@ def _play(env: Any, seed: int) -> tuple[int, bool]:
 CHECKS = (
     Check(
         "makes",
-        "`make_env` gives a new environment at each call, whose spaces Maze supports.",
-        "Training and evaluation step several environments side by side.",
+        "`make_env` returns a new environment at each call, with spaces that Maze supports.",
+        "Training and evaluation step several environments in parallel.",
         "Return a new gymnasium.Env each time; docs/guide/environments.md lists the spaces.",
         _makes,
     ),
@@ -82,16 +82,16 @@ CHECKS = (
     Check(
         "time_limit",
         "Episodes do not all end with `terminated` after the same number of steps.",
-        "A time limit that is told as an end teaches that every state is worth little.",
-        "Set `truncated`, or wrap the environment in gymnasium.wrappers.TimeLimit. Where the task does end then, waive "
+        "Treating a time limit as termination underestimates the value of every state.",
+        "Set `truncated`, or wrap the environment in gymnasium.wrappers.TimeLimit. If the task really ends then, waive "
         "this check in `conformance`.",
         _time_limit,
     ),
     Check(
         "vector_env",
-        "Where it offers vectorised environments, they are those of `make_env`: the same spaces, transitions, ends and "
-        "last observations; with one seed for all, repeatable and different from each other.",
-        "A policy would be trained in another environment than it is evaluated and used in.",
+        "If it has vectorised environments, they equal those of `make_env`: the same spaces, transitions, ends and "
+        "last observations; with a given seed they repeat, and they differ from each other.",
+        "Otherwise a policy is trained in another environment than it is evaluated and used in.",
         "Correct `make_vector_env`: leave `terminated` and `truncated` apart, and with the autoreset mode SAME_STEP "
         "give an episode's last observation in `info['final_obs']`.",
         _vectorised,

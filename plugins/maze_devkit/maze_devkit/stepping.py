@@ -36,7 +36,7 @@ def checks(build: Build, steps: int = STEPS) -> tuple[Check, ...]:
                 check_env(env, skip_render_check=True)
             except Exception as error:
                 if "step rewards" in str(error) and lasting_layers(env):
-                    raise NotApplicable("what it remembers beyond an episode may change its rewards") from error
+                    raise NotApplicable("its state from earlier episodes may change its rewards") from error
                 raise Failed(f"gymnasium's checker: {type(error).__name__}: {error}") from error
 
     def copies(subject: Subject) -> Make:
@@ -51,22 +51,23 @@ def checks(build: Build, steps: int = STEPS) -> tuple[Check, ...]:
         Check(
             "gymnasium",
             "gymnasium's own `check_env` finds nothing.",
-            "Whatever is written for gymnasium relies on its interface.",
-            "Read the message; https://gymnasium.farama.org/api/env tells what an environment keeps.",
+            "Everything written for gymnasium relies on its interface.",
+            "Read the message; https://gymnasium.farama.org/api/env describes the interface.",
             interface,
         ),
         Check(
             "seeds",
             "The same seed and actions give the same episodes in every copy.",
             WHY["seeds"],
-            "Draw all chance from `self.np_random`, which `super().reset(seed=seed)` seeds; let copies share nothing.",
+            "Draw all random numbers from `self.np_random`, which `super().reset(seed=seed)` seeds; copies must "
+            "share nothing.",
             lambda subject: same_seed(copies(subject)),
         ),
         Check(
             "chance",
-            "Another seed gives other episodes.",
+            "Another seed gives different episodes.",
             WHY["chance"],
-            "Draw all chance from `self.np_random`, which the seed decides. Where the environment has no chance, "
+            "Draw all random numbers from `self.np_random`. If the environment is meant to be deterministic, "
             "waive this check in `conformance`.",
             lambda subject: other_seed(copies(subject)),
         ),
@@ -82,16 +83,16 @@ def checks(build: Build, steps: int = STEPS) -> tuple[Check, ...]:
             "replay",
             "A new copy repeats an episode from its seed, its actions and the `state` before it, rewards included.",
             WHY["replay"],
-            "Let everything follow from `reset(seed=…)`. A wrapper that remembers more has `state` and `load_state`; "
-            "an environment that remembers more is waived, and its runs are not resumed exactly.",
+            "Make everything depend on `reset(seed=…)`. A wrapper with further state has `state` and `load_state`; "
+            "an environment with further state waives the check, and its runs are not resumed exactly.",
             lambda subject: replays(copies(subject)),
         ),
         Check(
             "global_state",
             "Building and stepping it leaves random states, threads, signal handlers, environment variables and the "
             "working directory alone.",
-            "Environments live in the process that learns, and beside each other.",
-            "Use `self.np_random`; put back what you must change.",
+            "Environments share a process with each other and with the learner.",
+            "Use `self.np_random`; restore what you must change.",
             state,
             alone=True,
         ),

@@ -114,7 +114,7 @@ class Subject:
         """Return the plugin's trial settings for an environment."""
         if hasattr(self.plugin, "conformance"):
             raise Failed(
-                f"{self.plugin.__name__}.conformance is not called any more: make it a function, and name it in the "
+                f"{self.plugin.__name__}.conformance is no longer called: make it a function, and declare it in the "
                 f"entry-point group {TRIALS} as {self.kind}.{self.name}"
             )
         claims = [each for each in discovery.entries(TRIALS, f"{self.kind}.{self.name}") if self._may_say(each)]
@@ -209,7 +209,7 @@ def hook_problem(subject: Subject, plugin: Any) -> str:
     wanted = needed.get(subject.kind)
     if wanted and not set(wanted) & set(own):
         return f"it does not implement {' or '.join(wanted)}, which every {subject.kind} has"
-    return "" if own or wanted else "it implements no hook, so nothing will ever call it"
+    return "" if own or wanted else "it implements no hook, so it would never be called"
 
 
 def refusal(error: ConfigError) -> str:

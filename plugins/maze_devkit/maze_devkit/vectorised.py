@@ -51,7 +51,7 @@ def conforms(builder: EnvBuilder) -> None:
     """
     native = builder.vector_env(_ENVS)
     if native is None:
-        raise NotApplicable("`make_vector_env` answers nothing")
+        raise NotApplicable("`make_vector_env` returns nothing")
     with closing(native):
         NativeVectorEnv(native)  # refuses one that does not declare its autoreset mode
         _check_spaces(builder, native)
@@ -74,7 +74,7 @@ def conforms(builder: EnvBuilder) -> None:
 def _native(builder: EnvBuilder) -> NativeVectorEnv:
     env = builder.vector_env(_ENVS)
     if env is None:
-        raise Failed("`make_vector_env` gives an environment at one call, and none at another")
+        raise Failed("`make_vector_env` returns an environment at one call and none at another")
     return NativeVectorEnv(env)
 
 
@@ -175,7 +175,7 @@ def _has_chance(single: list[_Episode]) -> bool:
 
 def _check_apart(mine: list[_Episode], single: list[_Episode]) -> None:
     if _has_chance(single) and not _has_chance(mine):
-        raise Failed("given the same actions, all environments show the same: they share a seed")
+        raise Failed("given the same actions, all environments play the same episode: they share a seed")
 
 
 def _check_ends(mine: list[_Episode], single: list[_Episode]) -> None:

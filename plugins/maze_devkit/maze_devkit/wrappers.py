@@ -102,7 +102,7 @@ def _makes(subject: Subject) -> None:
 
     env = _around(subject, make)
     if env.unwrapped is not made[0].unwrapped:
-        raise Failed("what it returns is not around the environment that it was given")
+        raise Failed("the returned environment does not wrap the given environment")
     env.close()
 
 
@@ -123,11 +123,11 @@ def _ends(subject: Subject) -> None:
 def _compare(inner: tuple[bool, bool], outer: tuple[bool, bool]) -> None:
     names = ("terminated", "truncated")
     if any(inner) and not any(outer):
-        raise Failed(f"an episode that the environment ended ({names[not inner[0]]}) goes on outside of the wrapper")
+        raise Failed(f"an episode that the environment ended ({names[not inner[0]]}) continues outside of the wrapper")
     if inner == (False, True) and outer[0]:
         raise Failed("an episode that the environment cut by a time limit (truncated) ends as terminated")
     if inner[0] and not outer[0]:
-        raise Failed("an episode that the environment ended (terminated) is told as truncated")
+        raise Failed("an episode that the environment ended (terminated) is reported as truncated")
 
 
 def _final_observation(subject: Subject) -> None:
@@ -154,24 +154,24 @@ def _final_observation(subject: Subject) -> None:
 CHECKS = (
     Check(
         "makes",
-        "It returns an environment around the one that it was given.",
-        "A wrapper that returns nothing, or something else, breaks every run that names it.",
+        "It returns an environment that wraps the given one.",
+        "A wrapper that returns anything else breaks every run that uses it.",
         "Write `env = yield` and `return YourWrapper(env)`, and give `env` to gymnasium.Wrapper.__init__.",
         _makes,
     ),
     *stepping.checks(_build),
     Check(
         "truncation",
-        "An episode's end passes through as what it is: `truncated` stays truncated, `terminated` terminated.",
-        "Values are bootstrapped at the one and not at the other.",
-        "Return both flags as the inner environment gave them; set `truncated` for limits of your own.",
+        "The end of an episode keeps its kind: `truncated` stays truncated, `terminated` stays terminated.",
+        "Values are bootstrapped at truncation, not at termination.",
+        "Return both flags of the inner environment; set `truncated` for your own limits.",
         _ends,
     ),
     Check(
         "final_observation",
-        "The last observation of an episode is treated like any other.",
-        "Its value is what a time limit is bootstrapped with: it must look like what the network was trained on.",
-        "Transform every observation that `step` returns, and leave resets to Maze: no autoreset inside.",
+        "The last observation of an episode is transformed like any other.",
+        "At a time limit its value is used for bootstrapping, so it must look like the training data.",
+        "Transform every observation that `step` returns, and leave resets to Maze: do not reset inside `step`.",
         _final_observation,
     ),
 )

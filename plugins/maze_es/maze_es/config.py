@@ -14,13 +14,13 @@ class ESConfig(AlgorithmConfig):
     """Evolution strategies."""
 
     n_rollouts_per_update: PositiveInt = 10
-    """Episodes per update at least; rounded up to whole pairs."""
+    """Minimum number of episodes per update, rounded up to whole pairs."""
     n_timesteps_per_update: NonNegativeInt = 0
-    """Environment steps per update at least; more pairs are evaluated until both minima are reached."""
+    """Minimum number of environment steps per update. Pairs are evaluated until both minima are reached."""
     max_steps: NonNegativeInt = 0
-    """Steps after which a training episode is cut; 0: the environment decides."""
+    """Steps after which a training episode is cut; 0: only the environment ends episodes."""
     optimizer: Literal["adam", "sgd"] = "adam"
-    """What follows the estimate: Adam, or gradient descent with momentum."""
+    """Optimizer that follows the estimated gradient: Adam, or gradient descent with momentum."""
     step_size: Annotated[float, Field(gt=0)] = 0.01
     """Learning rate of the optimizer."""
     step_size_schedule: params.LearningRateSchedule = "constant"
@@ -31,17 +31,17 @@ class ESConfig(AlgorithmConfig):
     noise_stddev: Annotated[float, Field(gt=0)] = 0.02
     """Standard deviation of the perturbations."""
     deterministic: bool = True
-    """Let members take their most likely action; false: let them sample, both of a pair with the same noise."""
+    """Members take their most likely actions; false: they sample, with the same noise for both members of a pair."""
     pairs_per_job: Annotated[int, Field(gt=0, le=10_000)] = 16
-    """Pairs evaluated side by side in one batch: the work a worker is given at a time. Memory grows with it."""
+    """Pairs that a worker evaluates in one batch. Memory grows with it."""
     n_workers: Annotated[int, Field(gt=0, le=1000)] | None = None
-    """Workers that evaluate the population; none: as many as the runner has. The result does not depend on it."""
+    """Workers that evaluate the population; none: all workers of the runner. The result does not depend on it."""
     n_eval_rollouts: PositiveInt = 10
-    """Episodes of one evaluation, unless `evaluation.n_episodes` is set."""
+    """Episodes per evaluation, unless `evaluation.n_episodes` is set."""
     policy_wrapper: str | dict[str, JsonValue] | None = None
-    """A policy plugin around the searched policy, by name or with parameters; none: the policy acts alone."""
+    """Policy plugin that wraps the trained policy: its name, or its name and parameters; none: no wrapper."""
     shared_noise_table_size: PositiveInt = 100_000_000
-    """Numbers of a shared noise table. Without effect: directions are computed from (seed, index), no table is held."""
+    """Size of a shared noise table. Has no effect: directions are computed from (seed, index) without a table."""
 
     @property
     def evaluation_episodes(self) -> int:

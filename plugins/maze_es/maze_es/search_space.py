@@ -28,7 +28,7 @@ class SearchSpace:
     def __init__(self, policy: Policy, *, deterministic: bool) -> None:
         self.shapes: dict[str, tuple[int, ...]] = acting_parameters(policy, deterministic)
         if not self.shapes:
-            raise ConfigError("the actions of this policy depend on no parameter that can learn", "model")
+            raise ConfigError("the actions of this policy depend on no trainable parameter", "model")
         self.size = sum(prod(shape) for shape in self.shapes.values())
 
     def parameters(self, policy: nn.Module) -> list[nn.Parameter]:

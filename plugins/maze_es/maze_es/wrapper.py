@@ -40,7 +40,7 @@ class PolicyWrapper(ActingPolicy):
 
     def act(self, obs: Tree, rngs: Sequence[np.random.Generator]) -> Tree:
         """Raise ConfigError: a wrapper cannot act alone."""
-        raise ConfigError(f"the policy {self.config.name!r} only acts around another one", "policy")
+        raise ConfigError(f"the policy {self.config.name!r} only wraps another policy", "policy")
 
 
 class WrappedPolicy(nn.Module):
@@ -115,7 +115,7 @@ def wrap(policy: Policy, part: str | dict[str, Any]) -> WrappedPolicy:
     wrapper = build_policy_plugin(config, policy.observation_space, policy.action_space, load)
     if not isinstance(wrapper, PolicyWrapper):
         raise ConfigError(
-            f"the policy {config.name!r} acts by itself: it is not a PolicyWrapper", "algorithm.policy_wrapper"
+            f"the policy {config.name!r} is not a PolicyWrapper and cannot wrap the policy", "algorithm.policy_wrapper"
         )
     return WrappedPolicy(policy, wrapper)
 

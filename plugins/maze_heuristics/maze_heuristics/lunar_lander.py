@@ -27,25 +27,25 @@ class LunarLanderConfig(PluginConfig):
     """The controller's gains."""
 
     position_gain: NonNegativeFloat = 0.8
-    """Sideways acceleration per metre beside the pad, in 1/s²."""
+    """Sideways acceleration per metre of horizontal distance from the pad, in 1/s²."""
     velocity_gain: NonNegativeFloat = 2.2
-    """Sideways acceleration against each m/s of drift, in 1/s."""
+    """Sideways acceleration against drift, per m/s, in 1/s."""
     max_tilt: PositiveFloat = 0.5
-    """The largest tilt that is asked for, in rad."""
+    """Largest target tilt, in rad."""
     angle_gain: NonNegativeFloat = 10.0
-    """Turning asked for per rad of error, in 1/s²."""
+    """Angular acceleration per rad of tilt error, in 1/s²."""
     spin_gain: NonNegativeFloat = 5.0
-    """Turning against each rad/s of spin, in 1/s."""
+    """Angular acceleration against spin, per rad/s, in 1/s."""
     landing_speed: NonNegativeFloat = 1.0
-    """Speed of descent at the ground, in m/s."""
+    """Target speed of descent at the ground, in m/s."""
     descent_rate: NonNegativeFloat = 0.3
-    """More speed of descent per metre of height, in 1/s."""
+    """Additional speed of descent per metre of height, in 1/s."""
     approach_slope: NonNegativeFloat = 0.45
-    """Metres of height to keep for each metre beside the pad."""
+    """Minimum height per metre of horizontal distance from the pad."""
     lift_gain: NonNegativeFloat = 0.7
-    """Lift asked for per m/s of falling too fast, in 1/s."""
+    """Upward acceleration per m/s above the target speed of descent, in 1/s."""
     contact_gain: NonNegativeFloat = 3.0
-    """The same once a leg touches the ground, when any fall is too fast."""
+    """The same gain once a leg touches the ground, where the target speed is 0."""
 
 
 class LunarLanderHeuristics(ActingPolicy):
@@ -67,9 +67,10 @@ class LunarLanderHeuristics(ActingPolicy):
         seen = isinstance(observation_space, spaces.Box) and observation_space.shape == (8,)
         if not seen or not (discrete or continuous):
             raise ConfigError(
-                f"lunar_lander_heuristics cannot see {observation_space} and act in {action_space}",
+                f"lunar_lander_heuristics does not support observations {observation_space} with actions "
+                f"{action_space}",
                 "env",
-                "It lands LunarLander-v3 and LunarLanderContinuous-v3.",
+                "It supports LunarLander-v3 and LunarLanderContinuous-v3.",
             )
         self._discrete = discrete
 

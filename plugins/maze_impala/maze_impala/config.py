@@ -15,7 +15,7 @@ class IMPALAConfig(AlgorithmConfig):
 
     critic_burn_in_epochs: params.CriticBurnInEpochs = 0
     epoch_length: PositiveInt = 125
-    """Updates in one epoch."""
+    """Updates per epoch."""
     n_rollout_steps: params.RolloutSteps = 20
     lr: params.LearningRate = 1e-3
     lr_schedule: params.LearningRateSchedule = "constant"
@@ -25,20 +25,21 @@ class IMPALAConfig(AlgorithmConfig):
     entropy_coef: params.EntropyCoef = 0.01
     max_grad_norm: params.MaxGradNorm = 0.5
     num_actors: Annotated[int, Field(gt=0, le=1000)] = 8
-    """Actors: worker processes on the runner `local`, taking turns in one process on `dev`."""
+    """Number of actors: worker processes with the runner `local`; with `dev` they take turns in one process."""
     envs_per_actor: PositiveInt = 1
-    """Environments an actor steps side by side, in one forward pass of the policy; each gives one trajectory."""
+    """Environments that an actor steps in parallel, with one forward pass of the policy. Each yields one trajectory."""
     actors_batch_size: PositiveInt = 8
-    """Trajectories in one batch of the learner, one update each."""
+    """Trajectories per batch of the learner. Each batch is one update."""
     queue_out_of_sync_factor: Annotated[float, Field(ge=0, le=1000)] = 1.0
-    """Size of the queue between actors and learner, in batches. With it a trajectory is at most
-    `queue_out_of_sync_factor + num_actors * envs_per_actor / actors_batch_size` updates behind the learner."""
+    """Size of the queue between actors and learner, in batches. A trajectory is at most
+    `queue_out_of_sync_factor + num_actors * envs_per_actor / actors_batch_size` updates older than the learner."""
     vtrace_clip_rho_threshold: Annotated[float, Field(gt=0)] | None = 1.0
-    """Bound of the importance weights in the critic's targets; none: no clipping."""
+    """Upper bound of the importance weights in the critic's targets; none: no clipping."""
     vtrace_clip_pg_rho_threshold: Annotated[float, Field(gt=0)] | None = 1.0
-    """Bound of the importance weights in the policy gradient; none: no clipping."""
+    """Upper bound of the importance weights in the policy gradient; none: no clipping."""
     reward_clipping: Literal["none", "abs_one", "soft_asymmetric"] = "none"
-    """Rewards as the learner sees them: `abs_one` cuts at -1 and 1, `soft_asymmetric` squeezes them into -1.5 to 5."""
+    """How the learner transforms rewards: `abs_one` clips them to [-1, 1], `soft_asymmetric` squashes them to (-1.5,
+    5)."""
 
     @model_validator(mode="after")
     def _whole_batches(self) -> Self:

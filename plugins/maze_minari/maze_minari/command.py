@@ -31,7 +31,7 @@ def import_(
 
 def export(
     folder: Annotated[
-        Path, typer.Argument(metavar="DIR", help="A recording, or a folder of some.", show_default=False)
+        Path, typer.Argument(metavar="DIR", help="A recording, or a folder that contains several.", show_default=False)
     ],
     dataset_id: Annotated[str, typer.Option("--id", metavar="ID", help="The new data set's id.", show_default=False)],
 ) -> None:

@@ -19,15 +19,16 @@ class OptunaConfig(PluginConfig):
     """How Optuna searches."""
 
     n_startup_trials: PositiveInt = 10
-    """Trials drawn at random before the model of the space is used."""
+    """Random trials before the model of the search space is used."""
     multivariate: bool = True
-    """Model how the paths work together, rather than each alone."""
+    """Model the paths jointly instead of each alone."""
     pruner: Literal["none", "median"] = "none"
-    """`median`: break trials off whose best value so far is below the median of the others after as many epochs."""
+    """`median`: stop trials whose best value so far is below the median of the others after the same number of
+    epochs."""
     pruner_startup_trials: NonNegativeInt = 5
-    """Trials that must have ended before one is pruned."""
+    """Trials that must end before any trial is pruned."""
     pruner_warmup_epochs: NonNegativeInt = 5
-    """Epochs that no trial is pruned in."""
+    """First epochs of a trial, during which it is not pruned."""
 
 
 class OptunaSearcher(Searcher):
@@ -44,7 +45,7 @@ class OptunaSearcher(Searcher):
     def setup(self, search: Search) -> int:
         """Open or create the study in the sweep's folder."""
         if search.trials is None:
-            raise ConfigError("say how many points to try", "--trials", "Next: --trials 20")
+            raise ConfigError("the number of points to try is missing", "--trials", "Next: --trials 20")
         from maze_optuna.study import SweepStudy  # imports optuna, which takes a second
 
         self.study = SweepStudy(self.config, search)
@@ -69,5 +70,5 @@ class OptunaSearcher(Searcher):
 
     def _begun(self) -> SweepStudy:
         if self.study is None:
-            raise RuntimeError("`setup` comes first")
+            raise RuntimeError("`setup` must be called first")
         return self.study

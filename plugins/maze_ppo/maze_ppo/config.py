@@ -15,7 +15,7 @@ class PPOConfig(AlgorithmConfig):
 
     critic_burn_in_epochs: params.CriticBurnInEpochs = 0
     epoch_length: PositiveInt = 10
-    """Updates in one epoch."""
+    """Updates per epoch."""
     n_rollout_steps: params.RolloutSteps = 256
     num_envs: params.TrainingEnvironments = 8
     lr: params.LearningRate = 3e-4
@@ -30,11 +30,11 @@ class PPOConfig(AlgorithmConfig):
     n_optimization_epochs: Annotated[int, Field(gt=0)] = 10
     """Passes over each rollout."""
     clip_range: Annotated[float, Field(gt=0)] = 0.2
-    """How far the probability ratio of new to old policy may move from 1 before its gradient is cut."""
+    """Clip range of the probability ratio of the new to the old policy, around 1."""
     value_clip_range: Annotated[float, Field(gt=0)] | None = None
-    """How far the critic may move from its old prediction before its gradient is cut; none: no clipping."""
+    """Clip range of the critic's prediction around its old value; none: no clipping."""
     target_kl: Annotated[float, Field(gt=0)] | None = None
-    """KL divergence from the old policy at which the passes over a rollout end; none: never."""
+    """KL divergence from the old policy above which the passes over a rollout end early; none: never."""
     normalize_advantages: params.NormalizeAdvantages = True
 
     @model_validator(mode="after")

@@ -15,17 +15,17 @@ class RayConfig(PluginConfig):
     """Environments and workers on a Ray cluster."""
 
     address: Annotated[str | None, Outside.ADDRESS] = None
-    """`host:port` of a running cluster's head, `auto` for the cluster that this machine belongs to, or `local` for a
-    Ray of this run's own; none: the environment variable RAY_ADDRESS where it is set, else `local`."""
+    """`host:port` of the head of a running cluster, `auto` for the cluster of this machine, or `local` to start Ray for
+    this run alone; none: the environment variable RAY_ADDRESS if it is set, otherwise `local`."""
     workers: SideBySide | None = None
-    """Workers that step environments, or share a task that any number can share; none: one for each CPU."""
+    """Number of workers; none: one per CPU."""
     cpus_per_worker: Annotated[float, Field(ge=0, le=1000)] = 1.0
-    """CPUs of the cluster that a worker occupies. Not counted on a Ray of this run's own."""
+    """CPUs of the cluster that each worker reserves. Has no effect with `local`."""
     code: Annotated[tuple[str, ...], Outside.FOLDER] = ()
-    """Folders of your own packages to send to the nodes, such as `my_envs`. Not for a Ray of this run's own."""
+    """Folders of your own packages to send to the nodes, such as `my_envs`. Not used with `local`."""
     start_timeout: PositiveFloat = 120.0
-    """Seconds a worker may take to find room in the cluster and to start; the run continues without late ones."""
+    """Seconds that a worker may wait for free CPUs and start. The run continues without workers that take longer."""
     job_timeout: PositiveFloat = 300.0
-    """Seconds after which a worker that has not answered a job (a step, a rollout of IMPALA) ends the run."""
+    """Seconds before a worker that does not finish a job (a step, a rollout of IMPALA) ends the run."""
     max_restarts: NonNegativeInt = 20
-    """How often in all a lost worker is started again; workers lost after that are dropped."""
+    """Total number of restarts of lost workers. Workers lost after that are not replaced."""

@@ -232,18 +232,18 @@ class RayPool(QueuedPool):
         del self._members[member.number]
         if not self._members:
             raise self._failure(f"{cause}; no worker is left")
-        _warn(f"{cause}; the run goes on with {counted(len(self._members), 'worker')}")
+        _warn(f"{cause}; the run continues with {counted(len(self._members), 'worker')}")
         self._pass_on(member.number)
 
     def _go_on_without(self, member: _Member) -> None:
         member.late = True
-        waited = f"{member.title} has found no room in the cluster within {self._config.start_timeout:g} seconds"
+        waited = f"{member.title} found no free CPUs in the cluster within {self._config.start_timeout:g} seconds"
         if all(each.late for each in self._members.values()):
             raise self._failure(
                 f"{waited}\nThe cluster's CPUs: {self._ray.cluster_resources().get('CPU', 0):g}. Next: free some, or "
                 "lower runner.cpus_per_worker, or start fewer workers."
             )
-        _warn(f"{waited}; the run goes on without it")
+        _warn(f"{waited}; the run continues without it")
         self._pass_on(member.number)
 
     def _check_cluster(self, check: Callable[[], None]) -> None:
@@ -266,9 +266,9 @@ class RayPool(QueuedPool):
             content: bytes = self._ray.cloudpickle.dumps(task)
         except (pickle.PicklingError, AttributeError, TypeError) as exc:
             raise ConfigError(
-                f"the run cannot be taken to workers: {exc}",
+                f"the run cannot be sent to workers: {exc}",
                 "runner",
-                "Ready objects (an environment function, a model class) must be such that they can be pickled; or keep "
+                "Python objects (an environment function, a model class) must be picklable; or run "
                 "everything in this process: --runner dev",
             ) from exc
         return content

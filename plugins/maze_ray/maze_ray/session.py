@@ -196,11 +196,11 @@ def _checked(ray: Any, address: str) -> str:
     if address == "auto":
         found = _found()
         if not found or not answers(found):  # the address that Ray remembers may be of a lost cluster
-            raise ConfigError("this machine belongs to no running Ray cluster", "runner.address", _START)
+            raise ConfigError("this machine is not part of a running Ray cluster", "runner.address", _START)
         return address
     if "://" in address:
         raise ConfigError(
-            f"{address} is an address of Ray's client, through which a run cannot reach its workers",
+            f"{address} is an address of the Ray client, which cannot reach the workers of a run",
             "runner.address",
             "Next: start the run on a machine of the cluster (ray job submit) with runner.address=auto.",
         )

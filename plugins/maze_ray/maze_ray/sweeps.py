@@ -119,7 +119,7 @@ class RaySweepPool:
             self._session.check()
             end = JobEnd(each.name, "killed", f"its process was lost: {reason_of(exc)}")
             if each.interrupted:
-                end = JobEnd(each.name, "interrupted", "interrupted before it could say more")
+                end = JobEnd(each.name, "interrupted", "interrupted before it returned a result")
         with suppress(Exception):
             self._ray.kill(each.actor)
         return end

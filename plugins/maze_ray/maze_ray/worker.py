@@ -86,7 +86,7 @@ def _unpack(task: bytes) -> Task:
         unpacked: Task = pickle.loads(task)  # noqa: S301
     except (AttributeError, ImportError) as exc:
         raise ConfigError(
-            f"the node {platform.node()} cannot take the run up: {exc}",
+            f"the node {platform.node()} cannot load the run: {exc}",
             "runner",
             "Install on every node what is installed here: maze-core, the plugins of the run, and your own packages; "
             "or send your own along: --set runner.code=[my_package]",

@@ -79,11 +79,11 @@ class RLlibDQN(RLlib):
             return
         if self.config.rllib.get("num_atoms", 1) != 1:
             raise ConfigError(
-                "distributions of values need RLlib's own network", "algorithm.rllib.num_atoms", "Add --rllib-model"
+                "distributional Q-values need RLlib's own network", "algorithm.rllib.num_atoms", "Add --rllib-model"
             )
         if self.config.dueling and getattr(config.model, "critic", None) == "none":
             hint = "Next: --set model.critic=separate, or --no-dueling"
-            raise ConfigError("dueling takes the critic of the model, and it has none", "model.critic", hint)
+            raise ConfigError("dueling uses the critic of the model, but the model has none", "model.critic", hint)
 
     def module_spec(self, policy: Policy) -> Any:
         """Return the specification of the module whose action values are the policy's logits."""
@@ -118,7 +118,7 @@ class RLlibSAC(RLlib):
             return
         if getattr(config.model, "critic", "none") != "none":
             raise ConfigError(
-                "SAC has critics of its own, a state critic would never learn", "model.critic", "Leave it at none."
+                "SAC has its own critics; a state critic would never learn", "model.critic", "Leave it at none."
             )
         if getattr(config.model, "distribution", "squashed_gaussian") != "squashed_gaussian":
             raise ConfigError("SAC needs the squashed Gaussian", "model.distribution", "Leave it as it is.")
@@ -146,7 +146,7 @@ class RLlibBC(RLlib):
         if config.steps is not None:
             raise ConfigError(f"{self.config.name} takes no environment steps", "steps", "Next: --epochs")
         if self.config.rllib_model:
-            raise ConfigError("recorded actions are learned by Maze's models only", "algorithm.rllib_model")
+            raise ConfigError("only Maze's models learn from recorded actions", "algorithm.rllib_model")
         super().check(config)
 
     def setup(self, run: Run) -> None:

@@ -219,9 +219,9 @@ def _check_normalizer(policy: Policy) -> None:
     normalizer = getattr(policy, "normalizer", None)
     if normalizer is not None and getattr(normalizer, "running", True):
         raise ConfigError(
-            "RLlib does not move the statistics of an observation normaliser",
+            "RLlib does not update the statistics of an observation normaliser",
             "model.normalize_observations",
-            "Scale observations by a wrapper, or take one of Maze's own algorithms.",
+            "Scale observations with a wrapper, or use one of Maze's own algorithms.",
         )
 
 

@@ -28,10 +28,13 @@ _SIZES: Mapping[str, Mapping[str, Any]] = {
     "BC": _RECORDED,
     "MARWIL": _RECORDED,
 }
-_RESUMES = {"resumes": "RLlib goes on with new episodes and empty replay buffers, see docs/algorithms/rllib.md"}
-_BY_SEED = "which is told from runs with the same seed, and those differ"
+_RESUMES = {"resumes": "RLlib resumes with new episodes and empty replay buffers, see docs/algorithms/rllib.md"}
+_BY_SEED = "this check compares runs with the same seed, and those differ"
 _REPLAY = {"deterministic": "RLlib draws from its replay buffer without a seed", "truncation": _BY_SEED}
-_QUEUE = {"deterministic": "RLlib's learner takes what its queue holds by then", "truncation": _BY_SEED}
+_QUEUE = {
+    "deterministic": "RLlib's learner uses whatever is in its queue at that moment",
+    "truncation": _BY_SEED,
+}
 _WAIVED: Mapping[str, Mapping[str, str]] = {
     "PPO": {"truncation": "RLlib standardises advantages over rows of its own too, which stand for episodes' ends"},
     "IMPALA": _QUEUE,

@@ -46,7 +46,7 @@ def _parameters(key: str, part: Any) -> dict[str, Tensor]:
     if isinstance(part, Beta):
         return {"alpha": part.alpha, "beta": part.beta}
     raise ConfigError(
-        f"RLlib cannot be given the distribution {type(part).__name__} of action {key!r}",
+        f"RLlib does not support the distribution {type(part).__name__} of action {key!r}",
         "model",
         "Use a model with Maze's own distributions, or one of Maze's algorithms.",
     )

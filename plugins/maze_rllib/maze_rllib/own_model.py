@@ -133,5 +133,5 @@ def _check(actions: dict[str, gymnasium.Space[Any]]) -> None:
             raise ConfigError(
                 f"RLlib's default network has no distribution for the action {key!r}, {space}",
                 "algorithm.rllib_model",
-                "Next: --no-rllib-model, for Maze's models have one.",
+                "Next: --no-rllib-model, since Maze's models support it.",
             )

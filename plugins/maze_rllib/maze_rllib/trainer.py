@@ -180,7 +180,7 @@ class Trainer:
             if now - since > self._patience:
                 raise RunError(
                     f"RLlib has {what} for {now - since:.0f} s (algorithm.watchdog_seconds is {self._patience:g}): "
-                    "its workers starve or hang"
+                    "its workers hang or lack CPUs"
                 )
 
     def _learns(self) -> bool:
@@ -233,7 +233,7 @@ def _explained(error: BaseException) -> BaseException:
     if kind.startswith(("ActorDied", "ActorUnavailable", "RayActorError")):
         return RunError(f"a worker of RLlib died: {lines[0]}")
     if isinstance(error, ValueError):
-        return ConfigError(f"RLlib refuses the configuration: {' '.join(lines)[:600]}", "algorithm")
+        return ConfigError(f"RLlib rejects the configuration: {' '.join(lines)[:600]}", "algorithm")
     return RunError(f"RLlib failed: {kind}: {lines[-1]}")
 
 

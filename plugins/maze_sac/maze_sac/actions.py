@@ -111,7 +111,7 @@ def _log_probs(part: Any, sizes: list[int]) -> Tensor:
         return torch.cat([padded[:, member, :size] for member, size in enumerate(sizes)], -1)
     if isinstance(part, Bernoulli):
         return torch.stack((F.logsigmoid(-part.logits), F.logsigmoid(part.logits)), -1).flatten(1)
-    raise ConfigError(f"SAC does not know the distribution {type(part).__name__}", "model")
+    raise ConfigError(f"SAC does not support the distribution {type(part).__name__}", "model")
 
 
 def _largest_entropy(mask: Tensor, sizes: list[int], members: int) -> Tensor:

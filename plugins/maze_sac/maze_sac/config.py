@@ -16,7 +16,7 @@ class SACConfig(AlgorithmConfig):
     """Soft actor-critic."""
 
     epoch_length: PositiveInt = 100
-    """Updates in one epoch."""
+    """Updates per epoch."""
     patience: NonNegativeInt = 50
     """Epochs without a new best evaluation before the run stops; 0: never."""
     n_rollout_steps: params.RolloutSteps = 1
@@ -30,11 +30,12 @@ class SACConfig(AlgorithmConfig):
     entropy_coef_lr: Annotated[float, Field(gt=0)] = 7e-4
     """Learning rate of the entropy coefficient."""
     entropy_coef: Annotated[float, Field(ge=0)] = 0.2
-    """Weight of the entropy in the objective (alpha), or its first value where it is tuned."""
+    """Weight of the entropy in the objective (alpha); its initial value if `entropy_tuning` is on."""
     entropy_tuning: bool = True
-    """Learn the entropy coefficient, so that the policy's entropy stays near a target."""
+    """Learn the entropy coefficient so that the policy's entropy stays near a target."""
     target_entropy_multiplier: float = 1.0
-    """Times minus one per dimension of Box actions, plus 0.98 log n per choice among n, is the target entropy."""
+    """Factor of the target entropy, which is -1 per dimension of Box actions plus 0.98 log n per discrete choice among
+    n."""
     gamma: params.Gamma = 0.99
     n_step: params.ReturnSteps = 1
     tau: params.TargetRate = 0.005
@@ -43,7 +44,7 @@ class SACConfig(AlgorithmConfig):
     initial_buffer_size: params.InitialBufferSize = 10_000
     initial_sampling_policy: params.InitialSamplingPolicy = "random"
     initial_demonstrations: Path | None = None
-    """Folder of recorded trajectories that fill the buffer instead of `initial_sampling_policy`."""
+    """Folder of recorded trajectories that fill the buffer first, instead of `initial_sampling_policy`."""
     critic_hidden: params.Hidden = (256, 256)
     """Units of each hidden layer of the critics."""
     critic_activation: Activation = "relu"

@@ -72,9 +72,9 @@ class SAC(Algorithm):
         for key, leaf in flatten_space(space, "action").items():
             if isinstance(leaf, Box) and not BoxScale(leaf).bounded:
                 raise ConfigError(
-                    f"{self.config.name} needs finite bounds, and the Box action {key!r} is {leaf}",
+                    f"{self.config.name} needs finite bounds, but the Box action {key!r} is {leaf}",
                     "env",
-                    "Give the action space bounds with a wrapper, or take an algorithm that needs none: ppo, a2c.",
+                    "Give the action space bounds with a wrapper, or use an algorithm that needs none: ppo, a2c.",
                 )
 
     def setup(self, run: Run) -> None:

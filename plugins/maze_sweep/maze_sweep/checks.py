@@ -53,7 +53,7 @@ def _points(subject: Subject, part: str, folder: str) -> list[Point] | None:
 def _proposes(subject: Subject) -> None:
     taken = {part: _points(subject, part, part) for part in _SPACES}
     if not any(taken.values()):
-        raise Failed("it takes neither a space of lists nor one of ranges")
+        raise Failed("it supports neither lists nor ranges")
     for part, points in taken.items():
         for number, point in enumerate(points or []):
             if point.keys() != _SPACES[part].keys():
@@ -90,8 +90,8 @@ def _again(subject: Subject) -> None:
             other.tell(0, asked[0], 1.0)
             if [other.ask(number) for number in range(len(asked))] != asked:
                 if _points(subject, part, f"{part}-1") != _points(subject, part, f"{part}-2"):
-                    raise NotApplicable("its points differ anyway, see the check `repeats`")
-                raise Failed("set up again in the same folder, it gives other points for trials that were under way")
+                    raise NotApplicable("its points differ for the same seed, see the check `repeats`")
+                raise Failed("set up again in the same folder, it returns other points for unfinished trials")
 
 
 def _global_state(subject: Subject) -> None:
@@ -104,22 +104,22 @@ CHECKS = (
     Check(
         "proposes",
         "Each point has a value for every path of the space, and each value is in its list or range.",
-        "A trial with a value that nobody asked for is refused, or worse, reported.",
+        "A trial with a value outside of the space is refused, or worse, reported.",
         "Draw from `search.space`; round where a Range is `whole`.",
         _proposes,
     ),
     Check(
         "repeats",
         "The same seed and the same values give the same points.",
-        "A sweep could not be repeated.",
+        "Otherwise a sweep cannot be repeated.",
         "Derive every random number from `search.seed`.",
         _repeats,
     ),
     Check(
         "goes_on",
-        "Set up again in the same folder, it gives trials that were under way the points that they had.",
-        "Sweeps are broken off; their trials must go on where they were.",
-        "Keep what was asked in `search.folder`, or derive each point from its number.",
+        "Set up again in the same folder, it returns the same points for unfinished trials.",
+        "Sweeps are interrupted; their trials must continue with the same points.",
+        "Save the points in `search.folder`, or derive each point from its number.",
         _again,
     ),
     Check(
@@ -127,7 +127,7 @@ CHECKS = (
         "A search leaves random states, threads, signal handlers, environment variables and the working directory "
         "alone.",
         "Trials may run in the same process.",
-        "Use generators of your own.",
+        "Use your own generators.",
         _global_state,
         alone=True,
     ),

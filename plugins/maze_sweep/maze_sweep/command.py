@@ -17,11 +17,12 @@ if TYPE_CHECKING:
 
 def sweep(
     algorithm: Annotated[
-        str | None, typer.Argument(metavar="ALGORITHM", help="The algorithm; not needed to go on.", show_default=False)
+        str | None,
+        typer.Argument(metavar="ALGORITHM", help="The algorithm; not needed to continue a sweep.", show_default=False),
     ] = None,
     env: Annotated[str | None, typer.Option(metavar="ID", help="Environment id.")] = None,
     env_source: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Env source plugin: gymnasium unless given.")
+        str | None, typer.Option(metavar="NAME", help="Env source plugin; default: gymnasium.")
     ] = None,
     over: Annotated[
         list[str] | None,
@@ -32,49 +33,53 @@ def sweep(
         ),
     ] = None,
     seeds: Annotated[
-        str | None, typer.Option(metavar="N|A,B", help="How many seeds each point is run with, from 0; or which.")
+        str | None, typer.Option(metavar="N|A,B", help="Number of seeds per point, counted from 0, or a list of seeds.")
     ] = None,
     searcher: Annotated[
-        str | None, typer.Option(metavar="NAME", help="What chooses points: grid (unless given), random, or a plugin.")
+        str | None, typer.Option(metavar="NAME", help="Searcher: grid (default), random, or a plugin.")
     ] = None,
     trials: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Points to try; a grid has its own number.")
+        int | None, typer.Option(metavar="N", min=1, help="Number of points to try; not needed for a grid.")
     ] = None,
     metric: Annotated[
-        str | None, typer.Option(metavar="NAME", help="What points are ranked by: eval/return_mean unless given.")
+        str | None, typer.Option(metavar="NAME", help="Metric that ranks the points; default: eval/return_mean.")
     ] = None,
     take: Annotated[
-        str | None, typer.Option(metavar="best|last", help="Which value of it counts: best unless given.")
+        str | None, typer.Option(metavar="best|last", help="Which value of the metric counts; default: best.")
     ] = None,
-    minimize: Annotated[bool | None, typer.Option("--minimize", help="Less is better.", show_default=False)] = None,
-    plan: Annotated[Path | None, typer.Option("--plan", metavar="FILE", help="All this from a YAML file.")] = None,
+    minimize: Annotated[
+        bool | None, typer.Option("--minimize", help="Lower values are better.", show_default=False)
+    ] = None,
+    plan: Annotated[
+        Path | None, typer.Option("--plan", metavar="FILE", help="Read the whole sweep from a YAML file.")
+    ] = None,
     set_: Annotated[
-        list[str] | None, typer.Option("--set", metavar="PATH=VALUE", help="Set anything for all runs; repeatable.")
+        list[str] | None, typer.Option("--set", metavar="PATH=VALUE", help="Set any value for all runs; repeatable.")
     ] = None,
     config: Annotated[
         list[Path] | None, typer.Option("--config", "-c", metavar="FILE", help="YAML file for all runs.")
     ] = None,
-    preset: Annotated[str | None, typer.Option(metavar="NAME", help="auto, none or a name.")] = None,
+    preset: Annotated[str | None, typer.Option(metavar="NAME", help="Preset: auto, none or a name.")] = None,
     wrappers: Annotated[
-        str | None, typer.Option(metavar="A,B", help="Environment wrappers, the first innermost.")
+        str | None, typer.Option(metavar="A,B", help="Environment wrappers; the first is innermost.")
     ] = None,
-    model: Annotated[str | None, typer.Option(metavar="NAME", help="Model plugin: mlp unless given.")] = None,
+    model: Annotated[str | None, typer.Option(metavar="NAME", help="Model plugin; default: mlp.")] = None,
     steps: Annotated[int | None, typer.Option(metavar="N", min=1, help="Environment steps of each run.")] = None,
     epochs: Annotated[int | None, typer.Option(metavar="N", min=1, help="Epochs of each run.")] = None,
     init_from: Annotated[
         Path | None, typer.Option("--init-from", metavar="RUN", help="Start every run from another run's weights.")
     ] = None,
     folder: Annotated[
-        Path | None, typer.Option("--dir", metavar="DIR", help="The sweep's folder; one below runs/ unless given.")
+        Path | None, typer.Option("--dir", metavar="DIR", help="The sweep's folder; default: a new one in runs/.")
     ] = None,
     jobs: Annotated[
         int | None,
-        typer.Option("--jobs", "-j", metavar="N", min=1, help="Runs side by side; one per core unless given."),
+        typer.Option("--jobs", "-j", metavar="N", min=1, help="Runs in parallel; default: one per core."),
     ] = None,
     runner: Annotated[
-        str, typer.Option(metavar="NAME", help="Where runs are carried out; local: in processes of this machine.")
+        str, typer.Option(metavar="NAME", help="Where runs are executed; local: in processes of this machine.")
     ] = "local",
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing on the way.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print no progress.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Train with many configurations and seeds in parallel, and rank them.
@@ -147,7 +152,7 @@ def _say_what_next(done: Sweep, failed: int) -> None:
     folder = os.path.relpath(done.folder)
     folder = folder if len(folder) < len(str(done.folder)) else str(done.folder)
     if done.interrupted_by is not None:
-        typer.echo(f"interrupted by {done.interrupted_by}. To go on: maze sweep --dir {argument(folder)}")
+        typer.echo(f"interrupted by {done.interrupted_by}. To continue: maze sweep --dir {argument(folder)}")
         return
     if failed:
         typer.echo(f"{counted(failed, 'run')} failed. To try again: maze sweep --dir {argument(folder)}")
@@ -166,11 +171,11 @@ def _check_enough(raw: dict[str, Any], folder: Path | None) -> None:
 
     example = "Next: maze sweep ppo --env CartPole-v1 --over algorithm.lr=1e-4,1e-3"
     if folder is not None and not raw:
-        raise ConfigError(f"{folder} holds no sweep to go on with", "--dir", example)
+        raise ConfigError(f"{folder} contains no sweep to continue", "--dir", example)
     if "algorithm" not in raw:
         raise ConfigError("name the algorithm", hint=example)
     if "over" not in raw:
-        raise ConfigError("say what differs between the runs", "--over", example)
+        raise ConfigError("no search space is given: name what differs between the runs", "--over", example)
 
 
 def _over(texts: list[str] | None) -> dict[str, Any] | None:

@@ -123,5 +123,7 @@ def _counts(sweep: Sweep) -> str:
     parts += [f"{failed} failed"] if failed else []
     parts += [f"{sweep.count('pruned')} pruned"] if sweep.count("pruned") else []
     if sweep.interrupted_by is not None:
-        parts.append(f"ending after {sweep.interrupted_by}: the runs under way save themselves (again: at once)")
+        parts.append(
+            f"ending after {sweep.interrupted_by}: running runs are saved first (interrupt again to stop immediately)"
+        )
     return ", ".join(parts)

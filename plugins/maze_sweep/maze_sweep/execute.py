@@ -29,7 +29,7 @@ def execute(job: SweepJob) -> JobEnd:
     try:
         summary = _train(job)
     except KeyboardInterrupt:
-        return JobEnd(job.name, "interrupted", "interrupted at once")
+        return JobEnd(job.name, "interrupted", "interrupted immediately")
     except Exception as error:  # noqa: BLE001 — whatever ends one run must not end the sweep
         _explain(error)
         return JobEnd(job.name, "failed", str(error).partition("\n")[0] or type(error).__name__)

@@ -89,5 +89,5 @@ def _ending(name: str, each: _Running) -> JobEnd:
             return end
     if each.interrupted:
         outcome: Outcome = "interrupted"
-        return JobEnd(name, outcome, "interrupted before it could say more")
+        return JobEnd(name, outcome, "interrupted before it returned a result")
     return JobEnd(name, "killed", f"its process died{how_it_ended(each.process.exitcode)}")

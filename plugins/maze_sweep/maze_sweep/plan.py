@@ -35,25 +35,26 @@ class SweepPlan(ConfigModel):
     env: str | None = None
     """Environment id; none: `config` or `overrides` name the environment."""
     preset: str = "auto"
-    """A preset's name, `auto` (the one named like the environment) or `none`."""
+    """A preset's name, `auto` (the preset with the environment's name) or `none`."""
     config: dict[str, JsonValue] = Field(default_factory=dict)
-    """The contents of the configuration files, the same for all runs."""
+    """Contents of the configuration files, shared by all runs."""
     overrides: dict[str, JsonValue] = Field(default_factory=dict)
-    """Values by path, the same for all runs."""
+    """Values by path, shared by all runs."""
     init_from: str | None = None
-    """A run directory whose model, wrappers and initial weights all runs use."""
+    """Run directory from which all runs take model, wrappers and initial weights."""
     over: Annotated[dict[str, list[JsonValue] | str], Field(min_length=1)]
-    """What differs: for each path a list of values, or a text such as `1e-4,1e-3` or `1e-5..1e-2:log`."""
+    """The search space: for each path a list of values, or a text such as `1e-4,1e-3` or `1e-5..1e-2:log`."""
     seeds: Annotated[tuple[NonNegativeInt, ...], Field(min_length=1)] = (0,)
-    """Each trial is run once per seed; a number n in a file means 0 to n - 1."""
+    """Seeds; each trial runs once per seed. A number n in a file means the seeds 0 to n - 1."""
     searcher: SerializeAsAny[PluginConfig]
     """The searcher that chooses the points."""
     trials: PositiveInt | None = None
-    """Points to try; none: all of the grid."""
+    """Number of points to try; none: the whole grid."""
     metric: str = RETURN
-    """The metric of `metrics.jsonl` by which trials are ranked."""
+    """Metric of `metrics.jsonl` that ranks the trials."""
     take: Literal["best", "last"] = "best"
-    """Which value of it counts: the best epoch's, or the last (that of the final evaluation, if there is one)."""
+    """Which value of the metric counts: that of the best epoch, or the last (of the final evaluation, if there is
+    one)."""
     minimize: bool = False
     """True if lower values are better."""
 
@@ -121,9 +122,9 @@ def check_continues(plan: SweepPlan, before: SweepPlan, folder: Path) -> None:
     changed = [key for key in new if new[key] != old[key] and key not in _MAY_GROW]
     if changed:
         raise ConfigError(
-            f"{folder} holds another sweep; what differs: {', '.join(changed)}",
+            f"{folder} contains another sweep; differences: {', '.join(changed)}",
             "--dir",
-            f"Name another folder, or go on with that sweep: maze sweep --dir {argument(folder)}",
+            f"Name another folder, or continue that sweep: maze sweep --dir {argument(folder)}",
         )
     if dropped := sorted(set(before.seeds) - set(plan.seeds)):
         raise ConfigError(f"seeds may be added, not dropped: {', '.join(map(str, dropped))}", "--seeds")
@@ -169,8 +170,8 @@ def _seeds(given: Any) -> Any:
 def _check_paths(plan: SweepPlan) -> None:
     for path in plan.space:
         if path == "seed":
-            raise ConfigError("seeds are not searched", "over.seed", "Next: --seeds 3")
+            raise ConfigError("seeds cannot be searched", "over.seed", "Next: --seeds 3")
         if path in plan.overrides:
             raise ConfigError("is both fixed and searched", f"over.{path}", f"Next: leave out --set {argument(path)}=…")
     if "seed" in plan.overrides:
-        raise ConfigError("a sweep names its seeds itself", "overrides.seed", "Next: --seeds 1,2,3")
+        raise ConfigError("a sweep sets the seeds of its runs", "overrides.seed", "Next: --seeds 1,2,3")

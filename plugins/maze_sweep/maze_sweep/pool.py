@@ -95,7 +95,7 @@ def open_pool(runner: PluginConfig, jobs: int | None) -> SweepPool:
     if not claims:
         hint = "Next: --runner local"
         if hasattr(discovery.load("runner", runner.name), "sweep_pool"):
-            hint = f"Its method sweep_pool is not called any more: name a function in the entry-point group {POOLS}"
-        raise ConfigError(f"the runner {runner.name} cannot spread a sweep", "--runner", hint)
+            hint = f"Its method sweep_pool is no longer called: declare a function in the entry-point group {POOLS}"
+        raise ConfigError(f"the runner {runner.name} cannot run a sweep", "--runner", hint)
     pool: SweepPool = discovery.import_claim(claims[0])(runner, jobs)
     return pool

@@ -66,7 +66,7 @@ class Sweep:
     def folder(self) -> Path:
         """The sweep's own folder; valid after `begin`."""
         if self._folder is None:
-            raise RuntimeError("this sweep has no folder before it has begun")
+            raise RuntimeError("this sweep has no folder until it has started")
         return self._folder
 
     def check(self) -> None:

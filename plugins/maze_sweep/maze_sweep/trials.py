@@ -141,7 +141,7 @@ def read_trials(folder: Path, plan: SweepPlan) -> list[Trial]:
     except FileNotFoundError:
         return []
     except (OSError, ValueError, TypeError, KeyError) as error:
-        hint = "Delete it: a grid or a random search goes on without it."
+        hint = "Delete it: a grid or a random search continues without it."
         raise ConfigError(f"{path} is damaged: {error}", hint=hint) from error
     return trials
 

@@ -101,7 +101,7 @@ class Studio:
         try:
             with warnings.catch_warnings(action="ignore"), closing(self._builder(0)) as env:
                 if env.render_mode != "rgb_array":
-                    raise _cannot_render(title, "it takes no render_mode rgb_array")
+                    raise _cannot_render(title, "it does not support render_mode rgb_array")
                 env.reset(seed=0)
                 picture = np.asarray(env.render())
         except ConfigError as error:
@@ -111,7 +111,7 @@ class Studio:
         except Exception as error:
             raise _cannot_render(title, describe(error)) from error
         if picture.ndim != 3:
-            raise _cannot_render(title, "render() returns no array of height, width and colours")
+            raise _cannot_render(title, "render() does not return an array [height, width, colours]")
 
     def _camera(self, index: int) -> _Camera:
         self._cameras.append(_Camera(self._builder(index)))
@@ -120,9 +120,9 @@ class Studio:
 
 def _cannot_render(title: str, reason: str) -> ConfigError:
     return ConfigError(
-        f"{title} cannot render pictures: {reason}",
+        f"{title} cannot render images: {reason}",
         "--video",
-        "Leave --video out; or let the environment take render_mode, name rgb_array in metadata['render_modes'], and"
+        "Leave out --video; or let the environment accept render_mode, name rgb_array in metadata['render_modes'], and"
         " return pictures from render().",
     )
 

@@ -25,9 +25,9 @@ class RescaleActionsConfig(LeafConfig):
     """The parameters of `rescale_actions`."""
 
     low: float = -1.0
-    """The lower bound the policy sees."""
+    """Lower bound that the policy sees."""
     high: float = 1.0
-    """The upper bound the policy sees."""
+    """Upper bound that the policy sees."""
 
 
 class RescaleActions(Plugin):
@@ -50,9 +50,9 @@ class DiscretizeActionsConfig(LeafConfig):
     """The parameters of `discretize_actions`."""
 
     bins: int = Field(default=5, ge=2, le=10_000)
-    """Choices for each dimension."""
+    """Choices per dimension."""
     space: Literal["multi_discrete", "discrete"] = "multi_discrete"
-    """A choice for each dimension, or a single one among all combinations."""
+    """`multi_discrete`: one choice per dimension; `discrete`: a single choice among all combinations."""
 
 
 class DiscretizeActions(Plugin):
@@ -79,7 +79,7 @@ class SplitActionsConfig(PluginConfig):
     key: str = "action"
     """The action leaf to split."""
     parts: dict[str, tuple[NonNegativeInt, ...]] = Field(default_factory=dict)
-    """Dimensions of each part by its name; none: a part for each dimension, `0`, `1`, …"""
+    """Dimensions of each part by its name; none: one part per dimension, named `0`, `1`, …"""
 
 
 class SplitActions(Plugin):
@@ -95,13 +95,13 @@ class SplitActions(Plugin):
         if key not in leaves:
             raise ConfigError(f"there is no leaf {key!r}", "key", f"The leaves are {', '.join(leaves)}.")
         if f"{key}_mask" in flatten_space(env.observation_space, "observation"):
-            raise ConfigError(f"{key!r} is masked by '{key}_mask', and a mask cannot be split", "key")
+            raise ConfigError(f"{key!r} is masked by '{key}_mask', and a masked action cannot be split", "key")
         whole = rebuilt(env.action_space, {key: self._part(leaves[key])}, "action")
         return TransformAction(env, whole.function, whole.space)
 
     def _part(self, space: Space[Any]) -> Part:
         if not isinstance(space, spaces.Box | spaces.MultiDiscrete) or len(space.shape) != 1:
-            raise ConfigError(f"{self.config.key!r} ({space}) is no Box or MultiDiscrete of one dimension", "key")
+            raise ConfigError(f"{self.config.key!r} ({space}) is not a Box or MultiDiscrete with one dimension", "key")
         count = space.shape[0]
         parts = self.config.parts or {str(i): (i,) for i in range(count)}
         given = sorted(i for part in parts.values() for i in part)

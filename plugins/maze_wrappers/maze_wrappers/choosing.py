@@ -20,7 +20,7 @@ class ChoiceConfig(PluginConfig):
     """The parameters of `select` and `drop`."""
 
     keys: tuple[str, ...] = Field(min_length=1)
-    """Leaves or branches of the observation, such as `mission` or `robot/arm`."""
+    """Leaves or branches of the observation tree, such as `mission` or `robot/arm`."""
 
 
 class Select(Plugin):
@@ -65,7 +65,7 @@ def _chosen(env: Env, keys: Sequence[str], stays: Callable[[str, Sequence[str]],
             raise ConfigError(f"there is no part {key!r}", "keys", f"The parts are {', '.join(known)}.")
     left = _left(env.observation_space, lambda place: stays(place, keys), "")
     if left is None:
-        raise ConfigError("nothing of the observation is left", "keys", f"The parts are {', '.join(known)}.")
+        raise ConfigError("no part of the observation is left", "keys", f"The parts are {', '.join(known)}.")
     return TransformObservation(env, left.function, left.space)
 
 

@@ -21,7 +21,7 @@ class GrayConfig(LeafConfig):
     """The parameters of `gray`."""
 
     keep_channel: bool = False
-    """Keep an axis of length 1 for the channel."""
+    """Keep the channel axis with length 1."""
 
 
 class Gray(Plugin):
@@ -43,9 +43,9 @@ class ResizeConfig(LeafConfig):
     """The parameters of `resize`."""
 
     height: Size = 84
-    """Rows of pixels."""
+    """Height in pixels."""
     width: Size = 84
-    """Pixels in a row."""
+    """Width in pixels."""
 
 
 class Resize(Plugin):
@@ -62,20 +62,20 @@ class Resize(Plugin):
 
 def _no_picture(space: Space[Any]) -> str | None:
     fits = isinstance(space, spaces.Box) and len(space.shape) in (2, 3) and np.dtype(space.dtype).kind in "fu"
-    return None if fits else "is no picture [height, width] or [height, width, channels]"
+    return None if fits else "is not an image [height, width] or [height, width, channels]"
 
 
 def _no_colours(space: Space[Any]) -> str | None:
     fits = isinstance(space, spaces.Box) and len(space.shape) == 3 and space.shape[2] == 3 and space.dtype == np.uint8
     fits = fits and bool(np.all(space.low == 0) and np.all(space.high == 255))  # type: ignore[attr-defined]
-    return None if fits else "is no picture [height, width, 3] of 0 to 255 in uint8"
+    return None if fits else "is not an image [height, width, 3] of uint8"
 
 
 def _resized(space: Any, height: int, width: int) -> Part:
     """Return the resized leaf for `space`, a Box."""
     if looks_channels_first(space.shape):
         warnings.warn(
-            f"a picture of shape {space.shape} is resized as one of {space.shape[0]} by {space.shape[1]} pixels. If "
+            f"an image of shape {space.shape} is resized as one of {space.shape[0]} by {space.shape[1]} pixels. If "
             "its channels come first, put the wrapper transpose with axes [1, 2, 0] before resize",
             RuntimeWarning,
             stacklevel=2,

@@ -23,9 +23,9 @@ class LeafConfig(PluginConfig):
     """The parameters of every wrapper that treats leaves one by one."""
 
     keys: tuple[str, ...] | None = None
-    """Leaves to treat, such as `camera` or `robot/arm`; none: all that can be, but action masks."""
+    """Leaves to transform, such as `camera` or `robot/arm`; none: all suitable leaves except action masks."""
     exclude: tuple[str, ...] = ()
-    """Leaves to leave alone."""
+    """Leaves not to transform."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,7 @@ def choose(
     ]
     if not chosen:
         reasons = ", ".join(f"{key!r} {problem(leaves[key]) or 'is excluded'}" for key in leaves)
-        raise ConfigError(f"{config.name} has nothing to do: {reasons}", None, "Leave this wrapper out.")
+        raise ConfigError(f"{config.name} would change nothing: {reasons}", None, "Remove this wrapper.")
     return chosen
 
 

@@ -23,7 +23,7 @@ class MaskFromInfoConfig(PluginConfig):
     """The parameters of `mask_from_info`."""
 
     key: str = "action_mask"
-    """Where the mask is in the `info` of `reset` and `step`."""
+    """Key of the mask in the `info` of `reset` and `step`."""
 
 
 class MaskFromInfo(Plugin):
@@ -52,7 +52,7 @@ class InfoMasked(gymnasium.Wrapper[Any, Any, Any, Any]):
         self._is_dict = isinstance(inner, spaces.Dict)
         leaves = dict(inner.spaces) if isinstance(inner, spaces.Dict) else {"observation": inner}
         if _LEAF in leaves:
-            raise ConfigError(f"the observation has {_LEAF!r} already", None, "Leave the wrapper mask_from_info out.")
+            raise ConfigError(f"the observation has {_LEAF!r} already", None, "Remove the wrapper mask_from_info.")
         self.observation_space = spaces.Dict({**leaves, _LEAF: spaces.MultiBinary(self._size)})
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
@@ -84,7 +84,7 @@ class InfoMasked(gymnasium.Wrapper[Any, Any, Any, Any]):
 
     def _missing(self, info: dict[str, Any]) -> str:
         return (
-            f"mask_from_info finds no mask: the info has no {self._key!r} but {sorted(map(str, info))}, and the "
+            f"mask_from_info found no mask: the info has no {self._key!r} but {sorted(map(str, info))}, and the "
             f"environment no method {_METHOD}()"
         )
 

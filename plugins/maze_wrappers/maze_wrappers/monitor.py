@@ -24,7 +24,7 @@ class MonitorConfig(PluginConfig):
     rewards: bool = True
     """Report rewards."""
     observations: bool = True
-    """Report observation leaves that are no pictures."""
+    """Report observation leaves that are not images."""
     actions: bool = True
     """Report actions."""
 

@@ -21,15 +21,15 @@ class NormalizeObservationsConfig(LeafConfig):
     """The parameters of `normalize_observations`."""
 
     strategy: Literal["mean_std", "range"] = "mean_std"
-    """`mean_std`: to mean 0 and standard deviation 1; `range`: from what was seen to [-1, 1]."""
+    """`mean_std` scales to mean 0 and standard deviation 1; `range` maps the observed range to [-1, 1]."""
     estimate_steps: Annotated[int, Field(ge=0, le=10_000_000)] = 10_000
-    """Steps before training from which statistics are estimated; 0: none."""
+    """Steps before training that estimate the statistics; 0: no estimation."""
     policy: str | dict[str, JsonValue] = "random"
-    """The policy plugin that takes these steps, or its name and parameters."""
+    """Policy plugin that takes these steps: its name, or its name and parameters."""
     running: bool = False
-    """Go on with training data; false: the estimate stays as it is."""
+    """Keep updating the statistics during training; false: they stay fixed."""
     clip: float = Field(default=10.0, gt=0)
-    """The largest value afterwards."""
+    """Largest absolute value after scaling; larger ones are clipped."""
 
 
 class NormalizeObservations(Plugin):
@@ -44,7 +44,7 @@ class NormalizeObservations(Plugin):
     def __init__(self, config: NormalizeObservationsConfig) -> None:
         super().__init__(config)
         if not config.running and not config.estimate_steps:
-            raise ConfigError("must be above 0 where statistics are not running", "estimate_steps")
+            raise ConfigError("must be above 0 unless `running` is true", "estimate_steps")
 
     @hookimpl(wrapper=True)
     def build_policy(
@@ -58,7 +58,7 @@ class NormalizeObservations(Plugin):
         policy = yield
         if not isinstance(policy, Policy):
             raise ConfigError(
-                f"the model's policy ({type(policy).__name__}) does not say how it is normalised",
+                f"the model's policy ({type(policy).__name__}) has no observation normaliser that Maze knows",
                 hint="Use a model whose policy is a maze_core.models.policy.Policy, or normalise in the model.",
             )
         mine = self.config
@@ -66,8 +66,8 @@ class NormalizeObservations(Plugin):
 
         def problem(space: Space[Any]) -> str | None:
             if not is_float(space):
-                return "is no Box of floats"
-            return "is a picture" if is_image(space) else None
+                return "is not a Box of floats"
+            return "is an image" if is_image(space) else None
 
         keys = tuple(choose(leaves, mine, problem))
         policy.normalizer = ObservationNormalizer(

@@ -42,7 +42,7 @@ class TransposeConfig(LeafConfig):
     """The parameters of `transpose`."""
 
     axes: tuple[int, ...] = (2, 0, 1)
-    """The old axis at each new place; (2, 0, 1) puts the channels of a picture first."""
+    """Order of the old axes, as in `numpy.transpose`; (2, 0, 1) puts the channels of an image first."""
 
 
 class Transpose(Plugin):
@@ -63,14 +63,14 @@ class Transpose(Plugin):
     def _problem(self, space: Space[Any]) -> str | None:
         count = len(self.config.axes)
         fits = isinstance(space, spaces.Box) and len(space.shape) == count
-        return None if fits else f"is no Box of {count} axes"
+        return None if fits else f"is not a Box with {count} axes"
 
 
 class UnsqueezeConfig(LeafConfig):
     """The parameters of `unsqueeze`."""
 
     axis: int = 0
-    """Where the new axis of length 1 is; -1: last."""
+    """Position of the new axis of length 1; -1: last."""
 
 
 class Unsqueeze(Plugin):
@@ -88,18 +88,18 @@ class Unsqueeze(Plugin):
 
     def _problem(self, space: Space[Any]) -> str | None:
         if not isinstance(space, spaces.Box):
-            return "is no Box"
+            return "is not a Box"
         axis, count = self.config.axis, len(space.shape)
-        return None if -count - 1 <= axis <= count else f"has no place {axis} for a further axis"
+        return None if -count - 1 <= axis <= count else f"has no position {axis} for a new axis"
 
 
 class RescaleConfig(LeafConfig):
     """The parameters of `rescale_observations`."""
 
     low: float = -1.0
-    """What the lower bound becomes."""
+    """New lower bound."""
     high: float = 1.0
-    """What the upper bound becomes."""
+    """New upper bound."""
 
 
 class RescaleObservations(Plugin):
@@ -119,17 +119,17 @@ class RescaleObservations(Plugin):
 def not_bounded(space: Space[Any]) -> str | None:
     """Return why a leaf is not a Box of floats with finite bounds; None where it is one."""
     if not isinstance(space, spaces.Box) or np.dtype(space.dtype).kind != "f":
-        return "is no Box of floats"
+        return "is not a Box of floats"
     return None if np.isfinite(float_bounds(space)).all() else "has no finite bounds"
 
 
 def _no_array(space: Space[Any]) -> str | None:
     fits = isinstance(space, spaces.Box) and len(space.shape) != 1
-    return None if fits else "is a vector already" if isinstance(space, spaces.Box) else "is no Box"
+    return None if fits else "is already a vector" if isinstance(space, spaces.Box) else "is not a Box"
 
 
 def _no_choice(space: Space[Any]) -> str | None:
-    return None if isinstance(space, spaces.Discrete | spaces.MultiDiscrete) else "is no Discrete or MultiDiscrete"
+    return None if isinstance(space, spaces.Discrete | spaces.MultiDiscrete) else "is not Discrete or MultiDiscrete"
 
 
 def _one_hot(space: Any) -> Part:

@@ -26,11 +26,11 @@ class RandomResetConfig(PluginConfig):
     """The parameters of `random_reset`."""
 
     min_steps: int = Field(default=0, ge=0)
-    """The fewest steps taken at a reset."""
+    """Minimum number of steps after a reset."""
     max_steps: int = Field(default=30, ge=1)
-    """The most steps; how many is drawn for each episode."""
+    """Maximum number of steps; the number is drawn for each episode."""
     action: int | None = Field(default=None, ge=-(2**62), le=2**62)
-    """The choice of a Discrete action that is taken, such as a no-op; none: random ones, as masks allow."""
+    """Discrete action to take, such as a no-op; none: random actions that masks allow."""
 
 
 class RandomReset(Plugin):

@@ -37,9 +37,9 @@ class RecordConfig(PluginConfig):
     """The parameters of `record`."""
 
     folder: Annotated[Path, Outside.FOLDER] = Path("recordings")
-    """Folder that gets a recording for each environment, numbered."""
+    """Folder for the recordings, one numbered recording per environment."""
     every: PositiveInt = 1
-    """Record one in so many episodes, chosen by their seeds: 1 records all of them."""
+    """Record one of this many episodes, chosen by their seeds; 1 records all."""
 
 
 class Record(Plugin):
@@ -62,7 +62,7 @@ def _check_writable(folder: Path) -> None:
     """Raise ConfigError where episodes cannot be written, before the first episode is played."""
     there = next(each for each in (folder, *folder.absolute().parents) if each.exists())
     if not there.is_dir() or not os.access(there, os.W_OK):
-        reason = "cannot be written" if there.is_dir() else "is no folder"
+        reason = "cannot be written" if there.is_dir() else "is not a folder"
         raise ConfigError(f"{printable(there)} {reason}", "folder", "Name a folder you may write to.")
 
 

@@ -22,9 +22,9 @@ class ScaleRewardConfig(PluginConfig):
     """The parameters of `scale_reward`."""
 
     factor: float = 1.0
-    """What rewards are multiplied by."""
+    """Factor by which rewards are multiplied."""
     shift: float = 0.0
-    """What is added afterwards."""
+    """Number added after the multiplication."""
 
 
 class ScaleReward(Plugin):
@@ -53,9 +53,9 @@ class ClipRewardConfig(PluginConfig):
     """The parameters of `clip_reward`."""
 
     low: float = -1.0
-    """The smallest reward."""
+    """Lower bound of rewards."""
     high: float = 1.0
-    """The largest reward."""
+    """Upper bound of rewards."""
 
 
 class ClipReward(Plugin):
@@ -87,9 +87,9 @@ class NormalizeRewardConfig(PluginConfig):
     """The parameters of `normalize_reward`."""
 
     gamma: float = Field(default=0.99, ge=0, le=1)
-    """Discount of the running return whose standard deviation rewards are divided by."""
+    """Discount factor of the running return; rewards are divided by its standard deviation."""
     epsilon: float = Field(default=1e-8, gt=0)
-    """Added to the variance."""
+    """Number added to the variance for numerical stability."""
 
 
 class NormalizeReward(Plugin):

@@ -22,12 +22,12 @@ class StackConfig(LeafConfig):
     """The parameters of `stack`."""
 
     size: int = Field(default=4, ge=1, le=1000)
-    """Observations in a stack, the newest last."""
+    """Number of observations in a stack, the newest last."""
     padding: Literal["reset", "zero"] = "reset"
-    """What fills the stack when an episode begins: its first observation, or zeros."""
+    """Fill of the stack at the start of an episode: its first observation, or zeros."""
     axis: int | None = None
-    """Where the stack is, as a new axis: 0 first, -1 last. None: pictures become further channels of one picture,
-    everything else is stacked along a new first axis."""
+    """Position of a new axis for the stack: 0 first, -1 last. None: images are stacked along their channels, everything
+    else along a new first axis."""
 
 
 class Stack(Plugin):
@@ -56,11 +56,15 @@ class Stack(Plugin):
 
     def _problem(self, space: Space[Any]) -> str | None:
         if isinstance(space, spaces.MultiDiscrete):
-            return "is a MultiDiscrete, which does not stack"
+            return "is a MultiDiscrete, which cannot be stacked"
         axis, count = self.config.axis or 0, len(space.shape or ())
         if not -count - 1 <= axis <= count:
-            return f"has no place {axis} for a further axis"
-        return None if isinstance(space, spaces.Box) or not axis else f"is no Box, which alone stacks along axis {axis}"
+            return f"has no position {axis} for a new axis"
+        return (
+            None
+            if isinstance(space, spaces.Box) or not axis
+            else f"is not a Box, and only a Box can be stacked along axis {axis}"
+        )
 
     def _grown(self, space: Space[Any], stack: Space[Any]) -> Part:
         """Return the stack of a leaf: its space and the conversion of `[size, …]`."""

@@ -23,12 +23,12 @@ class TokenizeConfig(LeafConfig):
     """The parameters of `tokenize`."""
 
     length: int = Field(default=8, ge=1, le=10_000)
-    """Words that are read; further ones are cut off."""
+    """Maximum number of words; further words are cut off."""
     vocabulary: int = Field(default=32, ge=2, le=1_000_000)
-    """Numbers that words have, from 1; 0 stands for no word. Not used with `words`."""
+    """Number of word indices, from 1; 0 is padding. Not used with `words`."""
     words: tuple[str, ...] = ()
-    """The words that may occur, in lower case, numbered in this order; all others share one further number. None: a
-    word's number is drawn by its letters, so two words may share one."""
+    """Known words in lower case, numbered in this order; all other words share one more number. Without
+    it, a word's number is its hash, so two words may share a number."""
 
 
 class Tokenize(Plugin):
@@ -69,4 +69,4 @@ class Tokenize(Plugin):
 def _no_text(space: Space[Any]) -> str | None:
     # Text spaces that do not derive from Text, such as MiniGrid's missions, have the same dtype.
     is_text = isinstance(space, spaces.Text) or (space.dtype is not None and np.dtype(space.dtype).kind == "U")
-    return None if is_text else "is no text"
+    return None if is_text else "is not a text"

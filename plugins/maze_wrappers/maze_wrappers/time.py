@@ -36,7 +36,7 @@ class StepSkipConfig(PluginConfig):
     """The parameters of `step_skip`."""
 
     steps: int = Field(default=4, ge=1)
-    """Steps of the environment for each action; the run and the algorithm's `gamma` count them as one."""
+    """Environment steps per action. The run and the algorithm's `gamma` count them as one step."""
 
 
 class StepSkip(Plugin):

@@ -20,7 +20,7 @@ def test_what_follows_from_a_name():
     [("Foo-Bar", "foo_bar"), ("2fast", "fast"), ("myAlgo", "my_algo"), ("a__b", "a_b"), ("maze-x", "x"), ("ü", "")],
 )
 def test_malformed_names_are_refused_with_a_better_one(name, better):
-    with pytest.raises(ConfigError, match="is no name for a plugin") as refused:
+    with pytest.raises(ConfigError, match="is not a valid plugin name") as refused:
         new_names("callback", name)
     assert (f"Did you mean {better}?" in str(refused.value)) == bool(better)
     assert refused.value.where == "NAME"
@@ -28,7 +28,7 @@ def test_malformed_names_are_refused_with_a_better_one(name, better):
 
 @pytest.mark.parametrize("name", ["", "x" * 31, "../evil", "a/b", "a b", "_a", "a_", "a.b", "a\n"])
 def test_what_is_no_name_at_all_is_refused(name):
-    with pytest.raises(ConfigError, match="is no name for a plugin"):
+    with pytest.raises(ConfigError, match="is not a valid plugin name"):
         new_names("callback", name)
 
 
@@ -52,7 +52,7 @@ def test_reserved_names_are_refused(kind, name):
 
 
 def test_names_that_are_taken_are_refused():
-    with pytest.raises(ConfigError, match=r"maze-core \S+ has callback 'jsonl' already"):
+    with pytest.raises(ConfigError, match=r"maze-core \S+ already has callback 'jsonl'"):
         new_names("callback", "jsonl")
     with pytest.raises(ConfigError, match=r"maze-ppo is installed already, which has algorithm 'ppo'"):
         new_names("callback", "ppo")
@@ -63,7 +63,7 @@ def test_names_that_are_taken_are_refused():
 
 def test_names_of_plugins_published_here_are_refused_also_where_they_are_not_installed(monkeypatch):
     monkeypatch.setattr(discovery, "declarations", list)
-    with pytest.raises(ConfigError, match=r"maze-a2c, which is not installed here, has algorithm 'a2c'"):
+    with pytest.raises(ConfigError, match=r"maze-a2c, which is not installed, has algorithm 'a2c'"):
         new_names("algorithm", "a2c")
 
 

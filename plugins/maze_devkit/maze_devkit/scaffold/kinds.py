@@ -38,7 +38,7 @@ STARTERS: Mapping[str, Starter] = {
         "maze train ppo --env CartPole-v1 --model $name",
     ),
     "runner": Starter(
-        "Runner", "Environments in this process, two for each processor",
+        "Runner", "Environments in this process, two per core",
         "maze train ppo --env CartPole-v1 --runner $name",
     ),
     "callback": Starter(
@@ -46,7 +46,7 @@ STARTERS: Mapping[str, Starter] = {
         "maze train ppo --env CartPole-v1 --set callbacks.$name={}",
     ),
     "policy": Starter(
-        "Policy", "Balance CartPole by pushing towards the side to which the pole falls",
+        "Policy", "Balance CartPole by pushing to the side to which the pole falls",
         "maze rollout --policy $name --env CartPole-v1 --episodes 8",
     ),
     "searcher": Starter(

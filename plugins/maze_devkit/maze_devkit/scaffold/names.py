@@ -92,7 +92,7 @@ def _check_form(name: str) -> None:
     better = re.sub(r"[^a-z0-9]+", "_", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()).strip("_")
     better = better.removeprefix("maze_").lstrip("0123456789_")[:_LONGEST].rstrip("_")
     raise ConfigError(
-        f"{name!r} is no name for a plugin: lower-case letters, digits and single underscores, a letter first, "
+        f"{name!r} is not a valid plugin name: lower-case letters, digits and single underscores, a letter first, "
         f"at most {_LONGEST} characters",
         "NAME",
         f"Did you mean {better}?" if better else None,
@@ -119,7 +119,7 @@ def _check_free(names: Names) -> None:
     for found in discovery.declarations():
         if (found.kind, found.name) == (names.kind, names.name):
             raise ConfigError(
-                f"{found.origin} has {names.kind} {names.name!r} already, and two would clash",
+                f"{found.origin} already has {names.kind} {names.name!r}, and two would clash",
                 "NAME",
                 f"Choose another name, or uninstall {found.distribution} first.",
             )
@@ -131,7 +131,7 @@ def _check_free(names: Names) -> None:
             )
     if brings := publisher(names.kind, names.name):
         raise ConfigError(
-            f"{brings}, which is not installed here, has {names.kind} {names.name!r}, and two would clash",
+            f"{brings}, which is not installed, has {names.kind} {names.name!r}, and two would clash",
             "NAME",
             "Choose another name.",
         )

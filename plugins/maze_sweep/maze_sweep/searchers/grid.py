@@ -22,7 +22,7 @@ class GridSearcher(Searcher):
             if not isinstance(dimension, Choices):
                 low, high, scale = dimension.low, dimension.high, ":log" if dimension.log else ""
                 raise ConfigError(
-                    f"{low}..{high}{scale} is a range, and a grid needs values",
+                    f"{low}..{high}{scale} is a range, but a grid needs values",
                     f"over.{path}",
                     f"Next: {path}={low}..{high}{scale}:5 for 5 of them, or --searcher random --trials 20",
                 )

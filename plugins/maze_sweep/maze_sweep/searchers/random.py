@@ -36,7 +36,7 @@ def asked_for(search: Search) -> int:
         ConfigError: none was given.
     """
     if search.trials is None:
-        raise ConfigError("say how many points to try", "--trials", "Next: --trials 20")
+        raise ConfigError("the number of points to try is missing", "--trials", "Next: --trials 20")
     return search.trials
 
 

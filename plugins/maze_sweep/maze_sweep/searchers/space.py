@@ -84,7 +84,7 @@ def _dimension(path: str, values: Any) -> Dimension:
     if not isinstance(values, list | tuple) or not values:
         raise ConfigError("must be a list of values or a range such as 1e-5..1e-2:log", f"over.{path}")
     if len({repr(value) for value in values}) < len(values):
-        raise ConfigError(f"names a value twice: {', '.join(map(str, values))}", f"over.{path}")
+        raise ConfigError(f"contains a value twice: {', '.join(map(str, values))}", f"over.{path}")
     return Choices(tuple(values))
 
 
@@ -101,11 +101,11 @@ def _range(path: str, match: re.Match[str]) -> Range | list[Any]:
     counts = options[log:]
     for number in (low, high):
         if isinstance(number, bool) or not isinstance(number, int | float) or not math.isfinite(number):
-            raise ConfigError(f"a range goes from a number to a number, not {number!r}", where)
+            raise ConfigError(f"a range needs two numbers, not {number!r}", where)
     if not low < high:
-        raise ConfigError(f"the range {low}..{high} must begin below its end", where)
+        raise ConfigError(f"the range {low}..{high} must start below its end", where)
     if log and low <= 0:
-        raise ConfigError(f"a range on a logarithmic scale must begin above 0, not at {low}", where)
+        raise ConfigError(f"a logarithmic range must start above 0, not at {low}", where)
     if len(counts) > 1 or not all(count.isdigit() and int(count) > 1 for count in counts):
         raise ConfigError(
             f"unknown :{':'.join(counts)}; a range may end in :log, in a number of values, or both", where
