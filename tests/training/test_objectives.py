@@ -86,7 +86,7 @@ def test_objectives_take_turns_in_the_loop_and_are_logged_apart(context, metrics
 
 def test_a_group_that_the_optimizer_lacks_is_named(context):
     each = context(type("Wrong", (Turns,), {"turns": ("actor",)}))
-    with pytest.raises(RunError, match="parameter group 'actor', and the optimizer has 'policy', 'critic'"):
+    with pytest.raises(RunError, match="parameter group 'actor', but the optimizer has 'policy', 'critic'"):
         each.train()
 
 

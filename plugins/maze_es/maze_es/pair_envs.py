@@ -116,7 +116,7 @@ def pair_envs(builder: EnvBuilder, width: int, max_steps: int) -> PairEnvs:
         return SinglePairEnvs(builder, width, max_steps)
     second = builder.vector_env(width)
     if second is None:
-        raise RunError("the env source was natively vectorised once, but not twice")
+        raise RunError("the env source returned a natively vectorised environment at one call and none at another")
     return NativePairEnvs(NativeVectorEnv(first), NativeVectorEnv(second), max_steps)
 
 
@@ -139,9 +139,9 @@ class SinglePairEnvs(PairEnvs):
             lasting = lasting_layers(self._envs[-1])
             if lasting:
                 raise ConfigError(
-                    f"{type(lasting[0]).__name__} remembers more than an episode, and es compares single episodes",
+                    f"{type(lasting[0]).__name__} keeps state from earlier episodes, but es compares single episodes",
                     "wrappers",
-                    "Leave this wrapper out; es looks at the ranks of returns only, whatever their scale.",
+                    "Remove this wrapper; es uses only the ranks of returns, so their scale does not matter.",
                 )
 
     def _begin(self, seeds: EpisodeSeeds, out: Tree) -> None:
@@ -150,7 +150,7 @@ class SinglePairEnvs(PairEnvs):
             try:
                 observation, _ = self._envs[row].reset(seed=seeds(row // 2, 0))
             except Exception as error:
-                raise RunError(f"{_place(row)} raised {type(error).__name__} at its reset: {error}") from error
+                raise RunError(f"{_place(row)} raised {type(error).__name__} in reset: {error}") from error
             self._observations.check(observation)
             self._observations.write(out, row, observation)
         self._check(out)
