@@ -96,14 +96,14 @@ class EvaluatePairs:
 
     def run(self, job: PairJob, shared: Shared) -> PairResults:
         """Evaluate the pairs of a job."""
-        self._take_up(shared)
+        self._load_parameters(shared)
         moments = Moments(self._population.policy.normalizer)
         with torch.inference_mode():
             returns, lengths = self._play(job, moments)
         by_pair = (job.count, 2)
         return PairResults(returns.reshape(by_pair), lengths.reshape(by_pair), moments.arrays())
 
-    def _take_up(self, shared: Shared) -> None:
+    def _load_parameters(self, shared: Shared) -> None:
         if shared.version == self._version:
             return
         self._version = shared.version
