@@ -112,4 +112,4 @@ def how_it_ended(code: int | None) -> str:
     if code is None or code >= 0:
         return f" with exit code {code}"
     name = signal.Signals(-code).name if -code in list(signal.Signals) else f"signal {-code}"
-    return f" with exit code {code} ({name})" + ("; was it out of memory?" if name == "SIGKILL" else "")
+    return f" with exit code {code} ({name})" + ("; was there too little memory?" if name == "SIGKILL" else "")

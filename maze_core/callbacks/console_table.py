@@ -21,11 +21,11 @@ MARKER_WIDTH = 17
 """Width reserved at the end of a row for the marker of a new best."""
 
 
-def score(value: float, beside: float = 0.0) -> str:
-    """Format a return or length: `487.3`, `0.74`, `-12,345`, `-` for nan; with as many decimals as `beside`."""
+def score(value: float, reference: float = 0.0) -> str:
+    """Format a return or length: `487.3`, `0.74`, `-12,345`, `-` for nan; with as many decimals as `reference`."""
     if not math.isfinite(value):
         return _not_finite(value)
-    size = max(abs(value), abs(beside))
+    size = max(abs(value), abs(reference))
     if size >= 1e6:
         return _exponent(value)
     if size >= 1e3:

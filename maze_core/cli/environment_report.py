@@ -69,20 +69,20 @@ def examine_environment(env: PluginConfig, wrappers: tuple[PluginConfig, ...] = 
     builder = EnvBuilder(env, wrappers, seed=0, purpose="check")
     with closing(builder(0)) as one:
         report = EnvReport(str(one), str(one.observation_space), str(one.action_space))
-        said: set[str] = set()
-        with _heard(said):
+        notes: set[str] = set()
+        with _collected(notes):
             steps = _steps_as_trained(report, builder)
             # The checks take any action, which an environment with masks may refuse.
             masked = steps and bool(mask_keys(one.observation_space, one.action_space))
             if not masked:
                 _ask(report, lambda: _check_interface(builder))
             if steps:
-                said |= _advice(one)
+                notes |= _advice(one)
                 if (endless := missing_time_limit(env, lambda: builder(0))) is not None:
-                    said.add(endless)
+                    notes.add(endless)
                 if not masked:
                     _own_checks(report, builder)
-    report.warnings = sorted({*report.warnings, *said})
+    report.warnings = sorted({*report.warnings, *notes})
     return report
 
 
@@ -98,12 +98,12 @@ def _check_interface(builder: EnvBuilder) -> None:
 
 
 @contextmanager
-def _heard(said: set[str]) -> Iterator[None]:
+def _collected(notes: set[str]) -> Iterator[None]:
     """Collect warnings as single lines."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         yield
-    said |= {" ".join(_COLOURS.sub("", str(each.message)).removeprefix("WARN:").split()) for each in caught}
+    notes |= {" ".join(_COLOURS.sub("", str(each.message)).removeprefix("WARN:").split()) for each in caught}
 
 
 def _ask(report: EnvReport, question: Callable[[], object]) -> bool:
@@ -158,7 +158,7 @@ def _advice(env: Any) -> set[str]:
     """Return advice for environments that cannot be trained on well with the defaults."""
     leaves = input_spaces(env.observation_space, env.action_space)
     pictures = [key for key, space in leaves.items() if is_image(space)]
-    said = {
+    notes = {
         f"observation {key!r} of shape {leaves[key].shape} looks like an image with channels first, but models "
         "expect them last: --set model.layout=chw, or the wrapper transpose with axes [1, 2, 0]"
         for key in pictures
@@ -166,13 +166,13 @@ def _advice(env: Any) -> set[str]:
     }
     if pictures:
         model = "cnn" if len(leaves) == 1 else "template"
-        said.add(f"observation {pictures[0]!r} is an image, which the model mlp does not support: --model {model}")
-    if _tells_masks(env) and not mask_keys(env.observation_space, env.action_space):
-        said.add("it reports an action mask outside of the observation; to use it: --wrappers mask_from_info")
-    return said
+        notes.add(f"observation {pictures[0]!r} is an image, which the model mlp does not support: --model {model}")
+    if _reports_mask(env) and not mask_keys(env.observation_space, env.action_space):
+        notes.add("it reports an action mask outside of the observation; to use it: --wrappers mask_from_info")
+    return notes
 
 
-def _tells_masks(env: Any) -> bool:
+def _reports_mask(env: Any) -> bool:
     """Return True when there is a mask that `mask_from_info` would find."""
     try:
         (action,) = flatten_space(env.action_space, "action").items()

@@ -78,12 +78,12 @@ def replays(make: Make) -> None:
         same_seed(make)
         with closing(SerialVectorEnv(lambda _: make(0), 1)) as env:
             state = _in_the_middle_of_an_episode(env)
-        with closing(SerialVectorEnv(lambda _: make(0), 1)) as env, warnings.catch_warnings(record=True) as said:
+        with closing(SerialVectorEnv(lambda _: make(0), 1)) as env, warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             env.restore(_SEEDS, state, _observations(env))
     except (MazeError, Failed) as error:
         raise NotApplicable(f"it cannot be stepped, see the other checks ({error})") from error
-    if any("not reproducible" in str(each.message) for each in said):
+    if any("not reproducible" in str(each.message) for each in caught):
         raise Failed(
             f"episode {state['episode'][0]} has other rewards or observations in a new copy, from the same seed, "
             "the same actions and the `state` before it"

@@ -232,10 +232,10 @@ def reopen(
             _check_spaces(run)
             with torch_threads(config.threads):
                 run.build()
-                _take_up(run, saved)
+                _restore(run, saved)
             run.saved_epoch = run.epoch if checkpoint == "last" else None
             _describe(run)
-            _look_at_metrics(run_dir, saved)
+            _check_metrics(run_dir, saved)
             if overrides:
                 run.stop_pending = None  # what made it stop may have been changed
             _check_end(run)
@@ -247,7 +247,7 @@ def reopen(
     return run
 
 
-def _take_up(run: Run, saved: Checkpoint) -> None:
+def _restore(run: Run, saved: Checkpoint) -> None:
     with _fitting(saved, "Resume it with its own configuration, or start a new run from its parameters: --init-from"):
         torch.Generator().set_state(saved.state["torch_rng"])
         run.load_checkpoint(saved)
@@ -273,11 +273,11 @@ def _fitting(saved: Checkpoint, hint: str) -> Iterator[None]:
         ) from error
 
 
-def _look_at_metrics(run_dir: Path, saved: Checkpoint) -> None:
+def _check_metrics(run_dir: Path, saved: Checkpoint) -> None:
     """Warn about damage in `metrics.jsonl`; training can continue without it."""
     path = run_dir / METRICS_FILE
     try:
-        problem = damage(run_dir, read_metrics(path), saved.beside)
+        problem = damage(run_dir, read_metrics(path), saved.extents)
     except OSError as error:
         raise ConfigError(f"{path} cannot be used: {error.strerror}") from error
     if problem:

@@ -54,7 +54,7 @@ class Checkpoint:
     """The policy's state dict: parameters, and buffers such as normaliser statistics."""
     state: dict[str, Any]
     """Everything else a run needs to continue."""
-    beside: dict[str, Extent] = field(default_factory=dict)
+    extents: dict[str, Extent] = field(default_factory=dict)
     """Extent of each append-only file of the run directory, by name."""
 
 
@@ -71,7 +71,7 @@ def write_checkpoint(folder: Path, checkpoint: Checkpoint, previous: Path | None
         files.make_folder(folder.parent, root)
         _tidy(folder, previous)
         try:
-            _write_files(fresh, contents, checkpoint.beside)
+            _write_files(fresh, contents, checkpoint.extents)
         except OSError:
             with suppress(OSError):
                 files.remove(fresh, root)
@@ -91,11 +91,11 @@ def _tidy(folder: Path, previous: Path | None) -> None:
             files.remove(folder.with_name(name), root)
 
 
-def _write_files(folder: Path, contents: dict[str, bytes], beside: dict[str, Extent]) -> None:
+def _write_files(folder: Path, contents: dict[str, bytes], extents: dict[str, Extent]) -> None:
     root = root_of(folder)
     number = 1 + max((sequence(folder.with_name(name)) for name in files.names(folder.parent, root)), default=0)
     checksums = {name: hashlib.sha256(data).hexdigest() for name, data in contents.items()}
-    manifest = Manifest(checksums, max(1, number), beside)
+    manifest = Manifest(checksums, max(1, number), extents)
     files.create(folder, {**contents, MANIFEST: manifest.encode()}, root)
 
 
@@ -125,7 +125,7 @@ def read_checkpoint(folder: Path) -> Checkpoint:
         manifest = read_manifest(found)
         contents = read_contents(found, manifest)
         state = _mapping(decode_state(contents[STATE], contents[STATE_TENSORS]))
-        return Checkpoint(decode_tensors(contents[MODEL]), state, manifest.beside)
+        return Checkpoint(decode_tensors(contents[MODEL]), state, manifest.extents)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError) as error:
         reason = printable(_reason(error), 300)
         raise CheckpointError(

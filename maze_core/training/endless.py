@@ -23,7 +23,7 @@ class EndlessEpisodes:
 
     def __init__(self, limit: int | None, warn: Callable[[str], None]) -> None:
         self._limit, self._warn = limit, warn
-        self._said: set[str] = set()
+        self._reported: set[str] = set()
         self._began = 0.0
 
     def begin(self) -> None:
@@ -35,18 +35,18 @@ class EndlessEpisodes:
         if steps < _STEPS or time.monotonic() - self._began < _SECONDS:
             return
         end = "there is no limit" if self._limit is None else f"it will be cut at step {self._limit:,}"
-        self._say("long", f"an evaluation episode is at step {steps:,} and has not ended; {end}")
+        self._report("long", f"an evaluation episode is at step {steps:,} and has not ended; {end}")
 
     def cut(self, episodes: Sequence[Episode]) -> dict[str, float]:
         """Return the number of episodes cut at the limit as metric `eval/episodes_cut`; empty if there are none."""
         count = episodes_cut(episodes, self._limit)
         if count:
-            self._say("cut", cut_message(count, len(episodes), self._limit))
+            self._report("cut", cut_message(count, len(episodes), self._limit))
         return {"eval/episodes_cut": float(count)} if count else {}
 
-    def _say(self, what: str, message: str) -> None:
-        if what not in self._said:
-            self._said.add(what)
+    def _report(self, what: str, message: str) -> None:
+        if what not in self._reported:
+            self._reported.add(what)
             self._warn(f"note: {message}. {WAY_OUT}.")
 
 

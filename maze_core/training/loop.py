@@ -35,7 +35,7 @@ def train(run: Run) -> RunSummary:
     except BaseException as error:
         run.stop_clock()
         told = _in_plain_words(error)
-        _tell_failure(run, told)
+        _report_failure(run, told)
         if told is error:
             raise
         raise told from None
@@ -96,7 +96,7 @@ def _in_plain_words(error: BaseException) -> BaseException:
     return RunError(f"not enough memory for a training step: {reason}\nNext: smaller rollouts or batches.")
 
 
-def _tell_failure(run: Run, error: BaseException) -> None:
+def _report_failure(run: Run, error: BaseException) -> None:
     """Tell the observers that the run has failed, and the user which checkpoint remains."""
     interrupted = isinstance(error, KeyboardInterrupt)
     reason = "interrupted immediately" if interrupted else str(error).partition("\n")[0] or type(error).__name__

@@ -44,12 +44,15 @@ class Manifest:
     """Checksums of the checkpoint's files by name."""
     sequence: int = 0
     """Increases with every checkpoint of a run; 0 in those of earlier versions."""
-    beside: dict[str, Extent] = field(default_factory=dict)
+    extents: dict[str, Extent] = field(default_factory=dict)
     """Extents of the run directory's append-only files at that moment."""
 
     def encode(self) -> bytes:
         """Return the file's contents."""
-        return json.dumps({"format": FORMAT, **asdict(self)}, indent=1).encode()
+        # The file names the extents `beside`, as earlier versions do.
+        facts = {"format": FORMAT, "sha256": self.sha256, "sequence": self.sequence}
+        extents = {name: asdict(extent) for name, extent in self.extents.items()}
+        return json.dumps({**facts, "beside": extents}, indent=1).encode()
 
 
 def read_manifest(folder: Path) -> Manifest:
@@ -68,10 +71,10 @@ def read_manifest(folder: Path) -> Manifest:
     if data.get("format") != FORMAT:
         found = json.dumps(data.get("format"))[:40]
         raise ValueError(f"it has format {found}; this version of Maze reads format {FORMAT}")
-    sequence, beside = data.get("sequence", 0), data.get("beside", {})
-    if sorted(data["sha256"]) != sorted(CONTENTS) or type(sequence) is not int or not isinstance(beside, dict):
+    sequence, extents = data.get("sequence", 0), data.get("beside", {})
+    if sorted(data["sha256"]) != sorted(CONTENTS) or type(sequence) is not int or not isinstance(extents, dict):
         raise ValueError(f"{MANIFEST} is damaged")
-    return Manifest(data["sha256"], sequence, {name: _extent(value) for name, value in beside.items()})
+    return Manifest(data["sha256"], sequence, {name: _extent(value) for name, value in extents.items()})
 
 
 def _extent(value: Any) -> Extent:
@@ -119,14 +122,14 @@ def standing(folder: Path) -> Path:
     If it is damaged, only a newer complete one replaces it: an older one is never used silently.
     """
     there = files.names(folder.parent, root_of(folder))
-    beside = [folder.with_name(name) for name in there if files.is_leftover(name, folder.name)]
+    neighbours = [folder.with_name(name) for name in there if files.is_leftover(name, folder.name)]
     if folder.name in there:
-        beside = [each for each in beside if each.name.endswith(".new")]
+        neighbours = [each for each in neighbours if each.name.endswith(".new")]
     elif folder.name == LAST and PREVIOUS in there:
-        beside.append(folder.with_name(PREVIOUS))
-    if not beside:
+        neighbours.append(folder.with_name(PREVIOUS))
+    if not neighbours:
         return folder
-    candidates = sorted([folder, *beside], key=lambda each: _age(each, folder), reverse=True)
+    candidates = sorted([folder, *neighbours], key=lambda each: _age(each, folder), reverse=True)
     return next(filter(is_whole, candidates), folder)
 
 
@@ -163,6 +166,6 @@ def states(run_dir: Path) -> list[str]:
 def last_extents(run_dir: Path) -> dict[str, Extent]:
     """Return the extents of append-only files in the last checkpoint; empty if it has no readable manifest."""
     try:
-        return read_manifest(standing(run_dir / CHECKPOINTS / LAST)).beside
+        return read_manifest(standing(run_dir / CHECKPOINTS / LAST)).extents
     except (OSError, ValueError):
         return {}

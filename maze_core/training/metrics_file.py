@@ -55,12 +55,12 @@ def _parsed(line: bytes) -> dict[str, Any] | None:
         return None
 
 
-def damage(run_dir: Path, metrics: Metrics, beside: Mapping[str, Extent]) -> str:
+def damage(run_dir: Path, metrics: Metrics, extents: Mapping[str, Extent]) -> str:
     """Return one sentence about damage in a run's `metrics.jsonl`; empty if there is none.
 
-    `beside`: the file's extent in a checkpoint.
+    `extents`: the file's extent in a checkpoint.
     """
-    path, extent = run_dir / METRICS_FILE, beside.get(METRICS_FILE)
+    path, extent = run_dir / METRICS_FILE, extents.get(METRICS_FILE)
     if metrics.damaged:
         lines = ", ".join(map(str, metrics.damaged[:5])) + (", …" if len(metrics.damaged) > 5 else "")
         return f"{path}: line {lines} is damaged and skipped"

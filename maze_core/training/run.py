@@ -355,8 +355,8 @@ class Run:
         previous = root / "previous" if name == "last" else None
         self._metrics = self._metrics or GrowingFile(self.run_dir / METRICS_FILE)
         extent = self._metrics.extent()
-        beside = {} if extent is None else {METRICS_FILE: extent}
-        write_checkpoint(root / name, Checkpoint(self.policy.state_dict(), self._everything(), beside), previous)
+        extents = {} if extent is None else {METRICS_FILE: extent}
+        write_checkpoint(root / name, Checkpoint(self.policy.state_dict(), self._everything(), extents), previous)
         if name == "last":
             self.saved_epoch = self.epoch
         return root / name

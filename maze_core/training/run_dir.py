@@ -70,8 +70,8 @@ def _first_in(folder: Path) -> bool:
 
 def _occupied(folder: Path) -> ConfigError:
     if _only_began(folder):
-        said = f"{folder} is not empty: it holds {_ONLY_BEGAN}"
-        return ConfigError(said, "--run-dir", "Next: delete that folder and repeat the command, or name a new one.")
+        message = f"{folder} is not empty: it holds {_ONLY_BEGAN}"
+        return ConfigError(message, "--run-dir", "Next: delete that folder and repeat the command, or name a new one.")
     hint = "Name a new folder."
     if CONFIG in files.names(folder, folder):
         hint = f"Name a new folder, or resume the run in it: maze resume {argument(folder)}"

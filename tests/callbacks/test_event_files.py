@@ -244,7 +244,7 @@ def test_links_and_pipes_are_not_read_and_files_of_others_stay(make_run, make_ep
         train(run, [])
     path.unlink()
     os.mkfifo(path)
-    with pytest.raises(OSError, match="no regular file"):
+    with pytest.raises(OSError, match="not a regular file"):
         train(run, [])
     path.unlink()
     other = run.run_dir / FOLDER / "events.out.tfevents.1700000000.host.123.0"

@@ -106,8 +106,8 @@ def test_starting_up_imports_nothing_heavy():
     ("source", "reason"),
     [
         ("raise RuntimeError('not today')", "cannot be imported: RuntimeError: not today"),
-        ("shout = 3", "not a plugin: the entry point gives int 3, not a Typer app or a function"),
-        ("class shout: pass", "not a plugin: the entry point gives type"),
+        ("shout = 3", "not a plugin: the entry point refers to int 3, not a Typer app or a function"),
+        ("class shout: pass", "not a plugin: the entry point refers to type"),
         ("def shout(word: 'Missing'): ...", "Typer cannot make a command of it: NameError: name 'Missing'"),
     ],
 )

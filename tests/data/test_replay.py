@@ -262,5 +262,5 @@ def test_memory_is_compared_with_what_is_free():
     with pytest.raises(ConfigError, match="90 bytes each") as caught:
         check_memory(901 * 10**6 // 90 * 90, 901 * 10**6 // 90, "here", free=10**9)
     assert caught.value.where == "here"
-    assert "Set here to 10,000,000 at most" in str(caught.value)
+    assert "Set here to at most 10,000,000" in str(caught.value)
     assert free_memory() is None or free_memory() > 10**6

@@ -101,7 +101,7 @@ def test_foreign_folders_are_nothing_to_speak_of(make_run, tmp_path):
 def test_places_without_runs(tmp_path):
     with pytest.raises(ConfigError, match="there is no"):
         find_records([tmp_path / "none"], print)
-    with pytest.raises(ConfigError, match="holds no run"):
+    with pytest.raises(ConfigError, match="contains no run"):
         find_records([tmp_path], print)
 
 

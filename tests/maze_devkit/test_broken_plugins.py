@@ -206,7 +206,7 @@ def test_a_core_that_lets_errors_of_callbacks_through_is_caught(publish, finding
     monkeypatch.setattr(Hooks, "_notify", notify)
     found = findings(*plugin)
     assert list(failed(found)) == ["never_stops_a_run"]
-    assert "end the run by NotADirectoryError" in found["never_stops_a_run"].what
+    assert "end the run with NotADirectoryError" in found["never_stops_a_run"].what
 
 
 def test_a_core_that_leaves_a_callback_out_without_a_word_is_caught(publish, findings, monkeypatch):

@@ -152,8 +152,8 @@ def test_rows_of_a_pair_are_built_alike():
     ("way", "message"),
     [
         ("raise", r"environment [01] of the population raised ZeroDivisionError: the wheel came off"),
-        ("nan_observation", r"environment 0 of the population gave a value of observation 'observation'"),
-        ("nan_reward", r"environment 0 of the population gave a reward that is not finite: nan"),
+        ("nan_observation", r"environment 0 of the population returned a value of observation 'observation'"),
+        ("nan_reward", r"environment 0 of the population returned a reward that is not finite: nan"),
         ("no_reward", r"environment 0 of the population raised ValueError"),
     ],
 )

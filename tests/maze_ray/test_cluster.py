@@ -140,7 +140,9 @@ def test_workers_without_room(cluster, tmp_path):
     pool = RayPool(Answers(), cpus + 1, config, 1.0)
     try:
         jobs = [pool.submit(("who", 0.05), worker=number) for number in [*range(cpus + 1)] * 4]
-        with pytest.warns(RuntimeWarning, match=r"worker \d has found no room .* within 8 seconds; the run goes on"):
+        with pytest.warns(
+            RuntimeWarning, match=r"worker \d has found no free CPUs .* within 8 seconds; the run continues"
+        ):
             done = [pool.collect() for _ in jobs]
         assert sorted(result.job for result in done) == jobs
         assert len({result.worker for result in done}) == cpus
@@ -151,7 +153,7 @@ def test_workers_without_room(cluster, tmp_path):
         assert len(pool.pids) == cpus + 1
     finally:
         pool.close()
-    with pytest.raises(RunError, match=r"(?s)found no room in the cluster within 2 seconds.*CPUs: \d\. "):
+    with pytest.raises(RunError, match=r"(?s)found no free CPUs in the cluster within 2 seconds.*CPUs: \d\. "):
         RayPool(Answers(), 1, RayConfig(name="ray", address=cluster.address, start_timeout=2.0), 100.0)
 
 

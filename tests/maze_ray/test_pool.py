@@ -91,7 +91,7 @@ def test_beyond_the_restarts_workers_are_dropped_and_the_last_one_ends_it(start)
     pool = start(2, max_restarts=0)
     os.kill(pool.pids[0], signal.SIGKILL)
     jobs = [pool.submit(("who", 0.0), worker=0) for _ in range(4)]
-    with pytest.warns(RuntimeWarning, match=r"max_restarts is 0\); the run goes on with 1 worker$"):
+    with pytest.warns(RuntimeWarning, match=r"max_restarts is 0\); the run continues with 1 worker$"):
         results = collect_all(pool)
     assert sorted(result.job for result in results) == jobs
     assert {result.worker for result in results} == {1}

@@ -136,7 +136,7 @@ def test_searchers_with_parameters(pools):
             "algorithm.lrr: unknown key; did you mean lr?",
         ),
         (["ppo", "--env", "CartPole-v1", "--over", "algorithm.lr"], "path=values"),
-        (["ppo", "--env", "CartPole-v1", "--over", "algorithm.lr=1", "--over", "algorithm.lr=2"], "given twice"),
+        (["ppo", "--env", "CartPole-v1", "--over", "algorithm.lr=1", "--over", "algorithm.lr=2"], "appears twice"),
         ([*SMALL, "--runner", "dev"], "the runner dev cannot run a sweep"),
         ([*SMALL, "--runner", "lokal"], "runner.name: unknown runner 'lokal'"),
         ([*SMALL, "--set", "algorithm.gamma=2"], "algorithm.gamma: must be less than or equal to 1"),

@@ -185,7 +185,7 @@ def test_parameters_that_are_not_finite_are_refused_with_their_name(run, value, 
         saved = read_checkpoint(folder)
         name = min(name for name, tensor in saved.model.items() if kind in name and tensor.is_floating_point())
         saved.model[name].flatten()[0] = value
-        write_checkpoint(folder, Checkpoint(saved.model, saved.state, saved.beside))
+        write_checkpoint(folder, Checkpoint(saved.model, saved.state, saved.extents))
     for command in ("resume", "eval", "rollout", "init-from"):
         code, said = maze(*commands(run)[command])
         assert code == 2, command

@@ -379,7 +379,7 @@ def test_what_a_resumed_run_may_change(quick, tmp_path):
         ("model.critic=shared", "does not fit this run: .*Unexpected key"),
         ("model.normalize_observations=true", "does not fit this run: .*Missing key"),
         ("algorithm.name=a2c", "was trained by ppo.*\n.*maze train a2c --init-from"),
-        ("algorithm.num_envs=2", "steps 3 environments side by side, this one 2"),
+        ("algorithm.num_envs=2", "steps 3 environments in parallel, this one 2"),
         ("env.id=Acrobot-v1", "observation_space was Box"),
         ("algorithm.lrr=1", r"algorithm\.lrr: unknown key; did you mean lr"),
     ],

@@ -143,8 +143,8 @@ def read_run(path: Path) -> RunRecord:
     except OSError as error:
         raise ConfigError(f"{path / METRICS_FILE} cannot be read: {error.strerror}") from error
     # A run resumed from an earlier checkpoint has dropped epochs that the last checkpoint refers to.
-    beside = {} if state == "running" else last_extents(path)
-    return RunRecord(path, config, facts, metrics.epochs, state, damage(path, metrics, beside))
+    extents = {} if state == "running" else last_extents(path)
+    return RunRecord(path, config, facts, metrics.epochs, state, damage(path, metrics, extents))
 
 
 def find_records(places: Iterable[Path], skipped: Callable[[str], None]) -> list[RunRecord]:

@@ -102,7 +102,7 @@ class EvaluatePairs:
 
     def run(self, job: PairJob, shared: Shared) -> PairResults:
         """Play one episode of each member of a job's pairs."""
-        self._update(shared)
+        self._load_parameters(shared)
         moments, scores = Moments(self._population.policy.normalizer), _Scores(self._envs.num_envs)
         generator = torch.Generator().manual_seed(integer_seed(self.seed, Purpose.POLICY_NOISE, job.first))
         seeds = EpisodeSeeds(self.seed, Purpose.TRAIN_EPISODES, stride=self.pairs_per_job, first=job.first)
@@ -117,7 +117,7 @@ class EvaluatePairs:
         returns, lengths = (score[: 2 * job.count].reshape(by_pair) for score in (scores.returns, scores.lengths))
         return PairResults(returns, lengths, moments.arrays())
 
-    def _update(self, shared: Shared) -> None:
+    def _load_parameters(self, shared: Shared) -> None:
         """Copy newer parameters and buffers."""
         if shared.version == self._version:
             return

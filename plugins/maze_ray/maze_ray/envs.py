@@ -215,25 +215,25 @@ class PooledVectorEnv:
     def _ask(self, commands: list[tuple[Any, ...]]) -> list[Any]:
         """Return the replies to each share's command. A share that has lost its worker is restored first."""
         jobs = {self._submit(share, *command): share for share, command in enumerate(commands)}
-        taken_up: dict[int, int] = {}
+        replays: dict[int, int] = {}
         replies: dict[int, Any] = {}
-        while jobs or taken_up:
+        while jobs or replays:
             result = self._pool.collect()
             if result is None:
                 raise RunError("the workers lost a job")
-            if result.job in taken_up:
-                share = taken_up.pop(result.job)
+            if result.job in replays:
+                share = replays.pop(result.job)
                 _repeat_warnings([result.value[4]])
                 jobs[self._submit(share, *commands[share])] = share
                 continue
             share = jobs.pop(result.job)
             if result.value is None:
-                taken_up[self._take_up(share)] = share
+                replays[self._replay(share)] = share
             else:
                 replies[share] = result.value
         return [replies[share] for share in range(len(commands))]
 
-    def _take_up(self, share: int) -> int:
+    def _replay(self, share: int) -> int:
         """Let the share's current worker replay its unfinished episodes."""
         if self._seeds is None:
             raise RunError("reset the environments before the first step")

@@ -188,7 +188,7 @@ def _over(texts: list[str] | None) -> dict[str, Any] | None:
     found: dict[str, Any] = {}
     for path, values in map(parse_over, texts):
         if path in found:
-            raise ConfigError("is given twice", f"over.{path}", f"Next: --over {argument(path)}=A,B")
+            raise ConfigError("appears twice", f"over.{path}", f"Next: --over {argument(path)}=A,B")
         found[path] = values
     return found
 
