@@ -170,5 +170,5 @@ def test_a_model_without_anything_to_search_is_refused(es):
     run = es(SeededWalk, model=Frozen).run  # its head is searched
     assert all(name.startswith("heads") for name in run.algorithm._space.shapes)
     run.policy.requires_grad_(False)
-    with pytest.raises(ConfigError, match="no parameter"):
+    with pytest.raises(ConfigError, match="no trainable parameter"):
         ES(run.config.algorithm).setup(run)
