@@ -25,6 +25,7 @@ from maze_core.config.run import EvaluationConfig, RunConfig
 from maze_core.data.batch import Batch, Loss
 from maze_core.plugins.configuration import DEFAULTS
 from maze_core.plugins.discovery import DISABLE, KINDS
+from maze_core.plugins.hook_kinds import WITHOUT_HOOKS, WRAPPABLE, misplaced
 from maze_core.plugins.hookspecs import HookSpecs
 from maze_core.training.report import EpochReport, RunSummary
 
@@ -191,6 +192,57 @@ def hooks() -> Sections:
     return sections
 
 
+def authors() -> Sections:
+    """Which kind of plugin is called for which hook, and the classes that plugins meet."""
+    from maze_core.acting.exploration import ActionNoise, EpsilonGreedy
+    from maze_core.data.rollout import Rollout
+    from maze_core.models.critics import StateActionCritics
+    from maze_core.models.distributions import Bernoulli, Categorical, MultiCategorical
+    from maze_core.models.distributions.base import Distribution
+    from maze_core.models.joint_actions import JointActions
+    from maze_core.models.policy import Policy
+    from maze_core.models.tree_distribution import TreeDistribution
+    from maze_core.training.algorithm import Algorithm
+    from maze_core.training.off_policy import ReplayCollector
+    from maze_core.training.rollout_collector import RolloutCollector
+    from maze_core.training.run import Run
+    from maze_core.training.targets import Target
+
+    sections = {"Which kind is called for which hook": _hook_kinds()}
+    for record in (
+        *(Algorithm, Run, Rollout, Batch, Policy, TreeDistribution, Distribution),
+        *(Categorical, MultiCategorical, Bernoulli, RolloutCollector, ReplayCollector),
+        *(EpsilonGreedy, ActionNoise, Target, JointActions, StateActionCritics),
+    ):
+        sections[f"Class `{record.__name__}`"] = _record(record)
+    return sections
+
+
+def _hook_kinds() -> str:
+    """A row for each hook and a column for each kind."""
+    kinds = [kind for kind in KINDS if kind not in WITHOUT_HOOKS]
+    rows = []
+    for hook in (name for name in vars(HookSpecs) if not name.startswith("_")):
+        cells = [_way(kind, hook) for kind in kinds]
+        rows.append(f"| [`{hook}`](hooks.md#{hook}) | {' | '.join(cells)} |")
+    head = [f"| hook | {' | '.join(kinds)} |", "|---" * (len(kinds) + 1) + "|"]
+    return "\n".join(
+        [
+            "yes: may implement it; wraps: only with `@hookimpl(wrapper=True)`; empty: refused before the run begins.",
+            f"Plugins of the kinds {', '.join(WITHOUT_HOOKS)} have methods instead of hooks.",
+            "",
+            *head,
+            *rows,
+        ]
+    )
+
+
+def _way(kind: str, hook: str) -> str:
+    if not misplaced(kind, hook, wrapper=False):
+        return "yes"
+    return "wraps" if hook in WRAPPABLE and not misplaced(kind, hook, wrapper=True) else ""
+
+
 def _hook(name: str, spec: Any) -> str:
     *parameters, result = spec.__annotations__.items()
     signature = f"{name}({', '.join(f'{key}: {kind}' for key, kind in parameters)}) -> {result[1]}"
@@ -222,7 +274,9 @@ def _record(record: Any) -> str:
             )
         elif isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
             arguments = ast.unparse(node.args).removeprefix("self").removeprefix(", ")
-            lines.append(f"| {_code(f'{node.name}({arguments})')} | {_line(ast.get_docstring(node) or '')} |")
+            is_property = any(isinstance(each, ast.Name) and each.id == "property" for each in node.decorator_list)
+            shown = node.name if is_property else f"{node.name}({arguments})"
+            lines.append(f"| {_code(shown)} | {_line(ast.get_docstring(node) or '')} |")
     return "\n".join(lines)
 
 
@@ -270,6 +324,12 @@ PAGES: dict[str, tuple[str, str, Any]] = {
         "Every place where a plugin may take part in a run. How a plugin is written and installed is told in\n"
         "[Plugins](../guide/plugins.md).",
         hooks,
+    ),
+    "authors.md": (
+        "Reference for plugin authors",
+        "Which hooks each kind of plugin has, and the classes that plugins meet. [Plugins](../guide/plugins.md) tells\n"
+        "how a plugin is written, [Questions of authors](../guide/authors.md) what is not obvious from the signatures.",
+        authors,
     ),
     "conformance.md": (
         "Conformance reference",

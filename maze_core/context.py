@@ -57,6 +57,7 @@ class RunContext:
         overrides: values by path, such as `{"algorithm.lr": 1e-3}`; they override everything else.
         seed: the seed of the run; None: one is drawn.
         steps: environment steps to train.
+        epochs: epochs to train; the same as the override `algorithm.n_epochs`.
         run_dir: the run's own folder; None: one below `runs/`.
         init_from: a run directory to start the parameters from.
         silent: print nothing.
@@ -80,6 +81,7 @@ class RunContext:
         overrides: Mapping[str, Any] | None = None,
         seed: int | None = None,
         steps: int | None = None,
+        epochs: int | None = None,
         run_dir: Path | str | None = None,
         init_from: Path | str | None = None,
         silent: bool = False,
@@ -98,7 +100,9 @@ class RunContext:
         flags |= parts.callbacks(callbacks)
         if silent:
             flags["callbacks.console"] = None
-        flags |= {name: value for name, value in (("seed", seed), ("steps", steps)) if value is not None}
+        ends = {"steps": steps, "algorithm.n_epochs": epochs}
+        ends = {name: value for name, value in ends.items() if value is not None}
+        flags |= ends if seed is None else {**ends, "seed": seed}
         self._load = parts.load
         self._init_from = None if init_from is None else find_run(as_path("init_from", init_from))
         self._run_dir = None if run_dir is None else as_path("run_dir", run_dir)
@@ -111,7 +115,7 @@ class RunContext:
             load=self._load,
             parent=self._init_from and self._init_from / CONFIG,
         )
-        self._changes = _texts(({} if steps is None else {"steps": steps}) | values)
+        self._changes = _texts(ends | values)
         self._run: Run | None = None
         self._trains = True
 
@@ -164,8 +168,8 @@ class RunContext:
             raise RuntimeError("this run has no directory")
         return folder
 
-    def train(self, n_epochs: int | None = None) -> RunSummary:
-        """Train to the run's end, or for `n_epochs` more epochs. May be called again.
+    def train(self, n_epochs: int | None = None, *, epochs: int | None = None) -> RunSummary:
+        """Train to the run's end, or for `n_epochs` more epochs. May be called again. `epochs` is another name for it.
 
         The default patience does not end `n_epochs` early; one that was configured does.
 
@@ -180,6 +184,7 @@ class RunContext:
                 hint=f'To continue training: RunContext.reopen("{run.run_dir}")',
             )
         algorithm = self.config.algorithm
+        n_epochs = _count("n_epochs", n_epochs) or _count("epochs", epochs)
         run.until_epoch = run.epoch + n_epochs if n_epochs else algorithm.n_epochs or None
         asked = "patience" in algorithm.model_fields_set
         run.patience = algorithm.patience if asked or not n_epochs else 0
@@ -188,7 +193,7 @@ class RunContext:
     def resume(self, run_dir: Path | str, checkpoint: str = "last") -> RunSummary:
         """Continue the saved run in `run_dir` to its end, with the Python objects of this context.
 
-        The `steps` and `overrides` of this context replace those of the saved configuration.
+        The `steps`, `epochs` and `overrides` of this context replace those of the saved configuration.
         """
         self.close()
         agreed = self.config.model_dump(mode="json")
@@ -263,6 +268,15 @@ class RunContext:
 
 def _plain_value(value: Any) -> Any:
     return value.model_dump(mode="json", exclude_unset=True) if isinstance(value, PluginConfig) else str(value)
+
+
+def _count(where: str, value: Any) -> int:
+    """Return a number of epochs; 0 for None."""
+    if value is None:
+        return 0
+    if not isinstance(value, int) or value < 0:
+        raise ConfigError(f"must be a whole number, 0 or more, got {value!r:.80}", where)
+    return int(value)
 
 
 def _values(overrides: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from contextlib import ExitStack, redirect_stdout
 from pathlib import Path
 from typing import Annotated
 
@@ -20,6 +22,7 @@ def resume(
     checkpoint: Annotated[
         str, typer.Option(metavar="NAME", help="Checkpoint to resume from: last, previous or best.")
     ] = "last",
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Leave out the console's output.")] = False,
 ) -> None:
     """Continue a run exactly where it stopped.
 
@@ -31,4 +34,9 @@ def resume(
     from maze_core.training.api import resume as go_on
 
     allow_local_modules()
-    output.finish(go_on(run, set_ or [], checkpoint))
+    # The configuration keeps its console: only this part of the run is quiet.
+    with ExitStack() as stack:
+        if quiet:
+            stack.enter_context(redirect_stdout(stack.enter_context(Path(os.devnull).open("w", encoding="utf-8"))))
+        summary = go_on(run, set_ or [], checkpoint)
+    output.finish(summary)

@@ -11,6 +11,8 @@ _ANSWERED_BY = {
     "compute_loss": ("algorithm",),
 }
 """The kinds that may answer a hook; others may only wrap the answer."""
+WRAPPABLE = tuple(_ANSWERED_BY)
+"""The hooks that may have wrappers."""
 _OF_ENVIRONMENTS = ("make_env", "make_vector_env")
 _OF_MAKERS = (*_OF_ENVIRONMENTS, "build_policy")
 WITHOUT_HOOKS = ("runner", "policy", "searcher", "command")

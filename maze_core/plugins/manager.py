@@ -14,7 +14,7 @@ import pluggy
 
 from maze_core.errors import ConfigError, PluginError, RunError
 from maze_core.plugins import discovery
-from maze_core.plugins.hook_kinds import misplaced
+from maze_core.plugins.hook_kinds import WRAPPABLE, misplaced
 from maze_core.plugins.hookspecs import HookSpecs
 from maze_core.terminal_text import printable
 
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from maze_core.training.run import Run
 
 _HOOKS = [name for name in vars(HookSpecs) if not name.startswith("_")]
-_WRAPPABLE = ("make_env", "make_vector_env", "build_policy", "compute_loss")
 
 
 @dataclass(frozen=True)
@@ -350,7 +349,7 @@ def _check_marker(manager: _Manager, each: Member, name: str) -> None:
         raise PluginError(f"{each.title}: its method {name} lacks the decorator @hookimpl and would not be called")
     if options and options["hookwrapper"]:
         raise PluginError(f"{each.title}: {name} is an old-style hookwrapper; use @hookimpl(wrapper=True)")
-    if options and options["wrapper"] and name not in _WRAPPABLE:
+    if options and options["wrapper"] and name not in WRAPPABLE:
         raise PluginError(f"{each.title}: {name} cannot be a wrapper")
     if options and (problem := misplaced(each.kind, name, bool(options["wrapper"]))):
         raise PluginError(f"{each.title}: {problem}")

@@ -58,7 +58,11 @@ class Progress:
 
 
 class Run:
-    """A run with all its parts. `maze_core.training.api` builds it; algorithms and observers receive it."""
+    """A run with all its parts. `maze_core.training.api` builds it; algorithms and observers receive it.
+
+    Its attributes: `config`, `seed`, `policy`, `algorithm`, `device`, `observation_space` and `action_space` (of a
+    single environment), `run_dir` (None while there is no directory), `hooks`, `statistics`, `resumed`, `interrupted`.
+    """
 
     def __init__(
         self,

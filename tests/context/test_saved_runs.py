@@ -62,3 +62,19 @@ def test_a_finished_run_of_ready_objects_is_extended(quick, whole_state, assert_
     whole = quick(SeededWalk, steps=96, overrides=free)
     whole.train()
     assert_same(whole_state(first.run_dir), whole_state(whole.run_dir))
+
+
+def test_a_quiet_resume_prints_nothing_and_leaves_the_configuration_alone(quick, capsys):
+    from typer.testing import CliRunner
+
+    from maze_core.cli.main import app
+
+    context = quick("CartPole-v1", silent=False, overrides={"algorithm.n_epochs": 3})
+    context.train(1)
+    context.close()
+    capsys.readouterr()
+    before = (context.run_dir / "config.yaml").read_bytes()
+    result = CliRunner().invoke(app, ["resume", str(context.run_dir), "-q"])
+    assert (result.exit_code, result.output) == (0, "")
+    assert (context.run_dir / "config.yaml").read_bytes() == before
+    assert read_checkpoint(context.run_dir / "checkpoints" / "last").state["epoch"] == 3

@@ -5,7 +5,8 @@ from maze_devkit.envs import SeededWalk
 from maze_devkit.probes import Workshop
 from torch import nn
 
-from maze_core.errors import RunError
+from maze_core import RunContext
+from maze_core.errors import ConfigError, RunError
 
 
 def test_nothing_is_built_before_it_is_needed(quick, tmp_path):
@@ -67,3 +68,17 @@ def test_a_seed_repeats_a_run_and_without_one_runs_differ(quick, whole_state, as
     first.train(), second.train()
     assert_same(whole_state(first.run_dir), whole_state(second.run_dir))
     assert quick(seed=None).run.seed != quick(seed=None).run.seed
+
+
+def test_epochs_by_name(quick):
+    assert RunContext(SeededWalk, epochs=3).config.algorithm.n_epochs == 3
+    assert quick(epochs=4).config.algorithm.n_epochs == 2  # overrides win
+    context = quick()
+    assert context.train(epochs=1).epochs == 1
+    assert context.train().epochs == 2
+
+
+@pytest.mark.parametrize("arguments", [{"n_epochs": "3"}, {"epochs": -1}, {"epochs": 1.5}])
+def test_a_number_of_epochs_that_is_none_is_refused(quick, arguments):
+    with pytest.raises(ConfigError, match=rf"^{next(iter(arguments))}: must be a whole number, 0 or more, got"):
+        quick().train(**arguments)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import builtins
-import math
 
 import numpy as np
 import pytest
@@ -28,12 +27,19 @@ def test_mean_and_band_over_the_seeds(groups):
     assert (slow.label, quick.label) == ("lr=0.001 (2)", "lr=0.1 (1)")
     assert slow.x.tolist() == [100, 200]  # as far as both got
     assert slow.mean.tolist() == [2.0, 11.0]
-    deviation = np.array([math.sqrt(8), math.sqrt(2)])
-    np.testing.assert_allclose(slow.high - slow.mean, deviation)
-    np.testing.assert_allclose(slow.mean - slow.low, deviation)
+    # The standard deviation of two runs is larger than their distance from the mean: the band ends at the runs.
+    assert (slow.low.tolist(), slow.high.tolist()) == ([0.0, 10.0], [4.0, 12.0])
     assert slow.runs[0][0].tolist() == [100, 200, 300]  # the run itself goes on
     assert quick.x.tolist() == [100, 300]  # an epoch without the metric is left out
     assert quick.low.tolist() == quick.high.tolist() == [50.0, 70.0]
+
+
+def test_the_band_is_a_standard_deviation_within_the_range_of_the_runs(make_run):
+    last = [make_run(f"r{seed}", [value], seed=seed) for seed, value in enumerate([0.0, 5.0, 5.0, 10.0, 500.0])][-1]
+    (curve,) = curves(group(find_records([last.parent], print)))
+    deviation = np.std([0, 5, 5, 10, 500], ddof=1)
+    assert curve.low.tolist() == [0.0]
+    np.testing.assert_allclose(curve.high - curve.mean, deviation)
 
 
 def test_seeds_with_other_steps_are_interpolated(make_run):

@@ -71,14 +71,16 @@ def test_wrong_input_is_one_line(arguments, message):
 def test_compare_ranks_groups_and_shows_where_they_differ():
     lines = maze("compare", "runs", "--env", "CartPole-v1").stdout.splitlines()
     assert lines[0].split() == ["lr", "runs", "best", "final", "env_steps", "seconds"]
-    assert lines[1].split()[:4] == ["0.01", "1", "90", "90"]
-    assert lines[2].split()[:8] == ["0.0001", "2", "20", "±", "0", "19.5", "±", "0.707"]
+    assert lines[1].split()[:5] == ["A", "0.01", "1", "90", "90"]
+    assert lines[2].split()[:9] == ["B", "0.0001", "2", "20", "±", "0", "19.5", "±", "0.707"]
+    assert lines[3:5] == ["A: runs/quick", "B: runs/slow0, runs/slow1"]
 
 
 def test_compare_turns_the_table_where_settings_outnumber_groups():
     lines = maze("compare", "runs/quick", "runs/other").stdout.splitlines()
     assert lines[0].split() == ["A", "B"]
     assert ["env", "CartPole-v1", "Pendulum-v1"] in [line.split() for line in lines]
+    assert {"A: runs/quick", "B: runs/other"} <= set(lines) or {"A: runs/other", "B: runs/quick"} <= set(lines)
 
 
 def test_compare_as_json():
@@ -109,3 +111,14 @@ def test_plot_writes_a_picture_and_says_what_is_in_it():
     result = maze("plot", "runs", "--out", "curves.png", "--smooth", "2", "--title", "All")
     assert result.stdout == "curves.png: 4 runs in 3 curves\n"
     assert Path("curves.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_plot_is_titled_by_its_environments(monkeypatch):
+    from maze_compare import picture
+
+    titles = []
+    monkeypatch.setattr(picture, "draw", lambda lines, metric, axis, out, title: titles.append(title))
+    maze("plot", "runs", "--out", "a.png")
+    maze("plot", "runs/quick", "--out", "a.png")
+    maze("plot", "runs", "--out", "a.png", "--title", "All")
+    assert titles == ["CartPole-v1, Pendulum-v1", "CartPole-v1", "All"]

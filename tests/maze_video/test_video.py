@@ -19,14 +19,17 @@ def no_studio(monkeypatch):
     monkeypatch.setattr(discovery, "_declared", lambda: without)
 
 
-def test_each_episode_is_a_film(tmp_path):
+def test_each_episode_is_a_film_and_no_error_of_the_display_is_printed(tmp_path, monkeypatch, capfd):
     pytest.importorskip("imageio")
+    for name in ("XDG_RUNTIME_DIR", "SDL_VIDEODRIVER", "SDL_AUDIODRIVER", "DISPLAY"):
+        monkeypatch.delenv(name, raising=False)
     result = maze(
         "rollout", "--policy", "random", "--env", "CartPole-v1", "-n", 2, "--seed", 1, "--video", tmp_path / "films"
     )
     assert result.exit_code == 0, result.output
     assert sorted(path.name for path in (tmp_path / "films").iterdir()) == ["episode-0.mp4", "episode-1.mp4"]
     assert all(path.stat().st_size > 1000 for path in (tmp_path / "films").iterdir())
+    assert "error" not in capfd.readouterr().err  # the libraries print there themselves
 
 
 def test_without_the_distribution_it_says_what_to_install(no_studio, tmp_path, quick):

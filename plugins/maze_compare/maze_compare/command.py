@@ -128,11 +128,12 @@ def plot(
     env: _Env = None,
     algorithm: _Algorithm = None,
     where: _Where = None,
-    title: Annotated[str, typer.Option(metavar="TEXT", help="Title of the plot.")] = "",
+    title: Annotated[str, typer.Option(metavar="TEXT", help="Title of the plot; the environments if not given.")] = "",
 ) -> None:
     """Draw learning curves with a band over the seeds.
 
-    For each configuration: the mean over its seeds, a band of one standard deviation, and a thin line for each run.
+    For each configuration: the mean over its seeds, a band of one standard deviation within the range of its runs, and
+    a thin line for each run.
 
     \b
     Examples:
@@ -149,7 +150,7 @@ def plot(
     axis = next(each for each in axes if each == x)
     found = _some(_records(runs, env, algorithm, where))
     lines = curves(group(found), metric, axis, smooth)
-    draw(lines, metric, axis, out, title)
+    draw(lines, metric, axis, out, title or ", ".join(sorted({run.env for run in found})))
     drawn = sum(len(each.runs) for each in lines)
     output.say(f"{out}: {counted(drawn, 'run')} in {counted(len(lines), 'curve')}")
     if drawn < len(found):
@@ -309,25 +310,35 @@ def _group_facts(each: Group, paths: Sequence[str], metric: str, minimize: bool)
     }
 
 
+_NAMED = 5
+"""Most runs of a group that are named below the table."""
+
+
 def _print_groups(groups: Sequence[Group], paths: Sequence[str], metric: str, minimize: bool) -> None:
     """Print a row for each group; a column if there are more settings than groups."""
     from maze_compare.groups import MISSING, short, text
 
     shared = paths or ["algorithm.name", "env.id"]
+    letters = [chr(ord("A") + index) if index < 26 else str(index) for index in range(len(groups))]
     columns = [
         [
+            letter,
             *(text(each.settings[path]) if path in each.settings else MISSING for path in shared),
             str(len(each.runs)),
             *(MISSING if found is None else str(found) for found in _results(each, metric, minimize).values()),
         ]
-        for each in groups
+        for letter, each in zip(letters, groups, strict=True)
     ]
-    headers = [*map(short, shared), "runs", "best", "final", "env_steps", "seconds"]
+    headers = ["", *map(short, shared), "runs", "best", "final", "env_steps", "seconds"]
     if len(groups) >= len(paths):
         output.print_table(headers, columns)
     else:
-        names = ["", *(chr(ord("A") + index) if index < 26 else str(index) for index in range(len(groups)))]
-        output.print_table(names, [list(row) for row in zip(headers, *columns, strict=True)])
+        first, *rows = [list(row) for row in zip(headers, *columns, strict=True)]
+        output.print_table(first, rows)
+    for letter, each in zip(letters, groups, strict=True):
+        more = len(each.runs) - _NAMED
+        names = [str(run.path) for run in each.runs[:_NAMED]] + ([f"{more} more"] if more > 0 else [])
+        output.say(f"{letter}: {', '.join(names)}")
     output.say(f"best and final: {metric}, mean ± standard deviation over the runs")
     if any(len(set(each.seeds)) < len(each.runs) for each in groups):
         typer.echo("some runs repeat the seed of another run and add no information")

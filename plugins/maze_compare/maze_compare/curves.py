@@ -26,8 +26,9 @@ class Curve:
     mean: np.ndarray
     """Mean over the runs, up to where the shortest run ends."""
     low: np.ndarray
-    """Mean minus the standard deviation (n - 1) over the runs; the mean itself for a single run."""
+    """Mean minus the standard deviation (n - 1) over the runs, but no less than the least of them."""
     high: np.ndarray
+    """Mean plus the standard deviation, but no more than the largest."""
     runs: tuple[tuple[np.ndarray, np.ndarray], ...]
 
 
@@ -84,4 +85,6 @@ def _curve(title: str, lines: Sequence[tuple[np.ndarray, np.ndarray]]) -> Curve:
     values = np.stack([np.interp(x, xs, ys) for xs, ys in lines])
     mean = values.mean(axis=0)
     std = values.std(axis=0, ddof=1) if len(lines) > 1 else np.zeros_like(mean)
-    return Curve(title, x, mean, mean - std, mean + std, tuple(lines))
+    # A deviation beyond every run would show values that nothing reached, such as returns above the possible maximum.
+    low, high = np.maximum(mean - std, values.min(axis=0)), np.minimum(mean + std, values.max(axis=0))
+    return Curve(title, x, mean, low, high, tuple(lines))

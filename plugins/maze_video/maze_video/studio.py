@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 import warnings
-from contextlib import closing
+from contextlib import AbstractContextManager, closing
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import gymnasium
 import numpy as np
 
+from maze_core.environment_variables import variables_set
 from maze_core.envs.serial import SerialVectorEnv
 from maze_core.errors import ConfigError
 from maze_core.plugins.discovery import describe
@@ -56,7 +58,8 @@ class _Camera(gymnasium.Wrapper[Any, Any, Any, Any]):
 
     def _shoot(self) -> None:
         if self._writer is not None:
-            picture: Any = self.env.render()
+            with _without_devices():
+                picture: Any = self.env.render()
             self._writer.append_data(np.asarray(picture))
 
     def _cut(self) -> None:
@@ -99,7 +102,7 @@ class Studio:
         """Render one frame of a temporary environment."""
         title = str(getattr(self._builder.env, "id", "") or "the environment")
         try:
-            with warnings.catch_warnings(action="ignore"), closing(self._builder(0)) as env:
+            with _without_devices(), warnings.catch_warnings(action="ignore"), closing(self._builder(0)) as env:
                 if env.render_mode != "rgb_array":
                     raise _cannot_render(title, "it does not support render_mode rgb_array")
                 env.reset(seed=0)
@@ -116,6 +119,15 @@ class Studio:
     def _camera(self, index: int) -> _Camera:
         self._cameras.append(_Camera(self._builder(index)))
         return self._cameras[-1]
+
+
+def _without_devices() -> AbstractContextManager[None]:
+    """Let SDL, with which many environments draw, open neither a window nor a sound card, unless the user chose one.
+
+    On a machine without them it would print errors.
+    """
+    quiet = {"SDL_VIDEODRIVER": "dummy", "SDL_AUDIODRIVER": "dummy", "PYGAME_HIDE_SUPPORT_PROMPT": "1"}
+    return variables_set({name: value for name, value in quiet.items() if name not in os.environ})
 
 
 def _cannot_render(title: str, reason: str) -> ConfigError:
