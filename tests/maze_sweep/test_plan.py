@@ -75,7 +75,7 @@ def test_a_sweep_may_grow(tmp_path):
     for changes, message in [
         ({"seeds": 1}, "dropped: 1"),
         ({"seeds": 2, "trials": 4}, "there are 5"),
-        ({"seeds": 2, "over": {"algorithm.lr": [1e-4]}, "take": "last"}, "what differs: over, take"),
+        ({"seeds": 2, "over": {"algorithm.lr": [1e-4]}, "take": "last"}, "differences: over, take"),
     ]:
         with pytest.raises(ConfigError, match=message):
             check_continues(plan(**{"searcher": "random", "trials": 5, **changes}), before, tmp_path)

@@ -202,7 +202,7 @@ def test_nothing_begins_where_a_point_does_not_fit(tmp_path, changes, message):
 
 def test_another_sweep_in_the_folder_is_refused(tmp_path):
     run(sweep(tmp_path / "s"), FakePool())
-    with pytest.raises(ConfigError, match="what differs: over"):
+    with pytest.raises(ConfigError, match="differences: over"):
         Sweep(make_plan({**RAW, "over": {"algorithm.lr": [7.0]}}), tmp_path / "s")
 
 
