@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic
 
 from gymnasium import spaces
 from torch import nn
+from typing_extensions import TypeVar
 
 from maze_core.config.run import AlgorithmConfig, RunConfig
 from maze_core.data.batch import Batch, Loss
@@ -22,8 +23,14 @@ if TYPE_CHECKING:
     from maze_core.training.run import Run
 
 
-class Algorithm(ABC):
+P = TypeVar("P", bound=nn.Module, default="Policy")
+
+
+class Algorithm(ABC, Generic[P]):
     """A learning algorithm. Subclasses define the batches of an update and the loss of a batch.
+
+    For a type checker, `Algorithm[MyPolicy]` is an algorithm for a policy class of one's own; `Algorithm` is one for
+    `maze_core.Policy`.
 
     Order of calls: the constructor with its config, `check`, `setup`, and `load_state` if a run is resumed. Then, for
     each update, the core calls `warm_up`, iterates over `batches()` and takes one optimizer step on `compute_loss` per
@@ -60,7 +67,7 @@ class Algorithm(ABC):
     def __init__(self, config: Any) -> None:
         self.config = config
 
-    def check(self, config: RunConfig) -> None:  # noqa: B027 — most algorithms accept every run
+    def check(self, config: RunConfig) -> None:
         """Raise ConfigError if this algorithm cannot run with this configuration, beyond what it declares.
 
         Nothing is built yet.
@@ -98,7 +105,7 @@ class Algorithm(ABC):
         """
 
     @abstractmethod
-    def compute_loss(self, policy: Policy, batch: Batch) -> Loss:
+    def compute_loss(self, policy: P, batch: Batch) -> Loss:
         """Return the loss of one batch. Implementations are marked with `hookimpl`."""
 
     def modules(self) -> dict[str, nn.Module]:
@@ -110,7 +117,7 @@ class Algorithm(ABC):
         """The global norm to which gradients are clipped; 0: no clipping."""
         return getattr(self.config, "max_grad_norm", 0.0)
 
-    def build_optimizer(self, policy: Policy) -> Optimizer:
+    def build_optimizer(self, policy: P) -> Optimizer:
         """Return the optimizer of all trainable parameters; Adam with `config.lr` by default.
 
         Groups of parameters may have a `name`, which a batch then names to let only this group learn.
@@ -145,7 +152,7 @@ class Algorithm(ABC):
         """
         return {}
 
-    def load_state(self, state: dict[str, Any]) -> None:  # noqa: B027 — the twin of `state`
+    def load_state(self, state: dict[str, Any]) -> None:
         """Restore the result of `state()`."""
 
     @property
@@ -153,7 +160,7 @@ class Algorithm(ABC):
         """The most bytes this algorithm stores in the run directory, networks and optimizer not counted."""
         return 0
 
-    def close(self) -> None:  # noqa: B027 — most algorithms hold nothing
+    def close(self) -> None:
         """Release what `setup` acquired; safe to call twice, and after a failed `setup`."""
 
 
