@@ -23,7 +23,7 @@ BOMBS = {
     "depth in dashes": ("- " * 40_000, "nested deeper"),
     "depth in questions": ("? " * 40_000, "nested deeper"),
     "depth in lines": ("".join(" " * i + "a:\n" for i in range(400)), "line 41: nested deeper"),
-    "length": ("a: 1\n" + "# nothing\n" * 20_000, "at most 100,000 are read"),
+    "length": ("a: 1\n" + "# nothing\n" * 20_000, "the limit is 100,000"),
     "a number of many digits": ("seed: " + "9" * 90_000, "not valid YAML: "),
     "sixties": ("seed: !!int " + "1:" * 40_000 + "1", "no tag is allowed"),
     "a tag without a name": ("seed: ! 1", "no tag is allowed"),
