@@ -21,7 +21,10 @@ class Target(Generic[M]):
         self.module = copy.deepcopy(network).requires_grad_(False)
         self._followers = [parameter.detach() for parameter in self.module.parameters()]
         self._leaders = [parameter.detach() for parameter in network.parameters()]
+        self._buffers = list(zip(self.module.buffers(), network.buffers(), strict=True))
 
     def follow(self, tau: float) -> None:
-        """Move the parameters by the share `tau` towards those of the network; 1 copies them."""
+        """Move the parameters by the share `tau` towards those of the network, and copy its buffers."""
         torch._foreach_lerp_(self._followers, self._leaders, tau)
+        for follower, leader in self._buffers:
+            follower.copy_(leader)

@@ -153,3 +153,12 @@ def test_a_users_encoder_is_used_and_a_policy_without_one_sees_flat_observations
     policy.observation_space = IMAGES
     with pytest.raises(ConfigError, match="need an encoder for the image 'camera'"):
         build_critics(policy, 0, 2, (8,), "relu")
+
+
+def test_targets_copy_buffers_such_as_running_statistics():
+    network = torch.nn.BatchNorm1d(3)
+    target = Target(network)
+    network(torch.randn(8, 3) + 5)
+    target.follow(0.5)
+    assert target.module.running_mean.equal(network.running_mean)
+    assert target.module.running_mean.data_ptr() != network.running_mean.data_ptr()

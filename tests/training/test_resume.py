@@ -32,11 +32,12 @@ def settings(algorithm, env):
         "algorithm.n_rollout_steps": 11,
         "algorithm.lr_schedule": "linear",
         "evaluation.n_episodes": 2,
-        "algorithm.num_envs": 3,
         "callbacks.console": None,
         "seed": 5,
         "model.normalize_observations": True,
     }
+    if algorithm != "impala":
+        values["algorithm.num_envs"] = 3
     return values | ({"model.name": "template"} if "Workshop" in env else {})
 
 
