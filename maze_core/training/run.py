@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -27,7 +26,7 @@ from maze_core.training.process_state import isolated_rng
 from maze_core.training.report import EpochReport
 from maze_core.training.run_environments import RunEnvironments
 from maze_core.training.run_evaluation import RunEvaluation
-from maze_core.training.run_state import RunState
+from maze_core.training.run_state import Progress, RunState
 from maze_core.training.statistics import EpochStatistics
 
 if TYPE_CHECKING:
@@ -45,16 +44,6 @@ if TYPE_CHECKING:
 
 _SETUP, _PLUGINS = 1, 2
 # Separate the random numbers of the algorithm's setup, and those of plugins' networks, from others.
-
-
-@dataclass(slots=True)
-class Progress:
-    """Live counters for displays; only training writes them."""
-
-    env_steps: int = 0
-    updates_in_epoch: int = 0
-    updates: int = 0
-    phase: Literal["training", "evaluating"] = "training"
 
 
 class Run:

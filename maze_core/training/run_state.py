@@ -1,10 +1,10 @@
-"""What a checkpoint saves of a run's progress."""
+"""The counters of a run: those that a checkpoint saves, and those for displays."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass, fields
-from typing import Any
+from typing import Any, Literal
 
 
 @dataclass(slots=True)
@@ -59,3 +59,13 @@ class RunState:
         for field in fields(self):
             if field.name in saved:
                 setattr(self, field.name, saved[field.name])
+
+
+@dataclass(slots=True)
+class Progress:
+    """Live counters for displays; only training writes them."""
+
+    env_steps: int = 0
+    updates_in_epoch: int = 0
+    updates: int = 0
+    phase: Literal["training", "evaluating"] = "training"

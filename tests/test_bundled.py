@@ -11,7 +11,7 @@ from maze_core.cli.main import app
 from maze_core.errors import ConfigError
 from maze_core.plugins import discovery
 
-PLUGINS = Path(__file__).parents[2] / "plugins"
+PLUGINS = Path(__file__).parents[1] / "plugins"
 
 
 def test_the_table_holds_what_the_distributions_say():
