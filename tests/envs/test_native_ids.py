@@ -71,7 +71,7 @@ def test_a_module_and_an_id_have_a_vectorised_form():
 
 def test_other_spaces_are_those_of_the_vectorised_form_everywhere():
     builder = EnvBuilder(config("Other"))
-    with pytest.warns(RuntimeWarning, match=r"Box\(-inf, inf, \(3, 2\), float64\), single ones .*vectorization=single"):
+    with pytest.warns(RuntimeWarning, match=r"Box\(-inf, inf, \(3, 2\), float64\), but single ones .*vectorization=single"):
         assert builder.vector_env(2).single_observation_space.shape == (3, 2)
     assert builder(0).observation_space.shape == (3, 2)
     assert builder.single(0).observation_space.shape == (2,)
@@ -153,5 +153,5 @@ def assert_same(one, two, mode):
 
 
 def test_several_are_not_one():
-    with pytest.raises(ValueError, match="not of 2"):
+    with pytest.raises(ValueError, match="not with 2"):
         LoneEnv(SyncVectorEnv([SeededWalk] * 2))
