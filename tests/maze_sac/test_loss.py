@@ -34,7 +34,7 @@ def started(request, sac):
     context.train()
     algorithm = context.run.algorithm
     with torch.no_grad():
-        for parameter in algorithm._targets.critics.parameters():
+        for parameter in algorithm._targets.module.parameters():
             parameter += 0.1 * torch.randn_like(parameter)
     return context.run, algorithm
 
@@ -71,7 +71,7 @@ def soft_value(policy, critics, obs, noise):
 
 def test_loss_and_gradients_are_those_of_three_separate_losses(started):
     run, algorithm = started
-    policy, critics, targets = run.policy, algorithm._critics, algorithm._targets.critics
+    policy, critics, targets = run.policy, algorithm._critics, algorithm._targets.module
     batch = algorithm._collector.replay.sample(np.random.default_rng(0), 32, 0.9)
     batch.extra["discount"][:5] = 0.0
     state = algorithm._noise.get_state()
