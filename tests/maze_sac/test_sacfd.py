@@ -80,6 +80,6 @@ def test_more_demonstrations_than_the_buffer_holds_are_refused(sac, record):
     folder = record(CountingEnv(50), episodes=10)
     with pytest.raises(ConfigError, match="need 510 rows") as caught:
         sac(CountingEnv, {"algorithm.initial_demonstrations": str(folder)}, algorithm="sacfd").train()
-    assert "Set algorithm.replay_buffer_size to 512 at least" in str(caught.value)
+    assert "Set algorithm.replay_buffer_size to at least 512" in str(caught.value)
     enough = {"algorithm.initial_demonstrations": str(folder), "algorithm.replay_buffer_size": 512}
     sac(CountingEnv, enough, algorithm="sacfd").train()
