@@ -85,7 +85,7 @@ def test_a_class_method_of_old_is_not_passed_over(publish, findings):
     source = SOUND["wrapper"].replace("\n    @hookimpl(wrapper=True)\n", METHOD)
     found = findings(*publish("wrapper", source))["builds"]
     assert found.state == "failed"
-    assert "name it in the entry-point group maze.conformance as wrapper.tested" in found.what
+    assert "declare it in the entry-point group maze.conformance as wrapper.tested" in found.what
 
 
 def test_what_others_say_about_a_plugin_is_not_heard(publish, findings, installed):

@@ -134,7 +134,7 @@ def test_algorithms_learn_from_masked_environments_in_every_mode(quick, algorith
     if algorithm != "impala":  # whose last rollouts nobody learned from
         assert_has_seen(run.policy.normalizer, run.training_env(3)._env.envs)
     if algorithm == "sac":
-        assert run.algorithm._replay.steps == run.env_steps
+        assert run.algorithm._collector.replay.steps == run.env_steps
 
 
 class Counting(ActingPolicy):
