@@ -109,7 +109,8 @@ over the seeds with its 95 % confidence interval (Student's t). In the identity 
 right action; they have 100 steps, and the best return is 100, or 0 for the Box. Solved is a return of 95, or -10 for
 the Box.
 
-Made by `python benchmarks/defaults.py`; the figures of every run are in `defaults.json`.
+Made by `python benchmarks/defaults.py`. The figures of every run are in `defaults.json`, with where and when it was
+made; the list below names the last run of each row.
 """
 HEADERS = ["row", "steps", "maze", "stable-baselines3", "classic", "maze beside its peer"]
 
@@ -212,12 +213,15 @@ def is_measured(trial: Trial) -> bool:
 
 
 def record(trial: Trial, result: dict[str, Any]) -> None:
-    """Merge one run into the file, which other processes may be doing too."""
-    task = trial.row.task
+    """Merge one run into the file, which other processes may be doing too.
+
+    Each run says where it was made: the runs of a row may be of several machines.
+    """
+    task, here = trial.row.task, {"where": results.machine(), "when": results.now()}
     with locked():
         row = results.load(PAGE).get(trial.row.name, {})
         runs = row["runs"] if row.get("steps") == task.steps else {}
-        runs.setdefault(trial.contender, {})[str(trial.seed)] = result
+        runs.setdefault(trial.contender, {})[str(trial.seed)] = {**result, **here}
         rows = results.merge(PAGE, trial.row.name, {"steps": task.steps, "solved": task.solved, "runs": runs})
         write_page(rows)
 

@@ -28,12 +28,17 @@ def load(name: str) -> dict[str, Any]:
 
 def merge(name: str, row: str, result: dict[str, Any]) -> dict[str, Any]:
     """Replace one row of the file and return all."""
-    rows = {**load(name), row: {**result, "where": machine(), "when": datetime.now(UTC).isoformat(timespec="seconds")}}
+    rows = {**load(name), row: {**result, "where": machine(), "when": now()}}
     FOLDER.mkdir(parents=True, exist_ok=True)
     temporary = FOLDER / f".{name}.json.tmp"
     temporary.write_text(json.dumps(rows, indent=1) + "\n")
     temporary.replace(FOLDER / f"{name}.json")
     return rows
+
+
+def now() -> str:
+    """The time of a measurement."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def machine() -> dict[str, Any]:

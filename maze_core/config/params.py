@@ -14,8 +14,11 @@ SideBySide = Annotated[int, Field(gt=0, le=100_000)]
 """Environments stepped in parallel, or worker processes."""
 LearningRate = Annotated[float, Field(gt=0, description="Learning rate of the Adam optimizer.")]
 LearningRateSchedule = Annotated[
-    Literal["constant", "linear"],
-    Field(description="`linear`: the learning rate falls to 0 at the end of the run (needs `steps` or `n_epochs`)."),
+    Literal["auto", "constant", "linear"],
+    Field(
+        description="`linear`: the learning rate falls to 0 at the end of the run (needs `steps` or `n_epochs`). "
+        "`auto`: linear in a run that has an end, else constant."
+    ),
 ]
 Gamma = Annotated[float, Field(ge=0, le=1, description="Discount factor of future rewards, per environment step.")]
 GaeLambda = Annotated[

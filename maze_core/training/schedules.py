@@ -11,7 +11,10 @@ if TYPE_CHECKING:
 
 
 def scheduled(schedule: str, fraction_done: float) -> float:
-    """Return the factor for a parameter when the fraction `fraction_done` (0 to 1) of the run is done."""
+    """Return the factor for a parameter when the fraction `fraction_done` (0 to 1) of the run is done.
+
+    The fraction stays 0 in a run whose end is open, where `auto` is constant.
+    """
     return 1.0 if schedule == "constant" else 1.0 - fraction_done
 
 

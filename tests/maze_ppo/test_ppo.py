@@ -89,8 +89,21 @@ def test_a_linear_schedule_over_steps(watched):
     assert watch.lrs == pytest.approx([0.4, 0.3, 0.2, 0.1])
 
 
-def test_the_learning_rate_is_constant_otherwise(watched):
-    _, watch, _ = watched(lr=0.4, batch_size=100)
+def test_the_schedule_of_the_defaults_falls_in_a_run_that_has_an_end(watched):
+    _, watch, _ = watched(lr=0.4, batch_size=100, n_optimization_epochs=1)
+    assert watch.lrs == pytest.approx([0.4, 0.3, 0.2, 0.1])
+
+
+def test_the_schedule_of_the_defaults_is_constant_in_a_run_without_an_end(quick):
+    """Such a run ends when something stops it, and no share of it is ever done."""
+    context = quick(overrides={"algorithm.n_epochs": 0, "algorithm.lr": 0.4}, callbacks={"watch": Watch})
+    context.train(2)
+    watch = next(each.plugin for each in context.run.hooks.members if each.name == "watch")
+    assert set(watch.lrs) == {0.4}
+
+
+def test_a_constant_learning_rate(watched):
+    _, watch, _ = watched(lr=0.4, lr_schedule="constant", batch_size=100)
     assert set(watch.lrs) == {0.4}
 
 

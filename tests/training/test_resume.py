@@ -350,6 +350,7 @@ def test_from_the_checkpoint_before_and_from_the_best(quick, whole_state, assert
 def test_a_finished_run_is_not_trained_on_unless_its_end_is_raised(tmp_path, whole_state, assert_same):
     flags = {"algorithm.n_epochs": 2, "algorithm.epoch_length": 2, "evaluation.n_episodes": 2, "seed": 1}
     flags |= {"callbacks.console": None, "algorithm.n_rollout_steps": 10}
+    flags["algorithm.lr_schedule"] = "constant"  # the default follows the end: raised, it is another run
     api.train(assemble("ppo", "CartPole-v1", "none", flags=flags), tmp_path / "a")
     with pytest.raises(ConfigError, match=r"is finished \(2 epochs, 320 steps\)\n.*--set algorithm.n_epochs=4"):
         api.resume(tmp_path / "a")

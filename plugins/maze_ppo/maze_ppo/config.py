@@ -18,8 +18,8 @@ class PPOConfig(AlgorithmConfig):
     """Updates per epoch."""
     n_rollout_steps: params.RolloutSteps = 256
     num_envs: params.TrainingEnvironments = 8
-    lr: params.LearningRate = 3e-4
-    lr_schedule: params.LearningRateSchedule = "constant"
+    lr: params.LearningRate = 1e-3
+    lr_schedule: params.LearningRateSchedule = "auto"
     gamma: params.Gamma = 0.99
     gae_lambda: params.GaeLambda = 0.95
     policy_loss_coef: params.PolicyLossCoef = 1.0

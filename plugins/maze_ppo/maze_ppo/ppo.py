@@ -40,7 +40,7 @@ class PPO(Algorithm):
         "loss/entropy": "entropy",
         "loss/kl": "kl",
     }
-    defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {"model": {"log_std_init": -0.5}}
+    defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {"model": {"log_std_init": -0.25}}
 
     def setup(self, run: Run) -> None:
         """Build the collector."""
