@@ -71,7 +71,8 @@ def test_a_module_and_an_id_have_a_vectorised_form():
 
 def test_other_spaces_are_those_of_the_vectorised_form_everywhere():
     builder = EnvBuilder(config("Other"))
-    with pytest.warns(RuntimeWarning, match=r"Box\(-inf, inf, \(3, 2\), float64\), but single ones .*vectorization=single"):
+    told = r"Box\(-inf, inf, \(3, 2\), float64\), but single ones .*vectorization=single"
+    with pytest.warns(RuntimeWarning, match=told):
         assert builder.vector_env(2).single_observation_space.shape == (3, 2)
     assert builder(0).observation_space.shape == (3, 2)
     assert builder.single(0).observation_space.shape == (2,)
