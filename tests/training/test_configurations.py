@@ -14,7 +14,7 @@ from maze_ppo.config import PPOConfig
 
 from maze_core.config.run import EvaluationConfig
 from maze_core.envs.factory_source import FactorySource
-from maze_core.errors import ConfigError
+from maze_core.errors import ConfigError, RunError
 from maze_core.models.mlp import MlpConfig
 from maze_core.plugins import discovery
 from maze_core.plugins.configuration import assemble
@@ -117,7 +117,14 @@ def test_every_configuration_runs_two_updates_or_is_one_error(tmp_path_factory, 
         return
     with closing(run):
         run.until_epoch = math.ceil(2 / run.epoch_length)
-        summary = api.carry_out(run)
+        try:
+            summary = api.carry_out(run)
+        except RunError as error:
+            # Steps of 0.1 in every parameter may well diverge, and the run then says so.
+            if "not finite" not in str(error) or getattr(run.config.algorithm, "lr", 0) < 0.1:
+                raise
+            event("diverged")
+            return
     event("ran")
     assert summary.updates >= 2 or summary.outcome == "stopped"
     assert all(parameter.isfinite().all() for parameter in run.policy.parameters())
