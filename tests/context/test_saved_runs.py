@@ -52,7 +52,7 @@ def test_a_policy_of_ready_objects_is_loaded_to_act(quick):
 
 def test_a_finished_run_of_ready_objects_is_extended(quick, whole_state, assert_same):
     """What the new context was given replaces what the run was configured with."""
-    free = {"algorithm.n_epochs": 0}
+    free = {"algorithm.n_epochs": 0, "algorithm.lr_schedule": "constant"}  # a schedule would stretch
     first = quick(SeededWalk, steps=48, overrides=free)
     assert first.train().env_steps == 48
     first.close()
