@@ -45,7 +45,7 @@ def _deterministic(subject: Subject) -> None:
 def _resumes(subject: Subject) -> None:
     env, split = runs.walk(subject), subject.folder / "split"
     whole = runs.train(subject, env, subject.folder / "whole", {"algorithm.n_epochs": 6})
-    runs.train(subject, env, split, {"algorithm.n_epochs": 3})
+    runs.train(subject, env, split, {"algorithm.n_epochs": 6}, until=3)  # schedules see the same end
     names = runs.differing(whole, elsewhere.resume(subject, split, 6))
     if names:
         again = runs.train(subject, env, subject.folder / "again", {"algorithm.n_epochs": 6})

@@ -115,14 +115,16 @@ def train(
     folder: Path,
     values: Mapping[str, Any] | None = None,
     more: Mapping[tuple[str, str], Any] | None = None,
+    until: int | None = None,
 ) -> dict[str, torch.Tensor]:
-    """Train a new run to its end and return what it learned.
+    """Train a new run to its end, or for `until` epochs of it, and return what it learned.
 
     Raises:
         NotApplicable: it fails, which the check `trains` reports.
     """
     try:
         with started(subject, env, folder, values, more) as run:
+            run.until_epoch = until or run.until_epoch
             api.carry_out(run)
             return learned(run)
     except (MazeError, ArithmeticError, LookupError, TypeError, ValueError, AttributeError, RuntimeError) as error:
