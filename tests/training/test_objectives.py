@@ -143,7 +143,7 @@ class Curiosity(Plugin):
         return loss.plus("prediction", error.square().mean())
 
 
-PPO = {"algorithm.n_rollout_steps": 8, "algorithm.num_envs": 3}
+PPO = {"algorithm.n_rollout_steps": 8, "algorithm.num_envs": 3, "algorithm.lr_schedule": "constant"}
 
 
 def test_a_plugin_trains_a_network_of_its_own_and_shapes_rewards(context, metrics):
