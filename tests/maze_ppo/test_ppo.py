@@ -90,7 +90,9 @@ def test_a_linear_schedule_over_steps(watched):
 
 
 def test_the_schedule_of_the_defaults_falls_in_a_run_that_has_an_end(watched):
-    _, watch, _ = watched(lr=0.4, batch_size=100, n_optimization_epochs=1)
+    default = PPOConfig(name="ppo").lr_schedule
+    assert default == "auto"
+    _, watch, _ = watched(lr=0.4, lr_schedule=default, batch_size=100, n_optimization_epochs=1)
     assert watch.lrs == pytest.approx([0.4, 0.3, 0.2, 0.1])
 
 
