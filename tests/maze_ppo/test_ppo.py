@@ -98,7 +98,8 @@ def test_the_schedule_of_the_defaults_falls_in_a_run_that_has_an_end(watched):
 
 def test_the_schedule_of_the_defaults_is_constant_in_a_run_without_an_end(quick):
     """Such a run ends when something stops it, and no share of it is ever done."""
-    context = quick(overrides={"algorithm.n_epochs": 0, "algorithm.lr": 0.4}, callbacks={"watch": Watch})
+    free = {"algorithm.n_epochs": 0, "algorithm.lr": 0.4, "algorithm.lr_schedule": "auto"}
+    context = quick(overrides=free, callbacks={"watch": Watch})
     context.train(2)
     watch = next(each.plugin for each in context.run.hooks.members if each.name == "watch")
     assert set(watch.lrs) == {0.4}
