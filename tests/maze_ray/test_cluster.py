@@ -141,7 +141,7 @@ def test_workers_without_room(cluster, tmp_path):
     try:
         jobs = [pool.submit(("who", 0.05), worker=number) for number in [*range(cpus + 1)] * 4]
         with pytest.warns(
-            RuntimeWarning, match=r"worker \d has found no free CPUs .* within 8 seconds; the run continues"
+            RuntimeWarning, match=r"worker \d found no free CPUs .* within 8 seconds; the run continues"
         ):
             done = [pool.collect() for _ in jobs]
         assert sorted(result.job for result in done) == jobs
