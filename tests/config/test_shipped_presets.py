@@ -1,4 +1,6 @@
-"""The presets of the actor-critics: `classic` for any run, and the others untouched by a change of defaults."""
+"""All presets are valid; those of the actor-critics are untouched by a change of defaults."""
+
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +13,26 @@ ALGORITHMS = ("ppo", "a2c", "impala")
 
 def shipped(algorithm):
     return presets(discovery.load("algorithm", algorithm), algorithm)
+
+
+ROOT = Path(__file__).parents[2]
+SHIPPED = sorted((path.parts[-3], path.stem) for path in ROOT.glob("plugins/*/*/presets/*.yaml"))
+"""The package and the name of every preset in the repository."""
+NEEDED = {"bc": {"algorithm.dataset": "x"}, "sacfd": {"algorithm.initial_demonstrations": "x"}}
+"""Parameters without a default."""
+
+
+@pytest.mark.parametrize(("package", "name"), SHIPPED)
+def test_every_preset_is_valid_for_each_algorithm_of_its_package(package, name):
+    """A parameter that was renamed must be renamed in presets too: they apply without being asked for."""
+    algorithms = [claim for claim in discovery.declarations() if claim.kind == "algorithm"]
+    claims = [claim for claim in algorithms if claim.entry_point.module.startswith(f"{package}.")]
+    own = [claim.name for claim in claims if name in shipped(claim.name)]
+    assert own
+    for algorithm in own:
+        env = "CartPole-v1" if name == "classic" else name
+        config = assemble(algorithm, env, preset=name, flags=NEEDED.get(algorithm, {}))
+        assert config.env.id == env
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
