@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from maze_core.envs.wrapper_memory import Memory
     from maze_core.seeding import EpisodeSeeds
 
+_NONE = np.zeros(0, np.int64)
+
 
 class PairEnvs(ABC):
     """Environments for at most `width` pairs, stepped together: rows 2i and 2i + 1 belong to pair i.
@@ -60,32 +62,25 @@ class PairEnvs(ABC):
         """
         playing = self.playing
         rows = np.flatnonzero(playing)
-        rewards = np.zeros(self.num_envs)
         terminated, truncated = np.zeros((2, self.num_envs), np.bool_)
-        self._play(rows, actions, out, rewards, terminated, truncated)
+        # Rows that rest are not marked as filler: agent and sink know them, and no other row begins an episode.
+        result = StepResult(np.zeros(self.num_envs), terminated, truncated, playing, final_indices=_NONE)
+        self._play(rows, actions, out, result)
         self._lengths += playing
         if self._max_steps:
             truncated |= playing & ~terminated & (self._lengths >= self._max_steps)
         ended = terminated | truncated
         self.playing = playing & ~ended
-        # Not marked as filler: the agent and the sink know which rows rest, and no other row begins an episode.
-        return StepResult(rewards, terminated, truncated, playing, np.flatnonzero(ended))
+        result.final_indices = np.flatnonzero(ended)
+        return result
 
     @abstractmethod
     def _begin(self, seeds: EpisodeSeeds, out: Tree) -> None:
         """Reset the rows of the first `pairs` pairs."""
 
     @abstractmethod
-    def _play(
-        self,
-        rows: np.ndarray,
-        actions: Tree,
-        out: Tree,
-        rewards: np.ndarray,
-        terminated: np.ndarray,
-        truncated: np.ndarray,
-    ) -> None:
-        """Step some rows; write their results into the last four arguments."""
+    def _play(self, rows: np.ndarray, actions: Tree, out: Tree, result: StepResult) -> None:
+        """Step some rows; write their next observations into `out`, and rewards and flags into `result`."""
 
     @abstractmethod
     def close(self) -> None:
@@ -155,15 +150,7 @@ class SinglePairEnvs(PairEnvs):
             self._observations.write(out, row, observation)
         self._check(out)
 
-    def _play(
-        self,
-        rows: np.ndarray,
-        actions: Tree,
-        out: Tree,
-        rewards: np.ndarray,
-        terminated: np.ndarray,
-        truncated: np.ndarray,
-    ) -> None:
+    def _play(self, rows: np.ndarray, actions: Tree, out: Tree, result: StepResult) -> None:
         write, envs = self._observations.write, self._envs
         row, given = 0, []
         chosen = {key: leaf[rows] for key, leaf in actions.items()}
@@ -173,15 +160,15 @@ class SinglePairEnvs(PairEnvs):
                 write(out, row, observation)
                 given.append(float(reward))
                 if terminates:
-                    terminated[row] = True
+                    result.terminated[row] = True
                 elif truncates:
-                    truncated[row] = True
+                    result.truncated[row] = True
         except Exception as error:
             raise RunError(f"{_place(row)} raised {type(error).__name__}: {error}") from error
-        rewards[rows] = given
-        if not all_finite(rewards):
-            bad = first_bad_row(rewards)
-            raise non_finite("reward", _place(bad), rewards[bad])
+        result.reward[rows] = given
+        if not all_finite(result.reward):
+            bad = first_bad_row(result.reward)
+            raise non_finite("reward", _place(bad), result.reward[bad])
         self._check(out)
 
     def _check(self, out: Tree) -> None:
@@ -219,21 +206,14 @@ class NativePairEnvs(PairEnvs):
         for env, obs in zip(self._sides, self._obs_of, strict=True):
             env.reset(seeds, obs)
 
-    def _play(
-        self,
-        rows: np.ndarray,
-        actions: Tree,
-        out: Tree,
-        rewards: np.ndarray,
-        terminated: np.ndarray,
-        truncated: np.ndarray,
-    ) -> None:
+    def _play(self, rows: np.ndarray, actions: Tree, out: Tree, result: StepResult) -> None:
         for side, env in enumerate(self._sides):
             playing = self.playing[side::2]
             if playing.any():
-                result = env.step(_side(actions, side), self._obs_of[side])
-                rewards[side::2] = result.reward * playing
-                terminated[side::2], truncated[side::2] = result.terminated & playing, result.truncated & playing
+                of_side = env.step(_side(actions, side), self._obs_of[side])
+                result.reward[side::2] = of_side.reward * playing
+                result.terminated[side::2] = of_side.terminated & playing
+                result.truncated[side::2] = of_side.truncated & playing
 
     def close(self) -> None:
         """Close both."""
