@@ -68,7 +68,7 @@ def rollout(
             task = _of_run(stack, run, checkpoint, overrides, seed, stochastic, video)
         else:
             _refuse("is only for a RUN", checkpoint=checkpoint, stochastic=stochastic)
-            task = _of_plugin(policy, {"name": env_source, "id": env}, wrappers, overrides, seed, video)
+            task = _of_plugin(policy, env_source, env, wrappers, overrides, seed, video)
         report = stack.enter_context(progress_bar("episodes"))
         played = roll_out(task, episodes, workers=workers, runner=player, record=record, report=report)
     statistics = statistics_of(played, task.builder.max_episode_steps)
@@ -113,18 +113,25 @@ def _of_run(
 
 
 def _of_plugin(
-    policy: str | None, env: dict[str, Any], wrappers: str | None, overrides: list[str], seed: int, video: Path | None
+    policy: str | None,
+    source: str,
+    env: str | None,
+    wrappers: str | None,
+    overrides: list[str],
+    seed: int,
+    video: Path | None,
 ) -> RolloutTask:
+    from maze_core.cli.places import env_layer
     from maze_core.errors import ConfigError
     from maze_core.plugins.configuration import env_config, part_config
     from maze_core.training.rollouts import task_of_plugin
 
-    if policy is None or env["id"] is None:
+    if policy is None or (env is None and source == "gymnasium"):
         raise ConfigError("name a run directory, or both --policy and --env", hint="Next: maze rollout --help")
     mine = [text for text in overrides if text.strip().startswith("policy.")]
     policy_config = part_config("policy", {"name": policy}, mine)
     names = [name.strip() for name in (wrappers or "").split(",") if name.strip()]
-    env_part, wrapped = env_config(env, names, [text for text in overrides if text not in mine])
+    env_part, wrapped = env_config(env_layer(source, env), names, [text for text in overrides if text not in mine])
     return task_of_plugin(policy_config, env_part, wrapped, seed, video)
 
 

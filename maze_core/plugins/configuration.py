@@ -265,7 +265,16 @@ def _preset_layer(preset: str, asked: Raw, load: discovery.Loader) -> tuple[str,
         plugin = load("algorithm", name)
     except ConfigError:
         return "", {}  # resolve reports the unknown name together with all other problems
-    return choose(preset, env_id if isinstance(env_id, str) else None, plugin, name)
+    return choose(preset, env_id if isinstance(env_id, str) else None, plugin, name, _env_source(env, load))
+
+
+def _env_source(env: Any, load: discovery.Loader) -> type[Any] | None:
+    """Return the class of a run's env source; None if it cannot be used, which resolve reports."""
+    try:
+        source: type[Any] = load("env", env["name"])
+    except (ConfigError, PluginError, KeyError, TypeError):
+        return None
+    return source
 
 
 def _with_preferences(raw: Raw, preset: Raw, load: discovery.Loader) -> Raw:
