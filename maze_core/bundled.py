@@ -13,6 +13,7 @@ _PUBLISHED: Mapping[str, Mapping[str, str]] = {
     "maze-compare": {"command": "runs"},
     "maze-devkit": {"command": "plugins.new plugins.check"},
     "maze-es": {"algorithm": "es"},
+    "maze-export": {"command": "export", "policy": "onnx"},
     "maze-heuristics": {"policy": "lunar_lander_heuristics"},
     "maze-impala": {"algorithm": "impala"},
     "maze-minari": {"command": "trajectories.import trajectories.export"},
