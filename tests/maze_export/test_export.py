@@ -135,8 +135,14 @@ def test_single_spaces_and_an_encoder_of_ones_own(prepared, tmp_path):
     assert metadata["action_space"] == {"type": "Discrete", "n": 3, "start": -7}
     assert metadata["format"] == 1
     assert metadata["run"] == {
-        "name": context.run_dir.name, "algorithm": "ppo", "env": "partial", "epoch": 0, "env_steps": 0, "seed": 1
-    }  # fmt: skip
+        "name": context.run_dir.name,
+        "algorithm": "ppo",
+        "env": "partial",
+        "wrappers": [],
+        "epoch": 0,
+        "env_steps": 0,
+        "seed": 1,
+    }
     assert {"torch", "onnxruntime", "maze-core", "python"} <= metadata["versions"].keys()
     assert str(tmp_path) not in (tmp_path / "a.onnx").read_bytes().decode("latin-1")
 

@@ -100,6 +100,7 @@ def _facts(run: Run) -> dict[str, Any]:
         "name": None if run.run_dir is None else run.run_dir.resolve().name,
         "algorithm": run.config.algorithm.name,
         "env": run.config.env_title,
+        "wrappers": [wrapper.name for wrapper in run.config.wrappers],
         "epoch": run.epoch,
         "env_steps": run.env_steps,
         "seed": run.seed,
