@@ -182,7 +182,7 @@ def policy_config(policy: str, overrides: Sequence[str] = (), load: discovery.Lo
 
     A file is played by the plugin that has the name of its suffix, such as `onnx`, with the parameter `file`.
     """
-    suffix = Path(policy).suffix.removeprefix(".")
+    suffix = "" if policy in discovery.names("policy") else Path(policy).suffix.removeprefix(".")
     return part_config("policy", {"name": suffix, "file": policy} if suffix else {"name": policy}, overrides, load)
 
 

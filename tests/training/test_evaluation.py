@@ -10,6 +10,7 @@ from torch import nn
 
 from maze_core.envs.codecs import ActionCodec, ObservationCodec
 from maze_core.errors import ConfigError
+from maze_core.plugins import discovery
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.configuration import policy_config
 from maze_core.plugins.hookspecs import hookimpl
@@ -264,9 +265,12 @@ def test_a_policy_plugin_is_evaluated_in_place_of_the_network(quick):
     assert first["eval/return_mean"] != context.run.evaluate(2, policy=policies[0])["eval/return_mean"]
 
 
-def test_a_policy_is_named_by_itself_or_by_a_file_that_it_plays(known_plugins):
+def test_a_policy_is_named_by_itself_or_by_a_file_that_it_plays(known_plugins, monkeypatch):
     assert policy_config("random").name == "random"
     with pytest.raises(ConfigError, match="unknown policy 'unheard'"):
         policy_config("folder/of/file.unheard")
     with pytest.raises(ConfigError, match=r"policy\.file: unknown key"):
         policy_config("file.random")  # which plays no files
+    monkeypatch.setattr(discovery, "names", lambda kind: ["of.mine"])
+    with pytest.raises(ConfigError, match=r"unknown policy 'of\.mine'"):  # and not 'mine'
+        policy_config("of.mine")

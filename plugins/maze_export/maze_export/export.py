@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -37,7 +36,6 @@ def export_policy(
     format: Format | None = None,
     *,
     stochastic: bool = False,
-    report: Callable[[str], object] = lambda step: None,
 ) -> Exported:
     """Write the current policy of a run to a file, once it gives the actions of torch.
 
@@ -46,7 +44,6 @@ def export_policy(
         file: the new file; one that exists is replaced.
         format: `onnx` or `pt2`; None: by the suffix of the file.
         stochastic: sample actions, with noise as further inputs, instead of the most likely ones.
-        report: called with the name of each step.
 
     Raises:
         ConfigError: the network cannot be exported, or the exported one differs; nothing is written.
@@ -56,12 +53,9 @@ def export_policy(
     run.check_open()
     with torch_threads(run.config.threads):
         policy = ExportedPolicy(actor(run.policy), stochastic=stochastic)
-        report("exporting the network")
         data = write(policy, chosen, json.dumps(policy.interface.to_json(**_facts(run))))
-        report("playing episodes")
         with closing(vector_env(run.env_builder("rollout"), ENVS)) as env:
             obs = recorded(policy.policy, env, run.seed, ROWS)
-        report("comparing actions")
         check_agreement(policy, load(data, chosen, policy.interface), obs, run.seed)
     try:
         files.write_bytes(file, data)
