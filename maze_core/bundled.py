@@ -14,6 +14,7 @@ _PUBLISHED: Mapping[str, Mapping[str, str]] = {
     "maze-cutting-2d": {"env": "cutting_2d", "policy": "cutting_best_fit"},
     "maze-devkit": {"command": "plugins.new plugins.check"},
     "maze-es": {"algorithm": "es"},
+    "maze-export": {"command": "export", "policy": "onnx"},
     "maze-heuristics": {"policy": "lunar_lander_heuristics"},
     "maze-impala": {"algorithm": "impala"},
     "maze-minari": {"command": "trajectories.import trajectories.export"},

@@ -177,6 +177,15 @@ def part_config(
     return config
 
 
+def policy_config(policy: str, overrides: Sequence[str] = (), load: discovery.Loader = discovery.load) -> PluginConfig:
+    """Return the configuration of a policy plugin by its name, or by a file that it plays.
+
+    A file is played by the plugin that has the name of its suffix, such as `onnx`, with the parameter `file`.
+    """
+    suffix = "" if policy in discovery.names("policy") else Path(policy).suffix.removeprefix(".")
+    return part_config("policy", {"name": suffix, "file": policy} if suffix else {"name": policy}, overrides, load)
+
+
 def env_config(
     env: Raw, wrappers: Sequence[str] = (), overrides: Sequence[str] = (), load: discovery.Loader = discovery.load
 ) -> tuple[PluginConfig, tuple[PluginConfig, ...]]:
