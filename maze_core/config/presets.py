@@ -1,4 +1,7 @@
-"""Presets: partial run configurations that an algorithm's package ships in `presets/NAME.yaml`."""
+"""Presets: partial run configurations that an algorithm's package ships in `presets/NAME.yaml`.
+
+Those of one algorithm among several in a package are in `presets/ALGORITHM/NAME.yaml`.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +17,9 @@ from maze_core.errors import ConfigError
 
 def presets(algorithm: type[Any], name: str) -> dict[str, Raw]:
     """Return the presets of an algorithm by name: those in its package that do not name another algorithm."""
-    read = {file.name.removesuffix(".yaml"): _read(file, name) for file in _files(algorithm)}
-    return {title: layer for title, layer in sorted(read.items()) if layer is not None}
+    own_last = reversed(files(algorithm, name))
+    read = [(file.name.removesuffix(".yaml"), _read(file, name)) for file in own_last]
+    return dict(sorted({title: layer for title, layer in read if layer is not None}.items()))
 
 
 def choose(preset: str, env_id: str | None, algorithm: type[Any], name: str) -> tuple[str, Raw]:
@@ -27,7 +31,7 @@ def choose(preset: str, env_id: str | None, algorithm: type[Any], name: str) -> 
     if preset == "none":
         return "", {}
     wanted = (env_id or "").replace("/", "-") if preset == "auto" else preset
-    for file in _files(algorithm):
+    for file in files(algorithm, name):
         layer = _read(file, name) if file.name == f"{wanted}.yaml" else None
         if layer is not None:
             return wanted, layer
@@ -44,11 +48,13 @@ def _read(file: Traversable, name: str) -> Raw | None:
     return layer if owner == name else None
 
 
-def _files(algorithm: type[Any]) -> list[Traversable]:
+def files(algorithm: type[Any], name: str) -> list[Traversable]:
+    """Return the files of the presets that may belong to an algorithm: its own first, then those of its package."""
     package = algorithm.__module__.partition(".")[0]
     try:
         folder = resources.files(package) / "presets"
-        return [file for file in folder.iterdir() if file.name.endswith(".yaml")]
+        found = [folder / name, folder] if (folder / name).is_dir() else [folder]
+        return [file for place in found for file in place.iterdir() if file.name.endswith(".yaml")]
     except (
         ImportError,
         TypeError,
