@@ -56,6 +56,10 @@ ROWS = (
     Row("sac", "Pendulum-v1", 20_000, gate=-200),
     Row("sac", "CartPole-v1", 50_000, gate=475),
     Row("sac", "LunarLanderContinuous-v3", 300_000, gate=220),
+    Row("dqn", "CartPole-v1", 50_000, gate=475),
+    Row("dqn", "Acrobot-v1", 100_000, gate=-90),
+    Row("dqn", "LunarLander-v3", 300_000, gate=220),
+    Row("pqn", "CartPole-v1", 500_000, gate=475),
 )
 
 INTRODUCTION = """

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from maze_core.config.flags import flags
-from maze_core.config.presets import presets
+from maze_core.config.presets import files, presets
 from maze_core.config.run import EvaluationConfig, RunConfig
 from maze_core.data.batch import Batch, Loss
 from maze_core.plugins.configuration import DEFAULTS
@@ -110,7 +110,7 @@ def _plugin(entry: Entry, plugin: Any) -> str:
     summary = (inspect.getdoc(plugin) or "").partition("\n\n")[0].replace("\n", " ")
     parts = [f"{summary} From `{entry.distribution}`.", _table(plugin.Config)]
     if entry.kind == "algorithm":
-        found = [f"- `{name}`{_comment(plugin, name)}" for name in presets(plugin, entry.name)]
+        found = [f"- `{name}`{_comment(plugin, entry.name, name)}" for name in presets(plugin, entry.name)]
         parts += ["Presets:\n\n" + "\n".join(found)] if found else []
     return "\n\n".join(parts)
 
@@ -132,10 +132,9 @@ def _code(text: str) -> str:
     return f"`{text}`".replace("|", "\\|") if text else ""
 
 
-def _comment(plugin: Any, name: str) -> str:
+def _comment(plugin: Any, algorithm: str, name: str) -> str:
     """What the first line of a preset's file says about it."""
-    package = importlib.import_module(plugin.__module__.partition(".")[0])
-    file = Path(str(package.__file__)).parent / "presets" / f"{name}.yaml"
+    file = next(file for file in files(plugin, algorithm) if file.name == f"{name}.yaml")
     first = file.read_text(encoding="utf-8").partition("\n")[0]
     return f": {first[1:].strip()}" if first.startswith("#") else ""
 

@@ -12,6 +12,7 @@ _PUBLISHED: Mapping[str, Mapping[str, str]] = {
     "maze-bc": {"algorithm": "bc"},
     "maze-compare": {"command": "runs"},
     "maze-devkit": {"command": "plugins.new plugins.check"},
+    "maze-dqn": {"algorithm": "dqn pqn"},
     "maze-es": {"algorithm": "es"},
     "maze-heuristics": {"policy": "lunar_lander_heuristics"},
     "maze-impala": {"algorithm": "impala"},
