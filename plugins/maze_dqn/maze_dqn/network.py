@@ -141,12 +141,14 @@ class ValueNetwork(Policy):
 
     def best(self, atoms: Tensor, obs: TensorTree) -> Tensor:
         """Return each member's best allowed choice, counted among all C, [B, M], by the means of atoms [B, C, A]."""
-        values = self.returns.mean(atoms)
+        return self._by_member(self.returns.mean(atoms), obs).argmax(-1) + self.actions.starts
+
+    def _by_member(self, values: Tensor, obs: TensorTree) -> Tensor:
+        """Return values [B, C] by member, [B, M, W], and -1e9 where the masks forbid a choice or there is none."""
         allowed = self.actions.allowed(obs)
         if allowed is not None:
             values = values.masked_fill(~allowed, _NEVER)
-        padded = pad_choices(values, self.slots, (self.members, self._width), fill=2 * _NEVER)
-        return padded.argmax(-1) + self.actions.starts
+        return pad_choices(values, self.slots, (self.members, self._width), fill=_NEVER)
 
     @staticmethod
     def at(atoms: Tensor, choices: Tensor) -> Tensor:
@@ -155,16 +157,18 @@ class ValueNetwork(Policy):
 
     def distribution(self, obs: TensorTree) -> TreeDistribution:
         """Return distributions whose logits are the values of the choices; those of a bit are their difference."""
-        values = self.returns.mean(self.atoms(obs))
-        if self.temperature != 1:
-            values = values / self.temperature
+        values = self._by_member(self.returns.mean(self.atoms(obs)) / self.temperature, obs)
         parts: dict[str, Distribution] = {}
-        start = 0
+        member = 0
         for key, sizes in self.actions.choices.items():
-            leaf = values[:, start : start + sum(sizes)]
-            mask = obs[self.actions.masks[key]].reshape(len(leaf), -1) if key in self.actions.masks else None
-            parts[key] = _distribution(self._spaces[key], leaf, mask, sizes)
-            start += sum(sizes)
+            leaf = values[:, member : member + len(sizes)]
+            if isinstance(self._spaces[key], spaces.Discrete):
+                parts[key] = Categorical(leaf[:, 0, : sizes[0]])
+            elif isinstance(self._spaces[key], spaces.MultiDiscrete):
+                parts[key] = MultiCategorical(leaf)
+            else:
+                parts[key] = Bernoulli(leaf[..., 1] - leaf[..., 0])
+            member += len(sizes)
         return TreeDistribution(parts)
 
     def value(self, obs: TensorTree) -> Tensor:
@@ -179,7 +183,7 @@ class ValueNetwork(Policy):
             if isinstance(self._spaces[key], spaces.MultiBinary):
                 noise[key] = Bernoulli.draw_noise((*shape, len(sizes)), generator)
             elif isinstance(self._spaces[key], spaces.MultiDiscrete):
-                noise[key] = MultiCategorical.draw_noise((*shape, len(sizes), max(sizes)), generator)
+                noise[key] = MultiCategorical.draw_noise((*shape, len(sizes), self._width), generator)
             else:
                 noise[key] = Categorical.draw_noise((*shape, *sizes), generator)
         return noise
@@ -196,20 +200,6 @@ class ValueNetwork(Policy):
 
     def _noisy(self) -> list[NoisyDense]:
         return [layer for layer in self.heads.modules() if isinstance(layer, NoisyDense)]
-
-
-def _distribution(space: Any, values: Tensor, mask: Tensor | None, sizes: list[int]) -> Distribution:
-    """Return the distribution of one leaf with the values of its choices as logits."""
-    if isinstance(space, spaces.Discrete):
-        return Categorical(values, mask)
-    if isinstance(space, spaces.MultiBinary):
-        return Bernoulli(values[:, 1::2] - values[:, 0::2], mask)
-    width = max(sizes)
-    slots = torch.cat([torch.arange(size) + member * width for member, size in enumerate(sizes)]).to(values.device)
-    size = (len(sizes), width)
-    return MultiCategorical(
-        pad_choices(values, slots, size), None if mask is None else pad_choices(mask, slots, size, fill=0)
-    )
 
 
 def value_network(policy: Any, returns: Returns, config: Any, **options: Any) -> ValueNetwork:
