@@ -15,7 +15,9 @@ from maze_dqn.config import DQNConfig
 from maze_dqn.network import NoisyDense, ValueNetwork
 
 from maze_core.errors import ConfigError, RunError
+from maze_core.plugins import discovery
 from maze_core.plugins.configuration import assemble
+from maze_core.policies.base import ActingPolicy
 
 OBSERVATION = spaces.Box(-1, 1, (3,), np.float32)
 MIXED = spaces.Dict(
@@ -41,8 +43,9 @@ RAINBOW = {
 }
 
 
-@pytest.mark.parametrize("head", ["expected", "quantile", "categorical"])
-@pytest.mark.parametrize("name", ACTIONS)
+@pytest.mark.parametrize(
+    ("name", "head"), [*((name, "expected") for name in ACTIONS), ("multi", "quantile"), ("dict", "categorical")]
+)
 def test_every_action_space_with_all_options(learn, name, head):
     """The environment insists on its own units; replay holds exactly the executed actions."""
     context = learn(lambda: SpacesEnv(OBSERVATION, ACTIONS[name]), overrides={**RAINBOW, "algorithm.head": head})
@@ -210,10 +213,50 @@ class SteadyWith(Steady):
 def test_a_reward_of_1_for_ever_is_worth_its_discounted_sum(learn, name, head):
     """A time limit is no end, nor do several rewards at once or many members change what it is worth."""
     values = {"algorithm.gamma": 0.8, "algorithm.n_step": 3, "algorithm.head": head, "algorithm.quantiles": 8}
+    values |= {"algorithm.atoms": 21, "algorithm.epoch_length": 250}
     context = learn(lambda: SteadyWith(ACTIONS[name]), overrides=FAST | values)
     context.train()
     with torch.no_grad():
         assert context.policy.value({"observation": torch.ones(1, 1)}).item() == pytest.approx(5, abs=0.3)
+
+
+QUIET = {"algorithm.exploration_initial": 0.0, "algorithm.exploration_final": 0.0, "algorithm.initial_buffer_size": 16}
+
+
+@pytest.mark.parametrize("noisy", [False, True])
+def test_noise_finds_what_the_greedy_never_tries(learn, noisy):
+    """The buffer begins with action 1, so that without random actions and noise nothing else may ever be tried."""
+    values = FAST | RAINBOW | QUIET | {"algorithm.initial_sampling_policy": "one", "algorithm.noisy": noisy}
+    values |= {"algorithm.n_step": 1, "algorithm.epoch_length": 300, "algorithm.noisy_std": 1.0}
+    context = learn(Arms, overrides=values)
+    context._load = discovery.overlay({("policy", "one"): One}, context._load)
+    with torch.no_grad():  # action 1 seems best at first
+        context.run.policy.heads["choices"][-1].bias.copy_(torch.tensor([-0.1, 0.1, -0.1]))
+    assert context.train().final_evaluation["eval/return_mean"] == (1.0 if noisy else 0.4)
+
+
+class Arms(gymnasium.Env):
+    """One step; the actions are worth 1, 0.4 and 0."""
+
+    observation_space = spaces.Box(0, 1, (1,), np.float32)
+    action_space = spaces.Discrete(3)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return np.ones(1, np.float32), {}
+
+    def step(self, action):
+        return np.ones(1, np.float32), (1.0, 0.4, 0.0)[action], True, False, {}
+
+
+class One(ActingPolicy):
+    """Always takes action 1."""
+
+    def setup(self, observation_space, action_space):
+        pass
+
+    def act(self, obs, rngs):
+        return {"action": np.ones(len(rngs), np.int64)}
 
 
 class Locks(gymnasium.Env):
