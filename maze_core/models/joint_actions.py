@@ -58,9 +58,28 @@ class JointActions(nn.Module):
         """Return the values of actions, [K, B], from the values [K, B, C] of K critics."""
         if not self.choices:
             return values.squeeze(-1)
-        members = [actions[key].reshape(values.shape[1], -1).long() for key in self.choices]
-        index = torch.cat(members, -1) + self.starts
-        return values.gather(-1, index.expand(len(values), -1, -1)).sum(-1)
+        return values.gather(-1, self.indices(actions).expand(len(values), -1, -1)).sum(-1)
+
+    def indices(self, actions: TensorTree) -> Tensor:
+        """Return the choices of actions, one for each of M members, counted among all C: [B, M]."""
+        members = [actions[key].reshape(len(actions[key]), -1).long() for key in self.choices]
+        return torch.cat(members, -1) + self.starts
+
+    def allowed(self, obs: TensorTree) -> Tensor | None:
+        """Return True for each choice that the masks of observations allow, [B, C]; None where there are no masks."""
+        if not self.masks:
+            return None
+        rows = len(next(iter(obs.values())))
+        parts = []
+        for key, sizes in self.choices.items():
+            if key not in self.masks:
+                parts.append(self.starts.new_ones((rows, sum(sizes)), dtype=torch.bool))
+                continue
+            mask = (obs[self.masks[key]] != 0).reshape(rows, -1)
+            if mask.shape[1] < sum(sizes):  # of bits: each may stay 0
+                mask = torch.stack((torch.ones_like(mask), mask), -1).flatten(1)
+            parts.append(mask)
+        return torch.cat(parts, -1)
 
 
 def joined(parts: list[Tensor]) -> Tensor | None:

@@ -26,6 +26,8 @@ class MlpConfig(ModelConfig):
     """Units of each fully connected layer before the heads."""
     activation: Activation = "tanh"
     """Activation of the fully connected layers."""
+    layer_norm: bool = False
+    """Normalise the outputs of each of these layers before its activation (Ba et al., arXiv 1607.06450)."""
 
 
 class MlpModel(Plugin):
@@ -44,6 +46,8 @@ class MlpModel(Plugin):
                     where="model.name",
                     hint="Use the model cnn (one image) or template (several leaves), or flatten it with a wrapper.",
                 )
-        return assemble_policy(
-            observation_space, action_space, config, lambda: MlpEncoder(leaves, config.hidden, config.activation)
-        )
+
+        def encoder() -> MlpEncoder:
+            return MlpEncoder(leaves, config.hidden, config.activation, layer_norm=config.layer_norm)
+
+        return assemble_policy(observation_space, action_space, config, encoder)

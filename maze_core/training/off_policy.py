@@ -69,6 +69,7 @@ class ReplayCollector:
         capacity: rows of the buffer.
         exploration: None: actions are samples of the policy; otherwise they are its most likely ones, changed by it.
         first_policy: the policy plugin that acts in `warm_up`: its name, or a mapping with name and parameters.
+        priority_exponent: as for `ReplayBuffer`; None: steps are sampled uniformly.
 
     Raises:
         ConfigError: the buffer does not fit into memory, or there is no such policy plugin.
@@ -82,6 +83,7 @@ class ReplayCollector:
         capacity: int,
         exploration: Exploration | None = None,
         first_policy: str | dict[str, Any] = "random",
+        priority_exponent: float | None = None,
     ) -> None:
         self._run, self._n_steps = run, n_steps
         self._env = env = run.training_env(num_envs)
@@ -93,7 +95,11 @@ class ReplayCollector:
         self._order = generator(run.seed, Purpose.REPLAY)
         self._warm = False
         self.replay = ReplayBuffer(
-            env.observation_space, env.action_space, capacity, where="algorithm.replay_buffer_size"
+            env.observation_space,
+            env.action_space,
+            capacity,
+            where="algorithm.replay_buffer_size",
+            priority_exponent=priority_exponent,
         )
         self._log: ReplayLog | None = None
         self._sink = ReplaySink(self.replay, env, run.policy.normalizer, run.device, self._count)
@@ -161,13 +167,15 @@ class ReplayCollector:
         self._agent.expect(self._n_steps)
         self._stepper.step(self._agent, self._sink, self._n_steps)
 
-    def sample(self, batch_size: int, gamma: float, n_step: int = 1, stretch: int = 1) -> Batch:
+    def sample(self, batch_size: int, gamma: float, n_step: int = 1, stretch: int = 1, beta: float = 0.0) -> Batch:
         """Return a batch of the buffer's transitions on the run's device; arguments as for `ReplayBuffer.sample`.
 
         Plugins may change the batch (hook `change_transitions`).
         """
         run = self._run
-        batch = self.replay.sample(self._order, batch_size, gamma, n_step=n_step, stretch=stretch, device=run.device)
+        batch = self.replay.sample(
+            self._order, batch_size, gamma, n_step=n_step, stretch=stretch, beta=beta, device=run.device
+        )
         run.hooks.change_transitions(run, batch)
         return batch
 
