@@ -10,6 +10,7 @@ from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 from maze_core.config import params
 from maze_core.config.run import AlgorithmConfig
 from maze_core.models.blocks import Activation
+from maze_core.training.off_policy import steps_of_each
 
 
 class SACConfig(AlgorithmConfig):
@@ -23,6 +24,12 @@ class SACConfig(AlgorithmConfig):
     num_envs: params.TrainingEnvironments = 1
     rollouts_per_iteration: params.RolloutsPerIteration = 1
     num_batches_per_iter: params.BatchesPerIteration = 1
+    collect_steps: params.CollectSteps | None = None
+    """Environment steps, summed over all environments, before the next updates; rounded up to whole steps of all
+    environments. None: `n_rollout_steps` and `rollouts_per_iteration` decide."""
+    utd: params.UpdatesPerStep | None = None
+    """Updates for each environment step, all environments counted (update-to-data ratio). Below 1 some steps have none;
+    fractions are carried over. None: `num_batches_per_iter` decides."""
     batch_size: params.BatchSize = 100
     split_rollouts_into_transitions: params.SplitRollouts = True
     lr: params.LearningRate = 1e-3
@@ -50,6 +57,13 @@ class SACConfig(AlgorithmConfig):
     critic_activation: Activation = "relu"
     """Activation of the critics' hidden layers."""
     max_grad_norm: params.MaxGradNorm = 0.0
+
+    @property
+    def rollouts(self) -> tuple[int, int]:
+        """The number of rollouts before the next updates, and the steps of each environment in one."""
+        if self.collect_steps is None:
+            return self.rollouts_per_iteration, self.n_rollout_steps
+        return 1, steps_of_each(self.collect_steps, self.num_envs)
 
     @model_validator(mode="after")
     def _check_entropy(self) -> Self:

@@ -83,10 +83,11 @@ class SAC(Algorithm):
         self._run = run
         self._collector = ReplayCollector(
             run,
-            config.n_rollout_steps,
+            config.rollouts[1],
             config.num_envs,
             config.replay_buffer_size,
             first_policy=config.initial_sampling_policy,
+            utd=config.utd or 1.0,
         )
         if config.initial_demonstrations and run.run_dir is None:  # a new run: check before its folder is created
             self._collector.check(load_trajectories(config.initial_demonstrations), _DEMONSTRATIONS)
@@ -130,10 +131,9 @@ class SAC(Algorithm):
         """Step the environments, then yield batches from replay; the targets follow after each update."""
         config, run = self.config, self._run
         run.learner.scale_lr(scheduled(config.lr_schedule, run.fraction_done))
-        for _ in range(config.rollouts_per_iteration):
-            self._collector.collect()
+        due = sum(self._collector.collect() for _ in range(config.rollouts[0]))
         stretch = 1 if config.split_rollouts_into_transitions else config.n_rollout_steps
-        for _ in range(config.num_batches_per_iter):
+        for _ in range(config.num_batches_per_iter if config.utd is None else due):
             yield self._collector.sample(config.batch_size, config.gamma, config.n_step, stretch)
             if run.learner.steps % config.target_update_interval == 0:
                 self._targets.follow(config.tau)
