@@ -56,6 +56,7 @@ ROWS = (
     Row("sac", "Pendulum-v1", 20_000, gate=-200),
     Row("sac", "CartPole-v1", 50_000, gate=475),
     Row("sac", "LunarLanderContinuous-v3", 300_000, gate=220),
+    Row("td3", "Pendulum-v1", 20_000, gate=-170),
 )
 
 INTRODUCTION = """

@@ -25,6 +25,7 @@ _PUBLISHED: Mapping[str, Mapping[str, str]] = {
     },
     "maze-sac": {"algorithm": "sac sacfd"},
     "maze-sweep": {"command": "sweep", "searcher": "grid random"},
+    "maze-td3": {"algorithm": "td3 ddpg"},
     "maze-video": {},
     "maze-wrappers": {
         "wrapper": "normalize_observations flatten one_hot transpose unsqueeze rescale_observations gray resize stack "

@@ -60,10 +60,17 @@ class Policy(nn.Module):
         if has_critic:
             self.value_head = Dense(feature_count(critic_encoder or encoder), 1)
 
+    def normalized(self, obs: TensorTree) -> TensorTree:
+        """Return the observations as the policy's networks see them, for critics outside the policy; leaves [B, …]."""
+        if self.normalizer is None:
+            return obs
+        normalized: TensorTree = self.normalizer(obs)
+        return normalized
+
     def distribution(self, obs: TensorTree) -> TreeDistribution:
         """Return the action distribution for B observations, leaves [B, …]."""
         encoder = cast("nn.Module", self._modules["encoder"])  # as an attribute it costs a microsecond
-        return self._distribution(obs, encoder(self._normalized(obs)))
+        return self._distribution(obs, encoder(self.normalized(obs)))
 
     def value(self, obs: TensorTree) -> Tensor:
         """Return the critic's estimate of the return from B observations, [B].
@@ -74,17 +81,17 @@ class Policy(nn.Module):
         if not self.has_critic:
             raise ConfigError("this policy has no critic", where="model.critic", hint="Set it to separate or shared.")
         encoder = self.encoder if self.critic_encoder is None else self.critic_encoder
-        return self.value_head.forward(encoder(self._normalized(obs))).squeeze(-1)
+        return self.value_head.forward(encoder(self.normalized(obs))).squeeze(-1)
 
     def forward(self, obs: TensorTree) -> tuple[TreeDistribution, Tensor]:
         """Return distribution and value [B] in one pass; shared layers are computed once."""
         if self.critic_encoder is not None:
-            obs_normalized = self._normalized(obs)
+            obs_normalized = self.normalized(obs)
             value = self.value_head.forward(self.critic_encoder(obs_normalized)).squeeze(-1)
             return self._distribution(obs, self.encoder(obs_normalized)), value
         if not self.has_critic:
             return self.distribution(obs), self.value(obs)
-        features = self.encoder(self._normalized(obs))
+        features = self.encoder(self.normalized(obs))
         return self._distribution(obs, features), self.value_head.forward(features).squeeze(-1)
 
     def replace_critic(self, encoder: nn.Module) -> None:
@@ -96,12 +103,6 @@ class Policy(nn.Module):
     def draw_noise(self, shape: tuple[int, ...], generator: torch.Generator) -> TensorTree:
         """Return noise for `sample`, leaves [*shape, …] on the generator's device; a rollout's shape is (steps, B)."""
         return {key: head.draw_noise((*shape, *head.shape), generator) for key, _, head in self.action_heads}
-
-    def _normalized(self, obs: TensorTree) -> TensorTree:
-        if self.normalizer is None:
-            return obs
-        normalized: TensorTree = self.normalizer(obs)
-        return normalized
 
     def _distribution(self, obs: TensorTree, features: Tensor) -> TreeDistribution:
         return TreeDistribution(

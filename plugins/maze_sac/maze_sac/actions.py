@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from maze_core.errors import ConfigError
-from maze_core.models.distributions import Bernoulli, Categorical, MultiCategorical, SquashedGaussian
+from maze_core.models.distributions import Bernoulli, Categorical, MultiCategorical
 from maze_core.models.distributions.base import sum_last
 from maze_core.models.distributions.box import HALF_LOG_2PI
 from maze_core.models.distributions.gaussian import log_tanh_slope
@@ -77,18 +77,6 @@ def target_entropy(actions: JointActions, obs: TensorTree) -> Tensor | float:
         else:
             total = total + _REACHABLE * sum(math.log(size) for size in sizes)
     return total
-
-
-def check_distribution(actions: JointActions, distribution: TreeDistribution) -> None:
-    """Raise ConfigError unless the samples of all Box leaves are differentiable and bounded."""
-    for key in actions.boxes:
-        part = distribution.parts[key]
-        if not isinstance(part, SquashedGaussian):
-            raise ConfigError(
-                f"SAC needs a squashed Gaussian for the Box action {key!r}, the model has a {type(part).__name__}",
-                "model.distribution",
-                "Next: --set model.distribution=squashed_gaussian",
-            )
 
 
 def _draw(part: Any, noise: Tensor) -> tuple[Tensor, Tensor]:

@@ -11,11 +11,11 @@ from torch import Tensor, nn
 
 from maze_core.data.batch import Batch, Loss, TensorTree
 from maze_core.data.trajectories_loader import load_trajectories
-from maze_core.envs.spaces import allocate, flatten_space, space_specs
+from maze_core.envs.spaces import flatten_space
 from maze_core.errors import ConfigError
 from maze_core.models.critics import build_critics
 from maze_core.models.distributions import BoxScale
-from maze_core.models.joint_actions import JointActions
+from maze_core.models.joint_actions import JointActions, check_squashed
 from maze_core.plugins.hookspecs import hookimpl
 from maze_core.seeding import Purpose, integer_seed
 from maze_core.training.adam import Adam
@@ -24,7 +24,7 @@ from maze_core.training.off_policy import ReplayCollector, check_replay_sizes
 from maze_core.training.process_state import isolated_rng
 from maze_core.training.schedules import scheduled
 from maze_core.training.targets import Target
-from maze_sac.actions import Decision, check_distribution, decide, target_entropy
+from maze_sac.actions import Decision, decide, target_entropy
 from maze_sac.config import SACConfig, SACfDConfig
 from maze_sac.temperature import Temperature
 
@@ -92,7 +92,7 @@ class SAC(Algorithm):
         if config.initial_demonstrations and run.run_dir is None:  # a new run: check before its folder is created
             self._collector.check(load_trajectories(config.initial_demonstrations), _DEMONSTRATIONS)
         self._actions = JointActions(run.observation_space, run.action_space).to(run.device)
-        self._check_policy(policy)
+        check_squashed(policy, self._actions, "SAC")
         with isolated_rng(integer_seed(run.seed, Purpose.MODEL_INIT, _CRITICS)):
             self._critics = build_critics(
                 policy, self._actions.box_size, self._actions.outputs, config.critic_hidden, config.critic_activation
@@ -101,12 +101,6 @@ class SAC(Algorithm):
         self._temperature = Temperature(config.entropy_coef, config.entropy_tuning).to(run.device)
         self._noise = torch.Generator(run.device)
         self._noise.manual_seed(integer_seed(run.seed, Purpose.POLICY_NOISE, _LOSS_NOISE))
-
-    def _check_policy(self, policy: Policy) -> None:
-        zeros = allocate(space_specs(policy.observation_space, "observation"), (1,))
-        obs = {key: torch.from_numpy(leaf).to(self._run.device) for key, leaf in zeros.items()}
-        with torch.no_grad():
-            check_distribution(self._actions, policy.distribution(obs))
 
     def modules(self) -> dict[str, nn.Module]:
         """Return the critics, their targets and the temperature."""
@@ -148,7 +142,7 @@ class SAC(Algorithm):
         coefficient = self._temperature.coefficient()
         critics, actions = self._critics, self._actions
         target = self._target(policy, batch, coefficient)
-        features = critics.features(self._seen(policy, batch.obs))
+        features = critics.features(policy.normalized(batch.obs))
         values = actions.chosen(critics.values(features, actions.canonical(batch.actions)), batch.actions)
         critic_loss = 0.5 * (values - target).square().mean(-1).sum()
 
@@ -175,7 +169,7 @@ class SAC(Algorithm):
         """Return r + discount * (least target value of the next action - alpha log pi), [B] (1812.05905, eq. 3, 5)."""
         decision = self._decide(policy, batch.next_obs)
         targets = self._targets.module
-        values = targets.values(targets.features(self._seen(policy, batch.next_obs)), decision.box)
+        values = targets.values(targets.features(policy.normalized(batch.next_obs)), decision.box)
         soft = decision.least(values) - coefficient * decision.negative_entropy
         return torch.addcmul(batch.extra["reward"], batch.extra["discount"], soft)
 
@@ -184,14 +178,6 @@ class SAC(Algorithm):
         if self._actions.box_size:
             noise = policy.draw_noise((len(next(iter(obs.values()))),), self._noise)
         return decide(self._actions, policy.distribution(obs), noise)
-
-    @staticmethod
-    def _seen(policy: Policy, obs: TensorTree) -> TensorTree:
-        """Return the observations as the policy's networks see them."""
-        if policy.normalizer is None:
-            return obs
-        seen: TensorTree = policy.normalizer(obs)
-        return seen
 
     @hookimpl
     def on_checkpoint(self, run: Run, path: Path) -> None:
