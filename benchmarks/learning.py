@@ -42,7 +42,8 @@ class Row:
 
     @property
     def name(self) -> str:
-        return f"{self.algorithm}-{self.env}"
+        chosen = [self.algorithm, *([self.preset] if self.preset else [])]
+        return "-".join(chosen if self.env in (self.preset or "") else [*chosen, self.env])
 
 
 ROWS = (
@@ -56,6 +57,8 @@ ROWS = (
     Row("sac", "Pendulum-v1", 20_000, gate=-200),
     Row("sac", "CartPole-v1", 50_000, gate=475),
     Row("sac", "LunarLanderContinuous-v3", 300_000, gate=220),
+    Row("sac", "Pendulum-v1", 10_000, gate=-170, preset="crossq"),
+    Row("sac", "LunarLanderContinuous-v3", 300_000, gate=250, preset="tqc-LunarLanderContinuous-v3"),
     Row("td3", "Pendulum-v1", 20_000, gate=-170),
 )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -41,12 +42,13 @@ class Decision:
         return values.squeeze(-1) if self.probabilities is None else (self.probabilities * values).sum(-1)
 
     def least(self, values: Tensor) -> Tensor:
-        """Return the lesser of the twin critics' expectations, [B], from their values [2, B, C].
+        """Return the least of the K critics' expectations, [B], from their values [K, B, C].
 
         Not the expectation of the lesser values: the critics learn only the sum over an action's choices, and may
-        split it in different ways. The minimum for each choice could then fall below both sums.
+        split it in different ways. The minimum for each choice could then fall below all sums.
         """
-        return torch.minimum(*self.expected(values))
+        least: Tensor = functools.reduce(torch.minimum, self.expected(values))
+        return least
 
 
 def decide(actions: JointActions, distribution: TreeDistribution, noise: TensorTree) -> Decision:
