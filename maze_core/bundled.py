@@ -29,6 +29,7 @@ _PUBLISHED: Mapping[str, Mapping[str, str]] = {
     "maze-sac": {"algorithm": "sac sacfd"},
     "maze-set-models": {"model": "set_template"},
     "maze-sweep": {"command": "sweep", "searcher": "grid random"},
+    "maze-td3": {"algorithm": "td3 ddpg"},
     "maze-video": {},
     "maze-wrappers": {
         "wrapper": "normalize_observations flatten one_hot transpose unsqueeze rescale_observations gray resize stack "

@@ -1,7 +1,7 @@
 """Presets: partial run configurations that a package ships in `presets/NAME.yaml`.
 
-Those in an algorithm's package are for this algorithm, unless they name another one; those of one algorithm among several
-in a package are in `presets/ALGORITHM/NAME.yaml`. Those in the package of an env source name their algorithm.
+Those in an algorithm's package are for this algorithm, unless they name another one; those of one algorithm among
+several in a package are in `presets/ALGORITHM/NAME.yaml`. Those in the package of an env source name their algorithm.
 """
 
 from __future__ import annotations

@@ -8,14 +8,16 @@ import torch
 from gymnasium import spaces
 from torch import Tensor, nn
 
-from maze_core.envs.spaces import flatten_space
-from maze_core.models.distributions import BoxScale
+from maze_core.envs.spaces import allocate, flatten_space, space_specs
+from maze_core.errors import ConfigError
+from maze_core.models.distributions import BoxScale, SquashedGaussian
 from maze_core.models.masks import mask_keys
 
 if TYPE_CHECKING:
     from gymnasium import Space
 
     from maze_core.data.batch import TensorTree
+    from maze_core.models.policy import Policy
 
 
 class JointActions(nn.Module):
@@ -80,6 +82,25 @@ class JointActions(nn.Module):
                 mask = torch.stack((torch.ones_like(mask), mask), -1).flatten(1)
             parts.append(mask)
         return torch.cat(parts, -1)
+
+
+def check_squashed(policy: Policy, actions: JointActions, name: str) -> None:
+    """Raise ConfigError unless the policy's Box actions are the tanh of a value: bounded, and differentiable.
+
+    `name`: what needs that, for the message.
+    """
+    device = next(policy.parameters()).device
+    zeros = allocate(space_specs(policy.observation_space, "observation"), (1,))
+    with torch.no_grad():
+        parts = policy.distribution({key: torch.from_numpy(leaf).to(device) for key, leaf in zeros.items()}).parts
+    for key in actions.boxes:
+        if not isinstance(parts[key], SquashedGaussian):
+            raise ConfigError(
+                f"{name} needs a squashed Gaussian for the Box action {key!r}, the model has a "
+                f"{type(parts[key]).__name__}",
+                "model.distribution",
+                "Next: --set model.distribution=squashed_gaussian",
+            )
 
 
 def joined(parts: list[Tensor]) -> Tensor | None:

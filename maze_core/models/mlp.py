@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from maze_core.config.params import Hidden
-from maze_core.errors import ConfigError
 from maze_core.models.assembly import ModelConfig, assemble_policy
 from maze_core.models.blocks import Activation
 from maze_core.models.encoders import MlpEncoder
-from maze_core.models.inputs import input_spaces, is_image
+from maze_core.models.inputs import flat_spaces
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.hookspecs import hookimpl
 
@@ -38,14 +37,7 @@ class MlpModel(Plugin):
     @hookimpl
     def build_policy(self, observation_space: Space[Any], action_space: Space[Any], config: MlpConfig) -> Policy:
         """Build the policy. Raises ConfigError where an observation is an image."""
-        leaves = input_spaces(observation_space, action_space)
-        for key, space in leaves.items():
-            if is_image(space):
-                raise ConfigError(
-                    f"the model mlp does not take images, but observation {key!r} has shape {space.shape}",
-                    where="model.name",
-                    hint="Use the model cnn (one image) or template (several leaves), or flatten it with a wrapper.",
-                )
+        leaves = flat_spaces(observation_space, action_space, config.name)
 
         def encoder() -> MlpEncoder:
             return MlpEncoder(leaves, config.hidden, config.activation, layer_norm=config.layer_norm)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from maze_core.errors import ConfigError
-from maze_core.models.distributions import Bernoulli, Categorical, MultiCategorical, SquashedGaussian
+from maze_core.models.distributions import Bernoulli, Categorical, MultiCategorical
 from maze_core.models.distributions.base import sum_last
 from maze_core.models.distributions.box import HALF_LOG_2PI
 from maze_core.models.distributions.gaussian import log_tanh_slope
@@ -41,12 +42,13 @@ class Decision:
         return values.squeeze(-1) if self.probabilities is None else (self.probabilities * values).sum(-1)
 
     def least(self, values: Tensor) -> Tensor:
-        """Return the lesser of the twin critics' expectations, [B], from their values [2, B, C].
+        """Return the least of the K critics' expectations, [B], from their values [K, B, C].
 
         Not the expectation of the lesser values: the critics learn only the sum over an action's choices, and may
-        split it in different ways. The minimum for each choice could then fall below both sums.
+        split it in different ways. The minimum for each choice could then fall below all sums.
         """
-        return torch.minimum(*self.expected(values))
+        least: Tensor = functools.reduce(torch.minimum, self.expected(values))
+        return least
 
 
 def decide(actions: JointActions, distribution: TreeDistribution, noise: TensorTree) -> Decision:
@@ -77,18 +79,6 @@ def target_entropy(actions: JointActions, obs: TensorTree) -> Tensor | float:
         else:
             total = total + _REACHABLE * sum(math.log(size) for size in sizes)
     return total
-
-
-def check_distribution(actions: JointActions, distribution: TreeDistribution) -> None:
-    """Raise ConfigError unless the samples of all Box leaves are differentiable and bounded."""
-    for key in actions.boxes:
-        part = distribution.parts[key]
-        if not isinstance(part, SquashedGaussian):
-            raise ConfigError(
-                f"SAC needs a squashed Gaussian for the Box action {key!r}, the model has a {type(part).__name__}",
-                "model.distribution",
-                "Next: --set model.distribution=squashed_gaussian",
-            )
 
 
 def _draw(part: Any, noise: Tensor) -> tuple[Tensor, Tensor]:
