@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from maze_core.data.batch import TensorTree
+    from maze_core.data.sequences import Sequences
     from maze_core.models.distributions import Distribution
     from maze_dqn.returns import Returns
 
@@ -132,7 +133,7 @@ class ValueNetwork(Policy):
 
     def atoms(self, obs: TensorTree) -> Tensor:
         """Return the atoms of every choice for B observations, [B, C, A]."""
-        features = self.encoder(self._normalized(obs))
+        features = self.encoder(self.normalized(obs))
         atoms: Tensor = self.heads["choices"](features)
         atoms = atoms.reshape(len(atoms), -1, self.returns.atoms)
         if len(self.centre):
@@ -155,7 +156,7 @@ class ValueNetwork(Policy):
         """Return the atoms [B, M, A] of choices [B, M], out of those of all, [B, C, A]."""
         return atoms.gather(1, choices.unsqueeze(-1).expand(-1, -1, atoms.shape[-1]))
 
-    def distribution(self, obs: TensorTree) -> TreeDistribution:
+    def distribution(self, obs: TensorTree, sequences: Sequences | None = None) -> TreeDistribution:
         """Return distributions whose logits are the values of the choices; those of a bit are their difference."""
         values = self._by_member(self.returns.mean(self.atoms(obs)) / self.temperature, obs)
         parts: dict[str, Distribution] = {}
@@ -171,7 +172,7 @@ class ValueNetwork(Policy):
             member += len(sizes)
         return TreeDistribution(parts)
 
-    def value(self, obs: TensorTree) -> Tensor:
+    def value(self, obs: TensorTree, sequences: Sequences | None = None) -> Tensor:
         """Return the value of the best action, the mean of its members' values, [B]."""
         atoms = self.atoms(obs)
         return self.returns.mean(self.at(atoms, self.best(atoms, obs))).mean(-1)
@@ -206,8 +207,10 @@ def value_network(policy: Any, returns: Returns, config: Any, **options: Any) ->
     """Return a value network around the encoder of the policy that a model built; `config`: the model's.
 
     Raises:
-        ConfigError: the policy has no encoder.
+        ConfigError: the policy has no encoder, or it remembers.
     """
+    if getattr(policy, "remembers", False):
+        raise ConfigError("value networks have no memory", "model.memory", "Next: --set model.memory=none")
     if not isinstance(policy, Policy):
         raise ConfigError(
             f"values are learnt behind an encoder, and the policy {type(policy).__name__} has none",

@@ -90,6 +90,12 @@ def checked_pointers(
     """
     actions = flatten_space(action_space, "action")
     found = {}
+    if config.pointers and config.memory != "none":
+        raise ConfigError(
+            "pointers read the elements of the current step, which a memory does not keep",
+            "model.memory",
+            "Next: --set model.memory=none, or a model without pointers",
+        )
     for key, target in config.pointers.items():
         where = f"model.pointers.{key}"
         if key not in actions:
