@@ -9,12 +9,13 @@ import torch
 from gymnasium import spaces
 from torch import Tensor, nn
 
+from maze_core.envs.actors import CRITIC, actors_of
 from maze_core.envs.spaces import MAX_ENTRIES, flatten_space
 from maze_core.envs.spaces import is_image as is_image  # for models that import it from here
 from maze_core.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Container, Mapping
 
     from gymnasium import Space
 
@@ -24,10 +25,35 @@ MASK_SUFFIX = "_mask"
 
 
 def input_spaces(observation_space: Space[Any], action_space: Space[Any]) -> dict[str, Space[Any]]:
-    """Return the observation leaves that a network sees: all but the action masks."""
-    masks = {key + MASK_SUFFIX for key in flatten_space(action_space, "action")}
+    """Return the observation leaves that a policy sees: all but the action masks and what critics alone see."""
+    leaves = critic_spaces(observation_space, action_space)
+    return {key: space for key, space in leaves.items() if not is_for_critics(key)}
+
+
+def critic_spaces(observation_space: Space[Any], action_space: Space[Any]) -> dict[str, Space[Any]]:
+    """Return the observation leaves that a critic sees: all but the action masks."""
     leaves = flatten_space(observation_space, "observation")
+    several = actors_of(observation_space) is not None
+    masks = {mask_place(key, leaves, several_actors=several) for key in flatten_space(action_space, "action")}
     return {key: space for key, space in leaves.items() if key not in masks}
+
+
+def is_for_critics(key: str) -> bool:
+    """Return True for the key of a leaf that critics alone see: `critic`, or below it."""
+    return key == CRITIC or key.startswith(f"{CRITIC}/")
+
+
+def acting_space(observation_space: Space[Any]) -> Space[Any]:
+    """Return an observation space without what critics alone see."""
+    if not isinstance(observation_space, spaces.Dict) or CRITIC not in observation_space.spaces:
+        return observation_space
+    return spaces.Dict({key: space for key, space in observation_space.spaces.items() if key != CRITIC})
+
+
+def mask_place(key: str, leaves: Container[str], *, several_actors: bool) -> str:
+    """Return the key of an action leaf's mask. The only action of an actor, `ACTOR`, has it at `ACTOR/action_mask`."""
+    inner = f"{key}/action{MASK_SUFFIX}"
+    return inner if several_actors and inner in leaves else key + MASK_SUFFIX
 
 
 class Flatten(nn.Module):

@@ -11,11 +11,9 @@ from gymnasium import spaces
 from maze_core.envs.actors import actors_of
 from maze_core.envs.spaces import flatten_space
 from maze_core.errors import ConfigError, RunError
-from maze_core.models.inputs import MASK_SUFFIX
+from maze_core.models.inputs import mask_place
 
 if TYPE_CHECKING:
-    from collections.abc import Container
-
     from gymnasium import Space
 
     from maze_core.data.batch import TensorTree
@@ -45,12 +43,6 @@ def mask_keys(observation_space: Space[Any], action_space: Space[Any]) -> dict[s
             )
         found[key] = place
     return found
-
-
-def mask_place(key: str, leaves: Container[str], *, several_actors: bool) -> str:
-    """Return the key of an action leaf's mask. The only action of an actor, `ACTOR`, has it at `ACTOR/action_mask`."""
-    inner = f"{key}/action{MASK_SUFFIX}"
-    return inner if several_actors and inner in leaves else key + MASK_SUFFIX
 
 
 def mask_size(space: Space[Any]) -> int:

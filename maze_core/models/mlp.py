@@ -9,7 +9,7 @@ from maze_core.errors import ConfigError
 from maze_core.models.assembly import ModelConfig, assemble_policy
 from maze_core.models.blocks import Activation
 from maze_core.models.encoders import MlpEncoder
-from maze_core.models.inputs import input_spaces, is_image
+from maze_core.models.inputs import critic_spaces, input_spaces, is_image
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.hookspecs import hookimpl
 
@@ -37,7 +37,8 @@ class MlpModel(Plugin):
     def build_policy(self, observation_space: Space[Any], action_space: Space[Any], config: MlpConfig) -> Policy:
         """Build the policy. Raises ConfigError where an observation is an image."""
         leaves = input_spaces(observation_space, action_space)
-        for key, space in leaves.items():
+        seen_by_critic = critic_spaces(observation_space, action_space)
+        for key, space in seen_by_critic.items():
             if is_image(space):
                 raise ConfigError(
                     f"the model mlp does not take images, but observation {key!r} has shape {space.shape}",
@@ -45,5 +46,9 @@ class MlpModel(Plugin):
                     hint="Use the model cnn (one image) or template (several leaves), or flatten it with a wrapper.",
                 )
         return assemble_policy(
-            observation_space, action_space, config, lambda: MlpEncoder(leaves, config.hidden, config.activation)
+            observation_space,
+            action_space,
+            config,
+            lambda: MlpEncoder(leaves, config.hidden, config.activation),
+            make_critic_encoder=lambda: MlpEncoder(seen_by_critic, config.hidden, config.activation),
         )

@@ -13,6 +13,7 @@ from typing_extensions import TypeVar
 
 from maze_core.config.run import AlgorithmConfig, RunConfig
 from maze_core.data.batch import Batch, Loss
+from maze_core.envs.actors import actors_of
 from maze_core.envs.spaces import flatten_space
 from maze_core.errors import ConfigError, PluginError
 from maze_core.training.adam import Adam, Optimizer
@@ -64,6 +65,9 @@ class Algorithm(ABC, Generic[P]):
     A run with another action space is refused before the first step. The model checks observation spaces.
     """
 
+    several_actors: ClassVar[bool] = True
+    """False: the algorithm cannot learn from environments in which several actors act, and such a run is refused."""
+
     def __init__(self, config: Any) -> None:
         self.config = config
 
@@ -84,6 +88,17 @@ class Algorithm(ABC, Generic[P]):
                 f"{self.config.name} supports actions of {taken}, but this environment has {space}",
                 "algorithm",
                 "Choose another algorithm, or wrap the environment.",
+            )
+
+    def check_actors(self, observation_space: spaces.Space[Any]) -> None:
+        """Raise ConfigError for an environment with several actors, if this algorithm cannot learn from it."""
+        actors = actors_of(observation_space)
+        if actors is not None and not self.several_actors:
+            raise ConfigError(
+                f"{self.config.name} does not support environments with several actors, and this one has "
+                f"{', '.join(actors.names)}",
+                "algorithm",
+                "Choose another algorithm, such as ppo.",
             )
 
     @abstractmethod

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from maze_core.envs.spaces import allocate, space_specs
 from maze_core.errors import ConfigError
+from maze_core.models.actor_policy import probe
 
 if TYPE_CHECKING:
     from maze_core.data.batch import TensorTree
@@ -56,7 +56,7 @@ def _acting_parameters(run: Run) -> list[nn.Parameter]:
     A backward pass finds them, since a custom policy may share any parameter with its critic.
     """
     parameters = [p for p in run.policy.parameters() if p.requires_grad]
-    zeros = allocate(space_specs(run.observation_space, "observation"), (2,))
+    zeros = probe(run.observation_space, 2)
     distribution, value = run.policy({key: torch.from_numpy(leaf).to(run.device) for key, leaf in zeros.items()})
     acting = _reached(distribution.log_prob(distribution.mode()), parameters)
     if not _reached(value, parameters) - acting:

@@ -63,9 +63,11 @@ def wait_for_epoch(run_dir, number, process):
         ("ppo", "Workshop-v0"),
         ("a2c", "CartPole-v1"),
         ("impala", "CartPole-v1"),
+        ("ppo", "Carousel-v0"),
         pytest.param("ppo", "CartPole-v1", marks=pytest.mark.slow),
         pytest.param("a2c", "Workshop-v0", marks=pytest.mark.slow),
         pytest.param("impala", "Workshop-v0", marks=pytest.mark.slow),
+        pytest.param("impala", "Carousel-v0", marks=pytest.mark.slow),
     ],
 )
 def test_kill_at_a_random_moment(tmp_path, maze, probes, whole_state, assert_same, metrics, algorithm, env):

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from maze_core.envs.spaces import allocate, space_specs
 from maze_core.errors import ConfigError
+from maze_core.models.actor_policy import probe
 
 if TYPE_CHECKING:
     from maze_core.models.policy import Policy
@@ -51,9 +51,8 @@ def acting_parameters(policy: Policy, deterministic: bool) -> dict[str, tuple[in
     named = {name: p for name, p in policy.named_parameters() if p.requires_grad}
     if not named:
         return {}
-    specs = space_specs(policy.observation_space, "observation")
     device = next(iter(named.values())).device
-    obs = {key: torch.from_numpy(leaf).to(device) for key, leaf in allocate(specs, (1,)).items()}
+    obs = {key: torch.from_numpy(leaf).to(device) for key, leaf in probe(policy.observation_space, 1).items()}
     with torch.enable_grad():
         outputs = []
         for part in policy.distribution(obs).parts.values():

@@ -1,0 +1,202 @@
+"""The policy of an environment in which several actors act: each row goes to the network of its actor."""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from maze_core.envs.actors import ACTOR, CRITIC, actors_of
+from maze_core.envs.spaces import allocate, flatten_space, space_specs
+from maze_core.errors import ConfigError
+from maze_core.models.actor_normalizer import ActorNormalizer
+from maze_core.models.distributions.routed import RoutedLeaf
+from maze_core.models.groups import ONE_HOT, Group, group_spaces, groups_of, keys_below
+from maze_core.models.routing import SCALAR, Blank, DenseRoute, IndexRoute, Route
+from maze_core.models.tree_distribution import TreeDistribution
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from gymnasium import Space
+
+    from maze_core.data.batch import TensorTree
+    from maze_core.envs.vector import Tree
+    from maze_core.models.policy import Policy
+
+    Build = Callable[[Space[Any], Space[Any]], nn.Module]
+
+
+class ActorPolicy(nn.Module):
+    """Policies of groups of actors behind the interface of one `Policy`.
+
+    A group's policy gets the rows in which one of its actors acts, with the leaves of their kind, as it would in an
+    environment of its own. The distribution has all action leaves; in each row only those of its actor count.
+
+    Args:
+        observation_space: the environment's, with `turn/actor`.
+        action_space: the environment's, a part for each kind.
+        groups: they contain each actor once.
+        policies: those of the groups, in the same order.
+    """
+
+    _group_of: Tensor
+    _position: Tensor
+
+    def __init__(
+        self,
+        observation_space: Space[Any],
+        action_space: Space[Any],
+        groups: Sequence[Group],
+        policies: Sequence[nn.Module],
+    ) -> None:
+        super().__init__()
+        self.observation_space, self.action_space = observation_space, action_space
+        self.groups = tuple(groups)
+        # torch forbids submodules named like a method ("type", "half"); groups may have such names.
+        names = [f"{group.name}_policy" for group in groups]
+        self.policies = nn.ModuleDict(dict(zip(names, policies, strict=True)))
+        self._policies: list[Any] = list(policies)
+        self.has_critic = all(policy.has_critic for policy in self._policies)
+        self.dense = False
+        """True: every network works on all rows, and results are selected; see `batchable`."""
+        leaves, actions = flatten_space(observation_space, "observation"), flatten_space(action_space, "action")
+        above = {key: key for key in leaves if key == CRITIC or key.startswith(f"{CRITIC}/")}
+        self._leaves = [{**keys_below(group.kind, leaves, "observation"), **above} for group in groups]
+        self._knows_actor = [ONE_HOT in flatten_space(each.observation_space, "observation") for each in self._policies]
+        self._actions = [keys_below(group.kind, actions, "action") for group in groups]
+        places = {actor: (g, place) for g, group in enumerate(groups) for place, actor in enumerate(group.actors)}
+        group_of, position = zip(*(places[actor] for actor in sorted(places)), strict=True)
+        self.register_buffer("_group_of", torch.tensor(group_of), persistent=False)
+        self.register_buffer("_position", torch.tensor(position), persistent=False)
+        self._blanks = self._look_at_actions()
+
+    @property
+    def normalizer(self) -> ActorNormalizer | None:
+        """The observation normalisers of the groups as one; None where no group has one."""
+        having = [number for number, policy in enumerate(self._policies) if policy.normalizer is not None]
+        if not having:
+            return None
+        return ActorNormalizer(
+            [self.groups[number] for number in having],
+            [self._policies[number].normalizer for number in having],
+            [self._leaves[number] for number in having],
+        )
+
+    def distribution(self, obs: TensorTree) -> TreeDistribution:
+        """Return the distribution of the acting actors' actions for B observations, leaves [B, …]."""
+        route = self._route(obs)
+        return self._joined(route, {group: self._policies[group].distribution(self._seen(route, group, obs))
+                                    for group in route.groups})  # fmt: skip
+
+    def value(self, obs: TensorTree) -> Tensor:
+        """Return the estimate of the return by the critic of each row's group, [B].
+
+        Raises:
+            ConfigError: the policy was built without a critic.
+        """
+        route = self._route(obs)
+        values = {group: self._policies[group].value(self._seen(route, group, obs)) for group in route.groups}
+        return route.put(values, SCALAR)
+
+    def forward(self, obs: TensorTree) -> tuple[TreeDistribution, Tensor]:
+        """Return distribution and value [B] in one pass."""
+        route = self._route(obs)
+        results = {group: self._policies[group](self._seen(route, group, obs)) for group in route.groups}
+        distribution = self._joined(route, {group: result[0] for group, result in results.items()})
+        return distribution, route.put({group: result[1] for group, result in results.items()}, SCALAR)
+
+    def draw_noise(self, shape: tuple[int, ...], generator: torch.Generator) -> TensorTree:
+        """Return noise for `sample`, leaves [*shape, …], for the actions of every kind, whoever acts."""
+        noise: TensorTree = {}
+        for policy, actions in zip(self._policies, self._actions, strict=True):
+            if noise.keys() >= actions.keys():
+                continue
+            drawn = policy.draw_noise(shape, generator)
+            noise |= {full: drawn[own] for full, own in actions.items() if own in drawn}
+        return noise
+
+    def _route(self, obs: TensorTree) -> Route:
+        kind = DenseRoute if self.dense else IndexRoute
+        return kind(self._group_of[obs[ACTOR]], len(self.groups))
+
+    def _seen(self, route: Route, group: int, obs: TensorTree) -> TensorTree:
+        """Return what the policy of a group sees."""
+        seen = {own: route.take(group, obs[full]) for full, own in self._leaves[group].items()}
+        if self._knows_actor[group]:
+            seen[ONE_HOT] = self._position[route.take(group, obs[ACTOR])]
+        return seen
+
+    def _joined(self, route: Route, found: dict[int, TreeDistribution]) -> TreeDistribution:
+        leaves: dict[str, Any] = {}
+        for full, (sample, action) in self._blanks.items():
+            parts = {
+                group: each.parts[self._actions[group][full]]
+                for group, each in found.items()
+                if full in self._actions[group]
+            }
+            leaves[full] = RoutedLeaf(route, parts, sample, action)
+        return TreeDistribution(leaves)
+
+    def _look_at_actions(self) -> dict[str, tuple[Blank, Blank]]:
+        """Return what samples and actions of each leaf look like, from one row of zeros for each group."""
+        blanks: dict[str, tuple[Blank, Blank]] = {}
+        with torch.no_grad():
+            for policy, actions in zip(self._policies, self._actions, strict=True):
+                specs = allocate(space_specs(policy.observation_space, "observation"), (1,))
+                distribution = policy.distribution({key: torch.from_numpy(leaf) for key, leaf in specs.items()})
+                mode = distribution.mode()
+                taken = distribution.env_action(mode)
+                blanks |= {full: (Blank.like(mode[own]), Blank.like(taken[own])) for full, own in actions.items()}
+        return blanks
+
+
+def batchable(policy: Any) -> Any:
+    """Return a copy of a policy without choices that depend on values, such as which rows belong to which actor."""
+    again = copy.deepcopy(policy)
+    if isinstance(again, ActorPolicy):
+        again.dense = True
+    return again
+
+
+def build_policy(build: Build, observation_space: Space[Any], action_space: Space[Any], config: Any) -> Policy:
+    """Return the policy of an environment, built by a model plugin; one for each group where several actors act.
+
+    Args:
+        build: builds a policy for some spaces.
+        observation_space: the environment's.
+        action_space: the environment's.
+        config: the model's; `groups` and `actor_one_hot` say how actors share networks.
+
+    Raises:
+        ConfigError: the groups do not fit the actors.
+    """
+    actors = actors_of(observation_space)
+    wanted = getattr(config, "groups", "shared")
+    if actors is None:
+        if wanted != "shared":
+            raise ConfigError("groups are for environments with several actors, and this one has none", "model.groups")
+        return build(observation_space, action_space)  # type: ignore[return-value]
+    groups = groups_of(actors, wanted)
+    one_hot = getattr(config, "actor_one_hot", True)
+    policies = []
+    for group in groups:
+        try:
+            spaces = group_spaces(group, observation_space, action_space, one_hot and len(group.actors) > 1)
+            policies.append(build(*spaces))
+        except ConfigError as error:
+            error.args = (f"{error.args[0]}\nThis concerns the actors of the group {group.name!r}.",)
+            raise
+    return ActorPolicy(observation_space, action_space, groups, policies)  # type: ignore[return-value]
+
+
+def probe(observation_space: Space[Any], rows: int) -> Tree:
+    """Return zeros as observations [B, …]: `rows` of them, or more, so that every actor acts in one."""
+    actors = actors_of(observation_space)
+    count = rows if actors is None else max(rows, int(actors.n))
+    obs = allocate(space_specs(observation_space, "observation"), (count,))
+    if actors is not None:
+        obs[ACTOR][: int(actors.n)] = range(int(actors.n))
+    return obs
