@@ -8,7 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from maze_core.acting.single import compute_action
+from maze_core.acting.single import SingleAgent, compute_action
 from maze_core.config.base import PluginConfig
 from maze_core.config.raw import merge
 from maze_core.envs.gymnasium_wrapper import GymnasiumWrapperConfig
@@ -251,6 +251,10 @@ class RunContext:
     def compute_action(self, observation: Any, deterministic: bool = True) -> Any:
         """Return the action for one observation, both in the environment's own spaces."""
         return compute_action(self.policy, observation, deterministic=deterministic)
+
+    def agent(self, deterministic: bool = True) -> SingleAgent:
+        """Return the policy as an agent with `reset()` and `act(observation)`; it may have memory."""
+        return SingleAgent(self.policy, deterministic=deterministic)
 
     def close(self) -> None:
         """Release environments and workers; safe to call twice."""

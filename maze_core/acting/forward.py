@@ -16,6 +16,7 @@ from maze_core.models.policy import Policy
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from maze_core.acting.memory import RowMemory
     from maze_core.data.batch import TensorTree
     from maze_core.envs.vector import Tree
     from maze_core.models.blocks import Dense
@@ -50,10 +51,12 @@ class TorchForward:
     Args:
         policy: the policy.
         most_likely: choose the most likely actions instead of samples, and ignore the noise.
+        memory: what the policy remembers of the rows; None: it remembers nothing.
     """
 
-    def __init__(self, policy: Policy, *, most_likely: bool = False) -> None:
+    def __init__(self, policy: Policy, *, most_likely: bool = False, memory: RowMemory | None = None) -> None:
         self._policy, self._most_likely = policy, most_likely
+        self._memory = memory
         self._device = next(policy.parameters()).device
         self._elsewhere = self._device.type != "cpu"
 
@@ -68,11 +71,13 @@ class TorchForward:
         if not torch.is_inference_mode_enabled():  # entering it costs as much as a small layer
             with torch.inference_mode():
                 return self.act(obs, noise)
-        distribution = self._policy.distribution(self._moved({k: torch.from_numpy(v) for k, v in obs.items()}))
-        tensors = distribution.mode() if self._most_likely else distribution.sample(noise)
-        samples = {key: sample.numpy(force=True) for key, sample in tensors.items()}
-        actions = distribution.env_action(tensors)
-        return Choice(samples, {k: samples[k] if a is tensors[k] else a.numpy(force=True) for k, a in actions.items()})
+        tensors = self._moved({k: torch.from_numpy(v) for k, v in obs.items()})
+        memory = self._memory
+        distribution = self._policy.distribution(tensors) if memory is None else memory.step(tensors)
+        drawn = distribution.mode() if self._most_likely else distribution.sample(noise)
+        samples = {key: sample.numpy(force=True) for key, sample in drawn.items()}
+        actions = distribution.env_action(drawn)
+        return Choice(samples, {k: samples[k] if a is drawn[k] else a.numpy(force=True) for k, a in actions.items()})
 
     def _moved(self, tree: TensorTree) -> TensorTree:
         if self._elsewhere:
@@ -164,7 +169,12 @@ _HEADS: dict[type, Callable[..., _Categorical | _Normal]] = {CategoricalHead: _C
 
 def _is_simple(policy: Policy, rows: int) -> bool:
     """Whether numpy does what the policy does: small layers on flat floats, plain heads without masks, on the CPU."""
-    if type(policy) is not Policy or policy.normalizer is not None or type(policy.encoder) is not MlpEncoder:
+    if (
+        type(policy) is not Policy
+        or policy.remembers
+        or policy.normalizer is not None
+        or type(policy.encoder) is not MlpEncoder
+    ):
         return False
     encoder = policy.encoder
     layers = [*encoder.trunk.dense_layers, *(head.linear for _, _, head in policy.action_heads)]

@@ -11,6 +11,7 @@ import torch
 
 from maze_core.acting.agent import Agent, Choice
 from maze_core.acting.forward import Forward, TorchForward, fastest_forward
+from maze_core.acting.memory import RowMemory
 from maze_core.seeding import load_random_states, random_states
 
 if TYPE_CHECKING:
@@ -101,6 +102,8 @@ class NetworkAgent(Agent):
         self.policy = policy
         self._exploration = exploration
         self._noise, self._fast_rows = noise, fast_rows
+        self.memory = RowMemory(policy) if getattr(policy, "remembers", False) else None
+        """What the policy remembers of the rows; None: it remembers nothing."""
         self._ahead: Iterator[dict[str, Any]] = repeat({}) if noise is None else iter(())
         """The noise of the next steps; the most likely actions need none."""
         self.refresh()
@@ -109,8 +112,8 @@ class NetworkAgent(Agent):
         """Look at the network anew. To be called where modules may have been exchanged, not for new parameters."""
         rows, most_likely = self._fast_rows, self._noise is None
         self._forward: Forward = (
-            TorchForward(self.policy, most_likely=most_likely)
-            if rows is None or most_likely
+            TorchForward(self.policy, most_likely=most_likely, memory=self.memory)
+            if rows is None or most_likely or self.memory is not None
             else fastest_forward(self.policy, rows)
         )
 
@@ -120,6 +123,11 @@ class NetworkAgent(Agent):
             drawn = self._noise.draw(self.policy, steps)
             # Some distributions need none: they draw themselves.
             self._ahead = iter(self._forward.by_step(drawn) if drawn else [{}] * steps)
+
+    def begin(self, rows: Sequence[int]) -> None:
+        """Forget the episodes of these rows."""
+        if self.memory is not None:
+            self.memory.begin(rows)
 
     def act(self, obs: Tree) -> Choice:
         """Choose an action for every row, with one forward for all."""
@@ -131,8 +139,10 @@ class NetworkAgent(Agent):
         return choice if self._exploration is None else self._exploration.explore(obs, choice)
 
     def state(self) -> dict[str, Any]:
-        """Return the random states of noise and exploration. No noise that was drawn ahead may be left."""
+        """Return random states and what is remembered. No noise that was drawn ahead may be left."""
         state = {} if self._noise is None else self._noise.state()
+        if self.memory is not None:
+            state["memory"] = self.memory.state()
         return state if self._exploration is None else {**state, "exploration": self._exploration.state()}
 
     def load_state(self, state: dict[str, Any]) -> None:
@@ -140,5 +150,7 @@ class NetworkAgent(Agent):
         if self._noise is not None:
             self._ahead = iter(())
             self._noise.load_state(state)
+        if self.memory is not None:
+            self.memory.load_state(state["memory"])
         if self._exploration is not None:
             self._exploration.load_state(state["exploration"])

@@ -9,9 +9,11 @@ import numpy as np
 import torch
 
 from maze_core.acting.forward import TorchForward
+from maze_core.acting.memory import RowMemory
 from maze_core.acting.network import NetworkAgent, SharedNoise
 from maze_core.acting.stepper import Stepper
 from maze_core.data.rollout import Rollout
+from maze_core.data.sequences import Pieces, Sequences
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.errors import RunError
 from maze_core.models.inputs import MASK_SUFFIX
@@ -19,6 +21,7 @@ from maze_core.models.masks import check_masks
 
 if TYPE_CHECKING:
     from maze_core.acting.agent import Choice
+    from maze_core.data.batch import TensorTree
     from maze_core.envs.vector import StepResult, Tree, VectorEnv
     from maze_core.models.policy import Policy
     from maze_core.seeding import EpisodeSeeds
@@ -143,6 +146,9 @@ class Sampler:
             stepper.begin(sink.first)
         sink.clear()
         agent.refresh()
+        if agent.memory is not None:
+            stepper.announce(agent)
+            sink.rollout.memory = agent.memory.snapshot(self._env.num_envs)
         agent.expect(self._n_steps)
         try:
             with torch.inference_mode():
@@ -151,6 +157,8 @@ class Sampler:
             self._check_masks(sink.steps + 1)  # an environment that refuses an action may have left no choice
             raise
         self._check_masks(self._n_steps)
+        if agent.memory is not None:
+            agent.memory.replace(critic_memory_after(agent.policy, sink.rollout))
         return sink.rollout
 
     def _check_masks(self, steps: int) -> None:
@@ -169,10 +177,30 @@ class Sampler:
         self._stepper.restore(state, self._sink.last)
 
 
+def critic_memory_after(policy: Policy, rollout: Rollout) -> TensorTree:
+    """Return what the critic alone remembers after a rollout, leaves [N, …]: it does not act, so it reads it now."""
+    valid = rollout.valid
+    pieces = Pieces.of(valid, rollout.terminated | rollout.truncated)
+    # Of each environment only the last piece counts.
+    last = np.flatnonzero(np.append(pieces.lanes[1:] != pieces.lanes[:-1], True))
+    pieces = Pieces(pieces.lanes[last], pieces.first[last], pieces.lengths[last])
+    rows = pieces.rows(valid.shape[1])
+    device = next(policy.parameters()).device
+    flat = {k: torch.from_numpy(v.reshape(-1, *v.shape[2:])[rows]).to(device) for k, v in rollout.obs.items()}
+    memory = {key: torch.from_numpy(leaf) for key, leaf in rollout.memory.items()}
+    state = pieces.states(policy.initial_state(len(pieces.lanes)), memory)
+    with torch.inference_mode():
+        after = policy.critic_state(flat, Sequences(pieces.lengths, state))
+    found = policy.initial_state(valid.shape[1])
+    for key, leaf in after.items():
+        found[key][torch.from_numpy(pieces.lanes)] = leaf
+    return {key: found[key] for key in after}
+
+
 def _allocate_samples(policy: Policy, obs: Tree) -> Tree:
     """Allocate arrays [T, N, …] for what the action distribution samples; only a sample tells their shapes."""
     steps, rows = next(iter(obs.values())).shape[:2]
-    forward = TorchForward(policy)
+    forward = TorchForward(policy, memory=RowMemory(policy) if getattr(policy, "remembers", False) else None)
     (noise,) = forward.by_step(policy.draw_noise((1, rows), torch.Generator()))
     with torch.inference_mode():
         samples = forward.act({k: np.zeros_like(v[0]) for k, v in obs.items()}, noise).samples

@@ -8,6 +8,7 @@ import torch
 
 from maze_core.acting.network import NetworkAgent, SharedNoise
 from maze_core.envs.codecs import ActionCodec, ObservationCodec
+from maze_core.errors import ConfigError
 
 if TYPE_CHECKING:
     from maze_core.models.policy import Policy
@@ -19,9 +20,47 @@ def compute_action(
     """Return the policy's action for one observation, in the action space's own structure, units and dtype.
 
     `generator` decides a sampled action; None: torch's global one.
+
+    Raises:
+        ConfigError: the policy remembers, so a single observation does not decide.
     """
+    if getattr(policy, "remembers", False):
+        raise ConfigError(
+            "a policy with memory needs the observations in order: one alone does not decide its action",
+            hint="Next: agent = context.agent(), agent.reset() where an episode begins, agent.act(observation)",
+        )
     codec = ObservationCodec(policy.observation_space)
     codec.check(observation)
     noise = None if deterministic else SharedNoise(1, generator or torch.default_generator)
     choice = NetworkAgent(policy, noise).act(codec.tree(observation))
     return ActionCodec(policy.action_space).rows(choice.actions)[0]
+
+
+class SingleAgent:
+    """A trained policy that acts in one environment, observation by observation: with memory or without.
+
+        agent = context.agent()
+        agent.reset()
+        action = agent.act(observation)
+
+    Args:
+        policy: the policy.
+        deterministic: most likely actions instead of samples.
+        generator: decides sampled actions; None: torch's global one.
+    """
+
+    def __init__(self, policy: Policy, *, deterministic: bool = True, generator: torch.Generator | None = None) -> None:
+        self._observations, self._actions = ObservationCodec(policy.observation_space), ActionCodec(policy.action_space)
+        self._agent = NetworkAgent(
+            policy, None if deterministic else SharedNoise(1, generator or torch.default_generator)
+        )
+
+    def reset(self) -> None:
+        """Forget the last episode. Call it where an episode begins."""
+        self._agent.begin([0])
+
+    def act(self, observation: Any) -> Any:
+        """Return the action for the next observation of the episode, both in the environment's own spaces."""
+        self._observations.check(observation)
+        choice = self._agent.act(self._observations.tree(observation))
+        return self._actions.rows(choice.actions)[0]

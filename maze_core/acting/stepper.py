@@ -67,8 +67,7 @@ class Stepper:
         if obs is None:
             raise RuntimeError("the environments have not been reset")
         for _ in range(steps):
-            if self._begun:
-                agent.begin(self._begun)
+            self.announce(agent)
             choice = agent.act(obs)
             following = sink.room(obs)
             result = env.step(choice.actions, following)
@@ -76,6 +75,12 @@ class Stepper:
             self._begun = result.begun
             sink.add(obs, choice, result, following)
             obs = following
+
+    def announce(self, agent: Agent) -> None:
+        """Tell the agent of the episodes that have just begun."""
+        if self._begun:
+            agent.begin(self._begun)
+            self._begun = []
 
     def state(self) -> dict[str, Any]:
         """Return where the environments stand."""

@@ -25,6 +25,13 @@ GaeLambda = Annotated[
     float, Field(ge=0, le=1, description="Lambda of generalised advantage estimation: 0 one-step, 1 whole returns.")
 ]
 RolloutSteps = Annotated[int, Field(gt=0, description="Steps per environment in one rollout.")]
+SequenceLength = Annotated[
+    Annotated[int, Field(gt=0)] | None,
+    Field(
+        description="Most steps through which gradients flow back in a policy with memory (`model.memory`); shorter "
+        "sequences are faster. none: the whole rollout."
+    ),
+]
 PolicyLossCoef = Annotated[float, Field(ge=0, description="Weight of the policy loss.")]
 ValueLossCoef = Annotated[float, Field(ge=0, description="Weight of the critic's squared error.")]
 EntropyCoef = Annotated[float, Field(ge=0, description="Weight of the entropy bonus.")]

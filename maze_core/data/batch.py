@@ -9,6 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from maze_core.data.sequences import Sequences
+
 TensorTree = dict[str, Tensor]
 """A flat dict of tensors, the torch twin of `Tree`."""
 
@@ -33,6 +35,9 @@ class Batch:
     """What `compute_loss` is asked for, in algorithms that take turns between objectives, such as critic and actor."""
     group: str | None = None
     """Name of the optimizer's parameter group that learns from this batch; None: all groups."""
+    sequences: Sequences | None = None
+    """Which rows follow each other, for a policy that remembers: `policy(batch.obs, batch.sequences)`. None for other
+    policies."""
 
     def __len__(self) -> int:
         """Return the number of rows B."""
@@ -40,7 +45,7 @@ class Batch:
         return next((len(leaf) for tree in trees for leaf in tree.values()), 0)
 
     def map(self, function: Callable[[Tensor], Tensor]) -> Batch:
-        """Return the batch with `function` applied to every tensor."""
+        """Return the batch with `function` applied to every tensor with B rows. It must keep the rows of sequences."""
         return Batch(
             {key: function(leaf) for key, leaf in self.obs.items()},
             {key: function(leaf) for key, leaf in self.actions.items()},
@@ -48,14 +53,18 @@ class Batch:
             {key: function(leaf) for key, leaf in self.next_obs.items()},
             self.objective,
             self.group,
+            self.sequences,
         )
 
     def minibatches(self, batch_size: int, rng: np.random.Generator) -> Iterator[Batch]:
         """Yield all rows once in random order, `batch_size` rows at a time.
 
         The last minibatch holds the remainder. A remainder of one row joins the minibatch before it: nothing can
-        be normalised over a single row.
+        be normalised over a single row. Sequences stay whole, so minibatches have about `batch_size` rows.
         """
+        if self.sequences is not None:
+            yield from self._whole_sequences(self.sequences, batch_size, rng)
+            return
         rows = len(self)
         order = torch.from_numpy(rng.permutation(rows))
         sizes = [min(batch_size, rows - start) for start in range(0, rows, batch_size)]
@@ -66,6 +75,26 @@ class Batch:
         trees = [_split(tree, sizes) for tree in (shuffled.obs, shuffled.actions, shuffled.extra, shuffled.next_obs)]
         for obs, actions, extra, next_obs in zip(*trees, strict=True):
             yield Batch(obs, actions, extra, next_obs, self.objective, self.group)
+
+    def _whole_sequences(self, sequences: Sequences, batch_size: int, rng: np.random.Generator) -> Iterator[Batch]:
+        """Yield all sequences once in random order, each whole."""
+        order = rng.permutation(len(sequences))
+        ends = sequences.lengths[order].cumsum()
+        # A sequence belongs to the minibatch in which its middle lies.
+        middles = ends - sequences.lengths[order] / 2
+        count = max(1, round(len(self) / batch_size))
+        parts = (middles * count // max(len(self), 1)).astype(np.int64)
+        device = next(iter(self.obs.values())).device
+        for chosen in (order[parts == part] for part in np.unique(parts)):
+            lengths, starts = sequences.lengths[chosen], sequences.starts[chosen]
+            within = np.arange(lengths.sum()) - np.repeat(lengths.cumsum() - lengths, lengths)
+            places = torch.from_numpy(np.repeat(starts, lengths) + within).to(device)
+            rows = places if sequences.order is None else sequences.order[places]
+            batch = self.map(lambda leaf, rows=rows: leaf.index_select(0, rows))  # type: ignore[misc]
+            index = torch.from_numpy(chosen).to(device)
+            state = {key: leaf.index_select(0, index) for key, leaf in sequences.state.items()}
+            batch.sequences = Sequences(lengths, state)
+            yield batch
 
 
 def _split(tree: TensorTree, sizes: list[int]) -> list[TensorTree]:

@@ -33,6 +33,8 @@ class Rollout:
     """The episodes that ended, in order"""
     extra: Tree = field(default_factory=dict)
     """Values that plugins add to each step by name, leaves [T, N, …]; rows of a batch have them in `Batch.extra`"""
+    memory: Tree = field(default_factory=dict)
+    """What the policy remembers before row 0, leaves [N, …]; empty for a policy without memory"""
 
 
 def __getattr__(name: str) -> NoReturn:

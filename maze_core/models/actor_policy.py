@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from maze_core.envs.actors import ACTOR, CRITIC, actors_of
+from maze_core.envs.actors import ACTOR, CRITIC, ActorId, actors_of
 from maze_core.envs.spaces import allocate, flatten_space, space_specs
 from maze_core.errors import ConfigError
+from maze_core.models.actor_memory import ActorSequences, put_state, taken_state
 from maze_core.models.actor_normalizer import ActorNormalizer
 from maze_core.models.distributions.routed import RoutedLeaf
 from maze_core.models.groups import ONE_HOT, Group, group_spaces, groups_of, keys_below
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from gymnasium import Space
 
     from maze_core.data.batch import TensorTree
+    from maze_core.data.sequences import Sequences
     from maze_core.envs.vector import Tree
     from maze_core.models.policy import Policy
 
@@ -34,6 +36,8 @@ class ActorPolicy(nn.Module):
 
     A group's policy gets the rows in which one of its actors acts, with the leaves of their kind, as it would in an
     environment of its own. The distribution has all action leaves; in each row only those of its actor count.
+
+    A policy that remembers has a memory for each actor of a stream, which sees the rows of this actor alone.
 
     Args:
         observation_space: the environment's, with `turn/actor`.
@@ -55,6 +59,7 @@ class ActorPolicy(nn.Module):
         super().__init__()
         self.observation_space, self.action_space = observation_space, action_space
         self.groups = tuple(groups)
+        self._names = _actors(observation_space).names
         # torch forbids submodules named like a method ("type", "half"); groups may have such names.
         names = [f"{group.name}_policy" for group in groups]
         self.policies = nn.ModuleDict(dict(zip(names, policies, strict=True)))
@@ -85,28 +90,81 @@ class ActorPolicy(nn.Module):
             [self._leaves[number] for number in having],
         )
 
-    def distribution(self, obs: TensorTree) -> TreeDistribution:
-        """Return the distribution of the acting actors' actions for B observations, leaves [B, …]."""
+    def distribution(self, obs: TensorTree, sequences: Sequences | None = None) -> TreeDistribution:
+        """Return the distribution of the acting actors' actions for B observations; `sequences` as in `Policy`."""
         route = self._route(obs)
-        return self._joined(route, {group: self._policies[group].distribution(self._seen(route, group, obs))
-                                    for group in route.groups})  # fmt: skip
+        asked = self._asked(route, obs, sequences)
+        return self._joined(route, {group: self._policies[group].distribution(*its) for group, its in asked.items()})
 
-    def value(self, obs: TensorTree) -> Tensor:
+    def value(self, obs: TensorTree, sequences: Sequences | None = None) -> Tensor:
         """Return the estimate of the return by the critic of each row's group, [B].
 
         Raises:
             ConfigError: the policy was built without a critic.
         """
         route = self._route(obs)
-        values = {group: self._policies[group].value(self._seen(route, group, obs)) for group in route.groups}
-        return route.put(values, SCALAR)
+        asked = self._asked(route, obs, sequences)
+        return route.put({group: self._policies[group].value(*its) for group, its in asked.items()}, SCALAR)
 
-    def forward(self, obs: TensorTree) -> tuple[TreeDistribution, Tensor]:
+    def forward(self, obs: TensorTree, sequences: Sequences | None = None) -> tuple[TreeDistribution, Tensor]:
         """Return distribution and value [B] in one pass."""
         route = self._route(obs)
-        results = {group: self._policies[group](self._seen(route, group, obs)) for group in route.groups}
+        asked = self._asked(route, obs, sequences)
+        results = {group: self._policies[group](*its) for group, its in asked.items()}
         distribution = self._joined(route, {group: result[0] for group, result in results.items()})
         return distribution, route.put({group: result[1] for group, result in results.items()}, SCALAR)
+
+    # Memory: each actor remembers its own rows of a stream
+
+    @property
+    def remembers(self) -> bool:
+        """True where the rows before a row decide too."""
+        return any(getattr(policy, "remembers", False) for policy in self._policies)
+
+    def initial_state(self, rows: int) -> TensorTree:
+        """Return what is remembered where episodes begin, leaves [rows, …], named `ACTOR/…`."""
+        return {
+            f"{self._names[actor]}/{key}": leaf
+            for group, policy in zip(self.groups, self._policies, strict=True)
+            for actor in group.actors
+            for key, leaf in policy.initial_state(rows).items()
+        }
+
+    def step(self, obs: TensorTree, state: TensorTree) -> tuple[TreeDistribution, TensorTree]:
+        """Return the distributions for the next row of B streams, and what is remembered after it."""
+        route, found, following = self._route(obs), {}, dict(state)
+        for group in route.groups:
+            actors = {actor: self._names[actor] for actor in self.groups[group].actors}
+            before = taken_state(route, group, obs[ACTOR], actors, state)
+            found[group], after = self._policies[group].step(self._seen(route, group, obs), before)
+            following |= put_state(route, group, obs[ACTOR], actors, state, after)
+        return self._joined(route, found), following
+
+    def unroll(self, obs: TensorTree, sequences: Sequences) -> tuple[TreeDistribution, Tensor, TensorTree]:
+        """Return distribution, value [B] and what is remembered after each sequence, leaves [S, …]."""
+        route, found, values, after = self._route(obs), {}, {}, dict(sequences.state)
+        for group, (seen, own) in self._asked(route, obs, sequences).items():
+            found[group], values[group], its = self._policies[group].unroll(seen, own)
+            after |= own.after(its, after)
+        return self._joined(route, found), route.put(values, SCALAR), after
+
+    def critic_state(self, obs: TensorTree, sequences: Sequences) -> TensorTree:
+        """Return what critics alone remember after each sequence, leaves [S, …]; empty without such memories."""
+        route, after = self._route(obs), dict(sequences.state)
+        for group, (seen, own) in self._asked(route, obs, sequences).items():
+            after |= own.after(self._policies[group].critic_state(seen, own), after)
+        return {key: leaf for key, leaf in after.items() if key.partition("/")[2].startswith("critic/")}
+
+    def _asked(self, route: Route, obs: TensorTree, sequences: Sequences | None) -> dict[int, tuple[Any, ...]]:
+        """Return what each group's policy is given: its rows, and their sequences where it remembers."""
+        asked: dict[int, tuple[Any, ...]] = {group: (self._seen(route, group, obs),) for group in route.groups}
+        if sequences is None or not isinstance(route, IndexRoute):
+            return asked
+        for group, (seen,) in asked.items():
+            if getattr(self._policies[group], "remembers", False):
+                actors = {actor: self._names[actor] for actor in self.groups[group].actors}
+                asked[group] = (seen, ActorSequences.of(sequences, obs[ACTOR], route.rows(group), actors))
+        return asked
 
     def draw_noise(self, shape: tuple[int, ...], generator: torch.Generator) -> TensorTree:
         """Return noise for `sample`, leaves [*shape, …], for the actions of every kind, whoever acts."""
@@ -145,12 +203,23 @@ class ActorPolicy(nn.Module):
         blanks: dict[str, tuple[Blank, Blank]] = {}
         with torch.no_grad():
             for policy, actions in zip(self._policies, self._actions, strict=True):
-                specs = allocate(space_specs(policy.observation_space, "observation"), (1,))
-                distribution = policy.distribution({key: torch.from_numpy(leaf) for key, leaf in specs.items()})
+                zeros = allocate(space_specs(policy.observation_space, "observation"), (1,))
+                obs = {key: torch.from_numpy(leaf) for key, leaf in zeros.items()}
+                if getattr(policy, "remembers", False):
+                    distribution, _ = policy.step(obs, policy.initial_state(1))
+                else:
+                    distribution = policy.distribution(obs)
                 mode = distribution.mode()
                 taken = distribution.env_action(mode)
                 blanks |= {full: (Blank.like(mode[own]), Blank.like(taken[own])) for full, own in actions.items()}
         return blanks
+
+
+def _actors(observation_space: Space[Any]) -> ActorId:
+    actors = actors_of(observation_space)
+    if actors is None:
+        raise ConfigError(f"the observation space has no leaf {ACTOR!r} that is an ActorId", "env")
+    return actors
 
 
 def batchable(policy: Any) -> Any:

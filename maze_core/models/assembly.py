@@ -12,6 +12,14 @@ from maze_core.models.blocks import initialize_orthogonal
 from maze_core.models.groups import GroupsConfig
 from maze_core.models.heads import HeadOptions
 from maze_core.models.inputs import critic_spaces, is_for_critics
+from maze_core.models.memory import (
+    Memory,
+    MemoryKind,
+    MemoryLayers,
+    MemorySize,
+    MemoryWindow,
+    build_memory,
+)
 from maze_core.models.normalizer import ObservationNormalizer
 from maze_core.models.policy import Policy
 
@@ -45,11 +53,24 @@ class ModelConfig(PluginConfig):
     the actors of each group by its name."""
     actor_one_hot: bool = True
     """Tell a network that several actors share which of them acts."""
+    memory: MemoryKind = "none"
+    """What the policy remembers of an episode: nothing, the state of a `gru` or `lstm`, or the last rows in a `window`
+    that a transformer looks at. A separate critic has a memory of its own."""
+    memory_size: MemorySize = 64
+    """Units of the memory."""
+    memory_layers: MemoryLayers = 1
+    """Layers of the memory."""
+    memory_window: MemoryWindow = 16
+    """Rows that the memory `window` looks at, the current one included."""
 
     @property
     def head_options(self) -> HeadOptions:
         """Return the options of the action heads."""
         return HeadOptions(**self.model_dump(include=set(HeadOptions.model_fields)))
+
+    def make_memory(self, features: int) -> Memory | None:
+        """Return a memory for features of a width, or None."""
+        return build_memory(self.memory, features, self.memory_size, self.memory_layers, self.memory_window)
 
 
 def assemble_policy(
@@ -93,6 +114,7 @@ def assemble_policy(
         has_critic=config.critic != "none",
         head_options=config.head_options,
         normalizer=normalizer,
+        make_memory=config.make_memory,
     )
     if config.orthogonal_init:
         _initialize(policy, initialize_encoders)

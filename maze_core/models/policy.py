@@ -8,17 +8,21 @@ from typing import TYPE_CHECKING, Any, cast
 from torch import Tensor, nn
 
 from maze_core.envs.spaces import flatten_space
-from maze_core.errors import ConfigError
+from maze_core.errors import ConfigError, PluginError
 from maze_core.models.blocks import Dense, initialize_orthogonal
 from maze_core.models.heads import HeadOptions, make_head
 from maze_core.models.masks import mask_keys
 from maze_core.models.tree_distribution import TreeDistribution
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import torch
     from gymnasium import Space
 
     from maze_core.data.batch import TensorTree
+    from maze_core.data.sequences import Sequences
+    from maze_core.models.memory import Memory
     from maze_core.models.normalizer import ObservationNormalizer
 
 
@@ -29,6 +33,10 @@ class Policy(nn.Module):
     storage dtype) to features [B, out_features]. With `critic_encoder` None the critic uses the policy's
     encoder. Each action leaf has its own head, which reads the mask `<action key>_mask` where the observation
     has one.
+
+    With `make_memory`, which builds a memory for features of a width, the policy remembers: what it does in a row
+    depends on the rows before it in the episode. It then acts with `step`, and learns from `sequences` of rows. A
+    critic with an encoder of its own has a memory of its own.
     """
 
     def __init__(
@@ -41,6 +49,7 @@ class Policy(nn.Module):
         has_critic: bool = True,
         head_options: HeadOptions | None = None,
         normalizer: ObservationNormalizer | None = None,
+        make_memory: Callable[[int], Memory | None] | None = None,
     ) -> None:
         super().__init__()
         self.observation_space, self.action_space = observation_space, action_space
@@ -49,23 +58,31 @@ class Policy(nn.Module):
         self.encoder = encoder
         actions = flatten_space(action_space, "action")
         options = head_options or HeadOptions()
-        features = feature_count(encoder)
+        self._make_memory = make_memory
+        self.memory = None if make_memory is None else make_memory(feature_count(encoder))
+        self.remembers = self.memory is not None
+        """True where the rows before a row decide too."""
+        features = feature_count(encoder if self.memory is None else self.memory)
         heads = {key: make_head(key, space, features, options) for key, space in actions.items()}
         # torch forbids submodules named like a method ("type", "half"); actions may have such names.
         self.heads = nn.ModuleDict({f"{key}_head": head for key, head in heads.items()})
         masks = mask_keys(observation_space, action_space)
         self.action_heads = [(key, masks.get(key), head) for key, head in heads.items()]
         """Action key, mask key (None: unmasked) and head of each action leaf."""
-        self.critic_encoder = critic_encoder if has_critic else None
+        self.critic_encoder: nn.Module | None = None
+        self.critic_memory: Memory | None = None
         if has_critic:
-            self.value_head = Dense(feature_count(critic_encoder or encoder), 1)
+            self._add_critic(critic_encoder)
 
-    def distribution(self, obs: TensorTree) -> TreeDistribution:
-        """Return the action distribution for B observations, leaves [B, …]."""
+    def distribution(self, obs: TensorTree, sequences: Sequences | None = None) -> TreeDistribution:
+        """Return the action distribution for B observations, leaves [B, …]; `sequences` for a policy that remembers."""
         encoder = cast("nn.Module", self._modules["encoder"])  # as an attribute it costs a microsecond
-        return self._distribution(obs, encoder(self._normalized(obs)))
+        features = encoder(self._normalized(obs))
+        if self.remembers:
+            features, _ = self._unrolled("memory", features, sequences)
+        return self._distribution(obs, features)
 
-    def value(self, obs: TensorTree) -> Tensor:
+    def value(self, obs: TensorTree, sequences: Sequences | None = None) -> Tensor:
         """Return the critic's estimate of the return from B observations, [B].
 
         Raises:
@@ -74,10 +91,16 @@ class Policy(nn.Module):
         if not self.has_critic:
             raise ConfigError("this policy has no critic", where="model.critic", hint="Set it to separate or shared.")
         encoder = self.encoder if self.critic_encoder is None else self.critic_encoder
-        return self.value_head.forward(encoder(self._normalized(obs))).squeeze(-1)
+        features = encoder(self._normalized(obs))
+        if self.remembers:
+            features, _ = self._unrolled(self._critic_memory_name, features, sequences)
+        return self.value_head.forward(features).squeeze(-1)
 
-    def forward(self, obs: TensorTree) -> tuple[TreeDistribution, Tensor]:
+    def forward(self, obs: TensorTree, sequences: Sequences | None = None) -> tuple[TreeDistribution, Tensor]:
         """Return distribution and value [B] in one pass; shared layers are computed once."""
+        if self.remembers:
+            distribution, value, _ = self.unroll(obs, sequences)
+            return distribution, value
         if self.critic_encoder is not None:
             obs_normalized = self._normalized(obs)
             value = self.value_head.forward(self.critic_encoder(obs_normalized)).squeeze(-1)
@@ -87,10 +110,73 @@ class Policy(nn.Module):
         features = self.encoder(self._normalized(obs))
         return self._distribution(obs, features), self.value_head.forward(features).squeeze(-1)
 
+    # Memory
+
+    def initial_state(self, rows: int) -> TensorTree:
+        """Return what is remembered where episodes begin, leaves [rows, …]; empty for a policy without memory."""
+        memories = {"policy": self.memory, "critic": self.critic_memory}
+        return {
+            f"{owner}/{key}": leaf
+            for owner, memory in memories.items()
+            if memory is not None
+            for key, leaf in memory.initial_state(rows).items()
+        }
+
+    def step(self, obs: TensorTree, state: TensorTree) -> tuple[TreeDistribution, TensorTree]:
+        """Return the distributions for the next row of B streams, and what is remembered after it.
+
+        The memory of the critic alone, which does not act, stays: `critic_state` returns it.
+        """
+        features = self.encoder(self._normalized(obs))
+        if self.memory is None:
+            return self._distribution(obs, features), state
+        features, after = self.memory.step(features, _part(state, "policy"))
+        return self._distribution(obs, features), {**state, **_named("policy", after)}
+
+    def unroll(self, obs: TensorTree, sequences: Sequences | None) -> tuple[TreeDistribution, Tensor, TensorTree]:
+        """Return distribution, value [B] and what is remembered after each sequence, leaves [S, …]."""
+        normalized = self._normalized(obs)
+        features, after = self._unrolled("memory", self.encoder(normalized), sequences)
+        seen = features
+        if self.critic_encoder is not None:
+            seen, critics = self._unrolled("critic_memory", self.critic_encoder(normalized), sequences)
+            after = {**after, **critics}
+        return self._distribution(obs, features), self.value_head.forward(seen).squeeze(-1), after
+
+    def critic_state(self, obs: TensorTree, sequences: Sequences) -> TensorTree:
+        """Return what the critic alone remembers after each sequence, leaves [S, …]; empty without such a memory."""
+        if self.critic_memory is None or self.critic_encoder is None:
+            return {}
+        return self._unrolled("critic_memory", self.critic_encoder(self._normalized(obs)), sequences)[1]
+
+    @property
+    def _critic_memory_name(self) -> str:
+        return "memory" if self.critic_encoder is None else "critic_memory"
+
+    def _unrolled(self, name: str, features: Tensor, sequences: Sequences | None) -> tuple[Tensor, TensorTree]:
+        """Take features [B, F] through a memory; also return its states after each sequence."""
+        if sequences is None:
+            raise PluginError(
+                "a policy that remembers was given rows without their sequences. "
+                "Next: pass `batch.sequences`, or act with `policy.step`"
+            )
+        memory: Any = self._modules[name]
+        owner = "policy" if name == "memory" else "critic"
+        out, after = memory.unroll(sequences.ordered(features), sequences, _part(sequences.state, owner))
+        return sequences.restored(out), _named(owner, after)
+
+    # Building
+
+    def _add_critic(self, encoder: nn.Module | None) -> None:
+        self.critic_encoder = encoder
+        own = encoder is not None and self._make_memory is not None
+        self.critic_memory = self._make_memory(feature_count(encoder)) if own else None  # type: ignore[misc, arg-type]
+        parts = (self.critic_memory, encoder, self.memory, self.encoder)
+        self.value_head = Dense(feature_count(next(part for part in parts if part is not None)), 1)
+
     def replace_critic(self, encoder: nn.Module) -> None:
         """Give the critic its own encoder, and a new value head."""
-        self.critic_encoder = encoder
-        self.value_head = Dense(feature_count(encoder), 1)
+        self._add_critic(encoder)
         initialize_orthogonal(self.value_head, 1.0)
 
     def draw_noise(self, shape: tuple[int, ...], generator: torch.Generator) -> TensorTree:
@@ -107,6 +193,16 @@ class Policy(nn.Module):
         return TreeDistribution(
             {key: head.forward(features, None if mask is None else obs[mask]) for key, mask, head in self.action_heads}
         )
+
+
+def _part(state: TensorTree, owner: str) -> TensorTree:
+    """Return one memory's leaves of a policy's state, by their own names."""
+    prefix = f"{owner}/"
+    return {key.removeprefix(prefix): leaf for key, leaf in state.items() if key.startswith(prefix)}
+
+
+def _named(owner: str, state: TensorTree) -> TensorTree:
+    return {f"{owner}/{key}": leaf for key, leaf in state.items()}
 
 
 def feature_count(encoder: nn.Module) -> int:

@@ -52,6 +52,10 @@ class IndexRoute:
         self._rows = {group: index for group, index in rows.items() if len(index)}
         self.groups = tuple(self._rows)
 
+    def rows(self, group: int) -> Tensor:
+        """Return the numbers of the group's rows, rising."""
+        return self._rows[group]
+
     def take(self, group: int, leaf: Tensor) -> Tensor:
         """Return the rows of the group."""
         return leaf if len(self.groups) == 1 else leaf.index_select(0, self._rows[group])

@@ -49,6 +49,10 @@ class Algorithm(ABC, Generic[P]):
     """True: the model must have a state critic. False: it must have none, and `model.critic` is `none` by default.
     None: both are fine. The core refuses other runs before the first step."""
 
+    supports_memory: ClassVar[bool] = False
+    """True: the algorithm passes `batch.sequences` to the policy, so that policies with memory (`model.memory`) learn
+    correctly. The core refuses other runs with such a policy before the first step."""
+
     columns: ClassVar[Mapping[str, str]] = {}
     """The metrics for which the console reserves columns, the most important first, such as
     `{"loss/policy": "policy"}`, with their titles. Other losses follow where there is room."""
@@ -193,3 +197,13 @@ def check_run(algorithm: Algorithm, config: RunConfig) -> None:
         )
     check_schedules(config)
     algorithm.check(config)
+
+
+def check_memory_of(policy: nn.Module, algorithm: Algorithm) -> None:
+    """Raise ConfigError if the policy remembers and the algorithm would train it without its memory."""
+    if getattr(policy, "remembers", False) and not algorithm.supports_memory:
+        raise ConfigError(
+            f"{algorithm.config.name} does not train policies with memory",
+            "model.memory",
+            "Next: --set model.memory=none, or an algorithm that does, such as ppo",
+        )

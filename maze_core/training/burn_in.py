@@ -6,9 +6,11 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
+from maze_core.data.sequences import Sequences
 from maze_core.errors import ConfigError
 from maze_core.models.actor_policy import probe
 
@@ -42,11 +44,13 @@ class CriticBurnIn:
         """True during the burn-in epochs."""
         return self._run.epoch < self._epochs
 
-    def forward(self, policy: Policy, obs: TensorTree) -> tuple[TreeDistribution, Tensor]:
+    def forward(
+        self, policy: Policy, obs: TensorTree, sequences: Sequences | None = None
+    ) -> tuple[TreeDistribution, Tensor]:
         """Return distribution and value [B]; during the burn-in only the critic's own parameters get gradients."""
         frozen = _frozen(self._acting) if self.active else nullcontext()
         with frozen:
-            result: tuple[TreeDistribution, Tensor] = policy(obs)
+            result: tuple[TreeDistribution, Tensor] = policy(obs) if sequences is None else policy(obs, sequences)
         return result
 
 
@@ -57,7 +61,13 @@ def _acting_parameters(run: Run) -> list[nn.Parameter]:
     """
     parameters = [p for p in run.policy.parameters() if p.requires_grad]
     zeros = probe(run.observation_space, 2)
-    distribution, value = run.policy({key: torch.from_numpy(leaf).to(run.device) for key, leaf in zeros.items()})
+    obs = {key: torch.from_numpy(leaf).to(run.device) for key, leaf in zeros.items()}
+    if getattr(run.policy, "remembers", False):
+        distribution, value = run.policy(
+            obs, Sequences(np.array([len(next(iter(obs.values())))]), run.policy.initial_state(1))
+        )
+    else:
+        distribution, value = run.policy(obs)
     acting = _reached(distribution.log_prob(distribution.mode()), parameters)
     if not _reached(value, parameters) - acting:
         raise ConfigError(

@@ -12,9 +12,11 @@ from torch.nn import functional as F
 
 from maze_core.data.batch import Batch, Loss, TensorTree
 from maze_core.data.returns import explained_variance, generalized_advantages
+from maze_core.training.remembered import remembered_values
 
 if TYPE_CHECKING:
     from maze_core.data.rollout import Rollout
+    from maze_core.data.sequences import Sequences
     from maze_core.envs.vector import Tree
     from maze_core.models.policy import Policy
 
@@ -66,20 +68,39 @@ def normalized(advantage: Tensor) -> Tensor:
 
 
 def advantage_rows(
-    policy: Policy, rollout: Rollout, gamma: float, gae_lambda: float, device: torch.device
+    policy: Policy,
+    rollout: Rollout,
+    gamma: float,
+    gae_lambda: float,
+    device: torch.device,
+    sequence_length: int | None = None,
 ) -> tuple[Batch, dict[str, float]]:
     """Compute values and advantages of a rollout in one batched pass, flattened to rows.
 
+    Args:
+        policy: has a critic.
+        rollout: T steps of N environments.
+        gamma: discount of a step.
+        gae_lambda: as for `generalized_advantages`.
+        device: the batch's device.
+        sequence_length: most rows of a sequence, for a policy that remembers; None: up to the whole rollout.
+
     Returns:
-        A batch of the valid rows, time-major, whose `extra` holds `value`, `advantage` and `target` (the critic's
-        regression target), each [B]; and metrics of the rollout.
+        A batch of the valid rows, whose `extra` holds `value`, `advantage` and `target` (the critic's regression
+        target), each [B]; and metrics of the rollout. The rows are in order of time; for a policy that remembers they
+        lie sequence by sequence.
     """
     steps, num_envs = rollout.rewards.shape
     obs = _to_device({k: v.reshape(-1, *v.shape[2:]) for k, v in rollout.obs.items()}, device)
-    values = _values(policy, obs).reshape(steps + 1, num_envs)
-    values, next_values = values[:-1], values[1:].copy()
-    for t, indices, final_obs in rollout.truncations:
-        next_values[t, indices] = _values(policy, _to_device(final_obs, device))
+    sequences: Sequences | None = None
+    valid = rollout.valid
+    if getattr(policy, "remembers", False):
+        values, next_values, sequences = remembered_values(policy, rollout, obs, sequence_length)
+        keep = sequences.order
+        sequences.order = None
+    else:
+        values, next_values = _values_of(policy, rollout, obs, device)
+        keep = None if valid.all() else torch.from_numpy(np.flatnonzero(valid)).to(device)
     advantages = generalized_advantages(
         rollout.rewards,
         values,
@@ -95,16 +116,29 @@ def advantage_rows(
         actions=_to_device({k: v.reshape(-1, *v.shape[2:]) for k, v in rollout.actions.items()}, device),
         extra=_to_device({k: v.reshape(-1, *v.shape[2:]) for k, v in arrays.items()}, device),
     )
-    valid = rollout.valid
-    if not valid.all():
-        keep = torch.from_numpy(np.flatnonzero(valid)).to(device)
+    if keep is not None:
         batch = batch.map(lambda leaf: leaf[keep])
+    batch.sequences = sequences
     return batch, {"train/explained_variance": explained_variance(values[valid], targets[valid])}
+
+
+def _values_of(
+    policy: Policy, rollout: Rollout, obs: TensorTree, device: torch.device
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the values of the observations before and after each step, both [T, N]."""
+    steps, num_envs = rollout.rewards.shape
+    values = _values(policy, obs).reshape(steps + 1, num_envs)
+    values, next_values = values[:-1], values[1:].copy()
+    for t, indices, final_obs in rollout.truncations:
+        next_values[t, indices] = _values(policy, _to_device(final_obs, device))
+    return values, next_values
 
 
 def action_log_probs(policy: Policy, batch: Batch) -> Tensor:
     """Return log-probabilities [B] of a batch's actions under the current policy, without a graph."""
     with torch.no_grad():
+        if batch.sequences is not None:
+            return policy.distribution(batch.obs, batch.sequences).log_prob(batch.actions)
         chunks = [
             policy.distribution({k: v[rows] for k, v in batch.obs.items()}).log_prob(
                 {k: v[rows] for k, v in batch.actions.items()}

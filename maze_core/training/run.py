@@ -17,7 +17,7 @@ from maze_core.models.normalizer import ObservationNormalizer
 from maze_core.plugins import discovery
 from maze_core.plugins.manager import Hooks, to_stderr
 from maze_core.seeding import Purpose, integer_seed
-from maze_core.training.algorithm import check_run
+from maze_core.training.algorithm import check_memory_of, check_run
 from maze_core.training.append_only import GrowingFile
 from maze_core.training.checkpoint import Checkpoint, check_finite, write_checkpoint
 from maze_core.training.estimation import estimate_statistics
@@ -114,6 +114,7 @@ class Run:
         self.algorithm.check_action_space(self.action_space)
         self.algorithm.check_actors(self.observation_space)
         self.build_policy()
+        check_memory_of(self.policy, self.algorithm)
         note = missing_time_limit(self.config.env, lambda: self.env_builder("looking")(0))
         self.notes = [note] if note else []
         # Algorithms call the policy during setup, and a network may draw random numbers itself.

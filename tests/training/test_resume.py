@@ -25,8 +25,9 @@ from maze_core.training.run_dir import read_record, write_record
 EPOCHS = 12
 
 
-def settings(algorithm, env):
+def settings(algorithm, env, memory="none"):
     values = {
+        "model.memory": memory,
         "algorithm.n_epochs": EPOCHS,
         "algorithm.epoch_length": 2 if algorithm == "ppo" else 5,
         "algorithm.n_rollout_steps": 11,
@@ -58,22 +59,25 @@ def wait_for_epoch(run_dir, number, process):
 
 
 @pytest.mark.parametrize(
-    ("algorithm", "env"),
+    ("algorithm", "env", "memory"),
     [
-        ("ppo", "Workshop-v0"),
-        ("a2c", "CartPole-v1"),
-        ("impala", "CartPole-v1"),
-        ("ppo", "Carousel-v0"),
-        pytest.param("ppo", "CartPole-v1", marks=pytest.mark.slow),
-        pytest.param("a2c", "Workshop-v0", marks=pytest.mark.slow),
-        pytest.param("impala", "Workshop-v0", marks=pytest.mark.slow),
-        pytest.param("impala", "Carousel-v0", marks=pytest.mark.slow),
+        ("ppo", "Workshop-v0", "none"),
+        ("ppo", "Workshop-v0", "gru"),
+        ("a2c", "CartPole-v1", "none"),
+        ("a2c", "CartPole-v1", "window"),
+        ("impala", "CartPole-v1", "none"),
+        ("impala", "Workshop-v0", "lstm"),
+        ("ppo", "Carousel-v0", "gru"),
+        pytest.param("ppo", "CartPole-v1", "none", marks=pytest.mark.slow),
+        pytest.param("a2c", "Workshop-v0", "none", marks=pytest.mark.slow),
+        pytest.param("impala", "Workshop-v0", "none", marks=pytest.mark.slow),
+        pytest.param("impala", "Carousel-v0", "window", marks=pytest.mark.slow),
     ],
 )
-def test_kill_at_a_random_moment(tmp_path, maze, probes, whole_state, assert_same, metrics, algorithm, env):
+def test_kill_at_a_random_moment(tmp_path, maze, probes, whole_state, assert_same, metrics, algorithm, env, memory):
     """Kill -9 of a training and of its resumption, with sub-environments in the middle of episodes."""
     env = env if env == "CartPole-v1" else f"{probes}:{env}"
-    values = settings(algorithm, env)
+    values = settings(algorithm, env, memory)
     run_dir = tmp_path / "killed"
     chance = random.Random()
     start = ["train", algorithm, "--env", env, "--run-dir", run_dir, "--preset", "none", *texts(values)]

@@ -25,6 +25,7 @@ class A2C(Algorithm):
     Config = A2CConfig
     config: A2CConfig
     needs_critic = True
+    supports_memory = True
     columns: ClassVar[Mapping[str, str]] = {"loss/policy": "policy", "loss/value": "value", "loss/entropy": "entropy"}
     defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "model": {"normalize_observations": True, "log_std_init": -0.5}
@@ -41,7 +42,9 @@ class A2C(Algorithm):
         config, run = self.config, self._run
         run.learner.scale_lr(scheduled(config.lr_schedule, run.fraction_done))
         rollout = self._collector.collect()
-        rows, metrics = advantage_rows(run.policy, rollout, config.gamma, config.gae_lambda, run.device)
+        rows, metrics = advantage_rows(
+            run.policy, rollout, config.gamma, config.gae_lambda, run.device, config.sequence_length
+        )
         run.record(metrics)
         if len(rows):  # a rollout may contain filler rows only
             yield rows
@@ -52,7 +55,7 @@ class A2C(Algorithm):
     def compute_loss(self, policy: Policy, batch: Batch) -> Loss:
         """Return policy gradient, squared error of the critic and entropy bonus."""
         config, data = self.config, batch.extra
-        distribution, value = self._burn_in.forward(policy, batch.obs)
+        distribution, value = self._burn_in.forward(policy, batch.obs, batch.sequences)
         advantage = normalized(data["advantage"]) if config.normalize_advantages else data["advantage"]
         policy_loss = distribution.log_prob(batch.actions) * -advantage
         critic_loss = (value - data["target"]).square()

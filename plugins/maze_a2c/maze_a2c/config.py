@@ -15,6 +15,7 @@ class A2CConfig(AlgorithmConfig):
     epoch_length: PositiveInt = 500
     """Updates per epoch."""
     n_rollout_steps: params.RolloutSteps = 5
+    sequence_length: params.SequenceLength = None
     num_envs: params.TrainingEnvironments = 8
     lr: params.LearningRate = 2e-3
     lr_schedule: params.LearningRateSchedule = "constant"

@@ -38,6 +38,7 @@ class IMPALA(Algorithm):
     Config = IMPALAConfig
     config: IMPALAConfig
     needs_critic = True
+    supports_memory = True
     columns: ClassVar[Mapping[str, str]] = {"loss/policy": "policy", "loss/value": "value", "loss/entropy": "entropy"}
     defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "model": {"normalize_observations": True, "log_std_init": -0.5}
@@ -82,7 +83,7 @@ class IMPALA(Algorithm):
     def compute_loss(self, policy: Policy, batch: Batch) -> Loss:
         """Return V-trace policy gradient, the critic's squared error to the V-trace targets, and entropy bonus."""
         config, data = self.config, batch.extra
-        distribution, value = self._burn_in.forward(policy, batch.obs)
+        distribution, value = self._burn_in.forward(policy, batch.obs, batch.sequences)
         log_prob = distribution.log_prob(batch.actions)
         log_rho = (log_prob - data["log_prob"]).detach()
         target, advantage = self._vtrace(log_rho, value.detach(), batch)

@@ -8,11 +8,14 @@ import numpy as np
 import torch
 
 from maze_core.data.batch import Batch, TensorTree
+from maze_core.data.rollout import Rollout
 from maze_core.envs.spaces import space_specs
 from maze_core.free_memory import check_memory
+from maze_core.training.remembered import remembered_values
 from maze_impala.rewards import clipped_rewards
 
 if TYPE_CHECKING:
+    from maze_core.data.sequences import Sequences
     from maze_core.envs.vector import Tree
     from maze_core.models.policy import Policy
     from maze_impala.actor import Delivery
@@ -58,7 +61,10 @@ class TrajectoryBatch:
             "continues": (~ended & rollout.valid).astype(np.float32),
             "weight": rollout.valid.astype(np.float32),
         }
-        for name, tree in (("obs", rollout.obs), ("actions", rollout.actions), ("steps", steps)):
+        flags = {"terminated": rollout.terminated, "truncated": rollout.truncated | ~rollout.valid}
+        memory = {key: leaf[None] for key, leaf in rollout.memory.items()}
+        trees = {"obs": rollout.obs, "actions": rollout.actions, "steps": steps, "flags": flags, "memory": memory}
+        for name, tree in trees.items():
             target = self._leaves.setdefault(name, {key: self._allocate(leaf) for key, leaf in tree.items()})
             for key, leaf in tree.items():
                 target[key][:, column : column + leaf.shape[1]] = leaf
@@ -71,9 +77,31 @@ class TrajectoryBatch:
         `continues` (1 where the next row of the trajectory belongs to the same episode), `bootstrap` (the critic's
         value of the next observation, where it is not in the next row) and `weight` (0 for filler rows).
         """
-        steps = {**self._leaves["steps"], "bootstrap": self._bootstrap(policy, device)}
+        sequences: Sequences | None = None
+        if self._leaves["memory"]:
+            bootstrap, sequences = self._remembered(policy, device)
+        else:
+            bootstrap = self._bootstrap(policy, device)
+        steps = {**self._leaves["steps"], "bootstrap": bootstrap}
         obs = {key: leaf[:-1] for key, leaf in self._leaves["obs"].items()}
-        return Batch(_rows(obs, device), _rows(self._leaves["actions"], device), _rows(steps, device))
+        actions = self._leaves["actions"]
+        return Batch(_rows(obs, device), _rows(actions, device), _rows(steps, device), sequences=sequences)
+
+    def _remembered(self, policy: Policy, device: torch.device) -> tuple[np.ndarray, Sequences]:
+        """Return the values [T, B] of the next observations, and all rows as sequences."""
+        leaves, flags = self._leaves, self._leaves["flags"]
+        rollout = Rollout(
+            obs=leaves["obs"],
+            actions=leaves["actions"],
+            rewards=leaves["steps"]["reward"],
+            terminated=flags["terminated"],
+            truncated=flags["truncated"],
+            valid=np.ones_like(flags["truncated"]),
+            truncations=self._truncations,
+            memory={key: leaf[0] for key, leaf in leaves["memory"].items()},
+        )
+        _, following, sequences = remembered_values(policy, rollout, _rows(leaves["obs"], device))
+        return following, sequences
 
     def _allocate(self, leaf: np.ndarray) -> np.ndarray:
         return np.zeros((len(leaf), self._config.actors_batch_size, *leaf.shape[2:]), leaf.dtype)

@@ -17,6 +17,7 @@ class PPOConfig(AlgorithmConfig):
     epoch_length: PositiveInt = 10
     """Updates per epoch."""
     n_rollout_steps: params.RolloutSteps = 256
+    sequence_length: params.SequenceLength = None
     num_envs: params.TrainingEnvironments = 8
     lr: params.LearningRate = 1e-3
     lr_schedule: params.LearningRateSchedule = "auto"

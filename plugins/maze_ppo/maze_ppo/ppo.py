@@ -34,6 +34,7 @@ class PPO(Algorithm):
     Config = PPOConfig
     config: PPOConfig
     needs_critic = True
+    supports_memory = True
     columns: ClassVar[Mapping[str, str]] = {
         "loss/policy": "policy",
         "loss/value": "value",
@@ -55,7 +56,9 @@ class PPO(Algorithm):
         config, run = self.config, self._run
         run.learner.scale_lr(scheduled(config.lr_schedule, run.fraction_done))
         rollout = self._collector.collect()
-        rows, metrics = advantage_rows(run.policy, rollout, config.gamma, config.gae_lambda, run.device)
+        rows, metrics = advantage_rows(
+            run.policy, rollout, config.gamma, config.gae_lambda, run.device, config.sequence_length
+        )
         run.record(metrics)
         rows.extra["log_prob"] = action_log_probs(run.policy, rows)
         yield from self._passes(rows)
@@ -86,7 +89,7 @@ class PPO(Algorithm):
     def compute_loss(self, policy: Policy, batch: Batch) -> Loss:
         """Return clipped surrogate, squared error of the critic and entropy bonus."""
         config, data = self.config, batch.extra
-        distribution, value = self._burn_in.forward(policy, batch.obs)
+        distribution, value = self._burn_in.forward(policy, batch.obs, batch.sequences)
         log_ratio = distribution.log_prob(batch.actions) - data["log_prob"]
         advantage = normalized(data["advantage"]) if config.normalize_advantages else data["advantage"]
         policy_loss = clipped_surrogate(log_ratio.exp(), advantage, config.clip_range)

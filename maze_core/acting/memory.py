@@ -1,0 +1,58 @@
+"""What a policy remembers of N rows while it acts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import torch
+
+if TYPE_CHECKING:
+    from maze_core.data.batch import TensorTree
+    from maze_core.envs.vector import Tree
+    from maze_core.models.policy import Policy
+    from maze_core.models.tree_distribution import TreeDistribution
+
+
+class RowMemory:
+    """The state of a policy that remembers, one row for each of the N streams it acts in."""
+
+    def __init__(self, policy: Policy) -> None:
+        self._policy = policy
+        self._state: TensorTree | None = None
+
+    def begin(self, rows: Sequence[int]) -> None:
+        """Forget the episodes of these rows."""
+        if self._state is not None:
+            index = torch.tensor(rows)
+            fresh = self._policy.initial_state(len(rows))
+            # Copied: tensors made in inference mode cannot be changed outside it.
+            self._state = {
+                key: leaf.index_copy(0, index.to(leaf.device), fresh[key]) for key, leaf in self._state.items()
+            }
+
+    def step(self, obs: TensorTree) -> TreeDistribution:
+        """Return the distributions for the next row of every stream, and remember it."""
+        if self._state is None:
+            self._state = self._policy.initial_state(len(next(iter(obs.values()))))
+        distribution, self._state = self._policy.step(obs, self._state)
+        return distribution
+
+    def snapshot(self, rows: int) -> Tree:
+        """Return a copy of the state of all `rows` streams, leaves [N, …]."""
+        if self._state is None:
+            self._state = self._policy.initial_state(rows)
+        return {key: leaf.numpy(force=True).copy() for key, leaf in self._state.items()}
+
+    def replace(self, leaves: TensorTree) -> None:
+        """Replace some leaves [N, …] of the state."""
+        self._state = {**(self._state or {}), **leaves}
+
+    def state(self) -> TensorTree:
+        """Return the state of all streams; empty before the first step."""
+        return dict(self._state or {})
+
+    def load_state(self, state: TensorTree) -> None:
+        """Restore the result of `state()`."""
+        device = next(self._policy.parameters()).device
+        self._state = {key: leaf.to(device) for key, leaf in state.items()} or None

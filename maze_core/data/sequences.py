@@ -1,0 +1,134 @@
+"""Sequences: which rows follow each other, for policies that remember."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor
+
+if TYPE_CHECKING:
+    from maze_core.data.rollout import Rollout
+
+TensorTree = dict[str, Tensor]
+
+
+@dataclass(slots=True)
+class Sequences:
+    """S sequences of rows, none of which crosses the beginning of an episode.
+
+    The B rows of a batch lie sequence by sequence, each in order of time, or `order` says where they are.
+    """
+
+    lengths: np.ndarray
+    """[S] int64, rows of each sequence; their sum is B."""
+    state: TensorTree
+    """The policy's memory before the first row of each sequence, leaves [S, …]."""
+    order: Tensor | None = None
+    """[B] int64, row numbers sequence by sequence; None: 0, 1, 2, …"""
+
+    def __len__(self) -> int:
+        """Return the number of sequences S."""
+        return len(self.lengths)
+
+    @property
+    def starts(self) -> np.ndarray:
+        """The places of the first rows, [S], sequence by sequence."""
+        starts: np.ndarray = np.cumsum(self.lengths) - self.lengths
+        return starts
+
+    def map(self, function: Callable[[Tensor], Tensor]) -> Sequences:
+        """Return the sequences with `function` applied to every tensor, such as a move to another device."""
+        order = None if self.order is None else function(self.order)
+        return Sequences(self.lengths, {key: function(leaf) for key, leaf in self.state.items()}, order)
+
+    def ordered(self, leaf: Tensor) -> Tensor:
+        """Return a leaf [B, …] sequence by sequence."""
+        return leaf if self.order is None else leaf[self.order]
+
+    def restored(self, leaf: Tensor) -> Tensor:
+        """Return a leaf that lies sequence by sequence in the order of the batch: undoes `ordered`."""
+        if self.order is None:
+            return leaf
+        inverse = torch.empty_like(self.order)
+        inverse[self.order] = torch.arange(len(self.order), device=self.order.device)
+        return leaf[inverse]
+
+    def packed(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the layout of torch's recurrent networks, which step all sequences at once.
+
+        Returns:
+            [B], the place of each packed row; [L], rows of each time step; [S], sequences by falling length.
+        """
+        by_length = np.argsort(-self.lengths, kind="stable")
+        lengths, times = self.lengths[by_length], np.arange(int(self.lengths.max(initial=0)))[:, None]
+        there = times < lengths
+        places = (self.starts[by_length] + times)[there]
+        return torch.from_numpy(places), torch.from_numpy(there.sum(1)), torch.from_numpy(by_length)
+
+
+@dataclass(slots=True)
+class Pieces:
+    """The stretches of a rollout [T, N] in which rows follow each other; P of them, lane by lane.
+
+    A piece ends where its episode ends, before a row that is not valid, and at the rollout's end.
+    """
+
+    lanes: np.ndarray
+    """[P] int64, the column."""
+    first: np.ndarray
+    """[P] int64, the step of the first row."""
+    lengths: np.ndarray
+    """[P] int64"""
+
+    @classmethod
+    def of(cls, valid: np.ndarray, ended: np.ndarray) -> Pieces:
+        """Cut steps into pieces. `valid`, `ended`: [T, N] bool."""
+        steps = len(valid)
+        fresh = np.ones_like(valid)
+        fresh[1:] = ended[:-1] | ~valid[:-1]
+        begins = np.flatnonzero((fresh & valid).T)
+        rows = np.concatenate([[0], np.cumsum(valid.T)])
+        lengths = np.diff(np.append(rows[begins], rows[-1]))
+        return cls(begins // steps, begins % steps, lengths)
+
+    def rows(self, num_lanes: int) -> np.ndarray:
+        """Return the numbers of the rows, t * N + lane, piece by piece."""
+        places = np.arange(self.lengths.sum()) - np.repeat(np.cumsum(self.lengths) - self.lengths, self.lengths)
+        rows: np.ndarray = (np.repeat(self.first, self.lengths) + places) * num_lanes + np.repeat(
+            self.lanes, self.lengths
+        )
+        return rows
+
+    def states(self, fresh: TensorTree, memory: TensorTree) -> TensorTree:
+        """Return the memory before each piece: `memory` (leaves [N, …]) where it begins with the rollout.
+
+        `fresh`: the memory at an episode's start, leaves [P, …]; it is changed in place.
+        """
+        begun = torch.from_numpy(np.flatnonzero(self.first == 0))
+        lanes = torch.from_numpy(self.lanes[self.first == 0])
+        for key, leaf in fresh.items():
+            leaf[begun.to(leaf.device)] = memory[key][lanes].to(leaf.device)
+        return fresh
+
+
+def following_rows(rollout: Rollout, pieces: Pieces) -> np.ndarray:
+    """Return, for each piece, the number of the observation after its last row; -1 where the episode terminated.
+
+    Observations are numbered t * N + lane for t = 0 … T, then the final observations of `rollout.truncations`.
+    """
+    steps, lanes = rollout.rewards.shape
+    last = pieces.first + pieces.lengths - 1
+    rows = (last + 1) * lanes + pieces.lanes
+    rows[rollout.terminated[last, pieces.lanes]] = -1
+    final = np.full((steps, lanes), -1)
+    count = (steps + 1) * lanes
+    for t, indices, _ in rollout.truncations:
+        final[t, indices] = count + np.arange(len(indices))
+        count += len(indices)
+    cut = final[last, pieces.lanes]
+    followed: np.ndarray = np.where(cut >= 0, cut, rows)
+    return followed

@@ -1,0 +1,178 @@
+"""Memory: modules between encoder and heads that carry a state from row to row."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+from torch.nn.utils.rnn import PackedSequence
+
+from maze_core.models.blocks import Dense, check_room
+
+if TYPE_CHECKING:
+    from maze_core.data.batch import TensorTree
+    from maze_core.data.sequences import Sequences
+
+MemoryKind = Literal["none", "gru", "lstm", "window"]
+MemorySize = Annotated[int, Field(gt=0, le=8192)]
+MemoryLayers = Annotated[int, Field(gt=0, le=16)]
+MemoryWindow = Annotated[int, Field(gt=1, le=1024)]
+_HEADS = 4
+
+
+class Memory(nn.Module):
+    """Features of rows → features that also depend on the rows before them in the episode.
+
+    The state of a row is a tree of tensors with the rows first. An episode begins with `initial_state`.
+    """
+
+    out_features: int
+
+    @abstractmethod
+    def initial_state(self, rows: int) -> TensorTree:
+        """Return the state at the beginning of an episode, leaves [rows, …]."""
+
+    @abstractmethod
+    def step(self, features: Tensor, state: TensorTree) -> tuple[Tensor, TensorTree]:
+        """Take one row of each stream: features [B, F], state leaves [B, …] → [B, out_features], the next state."""
+
+    @abstractmethod
+    def unroll(self, features: Tensor, sequences: Sequences, state: TensorTree) -> tuple[Tensor, TensorTree]:
+        """Take whole sequences: the same as `step` row by row.
+
+        Args:
+            features: [B, F], sequence by sequence.
+            sequences: the lengths of the S sequences.
+            state: before the first row of each sequence, leaves [S, …].
+
+        Returns:
+            [B, out_features], sequence by sequence, and the state after the last row of each, leaves [S, …].
+        """
+
+
+class RecurrentMemory(Memory):
+    """A gated recurrent unit (Cho et al., arXiv 1406.1078) or a long short-term memory (Hochreiter et al. 1997)."""
+
+    def __init__(self, kind: Literal["gru", "lstm"], in_features: int, size: int, layers: int) -> None:
+        super().__init__()
+        check_room((in_features + size) * size * 4 * layers)
+        network = nn.GRU if kind == "gru" else nn.LSTM
+        self.network = network(in_features, size, layers)
+        self.out_features, self._layers = size, layers
+        self._keys = ("hidden",) if kind == "gru" else ("hidden", "cell")
+        for name, parameter in self.network.named_parameters():
+            nn.init.orthogonal_(parameter) if name.startswith("weight") else nn.init.zeros_(parameter)
+
+    def initial_state(self, rows: int) -> TensorTree:
+        """Return zeros, leaves [rows, layers, size]."""
+        return {key: torch.zeros(rows, self._layers, self.out_features, device=self._device) for key in self._keys}
+
+    def step(self, features: Tensor, state: TensorTree) -> tuple[Tensor, TensorTree]:
+        """Take one row of each stream."""
+        hidden: list[Tensor] = []
+        cells: list[Tensor] = []
+        for layer, weights in enumerate(self.network.all_weights):
+            if "cell" in state:
+                pair = (state["hidden"][:, layer], state["cell"][:, layer])
+                features, cell = torch.lstm_cell(features, pair, *weights)
+                cells.append(cell)
+            else:
+                features = torch.gru_cell(features, state["hidden"][:, layer], *weights)
+            hidden.append(features)
+        parts = (hidden, cells) if cells else (hidden,)
+        return features, {key: torch.stack(part, 1) for key, part in zip(self._keys, parts, strict=True)}
+
+    def unroll(self, features: Tensor, sequences: Sequences, state: TensorTree) -> tuple[Tensor, TensorTree]:
+        """Take whole sequences, in one call of torch's network."""
+        places, sizes, by_length = sequences.packed()
+        places, by_length = places.to(features.device), by_length.to(features.device)
+        begun = tuple(state[key][by_length].transpose(0, 1).contiguous() for key in self._keys)
+        packed = PackedSequence(features[places], sizes)
+        out, ended = self.network(packed, begun if len(begun) > 1 else begun[0])
+        rows = torch.empty_like(out.data).index_copy(0, places, out.data)
+        leaves = ended if isinstance(ended, tuple) else (ended,)
+        back = torch.argsort(by_length)
+        return rows, {key: leaf.transpose(0, 1)[back] for key, leaf in zip(self._keys, leaves, strict=True)}
+
+    @property
+    def _device(self) -> torch.device:
+        return next(self.parameters()).device
+
+
+class WindowMemory(Memory):
+    """A causal transformer over the last K rows of the episode (Vaswani et al., arXiv 1706.03762; pre-norm).
+
+    Its state is the window: the features of the last K - 1 rows, and how many of them there are.
+    """
+
+    def __init__(self, in_features: int, size: int, layers: int, window: int) -> None:
+        super().__init__()
+        check_room(12 * size * size * layers + (in_features + window) * size)
+        self._window, self.out_features = window, size
+        self._inputs = in_features
+        self.input = Dense(in_features, size)
+        self.ages = nn.Parameter(torch.randn(window, size) * 0.02)
+        heads = next(heads for heads in (_HEADS, 2, 1) if size % heads == 0)
+        layer = nn.TransformerEncoderLayer(size, heads, 4 * size, 0.0, batch_first=True, norm_first=True)
+        self.layers = nn.TransformerEncoder(layer, layers, nn.LayerNorm(size), enable_nested_tensor=False)
+        future = torch.ones(window, window, dtype=torch.bool).triu(1)
+        self.register_buffer("_future", future, persistent=False)
+
+    _future: Tensor
+
+    def initial_state(self, rows: int) -> TensorTree:
+        """Return an empty window: `window` [rows, K - 1, F], zeros, and `count` [rows] int64."""
+        device = self.ages.device
+        window = torch.zeros(rows, self._window - 1, self._inputs, device=device)
+        return {"window": window, "count": torch.zeros(rows, dtype=torch.int64, device=device)}
+
+    def step(self, features: Tensor, state: TensorTree) -> tuple[Tensor, TensorTree]:
+        """Take one row of each stream."""
+        window = torch.cat([state["window"], features.unsqueeze(1)], 1)
+        known = state["count"] + 1
+        return self._look(window, known), {"window": window[:, 1:], "count": known.clamp(max=self._window - 1)}
+
+    def unroll(self, features: Tensor, sequences: Sequences, state: TensorTree) -> tuple[Tensor, TensorTree]:
+        """Take whole sequences: each row looks at a window of its own."""
+        device, past = features.device, self._window - 1
+        lengths = torch.from_numpy(sequences.lengths).to(device)
+        numbers = torch.arange(len(lengths), device=device)
+        sequence = numbers.repeat_interleave(lengths)
+        starts = lengths.cumsum(0) - lengths
+        # The windows before the sequences, then all rows: a row's window is a run of places in its sequence's part.
+        place = torch.arange(len(features), device=device) - starts[sequence]
+        back = torch.arange(-past, 1, device=device)
+        at = self._sources(place[:, None] + back, sequence[:, None], starts, len(lengths))
+        everything = torch.cat([state["window"].flatten(0, 1), features])
+        known = (state["count"][sequence] + place + 1).clamp(max=self._window)
+        out = self._look(everything[at], known)
+        last = self._sources((lengths - 1)[:, None] + back[1:], numbers[:, None], starts, len(lengths))
+        return out, {"window": everything[last], "count": (state["count"] + lengths).clamp(max=past)}
+
+    def _sources(self, places: Tensor, sequence: Tensor, starts: Tensor, count: int) -> Tensor:
+        """Return where the rows at some places of their sequences are; negative places are before the sequence."""
+        past = self._window - 1
+        return torch.where(places < 0, sequence * past + past + places, count * past + starts[sequence] + places)
+
+    def _look(self, window: Tensor, known: Tensor) -> Tensor:
+        """Windows [B, K, F], of which the last `known` [B] rows exist → [B, size]."""
+        missing = torch.arange(self._window, device=window.device) < self._window - known[:, None]
+        rows = self.input.forward(window) + self.ages
+        # A row that does not exist sees itself alone: a softmax over nothing has no value.
+        blocked = (self._future | missing[:, None, :]) & ~torch.eye(self._window, dtype=torch.bool, device=rows.device)
+        heads = self.layers.layers[0].self_attn.num_heads
+        mask = blocked.repeat_interleave(heads, 0)
+        out: Tensor = self.layers(rows, mask=mask)[:, -1]
+        return out
+
+
+def build_memory(kind: MemoryKind, in_features: int, size: int, layers: int, window: int) -> Memory | None:
+    """Return the memory of a configuration; None where there is none."""
+    if kind == "none":
+        return None
+    if kind == "window":
+        return WindowMemory(in_features, size, layers, window)
+    return RecurrentMemory(kind, in_features, size, layers)
