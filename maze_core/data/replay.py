@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from maze_core.data.batch import Batch, TensorTree
+from maze_core.envs.actors import ELAPSED
 from maze_core.envs.spaces import LeafSpec, Specs, allocate, allocated_bytes, space_specs
 from maze_core.free_memory import check_memory
 
@@ -55,6 +56,7 @@ class ReplayBuffer:
         self._columns = allocate(self.specs, (capacity,))
         self._obs = {key[4:]: column for key, column in self._columns.items() if key.startswith("obs/")}
         self._actions = {key[7:]: column for key, column in self._columns.items() if key.startswith("action/")}
+        self._elapsed = self._obs.get(ELAPSED)
         self._reward, self._terminated = self._columns["reward"], self._columns["terminated"]
         self._truncated, self._ahead = self._columns["truncated"], self._columns["ahead"]
         self.rows = 0
@@ -150,7 +152,7 @@ class ReplayBuffer:
         Args:
             rng: random generator of the draw.
             batch_size: B.
-            gamma: discount per step.
+            gamma: discount of a decision: of a step, unless observations say what has elapsed.
             n_step: rewards summed before the bootstrap; fewer where the episode or the data ends earlier.
             stretch: draw sequences of this many consecutive steps instead of single ones; where an episode ends
                 earlier, the rest of the sequence begins elsewhere.
@@ -162,8 +164,8 @@ class ReplayBuffer:
         """
         slots = self._draw(rng, batch_size) if stretch == 1 else self._draw_stretches(rng, batch_size, stretch)
         if n_step == 1:
-            reward, discount = self._reward[slots], gamma * ~self._terminated[slots]
             following = (slots + self._ahead[slots]) % self.capacity
+            reward, discount = self._reward[slots], self._factor(following, gamma) * ~self._terminated[slots]
         else:
             reward, discount, following = self._look_ahead(slots, gamma, n_step)
         extra = {"reward": reward, "discount": discount.astype(np.float32, copy=False)}
@@ -173,6 +175,10 @@ class ReplayBuffer:
             {key: torch.from_numpy(column).to(device) for key, column in extra.items()},
             _tensors(self._obs, following, device),
         )
+
+    def _factor(self, slots: np.ndarray, gamma: float) -> Any:
+        """Return the discount of what follows before these observations: gamma to the power of what has elapsed."""
+        return gamma if self._elapsed is None else gamma ** self._elapsed[slots]
 
     def _draw(self, rng: np.random.Generator, count: int) -> np.ndarray:
         """Return slots of steps, drawn uniformly: the few rows without a step are drawn again."""
@@ -204,9 +210,13 @@ class ReplayBuffer:
         going = np.arange(len(slots))
         for k in range(n_step):
             here = following[going]
-            reward[going] += gamma**k * self._reward[here]
-            discount[going] = gamma ** (k + 1) * ~self._terminated[here]
             following[going] = (here + self._ahead[here]) % self.capacity
+            if self._elapsed is None:
+                reward[going] += gamma**k * self._reward[here]
+                discount[going] = gamma ** (k + 1) * ~self._terminated[here]
+            else:
+                reward[going] += discount[going] * self._reward[here]
+                discount[going] *= self._factor(following[going], gamma) * ~self._terminated[here]
             ends = self._terminated[here] | self._truncated[here] | (self._ahead[following[going]] == 0)
             going = going[~ends]
             if not len(going):
