@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 from maze_devkit.turns import Carousel, Shelves
 
 from maze_core.context import RunContext
+from maze_core.data.rollout import Rollout
 from maze_core.data.trajectories_loader import load_trajectories
 from maze_core.envs.actors import actors_of
 from maze_core.errors import ConfigError
+from maze_core.training.actor_metrics import actor_metrics
 
 SMALL = {"model.hidden": [8]}
 ES = {"algorithm.n_rollout_steps": None, "algorithm.epoch_length": None, "algorithm.n_rollouts_per_update": 4}
@@ -89,3 +93,43 @@ def test_statistics_that_are_estimated_before_training_are_those_of_each_actor(q
     policy = context.run.policy.policies["left_policy"]
     assert 0 < int(policy.normalizer.count) < 200
     assert float(policy.normalizer.statistics()["level"][0].min()) > 5
+
+
+@pytest.mark.parametrize("algorithm", ["ppo", "impala"])
+def test_metrics_of_each_actor(quick, algorithm):
+    context = quick(Carousel, algorithm, {**SMALL, "callbacks.jsonl": {"name": "jsonl"}, "algorithm.epoch_length": 4})
+    context.train()
+    found = json.loads((context.run_dir / "metrics.jsonl").read_text().splitlines()[-1])
+    metrics = found.get("metrics", found)
+    shares = [metrics[f"train/actor/{name}/share"] for name in ("choose", "left", "right")]
+    assert sum(shares) == pytest.approx(1)
+    assert min(shares) > 0
+    assert 0 < metrics["train/actor/choose/turns_entropy"] <= np.log(3)
+    assert {name.partition("left/")[2] for name in metrics if name.startswith("train/actor/left/")} == {
+        "share", "reward_mean", "force_mean", "force_std", "hold_entropy"
+    }  # fmt: skip
+
+
+def test_metrics_by_hand():
+    env = Shelves()
+    acting = np.array([[0, 1], [1, 0], [0, 0], [0, 0]])
+    actions = {"pick": np.array([[0, 0], [0, 1], [2, 2]]), "place": np.array([[0, 1], [1, 0], [0, 0]])}
+    rewards = np.array([[1, 5], [3, 2], [4, 9]], np.float32)
+    flags = {name: np.zeros((3, 2), bool) for name in ("terminated", "truncated")}
+    valid = np.array([[1, 1], [1, 1], [1, 0]], bool)
+    rollout = Rollout({"turn/actor": acting}, actions, rewards, **flags, valid=valid)
+    found = actor_metrics(actors_of(env.observation_space), env.action_space, rollout)
+    # pick acts in rows 00, 11, 20 (21 is filler) with 0, 1, 2; place in 01 and 10 with 1, 1.
+    wanted = {
+        "train/actor/pick/share": 3 / 5,
+        "train/actor/pick/reward_mean": (1 + 2 + 4) / 3,
+        "train/actor/pick/action_entropy": np.log(3),
+        "train/actor/place/share": 2 / 5,
+        "train/actor/place/reward_mean": 4.0,
+        "train/actor/place/action_entropy": 0.0,
+    }
+    assert found == pytest.approx(wanted)
+    rollout.obs["turn/actor"][:] = 0
+    assert "train/actor/place/reward_mean" not in actor_metrics(
+        actors_of(env.observation_space), env.action_space, rollout
+    )
