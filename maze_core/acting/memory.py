@@ -33,16 +33,19 @@ class RowMemory:
 
     def step(self, obs: TensorTree) -> TreeDistribution:
         """Return the distributions for the next row of every stream, and remember it."""
-        if self._state is None:
-            self._state = self._policy.initial_state(len(next(iter(obs.values()))))
-        distribution, self._state = self._policy.step(obs, self._state)
+        state = self.current(len(next(iter(obs.values()))))
+        distribution, self._state = self._policy.step(obs, state)
         return distribution
 
-    def snapshot(self, rows: int) -> Tree:
-        """Return a copy of the state of all `rows` streams, leaves [N, …]."""
+    def current(self, rows: int) -> TensorTree:
+        """Return the state of all `rows` streams, leaves [N, …]."""
         if self._state is None:
             self._state = self._policy.initial_state(rows)
-        return {key: leaf.numpy(force=True).copy() for key, leaf in self._state.items()}
+        return self._state
+
+    def snapshot(self, rows: int) -> Tree:
+        """Return a copy of the state of all `rows` streams as arrays, leaves [N, …]."""
+        return {key: leaf.numpy(force=True).copy() for key, leaf in self.current(rows).items()}
 
     def replace(self, leaves: TensorTree) -> None:
         """Replace some leaves [N, …] of the state."""

@@ -113,8 +113,8 @@ class NetworkAgent(Agent):
         rows, most_likely = self._fast_rows, self._noise is None
         self._forward: Forward = (
             TorchForward(self.policy, most_likely=most_likely, memory=self.memory)
-            if rows is None or most_likely or self.memory is not None
-            else fastest_forward(self.policy, rows)
+            if rows is None or most_likely
+            else fastest_forward(self.policy, rows, self.memory)
         )
 
     def expect(self, steps: int) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import torch
 from pydantic import Field
 from torch import Tensor, nn
+from torch.nn import functional as F
 from torch.nn.utils.rnn import PackedSequence
 
 from maze_core.models.blocks import Dense, check_room
@@ -77,10 +79,10 @@ class RecurrentMemory(Memory):
         for layer, weights in enumerate(self.network.all_weights):
             if "cell" in state:
                 pair = (state["hidden"][:, layer], state["cell"][:, layer])
-                features, cell = torch.lstm_cell(features, pair, *weights)
+                features, cell = _lstm_cell(features, *pair, *weights)
                 cells.append(cell)
             else:
-                features = torch.gru_cell(features, state["hidden"][:, layer], *weights)
+                features = _gru_cell(features, state["hidden"][:, layer], *weights)
             hidden.append(features)
         parts = (hidden, cells) if cells else (hidden,)
         return features, {key: torch.stack(part, 1) for key, part in zip(self._keys, parts, strict=True)}
@@ -115,9 +117,8 @@ class WindowMemory(Memory):
         self._inputs = in_features
         self.input = Dense(in_features, size)
         self.ages = nn.Parameter(torch.randn(window, size) * 0.02)
-        heads = next(heads for heads in (_HEADS, 2, 1) if size % heads == 0)
-        layer = nn.TransformerEncoderLayer(size, heads, 4 * size, 0.0, batch_first=True, norm_first=True)
-        self.layers = nn.TransformerEncoder(layer, layers, nn.LayerNorm(size), enable_nested_tensor=False)
+        self.blocks = nn.ModuleList(_Block(size) for _ in range(layers))
+        self.norm = nn.LayerNorm(size)
         future = torch.ones(window, window, dtype=torch.bool).triu(1)
         self.register_buffer("_future", future, persistent=False)
 
@@ -163,10 +164,55 @@ class WindowMemory(Memory):
         rows = self.input.forward(window) + self.ages
         # A row that does not exist sees itself alone: a softmax over nothing has no value.
         blocked = (self._future | missing[:, None, :]) & ~torch.eye(self._window, dtype=torch.bool, device=rows.device)
-        heads = self.layers.layers[0].self_attn.num_heads
-        mask = blocked.repeat_interleave(heads, 0)
-        out: Tensor = self.layers(rows, mask=mask)[:, -1]
-        return out
+        for block in self.blocks[:-1]:
+            rows = block(rows, rows, blocked)
+        out: Tensor = self.blocks[-1](rows[:, -1:], rows, blocked[:, -1:])  # only the newest row is asked for
+        newest: Tensor = self.norm(out.squeeze(1))
+        return newest
+
+
+class _Block(nn.Module):
+    """Attention and two fully connected layers, each after a layer norm and around a shortcut."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self._heads = next(heads for heads in (_HEADS, 2, 1) if size % heads == 0)
+        self.norm, self.second_norm = nn.LayerNorm(size), nn.LayerNorm(size)
+        self.query, self.keys_values, self.out = Dense(size, size), Dense(size, 2 * size), Dense(size, size)
+        self.wide, self.narrow = Dense(size, 4 * size), Dense(4 * size, size)
+
+    def forward(self, asking: Tensor, rows: Tensor, blocked: Tensor) -> Tensor:
+        """Rows that ask [B, Q, D], rows [B, K, D], what must not be seen [B, Q, K] → [B, Q, D]."""
+        seen = self.norm(rows)
+        keys, values = self._by_head(self.keys_values.forward(seen)).chunk(2, -1)
+        queries = self._by_head(self.query.forward(self.norm(asking)))
+        scores = queries @ keys.transpose(-1, -2) / math.sqrt(queries.shape[-1])
+        weights = scores.masked_fill(blocked.unsqueeze(1), -math.inf).softmax(-1)
+        attended: Tensor = asking + self.out.forward((weights @ values).transpose(1, 2).flatten(2))
+        return attended + self.narrow.forward(F.gelu(self.wide.forward(self.second_norm(attended))))
+
+    def _by_head(self, leaf: Tensor) -> Tensor:
+        """[B, K, …] → [B, heads, K, …]."""
+        return leaf.reshape(*leaf.shape[:2], self._heads, -1).transpose(1, 2)
+
+
+def _gru_cell(features: Tensor, hidden: Tensor, *weights: Tensor) -> Tensor:
+    """One step of `nn.GRU`, [B, F] and [B, H] → [B, H]; written out, so that it can be vectorised over parameters."""
+    w_in, w_hidden, b_in, b_hidden = weights
+    reset_in, update_in, new_in = F.linear(features, w_in, b_in).chunk(3, -1)
+    reset_hidden, update_hidden, new_hidden = F.linear(hidden, w_hidden, b_hidden).chunk(3, -1)
+    update = torch.sigmoid(update_in + update_hidden)
+    new = torch.tanh(new_in + torch.sigmoid(reset_in + reset_hidden) * new_hidden)
+    return new + update * (hidden - new)
+
+
+def _lstm_cell(features: Tensor, hidden: Tensor, cell: Tensor, *weights: Tensor) -> tuple[Tensor, Tensor]:
+    """One step of `nn.LSTM`: hidden and cell, both [B, H]."""
+    w_in, w_hidden, b_in, b_hidden = weights
+    gates = F.linear(features, w_in, b_in) + F.linear(hidden, w_hidden, b_hidden)
+    write, keep, new, show = gates.chunk(4, -1)
+    after = torch.sigmoid(keep) * cell + torch.sigmoid(write) * torch.tanh(new)
+    return torch.sigmoid(show) * torch.tanh(after), after
 
 
 def build_memory(kind: MemoryKind, in_features: int, size: int, layers: int, window: int) -> Memory | None:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from maze_core.data.batch import TensorTree
     from maze_core.data.rollout import Rollout
     from maze_core.models.policy import Policy
+    from maze_core.models.tree_distribution import TreeDistribution
 
 
 def remembered_values(
@@ -68,6 +69,18 @@ def all_rows(policy: Policy, rollout: Rollout) -> Sequences:
     memory = {key: torch.from_numpy(leaf) for key, leaf in rollout.memory.items()}
     state = pieces.states(policy.initial_state(len(pieces.lanes)), memory)
     return Sequences(pieces.lengths, state, torch.from_numpy(pieces.rows(cut.shape[1])))
+
+
+def distribution_of(policy: Policy, obs: TensorTree, sequences: Sequences | None) -> TreeDistribution:
+    """Return `policy.distribution` of rows; sequences go only to policies that remember."""
+    return policy.distribution(obs) if sequences is None else policy.distribution(obs, sequences)
+
+
+def separate_rows(policy: Policy, count: int) -> Sequences | None:
+    """Return rows as sequences of one, each at the beginning of an episode; None for a policy without memory."""
+    if not getattr(policy, "remembers", False):
+        return None
+    return Sequences(np.ones(count, np.int64), policy.initial_state(count))
 
 
 @dataclass(slots=True)

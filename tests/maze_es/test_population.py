@@ -8,7 +8,7 @@ import pytest
 import torch
 from gymnasium import spaces
 from maze_devkit.envs import SpacesEnv
-from maze_es.population import LayeredPopulation, SinglePopulation, VmappedPopulation, make_population
+from maze_es.population import LayeredPopulation, SinglePopulation, VmappedPopulation, make_population, remembered
 from maze_es.search_space import SearchSpace
 from torch import nn
 
@@ -113,6 +113,9 @@ CASES = {
     "large cnn": (lambda: cnn(spaces.Box(0, 255, (40, 40), np.uint8), spaces.Discrete(3)), LayeredPopulation),
     "template": (template, LayeredPopulation),
     "no bias": (lambda: custom(Bias), LayeredPopulation),
+    "gru": (lambda: mlp(VECTOR, EVERYTHING, memory="gru", memory_size=8, memory_layers=2), VmappedPopulation),
+    "lstm": (lambda: mlp(MASKED, EVERYTHING, memory="lstm", memory_size=8), VmappedPopulation),
+    "window": (lambda: mlp(VECTOR, BOUNDED, memory="window", memory_size=8, memory_window=3), VmappedPopulation),
     "layer norm": (lambda: custom(Normed), VmappedPopulation),
     "own arithmetic": (lambda: custom(Unbatched), VmappedPopulation),
     "branches": (lambda: custom(Branching), SinglePopulation),
@@ -146,13 +149,16 @@ def test_every_member_acts_as_the_policy_with_its_parameters(name, deterministic
         drawn = None if noise is None else {key: leaf[batch] for key, leaf in noise.items()}
         with torch.inference_mode():
             population.load(vectors[batch])
-            actions = population.act(rows, drawn)
+            _, state = population.act(rows, drawn, remembered(policy, len(batch)))
+            actions, _ = population.act(rows, drawn, state)  # of the second step, if there is a memory
         for row, member in enumerate(batch):
             single = copy.deepcopy(policy)
             with torch.no_grad():
                 for key, value in space.split(vectors[member]).items():
                     single.get_parameter(key).copy_(value)
-                distribution = single.distribution({key: leaf[row : row + 1] for key, leaf in rows.items()})
+                own = {key: leaf[row : row + 1] for key, leaf in rows.items()}
+                _, state = single.step(own, single.initial_state(1))
+                distribution, _ = single.step(own, state)
                 one = None if drawn is None else {key: leaf[row : row + 1] for key, leaf in drawn.items()}
                 samples = distribution.mode() if one is None else distribution.sample(one)
                 for key, action in distribution.env_action(samples).items():
@@ -176,4 +182,5 @@ def test_masked_choices_are_never_taken():
     obs["choice_mask"] = torch.zeros(200, 5, dtype=torch.int8)
     obs["choice_mask"][torch.arange(200), torch.arange(200) % 5] = 1
     population.load(torch.randn(200, space.size))
-    assert population.act(obs, None)["choice"].equal(torch.arange(200) % 5)
+    actions, _ = population.act(obs, None, {})
+    assert actions["choice"].equal(torch.arange(200) % 5)

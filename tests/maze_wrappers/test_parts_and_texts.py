@@ -1,5 +1,7 @@
 """Wrappers that act before Maze judges spaces, and masks that come from elsewhere."""
 
+from functools import partial
+
 import gymnasium
 import numpy as np
 import pytest
@@ -205,3 +207,25 @@ def test_taxi_is_masked():
     observation, info = env.reset(seed=1)
     assert observation["action_mask"].tolist() == info["action_mask"].tolist()
     assert env.observation_space["observation"] == spaces.Discrete(500)
+
+
+def test_hidden_elements_are_gone_and_the_others_stay_in_order():
+    env = wrap(partial(gymnasium.make, "CartPole-v1"), ("hide", {"elements": [1, 3]}))
+    whole = gymnasium.make("CartPole-v1")
+    seen, everything = env.reset(seed=4)[0], whole.reset(seed=4)[0]
+    np.testing.assert_array_equal(seen, everything[[0, 2]])
+    np.testing.assert_array_equal(env.observation_space.high, whole.observation_space.high[[0, 2]])
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"elements": [4]}, "0 to 3"),
+        ({"elements": [0, 1, 2, 3]}, "no element left"),
+        ({"elements": [-1]}, "0 to 3"),
+        ({"elements": [0], "keys": ["velocity"]}, "there is no leaf 'velocity'"),
+    ],
+)
+def test_elements_that_are_not_there_are_refused(parameters, message):
+    with pytest.raises(ConfigError, match=message):
+        wrap(partial(gymnasium.make, "CartPole-v1"), ("hide", parameters))

@@ -100,6 +100,7 @@ ON_DICTS = {
     "one_hot": ({}, "mode", spaces.MultiBinary(4)),
     "transpose": ({}, "picture", spaces.Box(0, 255, (3, 6, 8), np.uint8)),
     "unsqueeze": ({"keys": ["gauge"], "axis": 0}, "gauge", spaces.Box(-np.inf, np.inf, (1, 3), np.float64)),
+    "hide": ({"elements": [1]}, "gauge", spaces.Box(-np.inf, np.inf, (2,), np.float64)),
     "gray": ({}, "picture", spaces.Box(0, 255, (6, 8), np.uint8)),
     "resize": ({"height": 3, "width": 4}, "picture", spaces.Box(0, 255, (3, 4, 3), np.uint8)),
     "stack": ({"keys": ["gauge"], "size": 2}, "gauge", spaces.Box(-np.inf, np.inf, (2, 3), np.float64)),

@@ -51,14 +51,20 @@ def test_workers_give_the_same_run(quick, whole_state, assert_same):
     assert_same(*({**whole_state(context.run_dir)} for context in runs))
 
 
-def test_cloning_from_a_recording(quick, tmp_path, known_plugins):
+@pytest.mark.parametrize("memory", ["none", "gru"])
+def test_cloning_from_a_recording(quick, tmp_path, known_plugins, memory):
     expert = quick(Carousel, "ppo", SMALL)
     expert.train()
     expert.rollout(episodes=3, record=tmp_path / "demos")
     data = load_trajectories(tmp_path / "demos")
     assert actors_of(data.observation_space).actors == {"choose": "choose", "left": "left", "right": "left"}
     values = {**SMALL, "algorithm.n_epochs": 2, "algorithm.dataset": str(tmp_path / "demos")}
-    values |= {"algorithm.n_eval_episodes": 2, "callbacks.tensorboard": None, "algorithm.validation_percentage": 34}
+    values |= {
+        "model.memory": memory,
+        "algorithm.n_eval_episodes": 2,
+        "callbacks.tensorboard": None,
+        "algorithm.validation_percentage": 34,
+    }
     with RunContext(
         Carousel, "bc", overrides=values, seed=1, silent=True, preset="none", run_dir=tmp_path / "clone"
     ) as clone:
@@ -66,9 +72,11 @@ def test_cloning_from_a_recording(quick, tmp_path, known_plugins):
         assert np.isfinite(clone.evaluate()["eval/return_mean"])
 
 
-def test_es_finds_parameters_of_every_actor(tmp_path, known_plugins):
-    values = {**SMALL, "algorithm.n_epochs": 2, "algorithm.n_rollouts_per_update": 4, "evaluation.n_episodes": 2}
-    values |= {"callbacks.tensorboard": None, "model.normalize_observations": True}
+@pytest.mark.parametrize("memory", ["none", "gru"])
+def test_es_finds_parameters_of_every_actor(tmp_path, known_plugins, memory):
+    values = {**SMALL, "algorithm.n_epochs": 1, "algorithm.n_rollouts_per_update": 4, "algorithm.pairs_per_job": 2}
+    values |= {"callbacks.tensorboard": None, "evaluation.n_episodes": 2, "model.memory": memory}
+    values |= {"model.normalize_observations": True}
     with RunContext(Carousel, "es", overrides=values, seed=1, silent=True, preset="none", run_dir=tmp_path) as context:
         before = {name: p.detach().clone() for name, p in context.run.policy.named_parameters()}
         context.train()

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from maze_bc.config import BCConfig
-from maze_bc.dataset import Rows, as_samples, fingerprint, split
+from maze_bc.dataset import Rows, Segments, as_samples, fingerprint, split
 from maze_core.data.batch import Batch, Loss
 from maze_core.data.trajectories_loader import load_trajectories
 from maze_core.errors import ConfigError
@@ -23,6 +23,7 @@ from maze_core.plugins.hookspecs import hookimpl
 from maze_core.progress import progress_bar
 from maze_core.seeding import Purpose, generator
 from maze_core.training.algorithm import Algorithm
+from maze_core.training.remembered import distribution_of
 from maze_core.training.schedules import scheduled
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ class BC(Algorithm):
 
     Config = BCConfig
     config: BCConfig
+    supports_memory = True
     columns: ClassVar[Mapping[str, str]] = {"loss/nll": "nll", "validation/loss": "val loss", "loss/entropy": "entropy"}
 
     def check(self, config: RunConfig) -> None:
@@ -58,13 +60,20 @@ class BC(Algorithm):
         data = self._load(run)
         samples = as_samples(run.policy, data, run.device, Path(self.config.dataset))
         episodes = split(len(data), self.config.validation_percentage, _generator(run, Purpose.DATA_SPLIT))
-        self._train, self._validation = (Rows(data, samples, numbers) for numbers in episodes)
+        rows = [Rows(data, samples, numbers) for numbers in episodes]
+        self._validation_rows = len(rows[1])
+        self._train, self._validation = (self._units(each) for each in rows)
         self._data_set = fingerprint(data)
         self._order = _generator(run, Purpose.MINIBATCH_ORDER)
         self._begin_pass()
         if run.policy.normalizer is not None:
             for batch in self._train.chunks(run.device):
                 run.policy.normalizer.update(batch.obs)
+
+    def _units(self, rows: Rows) -> Rows | Segments:
+        """Return what minibatches are drawn from: rows, or segments for a policy that remembers."""
+        policy = self._run.policy
+        return Segments(rows, policy, self.config.sequence_length) if getattr(policy, "remembers", False) else rows
 
     def _load(self, run: Run) -> Trajectories:
         config = self.config
@@ -88,7 +97,13 @@ class BC(Algorithm):
     @property
     def epoch_length(self) -> int:
         """Return the minibatches in one epoch: as configured, or one pass over the training rows."""
-        return self.config.epoch_length or -(-len(self._train) // self.config.batch_size)
+        return self.config.epoch_length or -(-len(self._train) // self._batch_units)
+
+    @property
+    def _batch_units(self) -> int:
+        """Rows, or segments, of a minibatch."""
+        size, train = self.config.batch_size, self._train
+        return train.count_in(size) if isinstance(train, Segments) else size
 
     def batches(self) -> Iterator[Batch]:
         """Yield the next minibatch of the pass; the networks are in training mode while they learn from it."""
@@ -98,7 +113,7 @@ class BC(Algorithm):
         if every and run.state.updates_in_epoch and run.updates % every == 0:
             run.evaluate_within_epoch(self.validate(run.policy))
         run.learner.scale_lr(scheduled(config.lr_schedule, run.fraction_done))
-        rows = self._permutation[self._position : self._position + config.batch_size]
+        rows = self._permutation[self._position : self._position + self._batch_units]
         self._position += len(rows)
         if self._position == len(self._permutation):
             self._begin_pass()
@@ -108,7 +123,7 @@ class BC(Algorithm):
     @hookimpl
     def compute_loss(self, policy: Policy, batch: Batch) -> Loss:
         """Return the negative log-likelihood of the recorded actions minus an entropy bonus."""
-        distribution = policy.distribution(batch.obs)
+        distribution = distribution_of(policy, batch.obs, batch.sequences)
         likelihood = distribution.log_prob(batch.actions).mean()
         entropy = distribution.entropy().mean()
         total = -likelihood - self.config.entropy_coef * entropy if self.config.entropy_coef else -likelihood
@@ -128,11 +143,11 @@ class BC(Algorithm):
                 for name, value in self._measure(policy, batch).items():
                     totals[name] = totals.get(name, torch.zeros((), dtype=torch.float64)) + value.double().cpu()
         policy.train(was_training)
-        return {f"validation/{name}": (total / len(self._validation)).item() for name, total in totals.items()}
+        return {f"validation/{name}": (total / self._validation_rows).item() for name, total in totals.items()}
 
     def _measure(self, policy: Policy, batch: Batch) -> dict[str, Tensor]:
         """Return sums over the rows of a batch."""
-        distribution = policy.distribution(batch.obs)
+        distribution = distribution_of(policy, batch.obs, batch.sequences)
         nll, entropy = -distribution.log_prob(batch.actions), distribution.entropy()
         sums = {"loss": (nll - self.config.entropy_coef * entropy).sum(), "entropy": entropy.sum()}
         taken, recorded = distribution.env_action(distribution.mode()), distribution.env_action(batch.actions)

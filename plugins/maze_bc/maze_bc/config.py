@@ -38,6 +38,9 @@ class BCConfig(AlgorithmConfig):
     weight_decay: Annotated[float, Field(ge=0)] = 0.0
     """Weight decay: an L2 penalty for `adam` and `sgd`, decoupled for `adamw`."""
     batch_size: params.BatchSize = 100
+    sequence_length: Annotated[int, Field(gt=0)] | None = None
+    """Most steps of a segment, for a policy with memory (`model.memory`); each segment begins with nothing remembered.
+    none: whole episodes."""
     entropy_coef: params.EntropyCoef = 0.0
     max_grad_norm: params.MaxGradNorm = 0.0
 

@@ -10,8 +10,10 @@ import numpy as np
 import torch
 
 from maze_core.data.batch import Batch
+from maze_core.data.sequences import Sequences
 from maze_core.data.trajectories_files import TrajectoryError
 from maze_core.models.masks import mask_keys
+from maze_core.training.remembered import distribution_of, separate_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,6 +38,8 @@ class Rows:
     def __init__(self, data: Trajectories, samples: TensorTree, episodes: np.ndarray) -> None:
         spans = [np.arange(data.starts[episode], data.starts[episode + 1]) for episode in episodes]
         self._rows = np.concatenate(spans) if spans else np.zeros(0, np.int64)
+        self.lengths = np.array([len(span) for span in spans], np.int64)
+        """Rows of each episode, which lie one after the other."""
         self._obs = {key: torch.from_numpy(leaf) for key, leaf in data.obs.items()}
         self._obs_rows = data.observation_rows(self._rows)
         self._samples = samples
@@ -56,6 +60,47 @@ class Rows:
         """Yield all rows in order, in chunks that bound memory."""
         for start in range(0, len(self), CHUNK):
             yield self.batch(np.arange(start, min(start + CHUNK, len(self))), device)
+
+
+class Segments:
+    """The same steps for a policy that remembers: segments of episodes, each of which begins with nothing remembered.
+
+    Args:
+        rows: the steps.
+        policy: remembers.
+        length: most steps of a segment; None: whole episodes.
+    """
+
+    def __init__(self, rows: Rows, policy: Policy, length: int | None) -> None:
+        self._all, self._policy = rows, policy
+        starts = np.cumsum(rows.lengths) - rows.lengths
+        spans = [
+            (start + first, min(length or count, count - first))
+            for start, count in zip(starts.tolist(), rows.lengths.tolist(), strict=True)
+            for first in range(0, count, length or max(count, 1))
+        ]
+        self._starts, self._lengths = np.array(spans, np.int64).reshape(-1, 2).T
+
+    def __len__(self) -> int:
+        return len(self._starts)
+
+    def count_in(self, rows: int) -> int:
+        """Return how many segments have about so many rows."""
+        return max(1, round(rows * len(self) / max(len(self._all), 1)))
+
+    def batch(self, numbers: np.ndarray, device: torch.device) -> Batch:
+        """Return the rows of some segments, and their sequences."""
+        lengths = self._lengths[numbers]
+        within = np.arange(lengths.sum()) - np.repeat(lengths.cumsum() - lengths, lengths)
+        batch = self._all.batch(np.repeat(self._starts[numbers], lengths) + within, device)
+        batch.sequences = Sequences(lengths, self._policy.initial_state(len(numbers)))
+        return batch
+
+    def chunks(self, device: torch.device) -> Iterator[Batch]:
+        """Yield all segments in order, in chunks that bound memory."""
+        size = self.count_in(CHUNK)
+        for start in range(0, len(self), size):
+            yield self.batch(np.arange(start, min(start + size, len(self))), device)
 
 
 def split(episodes: int, percentage: float, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
@@ -80,7 +125,8 @@ def as_samples(policy: Policy, data: Trajectories, device: torch.device, where: 
         rows = np.arange(start, min(start + CHUNK, data.steps))
         obs_rows = data.observation_rows(rows)
         with torch.no_grad():
-            distribution = policy.distribution(_tensors(data.obs, obs_rows, device))
+            obs = _tensors(data.obs, obs_rows, device)
+            distribution = distribution_of(policy, obs, separate_rows(policy, len(rows)))
             samples = distribution.from_env_action(_tensors(data.actions, rows, device))
             for key, mask in masks.items():
                 forbidden = distribution.parts[key].log_prob(samples[key]) < _IMPOSSIBLE

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from maze_es.search_space import SearchSpace
 
 
+Acted: TypeAlias = "tuple[TensorTree, TensorTree]"
+"""Actions in environment units, leaves [M, …], and what members remember afterwards, leaves [M, …]."""
+
+
 class Population(Protocol):
     """M members, each a policy with its own parameters."""
 
@@ -28,17 +32,20 @@ class Population(Protocol):
     def load(self, vectors: Tensor) -> None:
         """Set the members' parameters to the vectors [M, d]."""
 
-    def act(self, obs: TensorTree, noise: TensorTree | None) -> TensorTree:
-        """Return actions in environment units, leaves [M, …]: row i is member i's action for observation i.
+    def act(self, obs: TensorTree, noise: TensorTree | None, state: TensorTree) -> Acted:
+        """Act: row i is member i's observation, action and memory.
 
-        Without noise members take their most likely action.
+        Args:
+            obs: leaves [M, …]
+            noise: leaves [M, …]; None: members take their most likely action.
+            state: what members remember, leaves [M, …]; empty for policies without memory.
         """
 
 
-def acting(policy: Policy, obs: TensorTree, noise: TensorTree | None) -> TensorTree:
-    """Return one policy's actions in environment units; without noise the most likely ones."""
-    distribution = policy.distribution(obs)
-    return distribution.env_action(distribution.mode() if noise is None else distribution.sample(noise))
+def acting(policy: Policy, obs: TensorTree, noise: TensorTree | None, state: TensorTree) -> Acted:
+    """Act with one policy; without noise it takes the most likely actions."""
+    distribution, after = policy.step(obs, state) if state else (policy.distribution(obs), {})
+    return distribution.env_action(distribution.mode() if noise is None else distribution.sample(noise)), after
 
 
 class LayeredPopulation:
@@ -63,9 +70,9 @@ class LayeredPopulation:
             path, _, key = name.rpartition(".")
             setattr(self.policy.get_submodule(path), key, nn.Parameter(rows, requires_grad=False))
 
-    def act(self, obs: TensorTree, noise: TensorTree | None) -> TensorTree:
-        """Return the actions of all members."""
-        return acting(self.policy, obs, noise)
+    def act(self, obs: TensorTree, noise: TensorTree | None, state: TensorTree) -> Acted:
+        """Act with all members."""
+        return acting(self.policy, obs, noise, state)
 
 
 class VmappedPopulation:
@@ -80,15 +87,15 @@ class VmappedPopulation:
         """Set the members' parameters to the vectors [M, d]."""
         self._rows = {f"policy.{name}": rows for name, rows in self._space.split(vectors).items()}
 
-    def act(self, obs: TensorTree, noise: TensorTree | None) -> TensorTree:
-        """Return the actions of all members."""
-        actions: TensorTree = vmap(self._member)(self._rows, obs, noise or {})
-        return actions
+    def act(self, obs: TensorTree, noise: TensorTree | None, state: TensorTree) -> Acted:
+        """Act with all members."""
+        acted: Acted = vmap(self._member)(self._rows, obs, noise or {}, state)
+        return acted
 
-    def _member(self, parameters: TensorTree, obs: TensorTree, noise: TensorTree) -> TensorTree:
-        row = ({k: v.unsqueeze(0) for k, v in obs.items()}, {k: v.unsqueeze(0) for k, v in noise.items()} or None)
-        actions = functional_call(self._module, parameters, row)
-        return {key: action.squeeze(0) for key, action in actions.items()}
+    def _member(self, parameters: TensorTree, *trees: TensorTree) -> Acted:
+        obs, noise, state = ({key: leaf.unsqueeze(0) for key, leaf in tree.items()} for tree in trees)
+        actions, after = functional_call(self._module, parameters, (obs, noise or None, state))
+        return {k: v.squeeze(0) for k, v in actions.items()}, {k: v.squeeze(0) for k, v in after.items()}
 
 
 class SinglePopulation:
@@ -102,16 +109,18 @@ class SinglePopulation:
         """Set the members' parameters to the vectors [M, d]."""
         self._vectors = vectors
 
-    def act(self, obs: TensorTree, noise: TensorTree | None) -> TensorTree:
-        """Return the actions of all members."""
-        actions = []
+    def act(self, obs: TensorTree, noise: TensorTree | None, state: TensorTree) -> Acted:
+        """Act with all members."""
+        acted = []
         for i, vector in enumerate(self._vectors):
             for name, value in self._space.split(vector).items():
                 self.policy.get_parameter(name).data.copy_(value)
             row = slice(i, i + 1)
             drawn = None if noise is None else {key: leaf[row] for key, leaf in noise.items()}
-            actions.append(acting(self.policy, {key: leaf[row] for key, leaf in obs.items()}, drawn))
-        return {key: torch.cat([action[key] for action in actions]) for key in actions[0]}
+            own = {key: leaf[row] for key, leaf in state.items()}
+            acted.append(acting(self.policy, {key: leaf[row] for key, leaf in obs.items()}, drawn, own))
+        actions, after = ([each[part] for each in acted] for part in (0, 1))
+        return _joined(actions), _joined(after)
 
 
 def make_population(policy: Policy, space: SearchSpace, obs: TensorTree) -> Population:
@@ -136,10 +145,21 @@ def make_population(policy: Policy, space: SearchSpace, obs: TensorTree) -> Popu
     return reference
 
 
+def remembered(policy: Policy, rows: int) -> TensorTree:
+    """Return what a policy remembers where episodes begin, leaves [rows, …]; empty for a policy without memory."""
+    return policy.initial_state(rows) if getattr(policy, "remembers", False) else {}
+
+
+def _joined(rows: list[TensorTree]) -> TensorTree:
+    return {key: torch.cat([row[key] for row in rows]) for key in rows[0]}
+
+
 def _actions(population: Population, vectors: Tensor, obs: TensorTree) -> TensorTree:
     with torch.no_grad():
         population.load(vectors)
-        return population.act(obs, None)
+        state = remembered(population.policy, len(vectors))
+        actions, after = population.act(obs, None, state)
+        return {**actions, **population.act(obs, None, after)[1]}
 
 
 class _Acting(nn.Module):
@@ -149,5 +169,5 @@ class _Acting(nn.Module):
         super().__init__()
         self.policy = policy
 
-    def forward(self, obs: TensorTree, noise: TensorTree | None) -> TensorTree:
-        return acting(self.policy, obs, noise)
+    def forward(self, obs: TensorTree, noise: TensorTree | None, state: TensorTree) -> Acted:
+        return acting(self.policy, obs, noise, state)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,6 +12,7 @@ from torch import Tensor
 from maze_core.acting.agent import Agent, Choice
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.models.masks import check_masks, mask_keys
+from maze_es.population import remembered
 
 if TYPE_CHECKING:
     from maze_core.data.batch import TensorTree
@@ -44,6 +46,14 @@ class PopulationAgent(Agent):
         self._members, self._generator, self._moments = members, generator, moments
         self._batch = np.arange(len(members))
         self._population.load(members)
+        self._state = remembered(self._population.policy, len(members))
+
+    def begin(self, rows: Sequence[int]) -> None:
+        """Forget the episodes of these rows."""
+        if self._state:
+            index = torch.tensor(rows, device=self._device)
+            fresh = remembered(self._population.policy, len(rows))
+            self._state = {key: leaf.index_copy(0, index, fresh[key]) for key, leaf in self._state.items()}
 
     def act(self, obs: Tree) -> Choice:
         """Choose actions for the rows that play; those of other rows have no meaning."""
@@ -54,7 +64,9 @@ class PopulationAgent(Agent):
         batch = self._tensors({key: leaf[self._batch] for key, leaf in obs.items()})
         rows = np.searchsorted(self._batch, playing)
         self._look({key: leaf[playing] for key, leaf in obs.items()})
-        chosen = self._population.act(batch, self._draw())
+        acting = torch.from_numpy(self._batch).to(self._device)
+        chosen, after = self._population.act(batch, self._draw(), {k: v[acting] for k, v in self._state.items()})
+        self._state = {key: leaf.index_copy(0, acting, after[key]) for key, leaf in self._state.items()}
         for key, leaf in chosen.items():
             self._actions[key][playing] = leaf.cpu().numpy()[rows]
         return Choice(self._actions, self._actions)

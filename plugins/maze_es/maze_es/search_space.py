@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from maze_core.errors import ConfigError
 from maze_core.models.actor_policy import probe
+from maze_core.training.remembered import distribution_of, separate_rows
 
 if TYPE_CHECKING:
     from maze_core.models.policy import Policy
@@ -55,7 +56,7 @@ def acting_parameters(policy: Policy, deterministic: bool) -> dict[str, tuple[in
     obs = {key: torch.from_numpy(leaf).to(device) for key, leaf in probe(policy.observation_space, 1).items()}
     with torch.enable_grad():
         outputs = []
-        for part in policy.distribution(obs).parts.values():
+        for part in distribution_of(policy, obs, separate_rows(policy, len(next(iter(obs.values()))))).parts.values():
             mode = part.mode()
             outputs.append(mode if deterministic and mode.requires_grad else part.log_prob(mode))
         total = torch.stack([output.sum() for output in outputs]).sum()

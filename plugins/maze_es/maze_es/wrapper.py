@@ -13,9 +13,11 @@ from maze_core.errors import ConfigError
 from maze_core.plugins import discovery
 from maze_core.plugins.configuration import part_config
 from maze_core.policies.base import ActingPolicy, build_policy_plugin
+from maze_core.training.remembered import distribution_of
 
 if TYPE_CHECKING:
     from maze_core.data.batch import TensorTree
+    from maze_core.data.sequences import Sequences
     from maze_core.envs.vector import Tree
     from maze_core.models.policy import Policy
     from maze_core.models.tree_distribution import TreeDistribution
@@ -55,15 +57,25 @@ class WrappedPolicy(nn.Module):
         self._wrapper = wrapper
         self.observation_space, self.action_space = policy.observation_space, policy.action_space
         self.has_critic = policy.has_critic
+        self.remembers = getattr(policy, "remembers", False)
 
     @property
     def normalizer(self) -> Any:
         """The searched policy's normaliser."""
         return self.searched.normalizer
 
-    def distribution(self, obs: TensorTree) -> WrappedDistribution:
+    def distribution(self, obs: TensorTree, sequences: Sequences | None = None) -> WrappedDistribution:
         """Return the distribution of adapted actions for B observations, leaves [B, …]."""
-        return WrappedDistribution(self.searched.distribution(obs), obs, self._wrapper)
+        return WrappedDistribution(distribution_of(self.searched, obs, sequences), obs, self._wrapper)
+
+    def initial_state(self, rows: int) -> TensorTree:
+        """Return what the searched policy remembers where episodes begin, leaves [rows, …]."""
+        return self.searched.initial_state(rows)
+
+    def step(self, obs: TensorTree, state: TensorTree) -> tuple[WrappedDistribution, TensorTree]:
+        """Return the distribution for the next row of B streams, and what is remembered after it."""
+        distribution, after = self.searched.step(obs, state)
+        return WrappedDistribution(distribution, obs, self._wrapper), after
 
     def value(self, obs: TensorTree) -> Tensor:
         """Return the value by the searched policy's critic, [B]."""

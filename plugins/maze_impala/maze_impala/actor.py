@@ -13,7 +13,7 @@ from maze_core.data.rollout import Rollout
 from maze_core.envs.in_process import vector_env
 from maze_core.models.parameters import load_arrays
 from maze_core.seeding import EpisodeSeeds, Purpose, integer_seed
-from maze_core.training.remembered import all_rows
+from maze_core.training.remembered import all_rows, distribution_of
 
 if TYPE_CHECKING:
     from maze_core.envs.builder import EnvBuilder
@@ -94,5 +94,5 @@ class Actor:
         actions = {k: torch.from_numpy(v.reshape(-1, *v.shape[2:])) for k, v in rollout.actions.items()}
         sequences = all_rows(self._policy, rollout) if rollout.memory else None
         with torch.inference_mode():
-            log_prob = self._policy.distribution(obs, sequences).log_prob(actions)
+            log_prob = distribution_of(self._policy, obs, sequences).log_prob(actions)
         return log_prob.numpy().reshape(rollout.rewards.shape)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
+import numpy as np
 from gymnasium import Space, spaces
 from gymnasium.wrappers import TransformObservation
 from pydantic import Field
@@ -13,7 +14,7 @@ from maze_core.config.base import PluginConfig
 from maze_core.errors import ConfigError
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.hookspecs import hookimpl
-from maze_wrappers.leaves import Env, Part, every_leaf
+from maze_wrappers.leaves import Env, LeafConfig, Part, every_leaf, observe_parts
 
 
 class ChoiceConfig(PluginConfig):
@@ -43,6 +44,38 @@ class Drop(Plugin):
     def make_env(self, config: Any, seed: int, index: int) -> Generator[None, Env, Env]:
         """Wrap the environment."""
         return _chosen((yield), self.config.keys, lambda place, keys: not any(_within(place, key) for key in keys))
+
+
+class HideConfig(LeafConfig):
+    """The parameters of `hide`."""
+
+    elements: tuple[int, ...] = Field(min_length=1)
+    """Elements to remove, counted from 0, such as velocities: [1, 3] of CartPole-v1, [2] of Pendulum-v1."""
+
+
+class Hide(Plugin):
+    """Remove elements of Box vectors, such as velocities: what is left may need a policy with memory."""
+
+    Config = HideConfig
+
+    @hookimpl(wrapper=True)
+    def make_env(self, config: Any, seed: int, index: int) -> Generator[None, Env, Env]:
+        """Wrap the environment."""
+        return observe_parts((yield), self.config, self._problem, self._without)
+
+    def _problem(self, space: Space[Any]) -> str | None:
+        if not isinstance(space, spaces.Box) or len(space.shape) != 1:
+            return "is no Box of one dimension"
+        size, hidden = space.shape[0], set(self.config.elements)
+        if not hidden <= set(range(size)):
+            return f"has the elements 0 to {size - 1}"
+        return "would have no element left" if len(hidden) == size else None
+
+    def _without(self, space: Space[Any]) -> Part:
+        assert isinstance(space, spaces.Box)
+        left = np.array([i for i in range(space.shape[0]) if i not in self.config.elements])
+        # Indexing by an array copies: the environment may reuse its own.
+        return Part(spaces.Box(space.low[left], space.high[left], dtype=space.dtype.type), lambda value: value[left])
 
 
 def _within(place: str, key: str) -> bool:

@@ -39,3 +39,8 @@ def select(case: Case) -> Trial:
 def drop(case: Case) -> Trial:
     """Drop a part."""
     return Trial({"keys": ["mode"]}, env=Workshop)
+
+
+def hide(case: Case) -> Trial:
+    """Hide an element."""
+    return Trial({"keys": ["gauge"], "elements": [0]}, env=Workshop)
