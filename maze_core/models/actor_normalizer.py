@@ -55,6 +55,17 @@ class ActorNormalizer(nn.Module):
         """The steps seen before training."""
         return max((each.estimation for each in self._members.values()), key=lambda wanted: wanted.steps)
 
+    def forward(self, obs: TensorTree) -> TensorTree:
+        """Return the tree with the leaves of each row's actor normalised, as its group's policy sees them."""
+        normalized = dict(obs)
+        for (each, own, rows), leaves in zip(self._routed(obs, None), self._leaves, strict=True):
+            seen = each(own)
+            for full, key in leaves.items():
+                if key in each.keys:
+                    mine = rows.reshape(*rows.shape, *[1] * (obs[full].ndim - rows.ndim))
+                    normalized[full] = torch.where(mine, seen[key], normalized[full])
+        return normalized
+
     def update(self, obs: TensorTree, valid: Tensor | None = None) -> None:
         """Add rows of training data to the statistics of the groups that act in them; arguments as for a single one."""
         for each, own, rows in self._routed(obs, valid):

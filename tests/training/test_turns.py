@@ -6,6 +6,7 @@ import json
 
 import numpy as np
 import pytest
+from maze_a2c.a2c import A2C
 from maze_devkit.turns import Carousel, Shelves
 
 from maze_core.context import RunContext
@@ -85,13 +86,22 @@ def test_es_finds_parameters_of_every_actor(tmp_path, known_plugins, memory):
         assert all(int(policy.normalizer.count) for policy in context.run.policy.policies.values())
 
 
-@pytest.mark.parametrize("algorithm", ["sac"])
-def test_algorithms_that_cannot_say_so_before_the_first_step(quick, tmp_path, algorithm):
-    with pytest.raises(
-        ConfigError, match=f"{algorithm} does not support environments with several actors.*pick, place"
-    ):
-        quick(Shelves, algorithm, {"algorithm.n_rollout_steps": 1}, run_dir=tmp_path / "run").train()
+def test_algorithms_that_cannot_say_so_before_the_first_step(quick, tmp_path, monkeypatch):
+    monkeypatch.setattr(A2C, "several_actors", False)
+    with pytest.raises(ConfigError, match=r"a2c does not support .*several actors.*pick, place"):
+        quick(Shelves, "a2c", run_dir=tmp_path / "run").train()
     assert not (tmp_path / "run").exists()
+
+
+def test_sac_that_is_stopped_and_resumed_is_the_same(quick, whole_state, assert_same):
+    values = {**SMALL, "algorithm.n_epochs": 3, "algorithm.n_rollout_steps": 4, "algorithm.initial_buffer_size": 30}
+    values |= {"algorithm.critic_hidden": [8], "algorithm.batch_size": 16, "model.normalize_observations": True}
+    values |= {"algorithm.num_envs": 2, "algorithm.n_step": 2, "algorithm.replay_buffer_size": 60}
+    contexts = [quick(Carousel, "sac", values) for _ in range(3)]
+    contexts[0].train()
+    contexts[1].train(epochs=1)
+    contexts[2].resume(contexts[1].run_dir)
+    assert_same(whole_state(contexts[0].run_dir), whole_state(contexts[1].run_dir))
 
 
 def test_statistics_that_are_estimated_before_training_are_those_of_each_actor(quick):

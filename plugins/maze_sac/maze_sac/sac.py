@@ -11,8 +11,9 @@ from torch import Tensor, nn
 
 from maze_core.data.batch import Batch, Loss, TensorTree
 from maze_core.data.trajectories_loader import load_trajectories
-from maze_core.envs.spaces import allocate, flatten_space, space_specs
+from maze_core.envs.spaces import flatten_space
 from maze_core.errors import ConfigError
+from maze_core.models.actor_policy import probe
 from maze_core.models.critics import build_critics
 from maze_core.models.distributions import BoxScale
 from maze_core.models.joint_actions import JointActions
@@ -27,6 +28,7 @@ from maze_core.training.targets import Target
 from maze_sac.actions import Decision, check_distribution, decide, target_entropy
 from maze_sac.config import SACConfig, SACfDConfig
 from maze_sac.temperature import Temperature
+from maze_sac.turns import decide_in_turns
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -50,7 +52,6 @@ class SAC(Algorithm):
     Config: ClassVar[type[AlgorithmConfig]] = SACConfig
     config: SACConfig
     needs_critic = False
-    several_actors = False
     columns: ClassVar[Mapping[str, str]] = {
         "loss/policy": "policy", "loss/critic": "critic", "loss/entropy": "entropy", "loss/entropy_coef": "alpha",
     }  # fmt: skip
@@ -103,7 +104,7 @@ class SAC(Algorithm):
         self._noise.manual_seed(integer_seed(run.seed, Purpose.POLICY_NOISE, _LOSS_NOISE))
 
     def _check_policy(self, policy: Policy) -> None:
-        zeros = allocate(space_specs(policy.observation_space, "observation"), (1,))
+        zeros = probe(policy.observation_space, 1)
         obs = {key: torch.from_numpy(leaf).to(self._run.device) for key, leaf in zeros.items()}
         with torch.no_grad():
             check_distribution(self._actions, policy.distribution(obs))
@@ -150,7 +151,9 @@ class SAC(Algorithm):
         critics, actions = self._critics, self._actions
         target = self._target(policy, batch, coefficient)
         features = critics.features(self._seen(policy, batch.obs))
-        values = actions.chosen(critics.values(features, actions.canonical(batch.actions)), batch.actions)
+        acting = actions.acting(batch.obs)
+        box = actions.canonical(batch.actions, acting)
+        values = actions.chosen(critics.values(features, box), batch.actions, acting)
         critic_loss = 0.5 * (values - target).square().mean(-1).sum()
 
         decision = self._decide(policy, batch.obs)
@@ -160,7 +163,7 @@ class SAC(Algorithm):
         total = critic_loss + policy_loss
         entropy = -decision.negative_entropy.detach()
         if self.config.entropy_tuning:
-            wanted = self.config.target_entropy_multiplier * target_entropy(actions, batch.obs)
+            wanted = self.config.target_entropy_multiplier * target_entropy(actions, batch.obs, acting)
             total = total + self._temperature.loss((entropy - wanted).mean())
         metrics = {
             "critic": critic_loss.detach(),
@@ -184,7 +187,8 @@ class SAC(Algorithm):
         noise: TensorTree = {}
         if self._actions.box_size:
             noise = policy.draw_noise((len(next(iter(obs.values()))),), self._noise)
-        return decide(self._actions, policy.distribution(obs), noise)
+        take = decide_in_turns if self._actions.several_actors else decide
+        return take(self._actions, policy.distribution(obs), noise)
 
     @staticmethod
     def _seen(policy: Policy, obs: TensorTree) -> TensorTree:
