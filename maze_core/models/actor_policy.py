@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -15,6 +16,7 @@ from maze_core.models.actor_memory import ActorSequences, put_state, taken_state
 from maze_core.models.actor_normalizer import ActorNormalizer
 from maze_core.models.distributions.routed import RoutedLeaf
 from maze_core.models.groups import ONE_HOT, Group, group_spaces, groups_of, keys_below
+from maze_core.models.joint_critic import JointCritic, build_joint_critic
 from maze_core.models.routing import SCALAR, Blank, DenseRoute, IndexRoute, Route
 from maze_core.models.tree_distribution import TreeDistribution
 
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
     from maze_core.envs.vector import Tree
     from maze_core.models.policy import Policy
 
-    Build = Callable[[Space[Any], Space[Any]], nn.Module]
+    Build = Callable[[Space[Any], Space[Any], Any], nn.Module]
 
 
 class ActorPolicy(nn.Module):
@@ -44,6 +46,7 @@ class ActorPolicy(nn.Module):
         action_space: the environment's, a part for each kind.
         groups: they contain each actor once.
         policies: those of the groups, in the same order.
+        joint_critic: the critic of all actors; None: each group's policy has its own.
     """
 
     _group_of: Tensor
@@ -55,6 +58,7 @@ class ActorPolicy(nn.Module):
         action_space: Space[Any],
         groups: Sequence[Group],
         policies: Sequence[nn.Module],
+        joint_critic: JointCritic | None = None,
     ) -> None:
         super().__init__()
         self.observation_space, self.action_space = observation_space, action_space
@@ -64,7 +68,8 @@ class ActorPolicy(nn.Module):
         names = [f"{group.name}_policy" for group in groups]
         self.policies = nn.ModuleDict(dict(zip(names, policies, strict=True)))
         self._policies: list[Any] = list(policies)
-        self.has_critic = all(policy.has_critic for policy in self._policies)
+        self.joint_critic = joint_critic
+        self.has_critic = joint_critic is not None or all(policy.has_critic for policy in self._policies)
         self.dense = False
         """True: every network works on all rows, and results are selected; see `batchable`."""
         leaves, actions = flatten_space(observation_space, "observation"), flatten_space(action_space, "action")
@@ -84,11 +89,13 @@ class ActorPolicy(nn.Module):
         having = [number for number, policy in enumerate(self._policies) if policy.normalizer is not None]
         if not having:
             return None
-        return ActorNormalizer(
-            [self.groups[number] for number in having],
-            [self._policies[number].normalizer for number in having],
-            [self._leaves[number] for number in having],
-        )
+        groups, leaves = [self.groups[number] for number in having], [self._leaves[number] for number in having]
+        normalizers = [self._policies[number].normalizer for number in having]
+        critic = self.joint_critic
+        if critic is not None and critic.normalizers:
+            groups += [replace(group, name=f"{group.name}_of_critic") for group in critic.groups]
+            normalizers, leaves = normalizers + critic.normalizers, leaves + critic.keys
+        return ActorNormalizer(groups, normalizers, leaves)
 
     def distribution(self, obs: TensorTree, sequences: Sequences | None = None) -> TreeDistribution:
         """Return the distribution of the acting actors' actions for B observations; `sequences` as in `Policy`."""
@@ -97,17 +104,21 @@ class ActorPolicy(nn.Module):
         return self._joined(route, {group: self._policies[group].distribution(*its) for group, its in asked.items()})
 
     def value(self, obs: TensorTree, sequences: Sequences | None = None) -> Tensor:
-        """Return the estimate of the return by the critic of each row's group, [B].
+        """Return the estimate of the return by the critic of each row's group, or by that of all, [B].
 
         Raises:
             ConfigError: the policy was built without a critic.
         """
+        if self.joint_critic is not None:
+            return self.joint_critic.forward(obs)
         route = self._route(obs)
         asked = self._asked(route, obs, sequences)
         return route.put({group: self._policies[group].value(*its) for group, its in asked.items()}, SCALAR)
 
     def forward(self, obs: TensorTree, sequences: Sequences | None = None) -> tuple[TreeDistribution, Tensor]:
         """Return distribution and value [B] in one pass."""
+        if self.joint_critic is not None:
+            return self.distribution(obs, sequences), self.joint_critic.forward(obs)
         route = self._route(obs)
         asked = self._asked(route, obs, sequences)
         results = {group: self._policies[group](*its) for group, its in asked.items()}
@@ -234,10 +245,10 @@ def build_policy(build: Build, observation_space: Space[Any], action_space: Spac
     """Return the policy of an environment, built by a model plugin; one for each group where several actors act.
 
     Args:
-        build: builds a policy for some spaces.
+        build: builds a policy for some spaces from a configuration.
         observation_space: the environment's.
         action_space: the environment's.
-        config: the model's; `groups` and `actor_one_hot` say how actors share networks.
+        config: the model's; `groups`, `actor_one_hot` and `joint_critic` say how actors share networks.
 
     Raises:
         ConfigError: the groups do not fit the actors.
@@ -247,18 +258,24 @@ def build_policy(build: Build, observation_space: Space[Any], action_space: Spac
     if actors is None:
         if wanted != "shared":
             raise ConfigError("groups are for environments with several actors, and this one has none", "model.groups")
-        return build(observation_space, action_space)  # type: ignore[return-value]
+        return build(observation_space, action_space, config)  # type: ignore[return-value]
     groups = groups_of(actors, wanted)
     one_hot = getattr(config, "actor_one_hot", True)
+    critic, own = None, config
+    if getattr(config, "joint_critic", False) and config.critic != "none":
+        critic = build_joint_critic(
+            lambda seen, action: build(seen, action, config), actors, observation_space, action_space
+        )
+        own = config.model_copy(update={"critic": "none"})
     policies = []
     for group in groups:
         try:
             spaces = group_spaces(group, observation_space, action_space, one_hot and len(group.actors) > 1)
-            policies.append(build(*spaces))
+            policies.append(build(*spaces, own))
         except ConfigError as error:
             error.args = (f"{error.args[0]}\nThis concerns the actors of the group {group.name!r}.",)
             raise
-    return ActorPolicy(observation_space, action_space, groups, policies)  # type: ignore[return-value]
+    return ActorPolicy(observation_space, action_space, groups, policies, critic)  # type: ignore[return-value]
 
 
 def probe(observation_space: Space[Any], rows: int) -> Tree:

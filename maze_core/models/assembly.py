@@ -53,6 +53,9 @@ class ModelConfig(PluginConfig):
     the actors of each group by its name."""
     actor_one_hot: bool = True
     """Tell a network that several actors share which of them acts."""
+    joint_critic: bool = False
+    """One separate critic for all actors, which sees the leaves of every kind, zeros where it waits, and who acts;
+    false: each group has its own critic."""
     memory: MemoryKind = "none"
     """What the policy remembers of an episode: nothing, the state of a `gru` or `lstm`, or the last rows in a `window`
     that a transformer looks at. A separate critic has a memory of its own."""

@@ -32,7 +32,6 @@ from maze_core.training.run_state import Progress, RunState
 from maze_core.training.statistics import EpochStatistics
 
 if TYPE_CHECKING:
-    from gymnasium import Space
     from torch import nn
 
     from maze_core.config.base import PluginConfig
@@ -140,16 +139,14 @@ class Run:
         """Build only the policy, which is enough to evaluate or to act."""
         try:
             with isolated_rng(integer_seed(self.seed, Purpose.MODEL_INIT)):
-                policy = build_policy(self._of_model, self.observation_space, self.action_space, self.config.model)
+                policy = build_policy(
+                    self.hooks.build_policy, self.observation_space, self.action_space, self.config.model
+                )
             self.policy: Policy = policy.to(self.device).eval()
         except (MemoryError, RuntimeError) as error:
             if is_about_memory(error):
                 raise ConfigError("the networks do not fit into memory", "model", "Use smaller networks.") from error
             raise
-
-    def _of_model(self, observation_space: Space[Any], action_space: Space[Any]) -> nn.Module:
-        """Return a policy for some spaces, as the model plugin builds it."""
-        return self.hooks.build_policy(observation_space, action_space, self.config.model)
 
     def check_first_observations(self) -> None:
         """Reset the evaluation environments once to check their observations.

@@ -37,8 +37,7 @@ def setting(env, **more):
         name="m", hidden=(8,), orthogonal_init=False, critic="none", state_dependent_std=True,
         **{"distribution": "squashed_gaussian", **more},
     )  # fmt: skip
-    build = MlpModel(config).build_policy
-    policy = build_policy(lambda *each: build(*each, config), env.observation_space, env.action_space, config)
+    policy = build_policy(MlpModel(config).build_policy, env.observation_space, env.action_space, config)
     rng = np.random.default_rng(0)
     obs = allocate(space_specs(env.observation_space, "observation"), (ROWS,))
     for key, leaf in obs.items():

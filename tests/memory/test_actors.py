@@ -32,7 +32,7 @@ def policy_of(kind, groups) -> ActorPolicy:
     )
     env = Carousel()
     spaces = env.observation_space, env.action_space
-    return build_policy(lambda *both: MlpModel(settings).build_policy(*both, settings), *spaces, settings).eval()
+    return build_policy(MlpModel(settings).build_policy, *spaces, settings).eval()
 
 
 @pytest.fixture(scope="module")

@@ -29,9 +29,7 @@ def build(env, model=MlpModel, config=MlpConfig, seed=0, **more):
     torch.manual_seed(seed)
     settings = config(name="m", orthogonal_init=False, **more)
     plugin = model(settings)
-    return build_policy(
-        lambda *both: plugin.build_policy(*both, settings), env.observation_space, env.action_space, settings
-    )
+    return build_policy(plugin.build_policy, env.observation_space, env.action_space, settings)
 
 
 def rows(env, count=40, seed=3):
@@ -205,9 +203,7 @@ def test_custom_encoders_are_built_for_each_group():
 
     env = Carousel()
     settings = CustomConfig(name="custom", orthogonal_init=False)
-    policy = build_policy(
-        lambda *both: wrap_module(Noisy, *both, settings), env.observation_space, env.action_space, settings
-    )
+    policy = build_policy(lambda *each: wrap_module(Noisy, *each), env.observation_space, env.action_space, settings)
     keys = {name: (each.encoder.keys, each.critic_encoder.keys) for name, each in policy.policies.items()}
     assert keys == {
         "choose_policy": (["at", "turns_mask"], ["at", "critic/position", "turns_mask"]),
@@ -260,3 +256,48 @@ def test_a_probe_has_a_row_for_each_actor():
     assert probe(Carousel().observation_space, 2)["turn/actor"].tolist() == [0, 1, 2]
     assert probe(spaces.Box(-1, 1, (2,)), 2)["observation"].shape == (2, 2)
     assert np.issubdtype(probe(Shelves().observation_space, 5)["turn/actor"].dtype, np.int64)
+
+
+def test_one_critic_for_all_actors():
+    env = Carousel()
+    policy, obs = build(env, joint_critic=True, groups="per_actor"), rows(env)
+    assert policy.has_critic
+    assert not any(each.has_critic for each in policy.policies.values())
+    keys = policy.joint_critic.encoder.input.keys
+    assert set(keys) == {"turn/actor", "turn/elapsed", "choose/at", "left/level", "critic/position"}
+    value = policy.value(obs)
+    torch.testing.assert_close(policy(obs)[1], value)
+    chooses = obs["turn/actor"] == 0
+    other = {**obs, "left/level": torch.where(chooses.unsqueeze(-1), float("nan"), obs["left/level"])}
+    torch.testing.assert_close(policy.value(other), value)  # what a waiting kind holds is not looked at
+    spoiled = {**obs, "left/level": obs["left/level"] + 0.5}
+    assert ((policy.value(spoiled) != value) == ~chooses).all()
+
+
+def test_normalisers_of_one_critic_for_all_see_acting_rows_only():
+    env = Carousel()
+    policy, obs = build(env, joint_critic=True, normalize_observations=True), rows(env)
+    policy.normalizer.update(obs)
+    acting = obs["turn/actor"]
+    for group, normalizer in zip(policy.joint_critic.groups, policy.joint_critic.normalizers, strict=True):
+        mine = torch.isin(acting, torch.tensor(group.actors))
+        assert int(normalizer.count) == int(mine.sum())
+        for key, (mean, _) in normalizer.statistics().items():
+            torch.testing.assert_close(mean, obs[key][mine].double().mean(0))
+    assert [group.name for group in policy.joint_critic.groups] == ["choose", "left", "critic"]
+    saved = policy.state_dict()
+    again = build(env, joint_critic=True, normalize_observations=True, seed=5)
+    again.load_state_dict(saved)
+    torch.testing.assert_close(again.value(obs), policy.value(obs))
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [({"critic": "shared"}, "for critics alone|has layers of its own"), ({"memory": "gru"}, "has no memory")],
+)
+def test_one_critic_for_all_is_refused_where_it_cannot_be(settings, message):
+    with pytest.raises(ConfigError, match=message):
+        build(Carousel(), joint_critic=True, **settings)
+    with pytest.raises(ConfigError, match=message if "memory" in settings else "has layers of its own"):
+        build(Shelves(), joint_critic=True, **settings)
+    assert not build(Shelves(), joint_critic=True, critic="none").has_critic

@@ -33,6 +33,14 @@ def test_runs_with_every_grouping(quick, algorithm, groups):
     assert results[0] == results[1]
 
 
+def test_a_run_with_one_critic_for_all_actors(quick):
+    context = quick(Carousel, "a2c", {**SMALL, "model.joint_critic": True, "model.normalize_observations": True})
+    before = context.run.policy.joint_critic.value_head.weight.clone()
+    context.train()
+    assert (context.run.policy.joint_critic.value_head.weight != before).any()
+    assert all(int(each.count) for each in context.run.policy.joint_critic.normalizers)
+
+
 def test_an_action_of_a_trained_policy_fits_the_environment(quick):
     context = quick(Carousel, "a2c", SMALL)
     context.train()

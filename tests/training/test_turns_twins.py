@@ -26,7 +26,7 @@ def policy():
     settings = MlpConfig(name="mlp", hidden=(16,), orthogonal_init=False)
     env = Shelves()
     return build_policy(
-        lambda *spaces: MlpModel(settings).build_policy(*spaces, settings),
+        MlpModel(settings).build_policy,
         env.observation_space,
         env.action_space,
         settings,
