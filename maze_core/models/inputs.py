@@ -9,13 +9,13 @@ import torch
 from gymnasium import spaces
 from torch import Tensor, nn
 
-from maze_core.envs.actors import CRITIC, actors_of
+from maze_core.envs.actors import CRITIC, actors_of, mask_place
 from maze_core.envs.spaces import MAX_ENTRIES, flatten_space
 from maze_core.envs.spaces import is_image as is_image  # for models that import it from here
 from maze_core.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Mapping
+    from collections.abc import Mapping
 
     from gymnasium import Space
 
@@ -48,12 +48,6 @@ def acting_space(observation_space: Space[Any]) -> Space[Any]:
     if not isinstance(observation_space, spaces.Dict) or CRITIC not in observation_space.spaces:
         return observation_space
     return spaces.Dict({key: space for key, space in observation_space.spaces.items() if key != CRITIC})
-
-
-def mask_place(key: str, leaves: Container[str], *, several_actors: bool) -> str:
-    """Return the key of an action leaf's mask. The only action of an actor, `ACTOR`, has it at `ACTOR/action_mask`."""
-    inner = f"{key}/action{MASK_SUFFIX}"
-    return inner if several_actors and inner in leaves else key + MASK_SUFFIX
 
 
 class Flatten(nn.Module):

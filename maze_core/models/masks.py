@@ -8,10 +8,9 @@ import numpy as np
 import torch
 from gymnasium import spaces
 
-from maze_core.envs.actors import actors_of
+from maze_core.envs.actors import actors_of, mask_place
 from maze_core.envs.spaces import flatten_space
 from maze_core.errors import ConfigError, RunError
-from maze_core.models.inputs import mask_place
 
 if TYPE_CHECKING:
     from gymnasium import Space
