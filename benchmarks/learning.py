@@ -2,9 +2,11 @@
 
     python benchmarks/learning.py                           all rows, 5 seeds
     python benchmarks/learning.py --only ppo-CartPole-v1 --seeds 2 --jobs 1
+    python benchmarks/learning.py --again                   also the seeds that are finished
 
 Every seed is one `maze train` process. Its score is the deterministic evaluation of the parameters it ended with: no
-best checkpoint, no maximum over the training. Rows are merged into docs/benchmarks/learning.json one by one.
+best checkpoint, no maximum over the training. A finished seed is written to docs/benchmarks/learning.json at once, and
+is not trained again as long as its row stays the same, so a table can be continued where it stopped.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ import statistics
 import subprocess
 import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -39,12 +41,23 @@ class Row:
     """Least mean of the seeds' final evaluations."""
     preset: str | None = None
     """None: the preset that is named like the environment, if the algorithm has one."""
+    settings: tuple[str, ...] = ()
+    """Further arguments of `maze train`."""
+    label: str = ""
+    """What distinguishes the row from others of the algorithm and environment."""
 
     @property
     def name(self) -> str:
-        return f"{self.algorithm}-{self.env}"
+        return "-".join(part for part in (self.algorithm, self.label, self.env) if part)
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What a finished seed depends on, besides the code."""
+        return {"steps": self.steps, "preset": self.preset or "as shipped", "settings": list(self.settings)}
 
 
+GRU = ("--preset", "none", "--set", "model.memory=gru", "--set", "algorithm.sequence_length=32", "--batch-size", "256")
+HIDDEN = ("--wrappers", "hide", "--set")
 ROWS = (
     Row("ppo", "CartPole-v1", 100_000, gate=475),
     Row("a2c", "CartPole-v1", 500_000, gate=475),
@@ -56,6 +69,7 @@ ROWS = (
     Row("sac", "Pendulum-v1", 20_000, gate=-200),
     Row("sac", "CartPole-v1", 50_000, gate=475),
     Row("sac", "LunarLanderContinuous-v3", 300_000, gate=220),
+    Row("ppo", "CartPole-v1", 100_000, 475, settings=(*HIDDEN, "wrappers.0.elements=[1,3]", *GRU), label="gru-hidden"),
 )
 
 INTRODUCTION = """
@@ -73,16 +87,9 @@ HEADERS = ["row", "steps", "mean return (95 % CI)", "gate", "scores by seed", "s
 
 def main() -> int:
     options = parse_options()
-    stamp = time.strftime("%Y%m%d-%H%M%S")
-    rows, missed = results.load(PAGE), 0
-    for row in ROWS:
-        if options.only and row.name not in options.only:
-            continue
-        result = measure(row, options.seeds, options.jobs, options.runs / row.name / stamp)
-        rows = results.merge(PAGE, row.name, result)
-        missed += not passes(result)
-        write_page(rows)
-    results.show("Learning", HEADERS, cells_of(rows))
+    chosen = [row for row in ROWS if not options.only or row.name in options.only]
+    missed = sum(not passes(measure(row, options)) for row in chosen)
+    results.show("Learning", HEADERS, cells_of(results.load(PAGE)))
     return 1 if missed else 0
 
 
@@ -91,32 +98,43 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--only", action="append", choices=[row.name for row in ROWS], help="train this row only")
     parser.add_argument("--seeds", type=int, default=5, help="runs of each row, with seeds 1, 2, … (default 5)")
     parser.add_argument("--jobs", type=int, default=2, help="runs side by side (default 2)")
+    parser.add_argument("--again", action="store_true", help="train finished seeds again")
     parser.add_argument("--runs", type=Path, default=Path("runs/learning"), help="where the run directories go")
     return parser.parse_args()
 
 
-def measure(row: Row, seeds: int, jobs: int, folder: Path) -> dict[str, Any]:
-    """Train all seeds of a row."""
-    with ThreadPoolExecutor(jobs) as pool:
-        try:
-            runs = list(pool.map(lambda seed: train(row, seed, folder / f"s{seed}"), range(1, seeds + 1)))
-        except BaseException:
-            # Ctrl-C: without this the pool would first train the seeds that wait.
-            pool.shutdown(cancel_futures=True)
-            raise
-    facts = {
-        "steps": row.steps,
-        "gate": row.gate,
-        "preset": row.preset or "as shipped",
-        "side_by_side": min(jobs, seeds),
-    }
-    return {**facts, "runs": runs}
+def measure(row: Row, options: argparse.Namespace) -> dict[str, Any]:
+    """Train the seeds of a row that are not finished; each is written down at once."""
+    known = results.load(PAGE).get(row.name, {})
+    same = all(known.get(name, []) == value for name, value in row.facts.items()) and not options.again
+    finished = {run["seed"]: run for run in known.get("runs", []) if same and run["score"] is not None}
+    missing = [seed for seed in range(1, options.seeds + 1) if seed not in finished]
+    folder = options.runs / row.name / time.strftime("%Y%m%d-%H%M%S")
+    side_by_side = max(min(options.jobs, len(missing)), 1) if missing else known.get("side_by_side", 1)
+    facts = {**row.facts, "gate": row.gate, "side_by_side": side_by_side}
+
+    def written() -> dict[str, Any]:
+        result = {**facts, "runs": [finished[seed] for seed in sorted(finished)]}
+        write_page(results.merge(PAGE, row.name, result))
+        return result
+
+    pool = ThreadPoolExecutor(options.jobs)
+    try:
+        waiting = [pool.submit(train, row, seed, folder / f"s{seed}") for seed in missing]
+        for done in as_completed(waiting):
+            run = done.result()
+            finished[run["seed"]] = run
+            written()
+    finally:
+        # Ctrl-C: without this the pool would first train the seeds that wait.
+        pool.shutdown(cancel_futures=True)
+    return written()
 
 
 def train(row: Row, seed: int, run_dir: Path) -> dict[str, Any]:
     """Train one seed in a process of its own; a run that fails has the score None and says why on the screen."""
     command = [str(MAZE), "train", row.algorithm, "--env", row.env, "--steps", str(row.steps), "--seed", str(seed)]
-    command += ["--run-dir", str(run_dir), *(["--preset", row.preset] if row.preset else [])]
+    command += ["--run-dir", str(run_dir), *(["--preset", row.preset] if row.preset else []), *row.settings]
     finished = subprocess.run(command, capture_output=True, text=True, env=one_thread(), check=False)
     if finished.returncode:
         print(f"{' '.join(command)} failed:\n{finished.stdout[-2000:]}\n{finished.stderr[-2000:]}", flush=True)

@@ -11,6 +11,8 @@ from ours import measure
 SAME_NAME = ("n_rollout_steps", "lr", "gamma", "gae_lambda", "entropy_coef", "value_loss_coef", "max_grad_norm")
 PPO_ONLY = ("batch_size", "n_optimization_epochs", "clip_range")
 
+MEMORY = ("memory", "memory_size")
+
 
 def overrides(settings: dict[str, Any]) -> dict[str, Any]:
     """The first epoch is the warm-up, as many epochs of the same length are measured."""
@@ -26,6 +28,7 @@ def overrides(settings: dict[str, Any]) -> dict[str, Any]:
         "model.activation": "tanh",
         "model.normalize_observations": False,
         "algorithm.num_envs": settings["num_envs"],
+        **{f"model.{name}": settings[name] for name in MEMORY if name in settings},
     }
 
 

@@ -57,6 +57,7 @@ ON_POLICY = {
     "measured_updates": 50,
 }
 PPO = {**ON_POLICY, "algorithm": "ppo", "batch_size": 256, "n_optimization_epochs": 4, "clip_range": 0.2}
+RECURRENT = {**PPO, "hidden": [64], "memory": "lstm", "memory_size": 64, "warmup_updates": 2, "measured_updates": 10}
 A2C = {**ON_POLICY, "algorithm": "a2c"}
 IMPALA = {
     **PPO,
@@ -92,6 +93,13 @@ machine at hand by a run of PPO."""
 
 ROWS = (
     Row("ppo-CartPole-v1", PPO, "ours_onpolicy.py", {"stable-baselines3": "peers/sb3_onpolicy.py"}, gate=3.0),
+    Row(
+        "recurrent-ppo-CartPole-v1",
+        RECURRENT,
+        "ours_onpolicy.py",
+        {"sb3-contrib RecurrentPPO": "peers/sb3_onpolicy.py"},
+        gate=3.0,
+    ),
     Row("a2c-CartPole-v1", A2C, "ours_onpolicy.py", {"stable-baselines3": "peers/sb3_onpolicy.py"}, gate=3.0),
     Row(
         "impala-CartPole-v1",
@@ -119,7 +127,8 @@ processes, and each ratio is that of two neighbouring runs, because the speed of
 (min to max) over the pairs. Memory is the peak resident memory of the process.
 
 The row of ES is that of a whole run with the preset that ships, evaluation counted. SAC steps one environment and takes
-one optimizer step on 256 rows for each step, so its rate is that of updates as well.
+one optimizer step on 256 rows for each step, so its rate is that of updates as well. Recurrent PPO has an LSTM of 64
+units in policy and critic, and a layer of 64 units: before the LSTM in Maze, after it in the peer.
 
 Made by `python benchmarks/speed.py`; the figures of every run are in `speed.json`.
 """

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from maze_core.config.flags import flags
-from maze_core.config.presets import presets
+from maze_core.config.presets import presets, presets_of_source
 from maze_core.config.run import EvaluationConfig, RunConfig
 from maze_core.data.batch import Batch, Loss
 from maze_core.plugins.configuration import DEFAULTS
@@ -109,9 +109,13 @@ def configuration() -> Sections:
 def _plugin(entry: Entry, plugin: Any) -> str:
     summary = (inspect.getdoc(plugin) or "").partition("\n\n")[0].replace("\n", " ")
     parts = [f"{summary} From `{entry.distribution}`.", _table(plugin.Config)]
+    found = []
     if entry.kind == "algorithm":
         found = [f"- `{name}`{_comment(plugin, name)}" for name in presets(plugin, entry.name)]
-        parts += ["Presets:\n\n" + "\n".join(found)] if found else []
+    if entry.kind == "env":
+        owners = presets_of_source(plugin).items()
+        found = [f"- `{name}` for `{owner}`{_comment(plugin, name)}" for name, owner in owners]
+    parts += ["Presets:\n\n" + "\n".join(found)] if found else []
     return "\n\n".join(parts)
 
 

@@ -11,8 +11,10 @@ _PUBLISHED: Mapping[str, Mapping[str, str]] = {
     "maze-a2c": {"algorithm": "a2c"},
     "maze-bc": {"algorithm": "bc"},
     "maze-compare": {"command": "runs"},
+    "maze-cutting-2d": {"env": "cutting_2d", "policy": "cutting_best_fit"},
     "maze-devkit": {"command": "plugins.new plugins.check"},
     "maze-es": {"algorithm": "es"},
+    "maze-export": {"command": "export", "policy": "onnx"},
     "maze-heuristics": {"policy": "lunar_lander_heuristics"},
     "maze-impala": {"algorithm": "impala"},
     "maze-minari": {"command": "trajectories.import trajectories.export"},
@@ -24,6 +26,7 @@ _PUBLISHED: Mapping[str, Mapping[str, str]] = {
         "algorithm": "rllib-ppo rllib-appo rllib-impala rllib-dqn rllib-sac rllib-bc rllib-marwil",
     },
     "maze-sac": {"algorithm": "sac sacfd"},
+    "maze-set-models": {"model": "set_template"},
     "maze-sweep": {"command": "sweep", "searcher": "grid random"},
     "maze-video": {},
     "maze-wrappers": {

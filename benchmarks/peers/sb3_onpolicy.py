@@ -1,4 +1,7 @@
-"""Speed of PPO and A2C in stable-baselines3: `python sb3_onpolicy.py SETTINGS_AS_JSON` prints one line of JSON."""
+"""Speed of PPO, A2C and recurrent PPO in stable-baselines3.
+
+`python sb3_onpolicy.py SETTINGS_AS_JSON` prints one line of JSON.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ import time
 from typing import Any
 
 import torch
+from sb3_contrib import RecurrentPPO
 from stable_baselines3 import A2C, PPO
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.env_util import make_vec_env
@@ -31,7 +35,7 @@ class Stopwatch(BaseCallback):
         return True
 
 
-def build(settings: dict[str, Any]) -> A2C | PPO:
+def build(settings: dict[str, Any]) -> A2C | PPO | RecurrentPPO:
     env = make_vec_env(settings["env"], settings["num_envs"], seed=settings["seed"], vec_env_cls=DummyVecEnv)
     same = {
         "n_steps": settings["n_rollout_steps"],
@@ -53,6 +57,9 @@ def build(settings: dict[str, Any]) -> A2C | PPO:
     if settings["algorithm"] == "a2c":
         return A2C("MlpPolicy", env, use_rms_prop=False, **same)
     passes = {"batch_size": settings["batch_size"], "n_epochs": settings["n_optimization_epochs"]}
+    if "memory" in settings:
+        same["policy_kwargs"] |= {"lstm_hidden_size": settings["memory_size"]}
+        return RecurrentPPO("MlpLstmPolicy", env, clip_range=settings["clip_range"], **passes, **same)
     return PPO("MlpPolicy", env, clip_range=settings["clip_range"], **passes, **same)
 
 

@@ -14,7 +14,9 @@ app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Inspect env
 
 @app.command()
 def check(
-    env_id: Annotated[str, typer.Argument(metavar="ID", help="The environment id.", show_default=False)],
+    env_id: Annotated[
+        str | None, typer.Argument(metavar="[ID]", help="The environment id.", show_default=False)
+    ] = None,
     env_source: Annotated[str, typer.Option(metavar="NAME", help="Env source plugin.")] = "gymnasium",
     wrappers: Annotated[
         str | None, typer.Option(metavar="A,B", help="Environment wrappers; the first is innermost.")
@@ -35,15 +37,17 @@ def check(
       maze envs check CartPole-v1 --set env.vectorization=native
       maze envs check minigrid:MiniGrid-Empty-5x5-v0 --wrappers drop --set wrappers.0.keys=[mission]
       maze envs check my_package:MyEnv-v0 --set env.kwargs.size=5
+      maze envs check --env-source my_source --set env.size=5
     """
     from dataclasses import asdict
 
     from maze_core.cli.environment_report import examine_environment
+    from maze_core.cli.places import env_layer
     from maze_core.plugins.configuration import env_config
 
     allow_local_modules()
     names = [name.strip() for name in (wrappers or "").split(",") if name.strip()]
-    found = examine_environment(*env_config({"name": env_source, "id": env_id}, names, set_ or ()))
+    found = examine_environment(*env_config(env_layer(env_source, env_id), names, set_ or ()))
     report = {key.replace("_", " "): value for key, value in asdict(found).items()}
     if as_json:
         output.print_json(report)

@@ -25,6 +25,12 @@ def evaluate(
         str | None,
         typer.Option(metavar="NAME", help="best, last or previous; default: best, or last if there is no best."),
     ] = None,
+    policy: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE", help="An exported policy, or a policy plugin, that acts in the run's environment."
+        ),
+    ] = None,
     video: Annotated[Path | None, typer.Option(metavar="DIR", help="Film the first episode into this folder.")] = None,
     runner: Annotated[
         str | None, typer.Option(metavar="NAME", help="Runner of the environments; default: as in training.")
@@ -41,18 +47,27 @@ def evaluate(
     Examples:
       maze eval runs/first
       maze eval runs/first --episodes 100 --seed 7 --json
+      maze eval runs/first --policy policy.onnx
     """
+    from maze_core.errors import ConfigError
     from maze_core.training.saved_evaluation import evaluate_saved
 
     allow_local_modules()
+    for name, value in {"checkpoint": checkpoint, "stochastic": stochastic}.items():
+        if policy is not None and value is not None:
+            raise ConfigError("is only for the run's own policy, not for --policy", f"--{name}")
     deterministic = None if stochastic is None else not stochastic
-    found = evaluate_saved(run, episodes, seed, deterministic, checkpoint, video, runner=runner, overrides=set_ or ())
+    found = evaluate_saved(
+        run, episodes, seed, deterministic, checkpoint, video, policy=policy, runner=runner, overrides=set_ or ()
+    )
     if as_json:
-        facts = {"checkpoint": found.checkpoint, "epoch": found.epoch, "seed": found.seed}
+        acted = {"checkpoint": found.checkpoint, "epoch": found.epoch} if policy is None else {"policy": policy}
+        facts = {**acted, "seed": found.seed}
         output.print_json({**found.metrics, **facts, **({"video": str(video)} if video is not None else {})})
         return
     rows = [(name.removeprefix("eval/"), f"{value:,.6g}") for name, value in found.metrics.items()]
     output.print_table(("statistic", "value"), rows)
-    typer.echo(f"checkpoint {found.checkpoint}, after epoch {found.epoch}; seed {found.seed}")
+    acted_by = f"policy {policy}" if policy else f"checkpoint {found.checkpoint}, after epoch {found.epoch}"
+    output.say(f"{acted_by}; seed {found.seed}")
     for path in found.videos:
         output.say(f"filmed {path}")

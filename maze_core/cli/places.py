@@ -1,4 +1,4 @@
-"""Options that `maze train` and `maze sweep` share, and their paths in the configuration."""
+"""Options that several commands share, and their paths in the configuration."""
 
 from __future__ import annotations
 
@@ -19,6 +19,11 @@ _PLACES = {
 def placed(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values of the given options, by path."""
     return {_PLACES[key]: _value(key, given) for key, given in options.items() if given is not None}
+
+
+def env_layer(source: str, env_id: str | None) -> dict[str, Any]:
+    """Return the part `env` of a configuration; without an id for an env source that has none."""
+    return {"name": source} if env_id is None else {"name": source, "id": env_id}
 
 
 def _value(option: str, given: Any) -> Any:

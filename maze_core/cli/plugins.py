@@ -77,7 +77,7 @@ def _page(info: PluginInfo) -> dict[str, Any]:
     if info.state != "ok" or info.kind == "command":
         return page
     from maze_core.config.flags import flags
-    from maze_core.config.presets import presets
+    from maze_core.config.presets import presets, presets_of_source
     from maze_core.plugins import discovery
     from maze_core.plugins.hookspecs import HookSpecs
 
@@ -89,6 +89,8 @@ def _page(info: PluginInfo) -> dict[str, Any]:
     ]  # fmt: skip
     page["hooks"] = [hook for hook in vars(HookSpecs) if getattr(getattr(plugin, hook, None), "maze_impl", None)]
     page["presets"] = list(presets(plugin, info.name)) if info.kind == "algorithm" else []
+    if info.kind == "env":
+        page["presets"] = [f"{title} ({owner})" for title, owner in presets_of_source(plugin).items()]
     return page
 
 

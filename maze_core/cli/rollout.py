@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def rollout(
     run: Annotated[Path | None, typer.Argument(metavar="[RUN]", help="A run directory.", show_default=False)] = None,
-    policy: Annotated[str | None, typer.Option(metavar="NAME", help="A policy plugin instead of a run.")] = None,
+    policy: Annotated[str | None, typer.Option(metavar="NAME", help="A policy plugin, or an exported FILE.")] = None,
     env: Annotated[str | None, typer.Option(metavar="ID", help="Environment for --policy.")] = None,
     episodes: Annotated[int, typer.Option("--episodes", "-n", min=1, help="Number of episodes.")] = 8,
     record: Annotated[Path | None, typer.Option(metavar="DIR", help="Record trajectories in this new folder.")] = None,
@@ -68,7 +68,7 @@ def rollout(
             task = _of_run(stack, run, checkpoint, overrides, seed, stochastic, video)
         else:
             _refuse("is only for a RUN", checkpoint=checkpoint, stochastic=stochastic)
-            task = _of_plugin(policy, {"name": env_source, "id": env}, wrappers, overrides, seed, video)
+            task = _of_plugin(policy, env_source, env, wrappers, overrides, seed, video)
         report = stack.enter_context(progress_bar("episodes"))
         played = roll_out(task, episodes, workers=workers, runner=player, record=record, report=report)
     statistics = statistics_of(played, task.builder.max_episode_steps)
@@ -113,19 +113,26 @@ def _of_run(
 
 
 def _of_plugin(
-    policy: str | None, env: dict[str, Any], wrappers: str | None, overrides: list[str], seed: int, video: Path | None
+    policy: str | None,
+    source: str,
+    env: str | None,
+    wrappers: str | None,
+    overrides: list[str],
+    seed: int,
+    video: Path | None,
 ) -> RolloutTask:
+    from maze_core.cli.places import env_layer
     from maze_core.errors import ConfigError
-    from maze_core.plugins.configuration import env_config, part_config
+    from maze_core.plugins.configuration import env_config, policy_config
     from maze_core.training.rollouts import task_of_plugin
 
-    if policy is None or env["id"] is None:
+    if policy is None or (env is None and source == "gymnasium"):
         raise ConfigError("name a run directory, or both --policy and --env", hint="Next: maze rollout --help")
     mine = [text for text in overrides if text.strip().startswith("policy.")]
-    policy_config = part_config("policy", {"name": policy}, mine)
+    acting = policy_config(policy, mine)
     names = [name.strip() for name in (wrappers or "").split(",") if name.strip()]
-    env_part, wrapped = env_config(env, names, [text for text in overrides if text not in mine])
-    return task_of_plugin(policy_config, env_part, wrapped, seed, video)
+    env_part, wrapped = env_config(env_layer(source, env), names, [text for text in overrides if text not in mine])
+    return task_of_plugin(acting, env_part, wrapped, seed, video)
 
 
 def _refuse(reason: str, **options: Any) -> None:

@@ -1,4 +1,8 @@
-"""Presets: partial run configurations that an algorithm's package ships in `presets/NAME.yaml`."""
+"""Presets: partial run configurations that a package ships in `presets/NAME.yaml`.
+
+Those in an algorithm's package are for this algorithm, unless they name another one. Those in the package of an env
+source name the algorithm that they are for.
+"""
 
 from __future__ import annotations
 
@@ -12,41 +16,68 @@ from maze_core.config.raw import Raw
 from maze_core.errors import ConfigError
 
 
-def presets(algorithm: type[Any], name: str) -> dict[str, Raw]:
-    """Return the presets of an algorithm by name: those in its package that do not name another algorithm."""
-    read = {file.name.removesuffix(".yaml"): _read(file, name) for file in _files(algorithm)}
+def presets(algorithm: type[Any], name: str, source: type[Any] | None = None) -> dict[str, Raw]:
+    """Return the presets for an algorithm by name: those of its package, and those of an env source's package."""
+    read = {_title(file): _read(file, name, default) for file, default in _shipped(algorithm, name, source)}
     return {title: layer for title, layer in sorted(read.items()) if layer is not None}
 
 
-def choose(preset: str, env_id: str | None, algorithm: type[Any], name: str) -> tuple[str, Raw]:
+def presets_of_source(source: type[Any]) -> dict[str, str]:
+    """Return the names of the presets in an env source's package, each with the algorithm that it is for."""
+    owners = {_title(file): _owner(_content(file), "") for file in _files(source)}
+    return {title: owner for title, owner in sorted(owners.items()) if owner}
+
+
+def choose(
+    preset: str, env_id: str | None, algorithm: type[Any], name: str, source: type[Any] | None = None
+) -> tuple[str, Raw]:
     """Return name and content of the preset to apply, empty if there is none.
 
-    `auto` takes the preset named like the environment, `none` takes none. Raises ConfigError for an
-    unknown name.
+    `auto` takes the preset named like the environment, `none` takes none. Presets are those of the algorithm and those
+    of the env source `source`. Raises ConfigError for an unknown name.
     """
     if preset == "none":
         return "", {}
     wanted = (env_id or "").replace("/", "-") if preset == "auto" else preset
-    for file in _files(algorithm):
-        layer = _read(file, name) if file.name == f"{wanted}.yaml" else None
+    for file, default in _shipped(algorithm, name, source):
+        layer = _read(file, name, default) if _title(file) == wanted else None
         if layer is not None:
             return wanted, layer
     if preset == "auto":
         return "", {}
-    raise ConfigError(f"{name} has no preset {preset!r}; {nearest(preset, presets(algorithm, name))}", "preset")
+    raise ConfigError(f"{name} has no preset {preset!r}; {nearest(preset, presets(algorithm, name, source))}", "preset")
 
 
-def _read(file: Traversable, name: str) -> Raw | None:
-    """Return the content of a preset, or None if it belongs to another algorithm."""
-    layer = parse_mapping(file.read_text(encoding="utf-8"), f"preset {file.name}")
+def _shipped(algorithm: type[Any], name: str, source: type[Any] | None) -> list[tuple[Traversable, str]]:
+    """Return the files of both packages, each with the algorithm that it is for if it names none."""
+    theirs = [] if source is None else _files(source)
+    return [*((file, name) for file in _files(algorithm)), *((file, "") for file in theirs)]
+
+
+def _read(file: Traversable, name: str, default: str) -> Raw | None:
+    """Return the content of a preset, or None if it is for another algorithm."""
+    layer = _content(file)
+    return layer if _owner(layer, default) == name else None
+
+
+def _title(file: Traversable) -> str:
+    return file.name.removesuffix(".yaml")
+
+
+def _content(file: Traversable) -> Raw:
+    return parse_mapping(file.read_text(encoding="utf-8"), f"preset {file.name}")
+
+
+def _owner(layer: Raw, default: str) -> str:
+    """Return the algorithm that a preset names, or the default."""
     part = layer.get("algorithm")
-    owner = part.get("name", name) if isinstance(part, dict) else part or name
-    return layer if owner == name else None
+    owner: str = part.get("name", default) if isinstance(part, dict) else part or default
+    return owner
 
 
-def _files(algorithm: type[Any]) -> list[Traversable]:
-    package = algorithm.__module__.partition(".")[0]
+def _files(plugin: type[Any]) -> list[Traversable]:
     try:
+        package = plugin.__module__.partition(".")[0]
         folder = resources.files(package) / "presets"
         return [file for file in folder.iterdir() if file.name.endswith(".yaml")]
     except (

@@ -110,4 +110,4 @@ class ActorSequences(Sequences):
 
 def _along(rows: Tensor, leaf: Tensor) -> Tensor:
     """[B] as a tensor that broadcasts with [B, …]."""
-    return rows.reshape(len(rows), *[1] * (leaf.ndim - 1))
+    return rows.reshape(-1, *[1] * (leaf.ndim - 1))

@@ -6,6 +6,7 @@ import math
 from abc import abstractmethod
 from typing import TYPE_CHECKING, Annotated, Literal
 
+import numpy as np
 import torch
 from pydantic import Field
 from torch import Tensor, nn
@@ -13,6 +14,7 @@ from torch.nn import functional as F
 from torch.nn.utils.rnn import PackedSequence
 
 from maze_core.models.blocks import Dense, check_room
+from maze_core.models.gru import unrolled_gru
 
 if TYPE_CHECKING:
     from maze_core.data.batch import TensorTree
@@ -42,7 +44,7 @@ class Memory(nn.Module):
         """Take one row of each stream: features [B, F], state leaves [B, …] → [B, out_features], the next state."""
 
     @abstractmethod
-    def unroll(self, features: Tensor, sequences: Sequences, state: TensorTree) -> tuple[Tensor, TensorTree]:
+    def unroll(self, features: Tensor, sequences: Sequences, state: TensorTree) -> Tensor:
         """Take whole sequences: the same as `step` row by row.
 
         Args:
@@ -51,7 +53,14 @@ class Memory(nn.Module):
             state: before the first row of each sequence, leaves [S, …].
 
         Returns:
-            [B, out_features], sequence by sequence, and the state after the last row of each, leaves [S, …].
+            [B, out_features], sequence by sequence.
+        """
+
+    @abstractmethod
+    def after(self, features: Tensor, sequences: Sequences, state: TensorTree) -> tuple[Tensor, TensorTree]:
+        """Return the result of `unroll`, and the state after the last row of each sequence, leaves [S, …].
+
+        Slower; gradients do not reach the state.
         """
 
 
@@ -87,8 +96,29 @@ class RecurrentMemory(Memory):
         parts = (hidden, cells) if cells else (hidden,)
         return features, {key: torch.stack(part, 1) for key, part in zip(self._keys, parts, strict=True)}
 
-    def unroll(self, features: Tensor, sequences: Sequences, state: TensorTree) -> tuple[Tensor, TensorTree]:
-        """Take whole sequences, in one call of torch's network."""
+    def unroll(self, features: Tensor, sequences: Sequences, state: TensorTree) -> Tensor:
+        """Take whole sequences, padded: torch's networks are fastest so."""
+        longest, count = int(sequences.lengths.max(initial=0)), len(sequences)
+        if longest == 0:
+            return features.new_zeros(0, self.out_features)
+        numbers = np.repeat(np.arange(count), sequences.lengths)
+        times = np.arange(len(numbers)) - sequences.starts[numbers]
+        places = torch.from_numpy(times * count + numbers).to(features.device)
+        padded = features.new_zeros(longest * count, features.shape[-1]).index_copy(0, places, features)
+        padded = padded.reshape(longest, count, -1)
+        begun = tuple(state[key].transpose(0, 1).contiguous() for key in self._keys)
+        if len(begun) > 1:
+            out: Tensor = self.network(padded, begun)[0]
+        elif features.device.type == "cpu" and features.dtype == torch.float32:
+            out = padded
+            for layer, (w_in, w_hidden, b_in, b_hidden) in enumerate(self.network.all_weights):
+                out = unrolled_gru(F.linear(out, w_in, b_in), begun[0][layer], w_hidden, b_hidden)
+        else:
+            out = self.network(padded, begun[0])[0]
+        return out.flatten(0, 1).index_select(0, places)
+
+    def after(self, features: Tensor, sequences: Sequences, state: TensorTree) -> tuple[Tensor, TensorTree]:
+        """Take whole sequences packed, so that torch returns the states after their last rows."""
         places, sizes, by_length = sequences.packed()
         places, by_length = places.to(features.device), by_length.to(features.device)
         begun = tuple(state[key][by_length].transpose(0, 1).contiguous() for key in self._keys)
@@ -136,8 +166,12 @@ class WindowMemory(Memory):
         known = state["count"] + 1
         return self._look(window, known), {"window": window[:, 1:], "count": known.clamp(max=self._window - 1)}
 
-    def unroll(self, features: Tensor, sequences: Sequences, state: TensorTree) -> tuple[Tensor, TensorTree]:
+    def unroll(self, features: Tensor, sequences: Sequences, state: TensorTree) -> Tensor:
         """Take whole sequences: each row looks at a window of its own."""
+        return self.after(features, sequences, state)[0]
+
+    def after(self, features: Tensor, sequences: Sequences, state: TensorTree) -> tuple[Tensor, TensorTree]:
+        """Take whole sequences; also return the windows after their last rows."""
         device, past = features.device, self._window - 1
         lengths = torch.from_numpy(sequences.lengths).to(device)
         numbers = torch.arange(len(lengths), device=device)

@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from maze_core.models.normalizer import ObservationNormalizer
 
 
+_OWNERS = {"memory": "policy", "critic_memory": "critic"}
+"""The first part of the names of each memory's state."""
+
+
 class Policy(nn.Module):
     """Observation trees → action distributions and state values.
 
@@ -79,7 +83,7 @@ class Policy(nn.Module):
         encoder = cast("nn.Module", self._modules["encoder"])  # as an attribute it costs a microsecond
         features = encoder(self._normalized(obs))
         if self.remembers:
-            features, _ = self._unrolled("memory", features, sequences)
+            features = self._unrolled("memory", features, sequences)
         return self._distribution(obs, features)
 
     def value(self, obs: TensorTree, sequences: Sequences | None = None) -> Tensor:
@@ -93,14 +97,18 @@ class Policy(nn.Module):
         encoder = self.encoder if self.critic_encoder is None else self.critic_encoder
         features = encoder(self._normalized(obs))
         if self.remembers:
-            features, _ = self._unrolled(self._critic_memory_name, features, sequences)
+            features = self._unrolled(self._critic_memory_name, features, sequences)
         return self.value_head.forward(features).squeeze(-1)
 
     def forward(self, obs: TensorTree, sequences: Sequences | None = None) -> tuple[TreeDistribution, Tensor]:
         """Return distribution and value [B] in one pass; shared layers are computed once."""
         if self.remembers:
-            distribution, value, _ = self.unroll(obs, sequences)
-            return distribution, value
+            normalized = self._normalized(obs)
+            features = self._unrolled("memory", self.encoder(normalized), sequences)
+            seen = features
+            if self.critic_encoder is not None:
+                seen = self._unrolled("critic_memory", self.critic_encoder(normalized), sequences)
+            return self._distribution(obs, features), self.value_head.forward(seen).squeeze(-1)
         if self.critic_encoder is not None:
             obs_normalized = self._normalized(obs)
             value = self.value_head.forward(self.critic_encoder(obs_normalized)).squeeze(-1)
@@ -131,15 +139,18 @@ class Policy(nn.Module):
         if self.memory is None:
             return self._distribution(obs, features), state
         features, after = self.memory.step(features, _part(state, "policy"))
-        return self._distribution(obs, features), {**state, **_named("policy", after)}
+        return self._distribution(obs, features), {**state, **{f"policy/{key}": leaf for key, leaf in after.items()}}
 
-    def unroll(self, obs: TensorTree, sequences: Sequences | None) -> tuple[TreeDistribution, Tensor, TensorTree]:
-        """Return distribution, value [B] and what is remembered after each sequence, leaves [S, …]."""
+    def unroll(self, obs: TensorTree, sequences: Sequences) -> tuple[TreeDistribution, Tensor, TensorTree]:
+        """Return distribution, value [B] and what is remembered after each sequence, leaves [S, …].
+
+        Gradients do not reach what is remembered; `forward` is faster where it is not needed.
+        """
         normalized = self._normalized(obs)
-        features, after = self._unrolled("memory", self.encoder(normalized), sequences)
+        features, after = self._after("memory", self.encoder(normalized), sequences)
         seen = features
         if self.critic_encoder is not None:
-            seen, critics = self._unrolled("critic_memory", self.critic_encoder(normalized), sequences)
+            seen, critics = self._after("critic_memory", self.critic_encoder(normalized), sequences)
             after = {**after, **critics}
         return self._distribution(obs, features), self.value_head.forward(seen).squeeze(-1), after
 
@@ -147,23 +158,29 @@ class Policy(nn.Module):
         """Return what the critic alone remembers after each sequence, leaves [S, …]; empty without such a memory."""
         if self.critic_memory is None or self.critic_encoder is None:
             return {}
-        return self._unrolled("critic_memory", self.critic_encoder(self._normalized(obs)), sequences)[1]
+        return self._after("critic_memory", self.critic_encoder(self._normalized(obs)), sequences)[1]
 
     @property
     def _critic_memory_name(self) -> str:
         return "memory" if self.critic_encoder is None else "critic_memory"
 
-    def _unrolled(self, name: str, features: Tensor, sequences: Sequences | None) -> tuple[Tensor, TensorTree]:
-        """Take features [B, F] through a memory; also return its states after each sequence."""
+    def _unrolled(self, name: str, features: Tensor, sequences: Sequences | None) -> Tensor:
+        """Return features [B, F] after a memory."""
         if sequences is None:
             raise PluginError(
                 "a policy that remembers was given rows without their sequences. "
                 "Next: pass `batch.sequences`, or act with `policy.step`"
             )
         memory: Any = self._modules[name]
-        owner = "policy" if name == "memory" else "critic"
-        out, after = memory.unroll(sequences.ordered(features), sequences, _part(sequences.state, owner))
-        return sequences.restored(out), _named(owner, after)
+        state = _part(sequences.state, _OWNERS[name])
+        return sequences.restored(memory.unroll(sequences.ordered(features), sequences, state))
+
+    def _after(self, name: str, features: Tensor, sequences: Sequences) -> tuple[Tensor, TensorTree]:
+        """Return features [B, F] after a memory, and its states after each sequence."""
+        memory: Any = self._modules[name]
+        owner = _OWNERS[name]
+        out, after = memory.after(sequences.ordered(features), sequences, _part(sequences.state, owner))
+        return sequences.restored(out), {f"{owner}/{key}": leaf for key, leaf in after.items()}
 
     # Building
 
@@ -199,10 +216,6 @@ def _part(state: TensorTree, owner: str) -> TensorTree:
     """Return one memory's leaves of a policy's state, by their own names."""
     prefix = f"{owner}/"
     return {key.removeprefix(prefix): leaf for key, leaf in state.items() if key.startswith(prefix)}
-
-
-def _named(owner: str, state: TensorTree) -> TensorTree:
-    return {f"{owner}/{key}": leaf for key, leaf in state.items()}
 
 
 def feature_count(encoder: nn.Module) -> int:

@@ -86,9 +86,10 @@ class DenseRoute:
 
     def put(self, parts: Mapping[int, Tensor], blank: Blank) -> Tensor:
         """Return the results, selected for each row."""
+        # No sizes are asked for, so that exported networks take batches of any size.
         of = self._group_of_row
-        out = torch.zeros((len(of), *blank.shape), dtype=blank.dtype, device=of.device)
+        out: Tensor | None = None
         for group, values in parts.items():
-            mine = (of == group).reshape(len(of), *[1] * len(blank.shape))
-            out = torch.where(mine, values, out)
-        return out
+            mine = (of == group).reshape(-1, *[1] * len(blank.shape))
+            out = torch.where(mine, values, torch.zeros_like(values) if out is None else out)
+        return torch.zeros((len(of), *blank.shape), dtype=blank.dtype, device=of.device) if out is None else out

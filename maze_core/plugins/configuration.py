@@ -177,6 +177,15 @@ def part_config(
     return config
 
 
+def policy_config(policy: str, overrides: Sequence[str] = (), load: discovery.Loader = discovery.load) -> PluginConfig:
+    """Return the configuration of a policy plugin by its name, or by a file that it plays.
+
+    A file is played by the plugin that has the name of its suffix, such as `onnx`, with the parameter `file`.
+    """
+    suffix = "" if policy in discovery.names("policy") else Path(policy).suffix.removeprefix(".")
+    return part_config("policy", {"name": suffix, "file": policy} if suffix else {"name": policy}, overrides, load)
+
+
 def env_config(
     env: Raw, wrappers: Sequence[str] = (), overrides: Sequence[str] = (), load: discovery.Loader = discovery.load
 ) -> tuple[PluginConfig, tuple[PluginConfig, ...]]:
@@ -265,7 +274,16 @@ def _preset_layer(preset: str, asked: Raw, load: discovery.Loader) -> tuple[str,
         plugin = load("algorithm", name)
     except ConfigError:
         return "", {}  # resolve reports the unknown name together with all other problems
-    return choose(preset, env_id if isinstance(env_id, str) else None, plugin, name)
+    return choose(preset, env_id if isinstance(env_id, str) else None, plugin, name, _env_source(env, load))
+
+
+def _env_source(env: Any, load: discovery.Loader) -> type[Any] | None:
+    """Return the class of a run's env source; None if it cannot be used, which resolve reports."""
+    try:
+        source: type[Any] = load("env", env["name"])
+    except (ConfigError, PluginError, KeyError, TypeError):
+        return None
+    return source
 
 
 def _with_preferences(raw: Raw, preset: Raw, load: discovery.Loader) -> Raw:

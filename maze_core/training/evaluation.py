@@ -9,12 +9,14 @@ import numpy as np
 import torch
 
 from maze_core.acting.network import NetworkAgent, SharedNoise
+from maze_core.acting.rule import RuleAgent
 from maze_core.acting.stepper import Stepper
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.envs.vector import Episode
+from maze_core.policies.base import ActingPolicy
 
 if TYPE_CHECKING:
-    from maze_core.acting.agent import Choice
+    from maze_core.acting.agent import Agent, Choice
     from maze_core.envs.vector import StepResult, Tree, VectorEnv
     from maze_core.models.policy import Policy
     from maze_core.seeding import EpisodeSeeds
@@ -27,7 +29,7 @@ class EvaluationInterrupted(Exception):  # noqa: N818 — no error: the user ask
 
 
 def evaluate_policy(
-    policy: Policy,
+    policy: Policy | ActingPolicy,
     env: VectorEnv,
     seeds: EpisodeSeeds,
     n_episodes: int,
@@ -42,15 +44,15 @@ def evaluate_policy(
 
     Environment i plays episodes i, i + N, i + 2N, …. The episodes that count are fixed before the first step, so short
     ones are not favoured. With `seeds` of stride N the result of a deterministic policy does not depend on N.
-    The policy acts in evaluation mode; afterwards each of its modules returns to its previous mode.
+    A network acts in evaluation mode; afterwards each of its modules returns to its previous mode.
 
     Args:
-        policy: the policy to evaluate.
+        policy: the policy to evaluate: a network, or a policy plugin that is set up for the environments.
         env: N environments; where they can, they truncate episodes at `max_episode_steps` themselves.
         seeds: seeds of the episodes.
         n_episodes: number of episodes.
-        deterministic: most likely actions instead of samples.
-        noise: generator for sampling.
+        deterministic: most likely actions of a network instead of samples.
+        noise: generator for sampling; a policy plugin's generators are seeded by it.
         stopped: called before each step.
         max_episode_steps: an environment that exceeds it is abandoned: its episode is returned unfinished, with the
             wrappers' rewards, and it plays no later episodes.
@@ -59,11 +61,13 @@ def evaluate_policy(
     Raises:
         EvaluationInterrupted: `stopped` returned true.
     """
-    agent = NetworkAgent(policy, None if deterministic else SharedNoise(env.num_envs, noise))
+    agent = _agent(policy, env, deterministic, noise)
     quota = _Quota(env.num_envs, n_episodes, max_episode_steps)
     stepper = Stepper(env, seeds)
-    modes = [(module, module.training) for module in policy.modules()]
-    policy.eval()
+    network = None if isinstance(policy, ActingPolicy) else policy
+    modes = [] if network is None else [(module, module.training) for module in network.modules()]
+    if network is not None:
+        network.eval()
     try:
         stepper.begin(allocate(space_specs(env.observation_space, "observation"), (env.num_envs,)))
         with torch.inference_mode():
@@ -78,6 +82,13 @@ def evaluate_policy(
         for module, training in modes:
             module.training = training
     return quota.episodes
+
+
+def _agent(policy: Policy | ActingPolicy, env: VectorEnv, deterministic: bool, noise: torch.Generator) -> Agent:
+    if isinstance(policy, ActingPolicy):
+        rngs = [np.random.default_rng([noise.initial_seed(), row]) for row in range(env.num_envs)]
+        return RuleAgent(policy, rngs, env.action_space)
+    return NetworkAgent(policy, None if deterministic else SharedNoise(env.num_envs, noise))
 
 
 class _Quota:

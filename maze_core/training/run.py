@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from maze_core.envs.vector import VectorEnv
     from maze_core.models.policy import Policy
     from maze_core.plugins.discovery import Loader
+    from maze_core.policies.base import ActingPolicy
     from maze_core.runners.workers import Task, WorkerPool
     from maze_core.training.algorithm import Algorithm
     from maze_core.training.report import RunSummary
@@ -303,10 +304,12 @@ class Run:
 
     # Evaluation
 
-    def evaluate(self, number: int, deterministic: bool | None = None) -> dict[str, float]:
+    def evaluate(
+        self, number: int, deterministic: bool | None = None, policy: ActingPolicy | None = None
+    ) -> dict[str, float]:
         """Evaluate the policy and return `eval/…` metrics of raw returns; `number` selects the episodes.
 
-        Returns an empty dict if no episodes are configured.
+        `policy` acts instead of the run's network. Returns an empty dict if no episodes are configured.
 
         Raises:
             EvaluationInterrupted: the run was interrupted during the evaluation.
@@ -318,7 +321,10 @@ class Run:
         self.progress.phase = "evaluating"
         try:
             return self._evaluation.evaluate(
-                self.policy, number, deterministic, lambda: self.interrupted and not before
+                self.policy if policy is None else policy,
+                number,
+                deterministic,
+                lambda: self.interrupted and not before,
             )
         finally:
             self.progress.phase = "training"

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from maze_core.config.run import RunConfig
     from maze_core.envs.vector import VectorEnv
     from maze_core.models.policy import Policy
+    from maze_core.policies.base import ActingPolicy
 
 FINAL_EVALUATION = 0
 """Number of the final evaluation; the evaluation of an epoch has the epoch's number, from 1."""
@@ -43,7 +44,7 @@ class RunEvaluation:
             env.reset(seeds, allocate(space_specs(env.observation_space, "observation"), (env.num_envs,)))
 
     def evaluate(
-        self, policy: Policy, number: int, deterministic: bool | None, stopped: Callable[[], bool]
+        self, policy: Policy | ActingPolicy, number: int, deterministic: bool | None, stopped: Callable[[], bool]
     ) -> dict[str, float]:
         """Return `eval/…` metrics of raw returns; `number` selects the episodes.
 

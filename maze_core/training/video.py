@@ -15,6 +15,7 @@ from maze_core.training.evaluation import evaluate_policy
 if TYPE_CHECKING:
     from maze_core.envs.builder import EnvBuilder
     from maze_core.envs.vector import VectorEnv
+    from maze_core.policies.base import ActingPolicy
     from maze_core.training.run import Run
 
 VIDEO = "maze.video"
@@ -58,13 +59,13 @@ class Film:
         self._run, self._studio = run, open_studio(run.env_builder("evaluation"), folder)
         self._env = self._studio.vector_env(1)
 
-    def shoot(self, *, deterministic: bool | None = None) -> list[Path]:
-        """Play the episode and return the files."""
+    def shoot(self, *, deterministic: bool | None = None, policy: ActingPolicy | None = None) -> list[Path]:
+        """Play the episode and return the files. `policy` acts instead of the run's network."""
         run = self._run
         self._studio.film(0, 1)
         default = run.config.evaluation.deterministic
         evaluate_policy(
-            run.policy,
+            run.policy if policy is None else policy,
             self._env,
             EpisodeSeeds(run.seed, Purpose.EVAL_EPISODES, (0,), stride=1),
             1,

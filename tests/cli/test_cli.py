@@ -174,10 +174,16 @@ def test_resume_and_eval_pass_on_what_was_typed(api):
     out = maze("eval", "a/run").stdout
     assert re.search(r"return_mean +12\.5\n", out)
     assert out.endswith("checkpoint best, after epoch 4; seed 3\nfilmed films/episode-0.mp4\n")
-    assert api.evaluate_saved == [
-        ((Path("a/run"), 5, 3, False, None, None), {"runner": None, "overrides": ()}),
-        ((Path("a/run"), None, None, None, None, Path("films")), {"runner": None, "overrides": ()}),
-        ((Path("a/run"), None, None, None, None, None), {"runner": None, "overrides": ()}),
+    out = maze("eval", "a/run", "--policy", "random", "--json").stdout
+    assert json.loads(out) == {"eval/return_mean": 12.5, "policy": "random", "seed": 3}
+    assert maze("eval", "a/run", "--policy", "a.onnx").stdout.startswith("statistic")
+    assert [calls["policy"] for _, calls in api.evaluate_saved[3:]] == ["random", "a.onnx"]
+    for option in (["--stochastic"], ["--deterministic"], ["--checkpoint", "last"]):
+        assert "is only for the run's own policy" in maze("eval", "a/run", "--policy", "random", *option, code=2).stderr
+    assert api.evaluate_saved[:3] == [
+        ((Path("a/run"), 5, 3, False, None, None), {"policy": None, "runner": None, "overrides": ()}),
+        ((Path("a/run"), None, None, None, None, Path("films")), {"policy": None, "runner": None, "overrides": ()}),
+        ((Path("a/run"), None, None, None, None, None), {"policy": None, "runner": None, "overrides": ()}),
     ]
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from maze_core.config.presets import presets
+from maze_core.config.presets import presets, presets_of_source
 from maze_core.plugins import discovery
 from maze_core.plugins.configuration import assemble
 
@@ -18,6 +18,8 @@ def shipped(algorithm):
 ROOT = Path(__file__).parents[2]
 SHIPPED = sorted((path.parts[-3], path.stem) for path in ROOT.glob("plugins/*/*/presets/*.yaml"))
 """The package and the name of every preset in the repository."""
+OF_SOURCES = [("maze_cutting_2d", "cutting")]
+"""Those in packages of env sources."""
 NEEDED = {"bc": {"algorithm.dataset": "x"}, "sacfd": {"algorithm.initial_demonstrations": "x"}}
 """Parameters without a default."""
 
@@ -28,11 +30,20 @@ def test_every_preset_is_valid_for_each_algorithm_of_its_package(package, name):
     algorithms = [claim for claim in discovery.declarations() if claim.kind == "algorithm"]
     claims = [claim for claim in algorithms if claim.entry_point.module.startswith(f"{package}.")]
     own = [claim.name for claim in claims if name in shipped(claim.name)]
-    assert own
+    assert own or (package, name) in OF_SOURCES
     for algorithm in own:
         env = "CartPole-v1" if name == "classic" else name
         config = assemble(algorithm, env, preset=name, flags=NEEDED.get(algorithm, {}))
         assert config.env.id == env
+
+
+@pytest.mark.parametrize(("package", "name"), OF_SOURCES)
+def test_presets_of_env_sources_are_valid(package, name):
+    claims = [claim for claim in discovery.declarations() if claim.kind == "env"]
+    (source,) = [claim.name for claim in claims if claim.entry_point.module.startswith(f"{package}.")]
+    algorithm = presets_of_source(discovery.load("env", source))[name]
+    config = assemble(algorithm, preset=name, flags={"env.name": source})
+    assert (config.algorithm.name, config.env.name) == (algorithm, source)
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)

@@ -31,6 +31,7 @@ INAPPLICABLE = {
     "algorithm rllib-marwil": (*BY_RLLIB, "truncation"),
     "algorithm rllib-ppo": (*BY_RLLIB, "truncation"),
     "algorithm rllib-sac": (*BY_RLLIB, "deterministic", "truncation"),
+    "env cutting_2d": ("time_limit", "vector_env"),
     "env factory": ("vector_env",),
     "env gymnasium": ("vector_env",),
     "wrapper normalize_reward": ("gymnasium",),

@@ -265,16 +265,19 @@ def with_presets(tmp_path, monkeypatch):
     (package / "presets" / "ALE-Pong-v5.yaml").write_text("algorithm: {name: learner, lr: 8.0}\nenv: ALE/Pong-v5")
     (package / "presets" / "Acrobot-v1.yaml").write_text("algorithm: {name: other}")
     (package / "presets" / "README.md").write_text("no preset")
+    other = tmp_path / "preset_source"
+    (other / "presets").mkdir(parents=True)
+    (other / "__init__.py").write_text("")
+    (other / "presets" / "maze.yaml").write_text("algorithm: {name: learner, lr: 9.0}")
+    (other / "presets" / "CartPole-v1.yaml").write_text("algorithm: {name: learner, lr: 1.0}")
+    (other / "presets" / "nobodys.yaml").write_text("algorithm: {lr: 2.0}")
+    (other / "presets" / "others.yaml").write_text("algorithm: {name: other, lr: 2.0}")
     monkeypatch.syspath_prepend(tmp_path)
-    yield overlay(
-        {
-            ("algorithm", "learner"): type(
-                "L", (Plugin,), {"Config": LearnerConfig, "__module__": "preset_package.deep"}
-            )
-        },
-        LOAD,
-    )
+    learner = type("L", (Plugin,), {"Config": LearnerConfig, "__module__": "preset_package.deep"})
+    source = type("S", (Plugin,), {"Config": SourceConfig, "__module__": "preset_source.deep"})
+    yield overlay({("algorithm", "learner"): learner, ("env", "mazes"): source}, LOAD)
     sys.modules.pop("preset_package", None)
+    sys.modules.pop("preset_source", None)
 
 
 def test_presets(with_presets):
@@ -294,6 +297,25 @@ def test_presets(with_presets):
         lr("X", "CartPol-v1")
     with pytest.raises(ConfigError, match=r"no preset 'zzz'; known: ALE-Pong-v5, CartPole-v1"):
         lr("X", "zzz")
+
+
+def test_presets_of_an_env_source_name_their_algorithm(with_presets):
+    def lr(preset, source="mazes"):
+        config, name = assemble_with_preset(
+            "learner", "CartPole-v1", preset, overrides=[f"env.name={source}"], load=with_presets
+        )
+        return config.algorithm.lr, name
+
+    assert lr("maze") == (9.0, "maze")
+    assert lr("auto") == (7.0, "CartPole-v1")  # the algorithm's own comes first
+    for preset, source in [("nobodys", "mazes"), ("others", "mazes"), ("maze", "gymnasium")]:
+        with pytest.raises(ConfigError, match=f"no preset '{preset}'"):
+            lr(preset, source)
+
+
+def test_an_env_source_that_is_unknown_is_reported_with_all_other_problems(with_presets):
+    with pytest.raises(ConfigError, match=r"(?s)zzz.*lr"):
+        assemble("learner", overrides=["env.name=zzz", "algorithm.lr=x"], load=with_presets)
 
 
 def test_a_preset_stands_below_the_files(with_presets, tmp_path):

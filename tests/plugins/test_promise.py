@@ -10,7 +10,16 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "guide" / "compatibility.md"
-TOOLS = ("maze_compare", "maze_devkit", "maze_minari", "maze_optuna", "maze_pictures", "maze_sweep", "maze_video")
+TOOLS = (
+    "maze_compare",
+    "maze_devkit",
+    "maze_export",
+    "maze_minari",
+    "maze_optuna",
+    "maze_pictures",
+    "maze_sweep",
+    "maze_video",
+)
 """Commands and tools are released together with the core; the promise is for what takes part in a run."""
 PLUGINS = sorted(path.name for path in (ROOT / "plugins").iterdir() if path.name not in TOOLS)
 

@@ -9,8 +9,12 @@ from maze_devkit.probes import Workshop
 from torch import nn
 
 from maze_core.envs.codecs import ActionCodec, ObservationCodec
+from maze_core.errors import ConfigError
+from maze_core.plugins import discovery
 from maze_core.plugins.base import Plugin
+from maze_core.plugins.configuration import policy_config
 from maze_core.plugins.hookspecs import hookimpl
+from maze_core.policies.base import ActingPolicy
 from maze_core.seeding import EpisodeSeeds, Purpose
 from maze_core.training import api
 from maze_core.training.checkpoint import read_checkpoint
@@ -231,3 +235,42 @@ def test_the_last_state_is_evaluated_too(quick):
     summary = context.train()
     expected = {key: value for key, value in context.evaluate().items() if not key.startswith("time/")}
     assert {key: value for key, value in summary.final_evaluation.items() if key in expected} == expected
+
+
+class Uniform(ActingPolicy):
+    """Chooses with the generators it is given, and notes the episodes it is told of."""
+
+    def setup(self, observation_space, action_space):
+        self.begun, self.rows = [], 0
+
+    def begin(self, row):
+        self.begun.append(row)
+
+    def act(self, obs, rngs):
+        self.rows = len(rngs)
+        return {"action": np.array([rng.integers(3) for rng in rngs])}
+
+
+def test_a_policy_plugin_is_evaluated_in_place_of_the_network(quick):
+    context = quick(SeededWalk, overrides={"evaluation.n_episodes": 5, "evaluation.num_envs": 2})
+    policies = [Uniform(None), Uniform(None)]
+    for policy in policies:
+        policy.setup(None, None)
+    first, second = (context.run.evaluate(1, policy=policy) for policy in policies)
+    assert policies[0].rows == 2
+    assert sorted(set(policies[0].begun)) == [0, 1]
+    assert len(policies[0].begun) >= 5
+    assert first["eval/return_mean"] == second["eval/return_mean"]
+    assert first["eval/return_mean"] != context.run.evaluate(1)["eval/return_mean"]
+    assert first["eval/return_mean"] != context.run.evaluate(2, policy=policies[0])["eval/return_mean"]
+
+
+def test_a_policy_is_named_by_itself_or_by_a_file_that_it_plays(known_plugins, monkeypatch):
+    assert policy_config("random").name == "random"
+    with pytest.raises(ConfigError, match="unknown policy 'unheard'"):
+        policy_config("folder/of/file.unheard")
+    with pytest.raises(ConfigError, match=r"policy\.file: unknown key"):
+        policy_config("file.random")  # which plays no files
+    monkeypatch.setattr(discovery, "names", lambda kind: ["of.mine"])
+    with pytest.raises(ConfigError, match=r"unknown policy 'of\.mine'"):  # and not 'mine'
+        policy_config("of.mine")

@@ -83,7 +83,8 @@ def _encoder_box(encoder: nn.Module, inputs: dict[str, Box]) -> Box:
         return Box("block", "dense", _mlp_lines(encoder.trunk) + size, sources)
     if isinstance(encoder, ImageEncoder):
         return Box("block", "convolutions", _image_lines(encoder) + size, [inputs[encoder.key]])
-    return Box("block", type(encoder).__name__, _children_lines(encoder) + size, list(inputs.values()))
+    title, *lines = _own_lines(encoder) or [type(encoder).__name__, *_children_lines(encoder)]
+    return Box("block", title, lines + size, list(inputs.values()))
 
 
 def _head_boxes(policy: Policy) -> list[Box]:
@@ -91,11 +92,16 @@ def _head_boxes(policy: Policy) -> list[Box]:
     boxes = []
     for key, space in flatten_space(policy.action_space, "action").items():
         head = policy.heads[f"{key}_head"]
-        lines = [_distribution_name(head), _space_line(space), _count_line(head)]
-        if key in masks:
-            lines.insert(2, f"masked by {masks[key]}")
+        own = _own_lines(head) or [_distribution_name(getattr(head, "head", head))]  # a head around another one
+        mask = [f"masked by {masks[key]}"] if key in masks else []
+        lines = [*own, _space_line(space), *mask, _count_line(head)]
         boxes.append(Box("head", key, lines))
     return boxes
+
+
+def _own_lines(module: nn.Module) -> list[str]:
+    """Return what a module of another plugin says of itself in `picture_lines`, empty if it says nothing."""
+    return [str(line) for line in getattr(module, "picture_lines", ())]
 
 
 def _distribution_name(head: nn.Module) -> str:

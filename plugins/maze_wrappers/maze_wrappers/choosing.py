@@ -78,8 +78,7 @@ class Hide(Plugin):
             return f"has the elements 0 to {size - 1}"
         return "would have no element left" if len(hidden) == size else None
 
-    def _without(self, space: Space[Any]) -> Part:
-        assert isinstance(space, spaces.Box)
+    def _without(self, space: Any) -> Part:
         left = np.array([i for i in range(space.shape[0]) if i not in self.config.elements])
         # Indexing by an array copies: the environment may reuse its own.
         return Part(spaces.Box(space.low[left], space.high[left], dtype=space.dtype.type), lambda value: value[left])

@@ -1,0 +1,1 @@
+"""Two-dimensional cutting for Maze."""

@@ -1,0 +1,22 @@
+"""The env source `cutting_2d`."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import gymnasium
+
+from maze_core import Plugin, PluginConfig, hookimpl
+from maze_cutting_2d.config import CuttingConfig
+from maze_cutting_2d.flat import Cutting
+
+
+class CuttingSource(Plugin):
+    """Two-dimensional cutting: serve orders from as few sheets as possible, by guillotine cuts."""
+
+    Config: ClassVar[type[PluginConfig]] = CuttingConfig
+
+    @hookimpl
+    def make_env(self, config: CuttingConfig, seed: int, index: int) -> gymnasium.Env[Any, Any]:
+        """Build one environment."""
+        return Cutting(config, render_mode="rgb_array")

@@ -1,0 +1,1 @@
+"""Trained policies as files that run without Maze: `maze export`."""

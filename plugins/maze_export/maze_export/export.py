@@ -1,0 +1,102 @@
+"""Writes the policy of a run to a file that runs without Maze."""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from maze_core import files
+from maze_core.envs.in_process import vector_env
+from maze_core.errors import ConfigError
+from maze_core.terminal_text import shown
+from maze_core.training.process_state import torch_threads
+from maze_core.training.run_dir import versions
+from maze_export.agreement import ENVS, ROWS, check_agreement, recorded
+from maze_export.formats import FORMATS, Format, load, write
+from maze_export.graph import ExportedPolicy, actor
+
+if TYPE_CHECKING:
+    from maze_core.training.run import Run
+
+
+class Exported(NamedTuple):
+    """A file that was written."""
+
+    file: Path
+    bytes: int
+    rows: int
+    """Observations on which it was compared with torch."""
+
+
+def export_policy(
+    run: Run,
+    file: Path | str,
+    format: Format | None = None,
+    *,
+    stochastic: bool = False,
+) -> Exported:
+    """Write the current policy of a run to a file, once it gives the actions of torch.
+
+    Args:
+        run: a run with its policy, such as `RunContext.open("runs/first").run`.
+        file: the new file; one that exists is replaced.
+        format: `onnx` or `pt2`; None: by the suffix of the file.
+        stochastic: sample actions, with noise as further inputs, instead of the most likely ones.
+
+    Raises:
+        ConfigError: the network cannot be exported, or the exported one differs; nothing is written.
+    """
+    file = Path(file)
+    chosen = _format(file, format)
+    run.check_open()
+    with torch_threads(run.config.threads):
+        policy = ExportedPolicy(actor(run.policy), stochastic=stochastic)
+        data = write(policy, chosen, json.dumps(policy.interface.to_json(**_facts(run))))
+        with closing(vector_env(run.env_builder("rollout"), ENVS)) as env:
+            obs = recorded(policy.policy, env, run.seed, ROWS)
+        check_agreement(policy, load(data, chosen, policy.interface), obs, run.seed)
+    try:
+        files.write_bytes(file, data)
+    except OSError as error:
+        raise _unwritable(file, str(error.strerror)) from None
+    return Exported(file, len(data), len(next(iter(obs.values()))))
+
+
+def _format(file: Path, format: Format | None) -> Format:
+    """Return the format of a file.
+
+    Raises:
+        ConfigError: it is unknown, or the file cannot be written.
+    """
+    suffix = file.suffix.removeprefix(".")
+    chosen = next((each for each in FORMATS if each == (format or suffix)), None)
+    if chosen is None and format is not None:
+        raise ConfigError(f"must be {' or '.join(FORMATS)}, got {shown(format)}", "--format")
+    if chosen is None or suffix != chosen:
+        endings = " or ".join(f".{each}" for each in ([chosen] if chosen else FORMATS))
+        raise ConfigError(f"{file} must end in {endings}", "--out")
+    if not file.parent.is_dir():
+        raise _unwritable(file, f"there is no folder {file.parent}")
+    if file.is_dir():
+        raise _unwritable(file, "it is a folder")
+    return chosen
+
+
+def _unwritable(file: Path, reason: str) -> ConfigError:
+    return ConfigError(f"cannot write {file}: {reason}", "--out")
+
+
+def _facts(run: Run) -> dict[str, Any]:
+    """Return where the policy comes from, for the file's metadata; no path of this machine."""
+    origin = {
+        "name": None if run.run_dir is None else run.run_dir.resolve().name,
+        "algorithm": run.config.algorithm.name,
+        "env": run.config.env_title,
+        "wrappers": [wrapper.name for wrapper in run.config.wrappers],
+        "epoch": run.epoch,
+        "env_steps": run.env_steps,
+        "seed": run.seed,
+    }
+    return {"run": origin, "versions": versions(["maze-export", "onnx", "onnxscript", "onnxruntime"])}

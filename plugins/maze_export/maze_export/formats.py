@@ -1,0 +1,127 @@
+"""The two formats of an exported policy: how each is written to bytes and run from bytes."""
+
+from __future__ import annotations
+
+import io
+import logging
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Literal, get_args
+
+import torch
+
+from maze_core.errors import ConfigError
+from maze_core.terminal_text import printable
+from maze_export.interface import METADATA, Interface
+
+if TYPE_CHECKING:
+    from torch.export import ExportedProgram
+
+    from maze_core.envs.vector import Tree
+    from maze_export.graph import ExportedPolicy
+
+Format = Literal["onnx", "pt2"]
+FORMATS: tuple[Format, ...] = get_args(Format)
+PT2_FILE = f"{METADATA}.json"
+"""The name of the description within a pt2 file."""
+
+Play = Callable[["Tree"], "Tree"]
+"""Runs an exported policy: inputs by name, leaves [B, …], to outputs by name."""
+
+
+def write(policy: ExportedPolicy, name: Format, metadata: str) -> bytes:
+    """Return the contents of a file with a policy and its metadata.
+
+    Raises:
+        ConfigError: torch cannot export this network.
+    """
+    try:
+        with _silent():
+            return _WRITERS[name](policy, metadata)
+    except Exception as error:  # noqa: BLE001 — whatever the exporter and the network raise
+        reason = printable(str(error).strip().partition("\n")[0], 300)
+        hint = "A model's forward must not branch on the values of tensors, and must treat the rows of a batch alike."
+        raise ConfigError(f"torch cannot export this network to {name}: {reason}", "model", hint) from None
+
+
+def load(data: bytes, name: Format, interface: Interface) -> Play:
+    """Return what runs the contents that `write` returned."""
+    with _silent():
+        return _LOADERS[name](data, interface)
+
+
+def _write_onnx(policy: ExportedPolicy, metadata: str) -> bytes:
+    interface = policy.interface
+    program = torch.onnx.export(
+        _program(policy),
+        input_names=[leaf.name for leaf in interface.inputs],
+        output_names=[leaf.name for leaf in interface.outputs],
+        dynamic_shapes=({leaf.name: {0: "batch"} for leaf in interface.inputs},),
+        verbose=False,
+    )
+    if program is None:
+        raise RuntimeError("the exporter returned nothing")
+    model = program.model
+    for node in model.graph:
+        node.metadata_props.clear()  # names of the exporter
+    model.metadata_props.clear()
+    model.metadata_props[METADATA] = metadata
+    written: bytes = program.model_proto.SerializeToString()
+    return written
+
+
+def _write_pt2(policy: ExportedPolicy, metadata: str) -> bytes:
+    file = io.BytesIO()
+    torch.export.save(_program(policy), file, extra_files={PT2_FILE: metadata})
+    return file.getvalue()
+
+
+def _program(policy: ExportedPolicy) -> ExportedProgram:
+    inputs = policy.example(2)  # two rows: torch takes a size of one for a constant
+    batch = torch.export.Dim("batch")
+    program = torch.export.export(policy, (inputs,), dynamic_shapes=({name: {0: batch} for name in inputs},))
+    for node in program.graph.nodes:
+        node.meta.pop("stack_trace", None)  # paths of this machine
+    return program
+
+
+def _load_onnx(data: bytes, interface: Interface) -> Play:
+    from maze_export.onnx_policy import open_session
+
+    session, names = open_session(data), [leaf.name for leaf in interface.outputs]
+
+    def play(inputs: Tree) -> Tree:
+        return dict(zip(names, session.run(names, inputs), strict=True))
+
+    return play
+
+
+def _load_pt2(data: bytes, interface: Interface) -> Play:
+    # Pickle lies within such a file, so none is loaded but the one that was just written.
+    module = torch.export.load(io.BytesIO(data)).module()
+
+    def play(inputs: Tree) -> Tree:
+        with torch.no_grad():
+            outputs = module({name: torch.from_numpy(leaf) for name, leaf in inputs.items()})
+        return {name: leaf.numpy() for name, leaf in outputs.items()}
+
+    return play
+
+
+_WRITERS: Mapping[Format, Callable[[ExportedPolicy, str], bytes]] = {"onnx": _write_onnx, "pt2": _write_pt2}
+_LOADERS: Mapping[Format, Callable[[bytes, Interface], Play]] = {"onnx": _load_onnx, "pt2": _load_pt2}
+
+
+@contextmanager
+def _silent() -> Iterator[None]:
+    """Keep back the exporter's notes about itself: what it does is checked afterwards."""
+    logger = logging.getLogger("torch.onnx")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logger.setLevel(level)

@@ -1,0 +1,136 @@
+"""The network that is exported: from observations in the environment's units to actions in the environment's units."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from gymnasium import spaces
+from torch import Tensor, nn
+
+from maze_core.envs.spaces import allocate, flatten_space, space_specs, start_of
+from maze_core.errors import ConfigError
+from maze_core.models.actor_policy import batchable
+from maze_core.models.policy import Policy
+from maze_export.interface import Interface
+from maze_export.noise import NoiseLeaves, joined, noise_leaves
+
+if TYPE_CHECKING:
+    from gymnasium import Space
+
+    from maze_core.data.batch import TensorTree
+
+
+class ExportedPolicy(nn.Module):
+    """A policy as a function of named tensors, [B, …] each, to named tensors.
+
+    Args:
+        policy: a network on the CPU, in evaluation mode.
+        stochastic: sample actions with noise, which is an input; else take the most likely ones.
+
+    Raises:
+        ConfigError: the policy cannot sample with noise from outside.
+    """
+
+    def __init__(self, policy: Policy, *, stochastic: bool) -> None:
+        super().__init__()
+        self.policy = policy
+        observations, actions = policy.observation_space, policy.action_space
+        self.noise: NoiseLeaves = noise_leaves(policy, example(observations, 1)) if stochastic else {}
+        noise = tuple(leaf for leaves in self.noise.values() for leaf in leaves)
+        self.interface = Interface(observations, actions, noise)
+        self._observations = {key: leaf.name for key, leaf in self.interface.observations.items()}
+        self._actions = {key: leaf.name for key, leaf in self.interface.actions.items()}
+        # torch forbids submodules named like a method, and dots in names; a list has no names.
+        self.starts = nn.ModuleList(Start(space) for space in flatten_space(observations, "observation").values())
+        self.units = nn.ModuleList(Units(space) for space in flatten_space(actions, "action").values())
+
+    def forward(self, inputs: TensorTree) -> TensorTree:
+        """Return the actions for the inputs of the interface."""
+        starts = zip(self._observations.items(), self.starts, strict=True)
+        obs = {key: start(inputs[name]) for (key, name), start in starts}
+        distribution = self.policy.distribution(obs)
+        samples = distribution.sample(joined(inputs, self.noise)) if self.noise else distribution.mode()
+        actions = distribution.env_action(samples)
+        units = zip(self._actions.items(), self.units, strict=True)
+        return {name: unit(actions[key]) for (key, name), unit in units}
+
+    def example(self, rows: int) -> TensorTree:
+        """Return inputs of zeros, of the shapes and dtypes that `forward` takes."""
+        zeros = {leaf.name: np.zeros((rows, *leaf.shape), leaf.dtype) for leaf in self.interface.inputs}
+        return {name: torch.from_numpy(array) for name, array in zeros.items()}
+
+
+class Start(nn.Module):
+    """Discrete values of the environment → those from 0 on that policies see; other leaves pass unchanged."""
+
+    start: Tensor | None
+
+    def __init__(self, space: Space[Any]) -> None:
+        super().__init__()
+        start = start_of(space)
+        self.register_buffer("start", None if start is None else torch.as_tensor(start))
+
+    def forward(self, leaf: Tensor) -> Tensor:
+        """[B, …] → [B, …]."""
+        return leaf if self.start is None else leaf - self.start
+
+
+class Units(nn.Module):
+    """Actions of a distribution → those that the environment executes: from `start` on, rounded and within bounds."""
+
+    start: Tensor | None
+    low: Tensor
+    high: Tensor
+
+    def __init__(self, space: Space[Any]) -> None:
+        super().__init__()
+        start, box = start_of(space), isinstance(space, spaces.Box)
+        self._dtype = getattr(torch, np.dtype(space.dtype).name)
+        self._limit = (_float if self._dtype.is_floating_point else _whole) if box else None
+        self.register_buffer("start", None if start is None else torch.as_tensor(start))
+        if isinstance(space, spaces.Box):
+            dtype = np.float32 if space.dtype == np.float16 else space.dtype
+            self.register_buffer("low", torch.as_tensor(np.asarray(space.low, dtype)))
+            self.register_buffer("high", torch.as_tensor(np.asarray(space.high, dtype)))
+
+    def forward(self, action: Tensor) -> Tensor:
+        """[B, …] → [B, …] in the dtype of the space."""
+        if self._limit is not None:
+            return self._limit(action, self.low, self.high, self._dtype)
+        return (action if self.start is None else action + self.start).to(self._dtype)
+
+
+def _float(action: Tensor, low: Tensor, high: Tensor, dtype: torch.dtype) -> Tensor:
+    # Cast before clipping: values must stay within a bound that float32 rounds outwards.
+    return action.to(dtype).to(low.dtype).clamp(low, high).to(dtype)
+
+
+def _whole(action: Tensor, low: Tensor, high: Tensor, dtype: torch.dtype) -> Tensor:
+    # Clipped as float64 first, since casting a float beyond an integer's range is undefined; then as integers, which
+    # are exact beyond 2^53.
+    whole = action.double().clamp(low.double(), high.double()).round().to(torch.int64)
+    return whole.clamp(low.to(torch.int64), high.to(torch.int64)).to(dtype)
+
+
+def example(observation_space: Space[Any], rows: int) -> TensorTree:
+    """Return observations of zeros, leaves [rows, …] as policies see them."""
+    zeros = allocate(space_specs(observation_space, "observation"), (rows,))
+    return {key: torch.from_numpy(leaf) for key, leaf in zeros.items()}
+
+
+def actor(policy: Policy) -> Policy:
+    """Return a copy of a policy on the CPU, in evaluation mode and without its critic.
+
+    Raises:
+        ConfigError: the policy cannot be copied.
+    """
+    try:
+        copied = batchable(policy).cpu().eval()
+    except Exception as error:
+        raise ConfigError(f"the network cannot be copied: {error}", "model") from error
+    if isinstance(copied, Policy) and copied.has_critic:
+        copied.critic_encoder, copied.has_critic = None, False
+        del copied.value_head
+    return copied.requires_grad_(False)

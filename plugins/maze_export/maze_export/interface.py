@@ -1,0 +1,135 @@
+"""What goes into an exported policy and what comes out: named leaves, also as JSON inside of the file.
+
+| name | leaf |
+|---|---|
+| `observation`, or the keys of a Dict | observations, masks included |
+| `noise/KEY` | random numbers for the action KEY, where the policy samples |
+| `action`, or `action/KEY` of a Dict | actions |
+| `state/KEY`, `next_state/KEY` | reserved for the memory of a policy |
+
+Every leaf has the batch in front. Observations and actions are in the environment's units.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from maze_core.data.space_json import space_from_json, space_to_json
+from maze_core.envs.spaces import MAX_ENTRIES, flatten_space, leaf_spec, leaves
+from maze_core.plain_json import is_count, parse_object
+
+if TYPE_CHECKING:
+    from gymnasium import Space
+
+FORMAT = 1
+"""Version of this description. A program that reads it refuses a higher one."""
+METADATA = "maze"
+"""Where the description is: the key in an ONNX model's metadata; `maze.json` in a pt2 file."""
+DRAWS = ("gumbel", "logistic", "standard_exponential", "standard_normal")
+"""Distributions of noise: methods of `numpy.random.Generator` that take a `size`."""
+_GENERATED = ("action", "next_state", "noise", "observation", "state")
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """One array of a policy: its name, the shape of one row, its dtype, and of noise its distribution."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    draw: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as plain data."""
+        drawn = {} if self.draw is None else {"draw": self.draw}
+        return {"name": self.name, "shape": list(self.shape), "dtype": self.dtype, **drawn}
+
+
+@dataclass(frozen=True)
+class Interface:
+    """The spaces of a policy and its noise, which together say what its inputs and outputs are."""
+
+    observation_space: Space[Any]
+    action_space: Space[Any]
+    noise: tuple[Leaf, ...] = ()
+    """Empty: the policy takes the most likely actions."""
+
+    @property
+    def observations(self) -> dict[str, Leaf]:
+        """The inputs that are observations, by leaf key; dtypes as Maze stores them."""
+        specs = {key: leaf_spec(space) for key, space in flatten_space(self.observation_space, "observation").items()}
+        return {key: Leaf(_input_name(key), spec.shape, spec.dtype.name) for key, spec in specs.items()}
+
+    @property
+    def actions(self) -> dict[str, Leaf]:
+        """The outputs, by leaf key; dtypes of the action space."""
+        return {
+            leaf.key: Leaf(
+                f"action/{leaf.key}" if leaf.path else "action",
+                tuple(leaf.space.shape or ()),
+                np.dtype(leaf.space.dtype).name,
+            )
+            for leaf in leaves(self.action_space, "action")
+        }
+
+    @property
+    def inputs(self) -> tuple[Leaf, ...]:
+        """All inputs, in order."""
+        return (*self.observations.values(), *self.noise)
+
+    @property
+    def outputs(self) -> tuple[Leaf, ...]:
+        """All outputs, in order."""
+        return tuple(self.actions.values())
+
+    def to_json(self, **facts: Any) -> dict[str, Any]:
+        """Return the description for a file as plain data, with further facts about the policy."""
+        return {
+            "format": FORMAT,
+            "inputs": [leaf.to_json() for leaf in self.inputs],
+            "outputs": [leaf.to_json() for leaf in self.outputs],
+            "observation_space": space_to_json(self.observation_space),
+            "action_space": space_to_json(self.action_space),
+            "stochastic": bool(self.noise),
+            **facts,
+        }
+
+
+def read_interface(text: str) -> Interface:
+    """Return the interface from the description in a file.
+
+    Raises:
+        ValueError: it is none, or of a newer version.
+    """
+    data = parse_object(text)
+    if not is_count(data.get("format")):
+        raise ValueError("its metadata has no format version")
+    if data["format"] > FORMAT:
+        raise ValueError(f"its format is {data['format']}, but this maze-export reads up to {FORMAT}")
+    seen, done = (space_from_json(data.get(name)) for name in ("observation_space", "action_space"))
+    try:
+        noise = tuple(_noise(each) for each in data["inputs"] if str(each["name"]).startswith("noise/"))
+        interface = Interface(seen, done, noise)
+    except (LookupError, TypeError) as error:
+        raise ValueError("its metadata does not describe inputs and outputs") from error
+    expected = interface.to_json()
+    if any(data.get(name) != expected[name] for name in ("inputs", "outputs")):
+        raise ValueError("the inputs and outputs in its metadata do not belong to its spaces")
+    return interface
+
+
+def _noise(data: dict[str, Any]) -> Leaf:
+    shape = tuple(data["shape"])
+    if data["draw"] not in DRAWS or not all(map(is_count, shape)) or math.prod(shape) > MAX_ENTRIES:
+        raise TypeError(data)
+    return Leaf(str(data["name"]), shape, "float32", data["draw"])
+
+
+def _input_name(key: str) -> str:
+    """Return the name of an observation: its key, with `observation/` in front of a key that other names may have."""
+    first, nested, _ = key.partition("/")
+    return f"observation/{key}" if key == "action" or (nested and first in _GENERATED) else key

@@ -1,0 +1,1 @@
+"""Models over sets for Maze."""
