@@ -127,7 +127,7 @@ def actor(policy: Policy) -> Policy:
         ConfigError: the policy cannot be copied.
     """
     try:
-        copied = batchable(policy).cpu().eval()
+        copied: Policy = batchable(policy).cpu().eval()
     except Exception as error:
         raise ConfigError(f"the network cannot be copied: {error}", "model") from error
     if isinstance(copied, Policy) and copied.has_critic:
