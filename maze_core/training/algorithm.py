@@ -69,8 +69,10 @@ class Algorithm(ABC, Generic[P]):
     A run with another action space is refused before the first step. The model checks observation spaces.
     """
 
-    several_actors: ClassVar[bool] = True
-    """False: the algorithm cannot learn from environments in which several actors act, and such a run is refused."""
+    supports_actors: ClassVar[bool] = False
+    """True: the algorithm learns from environments in which several actors act: it uses the policy through its
+    interface alone, and discounts by what has elapsed (`maze_core.data.discounts`). The core refuses other runs in such
+    an environment before the first step."""
 
     def __init__(self, config: Any) -> None:
         self.config = config
@@ -97,7 +99,7 @@ class Algorithm(ABC, Generic[P]):
     def check_actors(self, observation_space: spaces.Space[Any]) -> None:
         """Raise ConfigError for an environment with several actors, if this algorithm cannot learn from it."""
         actors = actors_of(observation_space)
-        if actors is not None and not self.several_actors:
+        if actors is not None and not self.supports_actors:
             raise ConfigError(
                 f"{self.config.name} does not support environments with several actors, and this one has "
                 f"{', '.join(actors.names)}",

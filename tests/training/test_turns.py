@@ -95,7 +95,7 @@ def test_es_finds_parameters_of_every_actor(tmp_path, known_plugins, memory):
 
 
 def test_algorithms_that_cannot_say_so_before_the_first_step(quick, tmp_path, monkeypatch):
-    monkeypatch.setattr(A2C, "several_actors", False)
+    monkeypatch.setattr(A2C, "supports_actors", False)
     with pytest.raises(ConfigError, match=r"a2c does not support .*several actors.*pick, place"):
         quick(Shelves, "a2c", run_dir=tmp_path / "run").train()
     assert not (tmp_path / "run").exists()

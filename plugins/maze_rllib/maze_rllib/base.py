@@ -43,7 +43,6 @@ class RLlib(Algorithm):
         "loss/kl": "kl",
         "loss/entropy_coef": "alpha",
     }
-    several_actors = False
     title: ClassVar[str]
     """The algorithm's name in RLlib."""
     preset: ClassVar[Mapping[str, Any]] = {}

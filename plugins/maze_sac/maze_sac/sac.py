@@ -52,6 +52,7 @@ class SAC(Algorithm):
     Config: ClassVar[type[AlgorithmConfig]] = SACConfig
     config: SACConfig
     needs_critic = False
+    supports_actors = True
     columns: ClassVar[Mapping[str, str]] = {
         "loss/policy": "policy", "loss/critic": "critic", "loss/entropy": "entropy", "loss/entropy_coef": "alpha",
     }  # fmt: skip
