@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from maze_core.data.trajectories import Trajectory as Trajectory
     from maze_core.data.trajectories_loader import load_trajectories as load_trajectories
     from maze_core.data.trajectories_writer import TrajectoryWriter as TrajectoryWriter
+    from maze_core.envs.turns import ActorSpaces as ActorSpaces
+    from maze_core.envs.turns import Turn as Turn
+    from maze_core.envs.turns import TurnEnv as TurnEnv
     from maze_core.errors import ConfigError as ConfigError
     from maze_core.errors import MazeError as MazeError
     from maze_core.errors import RunError as RunError
@@ -33,6 +36,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "ActingPolicy": "maze_core.policies.base",
+    "ActorSpaces": "maze_core.envs.turns",
     "Algorithm": "maze_core.training.algorithm",
     "AlgorithmConfig": "maze_core.config.run",
     "Batch": "maze_core.data.batch",
@@ -51,6 +55,8 @@ _HOMES = {
     "Trajectories": "maze_core.data.trajectories",
     "Trajectory": "maze_core.data.trajectories",
     "TrajectoryWriter": "maze_core.data.trajectories_writer",
+    "Turn": "maze_core.envs.turns",
+    "TurnEnv": "maze_core.envs.turns",
     "hookimpl": "maze_core.plugins.hookspecs",
     "load_trajectories": "maze_core.data.trajectories_loader",
 }

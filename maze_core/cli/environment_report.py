@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import traceback
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from gymnasium import spaces
 from gymnasium.utils.env_checker import check_env
 
 from maze_core.config.base import PluginConfig
+from maze_core.envs.actors import ACTOR, actors_of
 from maze_core.envs.builder import EnvBuilder
 from maze_core.envs.in_process import vector_env
 from maze_core.envs.native import NativeVectorEnv
@@ -53,6 +55,8 @@ class EnvReport:
     environment: str
     observation_space: str
     action_space: str
+    actors: list[str] = field(default_factory=list)
+    """Who takes turns, and how often with random actions; empty where a single actor acts."""
     stepped: str = ""
     """`single`, or `vectorised` where the natively vectorised form is stepped; empty where none could be."""
     warnings: list[str] = field(default_factory=list)
@@ -71,7 +75,9 @@ def examine_environment(env: PluginConfig, wrappers: tuple[PluginConfig, ...] = 
         report = EnvReport(str(one), str(one.observation_space), str(one.action_space))
         notes: set[str] = set()
         with _collected(notes):
-            steps = _steps_as_trained(report, builder)
+            acted: Counter[int] = Counter()
+            steps = _steps_as_trained(report, builder, acted)
+            _tell_of_actors(report, one, acted)
             # The checks take any action, which an environment with masks may refuse.
             masked = steps and bool(mask_keys(one.observation_space, one.action_space))
             if not masked:
@@ -119,23 +125,39 @@ def _ask(report: EnvReport, question: Callable[[], object]) -> bool:
     return False
 
 
-def _steps_as_trained(report: EnvReport, builder: EnvBuilder) -> bool:
+def _tell_of_actors(report: EnvReport, env: Any, acted: Counter[int]) -> None:
+    """Report each actor's kind and its share of the random steps; warn of those that never acted."""
+    actors = actors_of(env.observation_space)
+    if actors is None:
+        return
+    total = max(acted.total(), 1)
+    for number, (name, kind) in enumerate(actors.actors.items()):
+        spaces_of_kind = "" if name == kind else f", with the spaces of {kind}"
+        report.actors.append(f"{name}: {acted[number] / total:.0%} of the turns{spaces_of_kind}")
+        if acted and not acted[number]:
+            report.warnings.append(
+                f"the actor {name!r} did not act in {total} random turns. Its network learns only where it acts"
+            )
+
+
+def _steps_as_trained(report: EnvReport, builder: EnvBuilder, acted: Counter[int]) -> bool:
     def step() -> None:
         with closing(vector_env(builder, _ENVS)) as env:
-            _step(env)
+            _step(env, acted)
             report.stepped = "vectorised" if isinstance(env, NativeVectorEnv) else "single"
 
     return _ask(report, step)
 
 
-def _step(env: VectorEnv) -> None:
-    """Take random actions that masks allow, as a run would."""
+def _step(env: VectorEnv, acted: Counter[int]) -> None:
+    """Take random actions that masks allow, as a run would; count the turns of each actor."""
     policy = RandomPolicy(PluginConfig(name="random"))
     policy.setup(env.observation_space, env.action_space)
     rngs = [np.random.default_rng(i) for i in range(_ENVS)]
     out = allocate(space_specs(env.observation_space, "observation"), (_ENVS,))
     env.reset(_SEEDS, out)
     for _ in range(_STEPS):
+        acted.update(out[ACTOR].tolist() if ACTOR in out else ())
         env.step(policy.act(out, rngs), out)
 
 

@@ -53,6 +53,8 @@ def check(
         output.print_json(report)
     else:
         for key, value in report.items():
+            if key == "actors" and not value:
+                continue
             lines = [value] if isinstance(value, str) else [line for each in value for line in each.splitlines()]
             for number, line in enumerate(lines or ["none"]):
                 output.say(f"{'' if number else key + ':':20}{line}")

@@ -9,6 +9,7 @@ import torch
 
 from maze_core.data.batch import Batch, TensorTree
 from maze_core.data.prioritized import Priorities, tree_bytes
+from maze_core.envs.actors import ELAPSED
 from maze_core.envs.spaces import LeafSpec, Specs, allocate, allocated_bytes, space_specs
 from maze_core.free_memory import check_memory
 
@@ -71,6 +72,7 @@ class ReplayBuffer:
         self._columns = allocate(self.specs, (capacity,))
         self._obs = {key[4:]: column for key, column in self._columns.items() if key.startswith("obs/")}
         self._actions = {key[7:]: column for key, column in self._columns.items() if key.startswith("action/")}
+        self._elapsed = self._obs.get(ELAPSED)
         self._reward, self._terminated = self._columns["reward"], self._columns["terminated"]
         self._truncated, self._ahead = self._columns["truncated"], self._columns["ahead"]
         self.priorities = None if priority_exponent is None else Priorities(capacity, priority_exponent)
@@ -180,7 +182,7 @@ class ReplayBuffer:
         Args:
             rng: random generator of the draw.
             batch_size: B.
-            gamma: discount per step.
+            gamma: discount of a decision: of a step, unless observations say what has elapsed.
             n_step: rewards summed before the bootstrap; fewer where the episode or the data ends earlier.
             stretch: draw sequences of this many consecutive steps instead of single ones; where an episode ends
                 earlier, the rest of the sequence begins elsewhere. Uniform only.
@@ -196,8 +198,8 @@ class ReplayBuffer:
             raise ValueError("prioritised steps are drawn one by one")
         slots = self._draw(rng, batch_size) if stretch == 1 else self._draw_stretches(rng, batch_size, stretch)
         if n_step == 1:
-            reward, discount = self._reward[slots], gamma * ~self._terminated[slots]
             following = (slots + self._ahead[slots]) % self.capacity
+            reward, discount = self._reward[slots], self._factor(following, gamma) * ~self._terminated[slots]
         else:
             reward, discount, following = self._look_ahead(slots, gamma, n_step)
         extra = {"reward": reward, "discount": discount.astype(np.float32, copy=False)}
@@ -209,6 +211,10 @@ class ReplayBuffer:
             {key: torch.from_numpy(column).to(device) for key, column in extra.items()},
             _tensors(self._obs, following, device),
         )
+
+    def _factor(self, slots: np.ndarray, gamma: float) -> Any:
+        """Return the discount of what follows before these observations: gamma to the power of what has elapsed."""
+        return gamma if self._elapsed is None else gamma ** self._elapsed[slots]
 
     def _draw(self, rng: np.random.Generator, count: int) -> np.ndarray:
         """Return slots of steps, drawn by priority, or uniformly: the few rows without a step are drawn again."""
@@ -242,9 +248,13 @@ class ReplayBuffer:
         going = np.arange(len(slots))
         for k in range(n_step):
             here = following[going]
-            reward[going] += gamma**k * self._reward[here]
-            discount[going] = gamma ** (k + 1) * ~self._terminated[here]
             following[going] = (here + self._ahead[here]) % self.capacity
+            if self._elapsed is None:
+                reward[going] += gamma**k * self._reward[here]
+                discount[going] = gamma ** (k + 1) * ~self._terminated[here]
+            else:
+                reward[going] += discount[going] * self._reward[here]
+                discount[going] *= self._factor(following[going], gamma) * ~self._terminated[here]
             ends = self._terminated[here] | self._truncated[here] | (self._ahead[following[going]] == 0)
             going = going[~ends]
             if not len(going):

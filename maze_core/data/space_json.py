@@ -8,9 +8,13 @@ from typing import Any
 import numpy as np
 from gymnasium import Space, spaces
 
+from maze_core.envs.actors import ActorId
 from maze_core.envs.spaces import MAX_ENTRIES
+from maze_core.errors import ConfigError
 from maze_core.plain_json import is_count
 from maze_core.terminal_text import shown
+
+_WRONG = (LookupError, TypeError, ValueError, AssertionError, AttributeError, ConfigError)
 
 
 def space_to_json(space: Space[Any]) -> dict[str, Any]:
@@ -19,6 +23,8 @@ def space_to_json(space: Space[Any]) -> dict[str, Any]:
         return {"type": "Dict", "spaces": [[key, space_to_json(child)] for key, child in space.spaces.items()]}
     if isinstance(space, spaces.Tuple):
         return {"type": "Tuple", "spaces": [space_to_json(child) for child in space.spaces]}
+    if isinstance(space, ActorId):
+        return {"type": "ActorId", "actors": [[name, kind] for name, kind in space.actors.items()]}
     if isinstance(space, spaces.Discrete):
         return {"type": "Discrete", "n": int(space.n), "start": int(space.start)}
     if isinstance(space, spaces.MultiDiscrete):
@@ -47,7 +53,7 @@ def space_from_json(data: Any) -> Space[Any]:
         if _entries(data) > MAX_ENTRIES:
             raise ValueError("too large")
         space: Space[Any] = _BUILDERS[data["type"]](data)
-    except (LookupError, TypeError, ValueError, AssertionError, AttributeError, OverflowError, RecursionError) as error:
+    except (*_WRONG, OverflowError, RecursionError) as error:
         raise ValueError(f"this does not describe a space: {shown(data, 200)}") from error
     return space
 
@@ -58,9 +64,17 @@ def _box(data: Any) -> spaces.Box:
     return spaces.Box(low, high, shape, dtype.type)
 
 
+def _actor_id(pairs: Any) -> ActorId:
+    actors = dict(pairs)
+    if len(actors) != len(pairs):
+        raise ValueError("two actors have the same name")
+    return ActorId(actors)
+
+
 _BUILDERS: dict[str, Any] = {
     "Dict": lambda data: spaces.Dict([(key, space_from_json(child)) for key, child in data["spaces"]]),
     "Tuple": lambda data: spaces.Tuple([space_from_json(child) for child in data["spaces"]]),
+    "ActorId": lambda data: _actor_id(data["actors"]),
     "Discrete": lambda data: spaces.Discrete(_count(data["n"]), start=data["start"]),
     "MultiDiscrete": lambda data: spaces.MultiDiscrete(data["nvec"], _dtype(data["dtype"]).type, None, data["start"]),
     "MultiBinary": lambda data: spaces.MultiBinary(_count(data["n"])),

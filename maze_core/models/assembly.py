@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field
 
 from maze_core.config.base import PluginConfig
+from maze_core.errors import ConfigError
 from maze_core.models.blocks import initialize_orthogonal
+from maze_core.models.groups import GroupsConfig
 from maze_core.models.heads import HeadOptions
-from maze_core.models.inputs import input_spaces
+from maze_core.models.inputs import critic_spaces, is_for_critics
 from maze_core.models.memory import (
     Memory,
     MemoryKind,
@@ -46,6 +48,14 @@ class ModelConfig(PluginConfig):
     """Scale float observations by their running mean and standard deviation."""
     orthogonal_init: bool = True
     """Initialise weights orthogonally; false: torch's default initialisation."""
+    groups: GroupsConfig = "shared"
+    """How the actors of an environment share networks: `shared`: actors with equal spaces do; `per_actor`: none do; or
+    the actors of each group by its name."""
+    actor_one_hot: bool = True
+    """Tell a network that several actors share which of them acts."""
+    joint_critic: bool = False
+    """One separate critic for all actors, which sees the leaves of every kind, zeros where it waits, and who acts;
+    false: each group has its own critic."""
     memory: MemoryKind = "none"
     """What the policy remembers of an episode: nothing, the state of a `gru` or `lstm`, or the last rows in a `window`
     that a transformer looks at. A separate critic has a memory of its own."""
@@ -72,15 +82,33 @@ def assemble_policy(
     config: ModelConfig,
     make_encoder: Callable[[], nn.Module],
     *,
+    make_critic_encoder: Callable[[], nn.Module] | None = None,
     initialize_encoders: bool = True,
 ) -> Policy:
     """Return a policy with heads and critic around an encoder; `make_encoder` is called once for each network.
 
-    `initialize_encoders` False keeps the encoders' own initialisation even where `orthogonal_init` is set."""
-    leaves = input_spaces(observation_space, action_space)
+    Args:
+        observation_space: of a single environment.
+        action_space: of a single environment.
+        config: the model's.
+        make_encoder: returns an encoder of the leaves of `input_spaces`.
+        make_critic_encoder: returns an encoder of the leaves of `critic_spaces`, for a separate critic; None:
+            `make_encoder`, so critics see no more than the policy.
+        initialize_encoders: False keeps the encoders' own initialisation even where `orthogonal_init` is set.
+
+    Raises:
+        ConfigError: there are leaves for critics alone, and the critic shares the policy's layers.
+    """
+    leaves = critic_spaces(observation_space, action_space)
+    if config.critic == "shared" and (hidden := [key for key in leaves if is_for_critics(key)]):
+        raise ConfigError(
+            f"the observation {hidden[0]!r} is for critics alone, but this critic shares the policy's layers",
+            "model.critic",
+            "Next: --set model.critic=separate",
+        )
     normalizer = ObservationNormalizer(leaves) if config.normalize_observations else None
     encoder = make_encoder()
-    critic_encoder = make_encoder() if config.critic == "separate" else None
+    critic_encoder = (make_critic_encoder or make_encoder)() if config.critic == "separate" else None
     policy = Policy(
         observation_space,
         action_space,

@@ -7,16 +7,20 @@ from typing import TYPE_CHECKING, Any
 from gymnasium import spaces
 
 from maze_core.config.params import Hidden, Width
+from maze_core.envs.actors import CRITIC
 from maze_core.errors import ConfigError
 from maze_core.models.assembly import ModelConfig, assemble_policy
 from maze_core.models.blocks import Activation
-from maze_core.models.encoders import ConcatEncoder, ImageEncoder, Layout
-from maze_core.models.inputs import input_spaces
+from maze_core.models.encoders import ConcatEncoder, ImageEncoder, Layout, MlpEncoder
+from maze_core.models.inputs import critic_spaces, input_spaces
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.hookspecs import hookimpl
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from gymnasium import Space
+    from torch import nn
 
     from maze_core.models.policy import Policy
 
@@ -52,7 +56,24 @@ class CnnModel(Plugin):
                 where="model.name",
                 hint="Use the model template, which encodes each observation by its shape, or mlp for flat ones.",
             )
-        return assemble_policy(observation_space, action_space, config, lambda: _encoder(key, space, config))
+        seen_by_critic = critic_spaces(observation_space, action_space)
+        return assemble_policy(
+            observation_space,
+            action_space,
+            config,
+            lambda: _encoder(key, space, config),
+            make_critic_encoder=lambda: _critic_encoder(key, space, seen_by_critic, config),
+        )
+
+
+def _critic_encoder(key: str, image: spaces.Box, seen: Mapping[str, Space[Any]], config: CnnConfig) -> ConcatEncoder:
+    """Return an encoder of the image, and of the leaves that critics alone see, which may not be images."""
+    more = {name: space for name, space in seen.items() if name != key}
+    if not more:
+        return _encoder(key, image, config)
+    parts: dict[str, nn.Module] = {key: ImageEncoder(key, image, config.layout, config.image_features)}
+    parts[CRITIC] = MlpEncoder(more, (), config.activation)
+    return ConcatEncoder(parts, config.hidden, config.activation)
 
 
 def _encoder(key: str, space: spaces.Box, config: CnnConfig) -> ConcatEncoder:

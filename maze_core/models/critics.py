@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from maze_core.errors import ConfigError
 from maze_core.models.blocks import activation_function
 from maze_core.models.encoders import MlpEncoder
-from maze_core.models.inputs import FlatInput, input_spaces, is_image
+from maze_core.models.inputs import FlatInput, critic_spaces, is_image
 from maze_core.models.stacked_norms import StackedBatchRenorm, StackedLayerNorm, dropped
 
 if TYPE_CHECKING:
@@ -157,7 +157,7 @@ def build_critics(
     Raises:
         ConfigError: an observation is an image and the policy has no encoder to copy.
     """
-    leaves = input_spaces(policy.observation_space, policy.action_space)
+    leaves = critic_spaces(policy.observation_space, policy.action_space)
     encoder: Any = getattr(policy, "encoder", None)
     if encoder is None:
         images = [key for key, space in leaves.items() if is_image(space)]

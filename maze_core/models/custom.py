@@ -14,6 +14,7 @@ from maze_core.config.base import PluginConfig
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.errors import ConfigError
 from maze_core.models.assembly import ModelConfig, assemble_policy
+from maze_core.models.inputs import acting_space
 from maze_core.models.masks import mask_keys
 from maze_core.models.policy import feature_count
 from maze_core.plugins.base import Plugin
@@ -74,23 +75,27 @@ def wrap_module(source: Any, observation_space: Space[Any], action_space: Space[
     """Return a policy from a module, a module class or a function that returns one.
 
     A module is copied. A policy is returned as it is. An encoder gets heads and, by `config.critic`, a critic: a
-    separate one is a second module from the same class or function, or a second copy.
+    separate one is a second module from the same class or function, or a second copy. Only for such a critic is the
+    source called with the leaves that critics alone see.
 
     Raises:
         ConfigError: it is neither a policy nor an encoder; the message explains both.
     """
-    module = _construct(source, observation_space, action_space)
+    seen = acting_space(observation_space)
+    module = _construct(source, seen, action_space)
     if hasattr(module, "distribution") and hasattr(module, "value"):
         return _policy(module, observation_space, action_space)
     if not isinstance(getattr(module, "out_features", None), Integral):
         raise _unusable(f"{type(module).__name__} has neither `out_features` nor `distribution` and `value`")
-    _check_encoder(module, observation_space)
-    fresh = [module]
-
-    def make_encoder() -> nn.Module:
-        return fresh.pop() if fresh else _construct(source, observation_space, action_space)
-
-    return assemble_policy(observation_space, action_space, config, make_encoder, initialize_encoders=False)
+    _check_encoder(module, seen)
+    return assemble_policy(
+        observation_space,
+        action_space,
+        config,
+        lambda: module,
+        make_critic_encoder=lambda: _construct(source, observation_space, action_space),
+        initialize_encoders=False,
+    )
 
 
 def build_encoder(source: Any, observation_space: Space[Any], action_space: Space[Any]) -> nn.Module:

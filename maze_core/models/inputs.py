@@ -9,6 +9,7 @@ import torch
 from gymnasium import spaces
 from torch import Tensor, nn
 
+from maze_core.envs.actors import CRITIC, actors_of, mask_place
 from maze_core.envs.spaces import MAX_ENTRIES, flatten_space
 from maze_core.envs.spaces import is_image as is_image  # for models that import it from here
 from maze_core.errors import ConfigError
@@ -24,27 +25,48 @@ MASK_SUFFIX = "_mask"
 
 
 def input_spaces(observation_space: Space[Any], action_space: Space[Any]) -> dict[str, Space[Any]]:
-    """Return the observation leaves that a network sees: all but the action masks."""
-    masks = {key + MASK_SUFFIX for key in flatten_space(action_space, "action")}
+    """Return the observation leaves that a policy sees: all but the action masks and what critics alone see."""
+    leaves = critic_spaces(observation_space, action_space)
+    return {key: space for key, space in leaves.items() if not is_for_critics(key)}
+
+
+def critic_spaces(observation_space: Space[Any], action_space: Space[Any]) -> dict[str, Space[Any]]:
+    """Return the observation leaves that a critic sees: all but the action masks."""
     leaves = flatten_space(observation_space, "observation")
+    several = actors_of(observation_space) is not None
+    masks = {mask_place(key, leaves, several_actors=several) for key in flatten_space(action_space, "action")}
     return {key: space for key, space in leaves.items() if key not in masks}
 
 
-def flat_spaces(observation_space: Space[Any], action_space: Space[Any], model: str) -> dict[str, Space[Any]]:
-    """Return the result of `input_spaces` for a model without convolutions.
+def flat_spaces(
+    observation_space: Space[Any], action_space: Space[Any], model: str
+) -> tuple[dict[str, Space[Any]], dict[str, Space[Any]]]:
+    """Return the results of `input_spaces` and `critic_spaces` for a model without convolutions.
 
     Raises:
         ConfigError: an observation is an image; `model` names the model.
     """
-    leaves = input_spaces(observation_space, action_space)
-    for key, space in leaves.items():
+    seen_by_critic = critic_spaces(observation_space, action_space)
+    for key, space in seen_by_critic.items():
         if is_image(space):
             raise ConfigError(
                 f"the model {model} does not take images, but observation {key!r} has shape {space.shape}",
                 where="model.name",
                 hint="Use the model cnn (one image) or template (several leaves), or flatten it with a wrapper.",
             )
-    return leaves
+    return input_spaces(observation_space, action_space), seen_by_critic
+
+
+def is_for_critics(key: str) -> bool:
+    """Return True for the key of a leaf that critics alone see: `critic`, or below it."""
+    return key == CRITIC or key.startswith(f"{CRITIC}/")
+
+
+def acting_space(observation_space: Space[Any]) -> Space[Any]:
+    """Return an observation space without what critics alone see."""
+    if not isinstance(observation_space, spaces.Dict) or CRITIC not in observation_space.spaces:
+        return observation_space
+    return spaces.Dict({key: space for key, space in observation_space.spaces.items() if key != CRITIC})
 
 
 class Flatten(nn.Module):

@@ -8,9 +8,12 @@ import torch
 from gymnasium import spaces
 from torch import Tensor, nn
 
-from maze_core.envs.spaces import allocate, flatten_space, space_specs
+from maze_core.envs.actors import ACTOR, ActorId, actors_of
+from maze_core.envs.spaces import flatten_space
 from maze_core.errors import ConfigError
+from maze_core.models.actor_policy import probe
 from maze_core.models.distributions import BoxScale, SquashedGaussian
+from maze_core.models.distributions.routed import RoutedLeaf
 from maze_core.models.masks import mask_keys
 
 if TYPE_CHECKING:
@@ -26,6 +29,9 @@ class JointActions(nn.Module):
     A choice is a value of a Discrete, a value of a MultiDiscrete's member, or a value (0 or 1) of a MultiBinary's bit.
     The value of an action is the sum of the values of its choices, which the critics return for given Box actions.
     With Box leaves only they return one value.
+
+    Where several actors act, only the leaves of a row's actor count: `acting` says which they are. The critics then
+    return one more value where some actors have Box leaves only, that of having no choice.
     """
 
     def __init__(self, observation_space: Space[Any], action_space: Space[Any]) -> None:
@@ -41,6 +47,13 @@ class JointActions(nn.Module):
         self.box_size = sum(scale.size for scale in self.boxes.values())
         sizes = [size for members in self.choices.values() for size in members]
         self.choice_count = sum(sizes)
+        actors = actors_of(observation_space)
+        self.several_actors = actors is not None
+        """True where only the leaves of a row's actor count."""
+        self._actors = {} if actors is None else {key: _acting_on(key, actors) for key in leaves}
+        choosing = {actor for key in self.choices for actor in self._actors.get(key, ())}
+        self.has_idle = actors is not None and bool(self.choices) and len(choosing) < int(actors.n)
+        """True where the last value of the critics is that of an actor that has no choice."""
         # The first of each member's choices among all C.
         starts = torch.tensor([sum(sizes[:i]) for i in range(len(sizes))], dtype=torch.int64)
         self.register_buffer("starts", starts, persistent=False)
@@ -50,17 +63,36 @@ class JointActions(nn.Module):
     @property
     def outputs(self) -> int:
         """Number of values that a critic returns: one per choice, or one."""
-        return self.choice_count or 1
+        return self.choice_count + self.has_idle or 1
 
-    def canonical(self, actions: TensorTree) -> Tensor | None:
-        """Return the Box leaves of actions in environment units, concatenated and scaled to [-1, 1], [B, d]."""
-        return joined([scale.to_canonical(actions[key]) for key, scale in self.boxes.items()])
+    def acting(self, obs: TensorTree) -> TensorTree | None:
+        """Return in which rows each leaf belongs to the actor that acts, [B] bool by key; None: in all."""
+        if not self.several_actors:
+            return None
+        actor = obs[ACTOR]
+        return {key: torch.isin(actor, torch.tensor(its, device=actor.device)) for key, its in self._actors.items()}
 
-    def chosen(self, values: Tensor, actions: TensorTree) -> Tensor:
+    def canonical(self, actions: TensorTree, acting: TensorTree | None = None) -> Tensor | None:
+        """Return the Box leaves of actions in environment units, concatenated and scaled to [-1, 1], [B, d].
+
+        Those of other actors than the acting one are zeros.
+        """
+        scaled = {key: scale.to_canonical(actions[key]) for key, scale in self.boxes.items()}
+        if acting is not None:
+            scaled = {key: leaf * acting[key].unsqueeze(-1) for key, leaf in scaled.items()}
+        return joined(list(scaled.values()))
+
+    def chosen(self, values: Tensor, actions: TensorTree, acting: TensorTree | None = None) -> Tensor:
         """Return the values of actions, [K, B], from the values [K, B, C] of K critics."""
         if not self.choices:
             return values.squeeze(-1)
-        return values.gather(-1, self.indices(actions).expand(len(values), -1, -1)).sum(-1)
+        picked = values.gather(-1, self.indices(actions).expand(len(values), -1, -1))
+        if acting is None:
+            return picked.sum(-1)
+        owned = [acting[key].unsqueeze(-1).expand(-1, len(sizes)) for key, sizes in self.choices.items()]
+        counts = torch.cat(owned, -1)
+        total = (picked * counts).sum(-1)
+        return total + values[..., -1] * ~counts.any(-1) if self.has_idle else total
 
     def indices(self, actions: TensorTree) -> Tensor:
         """Return the choices of actions, one for each of M members, counted among all C: [B, M]."""
@@ -90,17 +122,25 @@ def check_squashed(policy: Policy, actions: JointActions, name: str) -> None:
     `name`: what needs that, for the message.
     """
     device = next(policy.parameters()).device
-    zeros = allocate(space_specs(policy.observation_space, "observation"), (1,))
+    zeros = probe(policy.observation_space, 1)
     with torch.no_grad():
         parts = policy.distribution({key: torch.from_numpy(leaf).to(device) for key, leaf in zeros.items()}).parts
     for key in actions.boxes:
-        if not isinstance(parts[key], SquashedGaussian):
-            raise ConfigError(
-                f"{name} needs a squashed Gaussian for the Box action {key!r}, the model has a "
-                f"{type(parts[key]).__name__}",
-                "model.distribution",
-                "Next: --set model.distribution=squashed_gaussian",
-            )
+        leaf = parts[key]
+        for part in leaf.parts.values() if isinstance(leaf, RoutedLeaf) else [leaf]:
+            if not isinstance(part, SquashedGaussian):
+                raise ConfigError(
+                    f"{name} needs a squashed Gaussian for the Box action {key!r}, the model has a "
+                    f"{type(part).__name__}",
+                    "model.distribution",
+                    "Next: --set model.distribution=squashed_gaussian",
+                )
+
+
+def _acting_on(key: str, actors: ActorId) -> list[int]:
+    """Return the numbers of the actors to whose kind an action leaf belongs."""
+    kind = key.partition("/")[0]
+    return [number for number, its in enumerate(actors.actors.values()) if its == kind]
 
 
 def joined(parts: list[Tensor]) -> Tensor | None:

@@ -8,9 +8,9 @@ import numpy as np
 import torch
 from gymnasium import spaces
 
+from maze_core.envs.actors import actors_of, mask_place
 from maze_core.envs.spaces import flatten_space
 from maze_core.errors import ConfigError, RunError
-from maze_core.models.inputs import MASK_SUFFIX
 
 if TYPE_CHECKING:
     from gymnasium import Space
@@ -25,20 +25,22 @@ def mask_keys(observation_space: Space[Any], action_space: Space[Any]) -> dict[s
         ConfigError: a mask for a Box action, or of the wrong size.
     """
     leaves = flatten_space(observation_space, "observation")
+    several = actors_of(observation_space) is not None
     found = {}
     for key, space in flatten_space(action_space, "action").items():
-        mask = leaves.get(key + MASK_SUFFIX)
+        place = mask_place(key, leaves, several_actors=several)
+        mask = leaves.get(place)
         if mask is None:
             continue
         wanted, got = mask_size(space), int(np.prod(mask.shape or ()))
         if wanted != got or isinstance(mask, spaces.Discrete):
             fix = f"it needs {wanted} entries" if wanted else "a Box action cannot be masked"
             raise ConfigError(
-                f"observation {key + MASK_SUFFIX!r} ({mask}) masks action {key!r} ({space}), but {fix}",
+                f"observation {place!r} ({mask}) masks action {key!r} ({space}), but {fix}",
                 where="env",
                 hint="Give it one entry per choice (1: allowed), for example MultiBinary; or rename the key.",
             )
-        found[key] = key + MASK_SUFFIX
+        found[key] = place
     return found
 
 

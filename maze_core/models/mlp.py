@@ -37,9 +37,11 @@ class MlpModel(Plugin):
     @hookimpl
     def build_policy(self, observation_space: Space[Any], action_space: Space[Any], config: MlpConfig) -> Policy:
         """Build the policy. Raises ConfigError where an observation is an image."""
-        leaves = flat_spaces(observation_space, action_space, config.name)
+        leaves, seen_by_critic = flat_spaces(observation_space, action_space, config.name)
 
-        def encoder() -> MlpEncoder:
-            return MlpEncoder(leaves, config.hidden, config.activation, layer_norm=config.layer_norm)
+        def encoder(seen: dict[str, Space[Any]] = leaves) -> MlpEncoder:
+            return MlpEncoder(seen, config.hidden, config.activation, layer_norm=config.layer_norm)
 
-        return assemble_policy(observation_space, action_space, config, encoder)
+        return assemble_policy(
+            observation_space, action_space, config, encoder, make_critic_encoder=lambda: encoder(seen_by_critic)
+        )

@@ -65,7 +65,7 @@ class ObservationNormalizer(nn.Module):
         self.strategy = strategy
         self.running = running
         self.estimation = estimation or Estimation(0)
-        self._clip = clip
+        self.clip = clip
         self._statistics = STRATEGIES[strategy]
         self.register_buffer("count", torch.zeros((), dtype=torch.float64))
         for key in self.keys:
@@ -82,7 +82,7 @@ class ObservationNormalizer(nn.Module):
         buffers = cast("dict[str, Tensor]", self._buffers)
         for key in self.keys:
             centred = obs[key] - buffers[f"{key}_shift"]
-            normalized[key] = (centred * buffers[f"{key}_scale"]).clamp(-self._clip, self._clip)
+            normalized[key] = (centred * buffers[f"{key}_scale"]).clamp(-self.clip, self.clip)
         return normalized
 
     def update(self, obs: TensorTree, valid: Tensor | None = None) -> None:

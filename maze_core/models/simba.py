@@ -88,11 +88,12 @@ class SimbaModel(Plugin):
     @hookimpl
     def build_policy(self, observation_space: Space[Any], action_space: Space[Any], config: SimbaConfig) -> Policy:
         """Build the policy. Raises ConfigError where an observation is an image."""
-        leaves = flat_spaces(observation_space, action_space, config.name)
+        leaves, seen_by_critic = flat_spaces(observation_space, action_space, config.name)
         return assemble_policy(
             observation_space,
             action_space,
             config,
             lambda: SimbaEncoder(leaves, config.width, config.blocks),
+            make_critic_encoder=lambda: SimbaEncoder(seen_by_critic, config.width, config.blocks),
             initialize_encoders=False,
         )

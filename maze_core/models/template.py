@@ -10,7 +10,7 @@ from maze_core.config.params import Hidden, Width
 from maze_core.models.assembly import ModelConfig, assemble_policy
 from maze_core.models.blocks import Activation
 from maze_core.models.encoders import ConcatEncoder, ImageEncoder, Layout, MlpEncoder
-from maze_core.models.inputs import input_spaces, is_image
+from maze_core.models.inputs import critic_spaces, input_spaces, is_image
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.hookspecs import hookimpl
 
@@ -51,7 +51,14 @@ class TemplateModel(Plugin):
     def build_policy(self, observation_space: Space[Any], action_space: Space[Any], config: TemplateConfig) -> Policy:
         """Build the policy."""
         leaves = input_spaces(observation_space, action_space)
-        return assemble_policy(observation_space, action_space, config, lambda: _encoder(leaves, config))
+        seen_by_critic = critic_spaces(observation_space, action_space)
+        return assemble_policy(
+            observation_space,
+            action_space,
+            config,
+            lambda: _encoder(leaves, config),
+            make_critic_encoder=lambda: _encoder(seen_by_critic, config),
+        )
 
 
 def _encoder(leaves: Mapping[str, Space[Any]], config: TemplateConfig) -> ConcatEncoder:

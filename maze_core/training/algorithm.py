@@ -13,6 +13,7 @@ from typing_extensions import TypeVar
 
 from maze_core.config.run import AlgorithmConfig, RunConfig
 from maze_core.data.batch import Batch, Loss
+from maze_core.envs.actors import actors_of
 from maze_core.envs.spaces import flatten_space
 from maze_core.errors import ConfigError, PluginError
 from maze_core.training.adam import Adam, Optimizer
@@ -76,6 +77,11 @@ class Algorithm(ABC, Generic[P]):
     A run with another action space is refused before the first step. The model checks observation spaces.
     """
 
+    supports_actors: ClassVar[bool] = False
+    """True: the algorithm learns from environments in which several actors act: it uses the policy through its
+    interface alone, and discounts by what has elapsed (`maze_core.data.discounts`). The core refuses other runs in such
+    an environment before the first step."""
+
     def __init__(self, config: Any) -> None:
         self.config = config
 
@@ -96,6 +102,17 @@ class Algorithm(ABC, Generic[P]):
                 f"{self.config.name} supports actions of {taken}, but this environment has {space}",
                 "algorithm",
                 "Choose another algorithm, or wrap the environment.",
+            )
+
+    def check_actors(self, observation_space: spaces.Space[Any]) -> None:
+        """Raise ConfigError for an environment with several actors, if this algorithm cannot learn from it."""
+        actors = actors_of(observation_space)
+        if actors is not None and not self.supports_actors:
+            raise ConfigError(
+                f"{self.config.name} does not support environments with several actors, and this one has "
+                f"{', '.join(actors.names)}",
+                "algorithm",
+                "Choose another algorithm, such as ppo.",
             )
 
     @abstractmethod

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from maze_core.data.sequences import Sequences
-from maze_core.envs.spaces import allocate, space_specs
 from maze_core.errors import ConfigError
+from maze_core.models.actor_policy import probe
 
 if TYPE_CHECKING:
     from maze_core.data.batch import TensorTree
@@ -60,10 +60,12 @@ def _acting_parameters(run: Run) -> list[nn.Parameter]:
     A backward pass finds them, since a custom policy may share any parameter with its critic.
     """
     parameters = [p for p in run.policy.parameters() if p.requires_grad]
-    zeros = allocate(space_specs(run.observation_space, "observation"), (2,))
+    zeros = probe(run.observation_space, 2)
     obs = {key: torch.from_numpy(leaf).to(run.device) for key, leaf in zeros.items()}
     if getattr(run.policy, "remembers", False):
-        distribution, value = run.policy(obs, Sequences(np.array([2]), run.policy.initial_state(1)))
+        distribution, value = run.policy(
+            obs, Sequences(np.array([len(next(iter(obs.values())))]), run.policy.initial_state(1))
+        )
     else:
         distribution, value = run.policy(obs)
     acting = _reached(distribution.log_prob(distribution.mode()), parameters)

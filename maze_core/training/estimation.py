@@ -18,14 +18,18 @@ from maze_core.training.process_state import isolated_rng
 if TYPE_CHECKING:
     from maze_core.acting.agent import Choice
     from maze_core.envs.vector import StepResult, Tree, VectorEnv
+    from maze_core.models.actor_normalizer import ActorNormalizer
     from maze_core.models.normalizer import ObservationNormalizer
     from maze_core.plugins.discovery import Loader
+
 
 _ROWS = 4096
 """Observations buffered before the statistics are updated."""
 
 
-def estimate_statistics(normalizer: ObservationNormalizer, env: VectorEnv, seed: int, load: Loader) -> None:
+def estimate_statistics(
+    normalizer: ObservationNormalizer | ActorNormalizer, env: VectorEnv, seed: int, load: Loader
+) -> None:
     """Estimate a normaliser's statistics from new episodes, with the number of steps and the policy plugin it names.
 
     These steps do not count as training. Up to N - 1 more are taken, since the N environments step together.
@@ -53,7 +57,7 @@ def estimate_statistics(normalizer: ObservationNormalizer, env: VectorEnv, seed:
 class _Seen:
     """A sink that shows a normaliser the observations that were acted on, some thousand at a time."""
 
-    def __init__(self, normalizer: ObservationNormalizer, env: VectorEnv) -> None:
+    def __init__(self, normalizer: ObservationNormalizer | ActorNormalizer, env: VectorEnv) -> None:
         self.steps = 0
         """Steps taken, of all environments together."""
         self._normalizer = normalizer

@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from maze_core.data.batch import Batch, Loss, TensorTree
+from maze_core.data.discounts import rollout_discounts
 from maze_core.data.returns import explained_variance, generalized_advantages
 from maze_core.training.remembered import remembered_values
 
@@ -80,7 +81,7 @@ def advantage_rows(
     Args:
         policy: has a critic.
         rollout: T steps of N environments.
-        gamma: discount of a step.
+        gamma: discount of a decision: of a step, unless observations say what has elapsed.
         gae_lambda: as for `generalized_advantages`.
         device: the batch's device.
         sequence_length: most rows of a sequence, for a policy that remembers; None: up to the whole rollout.
@@ -105,7 +106,7 @@ def advantage_rows(
         rollout.rewards,
         values,
         next_values,
-        discounts=np.where(rollout.terminated, 0.0, gamma).astype(np.float32),
+        discounts=rollout_discounts(rollout, gamma),
         continues=(~(rollout.terminated | rollout.truncated)).astype(np.float32),
         gae_lambda=gae_lambda,
     )

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from maze_core.acting.rollouts import Sampler
+from maze_core.envs.actors import actors_of
 from maze_core.envs.spaces import allocated_bytes, space_specs
 from maze_core.free_memory import check_memory
 from maze_core.seeding import EpisodeSeeds, Purpose, integer_seed
+from maze_core.training.actor_metrics import actor_metrics
 
 if TYPE_CHECKING:
     from maze_core.acting.exploration import Exploration
@@ -39,6 +41,7 @@ class RolloutCollector:
         self._run = run
         self._env = run.training_env(num_envs)
         _check_rollout(self._env, n_steps)
+        self._actors = actors_of(self._env.observation_space)
         noise = torch.Generator().manual_seed(integer_seed(run.seed, Purpose.POLICY_NOISE))
         seeds = EpisodeSeeds(run.seed, Purpose.TRAIN_EPISODES)
         self._sampler = Sampler(run.policy, self._env, n_steps, seeds, noise, self._show_progress, exploration)
@@ -57,6 +60,8 @@ class RolloutCollector:
         rollout.extra = {}
         self._run.count_env_steps(int(rollout.valid.sum()))
         self._run.statistics.add(rollout.episodes)
+        if self._actors is not None:
+            self._run.record(actor_metrics(self._actors, self._env.action_space, rollout))
         self._run.hooks.change_rollout(self._run, rollout)
         return rollout
 

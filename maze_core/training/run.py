@@ -11,6 +11,8 @@ import torch
 
 from maze_core.envs.time_limits import missing_time_limit
 from maze_core.errors import ConfigError, RunError
+from maze_core.models.actor_normalizer import ActorNormalizer
+from maze_core.models.actor_policy import build_policy
 from maze_core.models.normalizer import ObservationNormalizer
 from maze_core.plugins import discovery
 from maze_core.plugins.manager import Hooks, to_stderr
@@ -110,6 +112,7 @@ class Run:
     def build(self) -> None:
         """Build policy, algorithm and optimizer. Then the run can train or load a checkpoint."""
         self.algorithm.check_action_space(self.action_space)
+        self.algorithm.check_actors(self.observation_space)
         self.build_policy()
         check_memory_of(self.policy, self.algorithm)
         note = missing_time_limit(self.config.env, lambda: self.env_builder("looking")(0))
@@ -137,7 +140,9 @@ class Run:
         """Build only the policy, which is enough to evaluate or to act."""
         try:
             with isolated_rng(integer_seed(self.seed, Purpose.MODEL_INIT)):
-                policy: Any = self.hooks.build_policy(self.observation_space, self.action_space, self.config.model)
+                policy = build_policy(
+                    self.hooks.build_policy, self.observation_space, self.action_space, self.config.model
+                )
             self.policy: Policy = policy.to(self.device).eval()
         except (MemoryError, RuntimeError) as error:
             if is_about_memory(error):
@@ -155,7 +160,7 @@ class Run:
     def estimate_statistics(self) -> None:
         """Estimate the statistics of the policy's observation normaliser, if it asks for that before training."""
         normalizer = getattr(self.policy, "normalizer", None)
-        if isinstance(normalizer, ObservationNormalizer):
+        if isinstance(normalizer, ObservationNormalizer | ActorNormalizer):
             estimate_statistics(normalizer, self._environments.evaluation, self.seed, self._load)
 
     def training_env(self, num_envs: int) -> VectorEnv:

@@ -1,5 +1,7 @@
 """A look at an environment finds what training would refuse, and names what helps."""
 
+from dataclasses import replace
+
 import gymnasium
 import numpy as np
 import pytest
@@ -8,6 +10,7 @@ from gymnasium.envs.registration import EnvSpec
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from maze_devkit.envs import FailingEnv, SeededWalk, SpacesEnv
 from maze_devkit.probes import Doors, Told, Workshop
+from maze_devkit.turns import Carousel, Shelves
 
 from maze_core.cli.environment_report import examine_environment
 from maze_core.plugins.configuration import env_config
@@ -34,6 +37,30 @@ def test_a_sound_environment_has_no_problems(make, examine):
     report = examine(make)
     assert report.problems == []
     assert report.stepped == "single"
+
+
+def test_who_takes_turns_is_reported(examine):
+    class Silent(Shelves):
+        def next_turn(self, actor, action):
+            return super().next_turn("place", super().next_turn("pick", action) and 0)
+
+    assert examine(SeededWalk).actors == []
+    report = examine(Carousel)
+    assert report.problems == []
+    assert [each.partition(":")[0] for each in report.actors] == ["choose", "left", "right"]
+    assert report.actors[2].endswith("of the turns, with the spaces of left")
+    assert examine(Shelves).actors == ["pick: 50% of the turns", "place: 50% of the turns"]
+    silent = examine(Silent)
+    assert any("the actor 'place' did not act in 200 random turns" in each for each in silent.warnings)
+
+
+def test_a_turn_that_does_not_fit_is_a_problem(examine):
+    class Wrong(Shelves):
+        def next_turn(self, actor, action):
+            return replace(super().next_turn(actor, action), actor="nobody")
+
+    problem = examine(Wrong).problems[0]
+    assert "next_turn names the unknown actor 'nobody'; the actors are pick, place" in problem
 
 
 def test_a_text_is_refused_and_the_wrapper_that_helps_is_named(examine):

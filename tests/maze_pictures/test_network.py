@@ -95,3 +95,12 @@ def test_parameter_counts_add_up():
     }
     assert parameter_counts(Foreign()) == {"body": 16, "other": 2, "total": 18}
     assert parameter_counts(nn.Identity()) == {"total": 0}
+
+
+def test_what_critics_alone_see_is_an_input_of_the_critic_only() -> None:
+    space = spaces.Dict({"seen": spaces.Box(-1, 1, (4,)), "critic": spaces.Dict({"hidden": spaces.Box(-1, 1, (2,))})})
+    config = MlpConfig(name="mlp")
+    policy = MlpModel(config).build_policy(space, spaces.Discrete(2), config)
+    svg = network_svg(policy, "title")
+    assert svg.count("critic/hidden") == 1
+    assert svg.count(">seen<") == 2

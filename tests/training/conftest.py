@@ -14,6 +14,7 @@ import gymnasium
 
 for name in ("Workshop", "Steady", "Doors"):
     gymnasium.register(f"{name}-v0", entry_point=f"maze_devkit.probes:{name}")
+gymnasium.register("Carousel-v0", entry_point="maze_devkit.turns:Carousel")
 gymnasium.register("Walk-v0", entry_point="maze_devkit.envs:SeededWalk")
 gymnasium.register("Failing-v0", entry_point="maze_devkit.envs:FailingEnv")
 """

@@ -67,9 +67,11 @@ def wait_for_epoch(run_dir, number, process):
         ("a2c", "CartPole-v1", "window"),
         ("impala", "CartPole-v1", "none"),
         ("impala", "Workshop-v0", "lstm"),
+        ("ppo", "Carousel-v0", "gru"),
         pytest.param("ppo", "CartPole-v1", "none", marks=pytest.mark.slow),
         pytest.param("a2c", "Workshop-v0", "none", marks=pytest.mark.slow),
         pytest.param("impala", "Workshop-v0", "none", marks=pytest.mark.slow),
+        pytest.param("impala", "Carousel-v0", "window", marks=pytest.mark.slow),
     ],
 )
 def test_kill_at_a_random_moment(tmp_path, maze, probes, whole_state, assert_same, metrics, algorithm, env, memory):

@@ -29,6 +29,7 @@ class A2C(Algorithm):
     config: A2CConfig
     needs_critic = True
     supports_memory = True
+    supports_actors = True
     columns: ClassVar[Mapping[str, str]] = {"loss/policy": "policy", "loss/value": "value", "loss/entropy": "entropy"}
     defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "model": {"normalize_observations": True, "log_std_init": -0.5}

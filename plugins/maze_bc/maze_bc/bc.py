@@ -41,6 +41,7 @@ class BC(Algorithm):
     Config = BCConfig
     config: BCConfig
     supports_memory = True
+    supports_actors = True
     columns: ClassVar[Mapping[str, str]] = {"loss/nll": "nll", "validation/loss": "val loss", "loss/entropy": "entropy"}
 
     def check(self, config: RunConfig) -> None:

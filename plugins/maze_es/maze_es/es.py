@@ -35,6 +35,7 @@ class ES(Algorithm):
     Config = ESConfig
     config: ESConfig
     supports_memory = True
+    supports_actors = True
     columns: ClassVar[Mapping[str, str]] = {"loss/estimate_norm": "|estimate|"}
     defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {"model": {"critic": "none"}}
 

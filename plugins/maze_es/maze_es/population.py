@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
+from maze_core.models.actor_policy import batchable
 from maze_es.rows import forward_of_rows
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ class LayeredPopulation:
     """
 
     def __init__(self, policy: Policy, space: SearchSpace) -> None:
-        self.policy: Policy = copy.deepcopy(policy)
+        self.policy: Policy = batchable(policy)
         self._space = space
         for name in space.shapes:
             layer = self.policy.get_submodule(name.rpartition(".")[0])
@@ -78,7 +79,7 @@ class VmappedPopulation:
     """The policy under `torch.func.vmap`: any model without control flow that depends on values."""
 
     def __init__(self, policy: Policy, space: SearchSpace) -> None:
-        self.policy: Policy = copy.deepcopy(policy)
+        self.policy: Policy = batchable(policy)
         self._space = space
         self._module = _Acting(self.policy)
 

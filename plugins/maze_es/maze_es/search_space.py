@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from maze_core.envs.spaces import allocate, space_specs
 from maze_core.errors import ConfigError
+from maze_core.models.actor_policy import probe
 from maze_core.training.remembered import distribution_of, separate_rows
 
 if TYPE_CHECKING:
@@ -52,12 +52,11 @@ def acting_parameters(policy: Policy, deterministic: bool) -> dict[str, tuple[in
     named = {name: p for name, p in policy.named_parameters() if p.requires_grad}
     if not named:
         return {}
-    specs = space_specs(policy.observation_space, "observation")
     device = next(iter(named.values())).device
-    obs = {key: torch.from_numpy(leaf).to(device) for key, leaf in allocate(specs, (1,)).items()}
+    obs = {key: torch.from_numpy(leaf).to(device) for key, leaf in probe(policy.observation_space, 1).items()}
     with torch.enable_grad():
         outputs = []
-        for part in distribution_of(policy, obs, separate_rows(policy, 1)).parts.values():
+        for part in distribution_of(policy, obs, separate_rows(policy, len(next(iter(obs.values()))))).parts.values():
             mode = part.mode()
             outputs.append(mode if deterministic and mode.requires_grad else part.log_prob(mode))
         total = torch.stack([output.sum() for output in outputs]).sum()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from torch import Tensor, nn
 
 from maze_core.envs.spaces import allocate, flatten_space, space_specs, start_of
 from maze_core.errors import ConfigError
+from maze_core.models.actor_policy import batchable
 from maze_core.models.policy import Policy
 from maze_export.interface import Interface
 from maze_export.noise import NoiseLeaves, joined, noise_leaves
@@ -127,7 +127,7 @@ def actor(policy: Policy) -> Policy:
         ConfigError: the policy cannot be copied.
     """
     try:
-        copied = copy.deepcopy(policy).cpu().eval()
+        copied: Policy = batchable(policy).cpu().eval()
     except Exception as error:
         raise ConfigError(f"the network cannot be copied: {error}", "model") from error
     if isinstance(copied, Policy) and copied.has_critic:

@@ -12,9 +12,11 @@ import torch
 
 from maze_core.data.batch import Batch, Loss
 from maze_core.data.returns import explained_variance, vtrace
+from maze_core.envs.actors import actors_of
 from maze_core.errors import RunError
 from maze_core.models.parameters import state_arrays
 from maze_core.plugins.hookspecs import hookimpl
+from maze_core.training.actor_metrics import actor_metrics
 from maze_core.training.algorithm import Algorithm
 from maze_core.training.burn_in import CriticBurnIn
 from maze_core.training.on_policy import actor_critic_loss
@@ -39,6 +41,7 @@ class IMPALA(Algorithm):
     config: IMPALAConfig
     needs_critic = True
     supports_memory = True
+    supports_actors = True
     columns: ClassVar[Mapping[str, str]] = {"loss/policy": "policy", "loss/value": "value", "loss/entropy": "entropy"}
     defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "model": {"normalize_observations": True, "log_std_init": -0.5}
@@ -54,6 +57,7 @@ class IMPALA(Algorithm):
         actor = Actor(policy, run.env_builder("training"), run.seed, config.envs_per_actor, config.n_rollout_steps)
         self._actors = run.workers(actor, config.num_actors)
         self._trajectories = TrajectoryBatch(config)
+        self._acting = actors_of(run.observation_space)
         self._asked = 0
         """Number of rollouts requested since the start of the run."""
         self._under_way: deque[int] = deque()
@@ -71,6 +75,8 @@ class IMPALA(Algorithm):
             self._asked += 1
         for column in range(0, config.actors_batch_size, config.envs_per_actor):
             delivery = self._next()
+            if self._acting is not None:
+                run.record(actor_metrics(self._acting, run.action_space, delivery.rollout))
             run.hooks.change_rollout(run, delivery.rollout)
             self._trajectories.put(column, delivery)
             self._count(delivery, version - delivery.version)

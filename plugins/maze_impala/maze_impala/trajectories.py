@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from maze_core.data.batch import Batch, TensorTree
+from maze_core.data.discounts import rollout_discounts
 from maze_core.data.rollout import Rollout
 from maze_core.envs.spaces import space_specs
 from maze_core.free_memory import check_memory
@@ -57,7 +58,7 @@ class TrajectoryBatch:
         steps = {
             "log_prob": delivery.log_prob,
             "reward": clipped_rewards(rollout.rewards, self._config.reward_clipping),
-            "discount": np.where(rollout.terminated, 0.0, self._config.gamma).astype(np.float32),
+            "discount": rollout_discounts(rollout, self._config.gamma),
             "continues": (~ended & rollout.valid).astype(np.float32),
             "weight": rollout.valid.astype(np.float32),
         }

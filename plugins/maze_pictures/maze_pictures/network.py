@@ -10,7 +10,7 @@ from maze_core.envs.spaces import flatten_space
 from maze_core.models.blocks import MLP
 from maze_core.models.encoders import ConcatEncoder, ImageEncoder, MlpEncoder
 from maze_core.models.heads import BetaHead, CategoricalHead, GaussianHead, MultiCategoricalHead
-from maze_core.models.inputs import input_spaces
+from maze_core.models.inputs import critic_spaces, input_spaces
 from maze_core.models.masks import mask_keys
 from maze_core.models.parameters import count
 from maze_core.models.policy import Policy
@@ -43,7 +43,7 @@ def network_svg(policy: nn.Module, title: str) -> str:
 
 
 def _panel(name: str, policy: Policy, encoder: nn.Module, outputs: list[Box]) -> Panel:
-    inputs = _input_boxes(policy)
+    inputs = _input_boxes(policy, encoder is policy.critic_encoder)
     columns = _encoder_columns(encoder, inputs)
     for output in outputs:
         output.sources = list(columns[-1])
@@ -52,8 +52,9 @@ def _panel(name: str, policy: Policy, encoder: nn.Module, outputs: list[Box]) ->
     return Panel(f"{name} — encoder {parameters:,} parameters", columns)
 
 
-def _input_boxes(policy: Policy) -> dict[str, Box]:
-    leaves = input_spaces(policy.observation_space, policy.action_space)
+def _input_boxes(policy: Policy, critic: bool) -> dict[str, Box]:
+    seen = critic_spaces if critic else input_spaces
+    leaves = seen(policy.observation_space, policy.action_space)
     normalized = policy.normalizer.keys if policy.normalizer is not None else ()
     words = "range" if getattr(policy.normalizer, "strategy", "") == "range" else "mean, std"
     boxes = {}

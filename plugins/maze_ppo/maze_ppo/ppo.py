@@ -35,6 +35,7 @@ class PPO(Algorithm):
     config: PPOConfig
     needs_critic = True
     supports_memory = True
+    supports_actors = True
     columns: ClassVar[Mapping[str, str]] = {
         "loss/policy": "policy",
         "loss/value": "value",

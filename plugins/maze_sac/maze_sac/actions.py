@@ -55,11 +55,11 @@ def decide(actions: JointActions, distribution: TreeDistribution, noise: TensorT
     """Return the policy's decision; `noise` determines the Box leaves."""
     samples, terms, log_probs = [], [], []
     for key in actions.boxes:
-        sample, log_density = _draw(distribution.parts[key], noise[key])
+        sample, log_density = draw(distribution.parts[key], noise[key])
         samples.append(sample)
         terms.append(log_density)
     for key, sizes in actions.choices.items():
-        log_probs.append(_log_probs(distribution.parts[key], sizes))
+        log_probs.append(log_probabilities(distribution.parts[key], sizes))
     joint = joined(log_probs)
     probabilities = None if joint is None else joint.exp()
     if joint is not None and probabilities is not None:
@@ -67,21 +67,28 @@ def decide(actions: JointActions, distribution: TreeDistribution, noise: TensorT
     return Decision(joined(samples), probabilities, sum(terms[1:], terms[0]))
 
 
-def target_entropy(actions: JointActions, obs: TensorTree) -> Tensor | float:
+def target_entropy(actions: JointActions, obs: TensorTree, acting: TensorTree | None = None) -> Tensor | float:
     """Return minus one per Box dimension plus 0.98 log n per choice among n, one number or [B].
 
-    With a mask, n counts the allowed choices.
+    With a mask, n counts the allowed choices. With `acting`, only the leaves of each row's actor count.
     """
-    total: Tensor | float = -float(actions.box_size)
+    total: Tensor | float = 0.0
+    for key, scale in actions.boxes.items():
+        total = total - _counted(float(scale.size), key, acting)
     for key, sizes in actions.choices.items():
         if key in actions.masks:
-            total = total + _REACHABLE * _largest_entropy(obs[actions.masks[key]], sizes, len(sizes))
+            largest: Tensor | float = _largest_entropy(obs[actions.masks[key]], sizes, len(sizes))
         else:
-            total = total + _REACHABLE * sum(math.log(size) for size in sizes)
+            largest = sum(math.log(size) for size in sizes)
+        total = total + _counted(_REACHABLE * largest, key, acting)
     return total
 
 
-def _draw(part: Any, noise: Tensor) -> tuple[Tensor, Tensor]:
+def _counted(entropy: Tensor | float, key: str, acting: TensorTree | None) -> Tensor | float:
+    return entropy if acting is None else entropy * acting[key]
+
+
+def draw(part: Any, noise: Tensor) -> tuple[Tensor, Tensor]:
     """Return a sample in [-1, 1] and its log-density there, [B, d] and [B].
 
     Not the density in environment units: the target entropy must not depend on them. As the noise of the sample is
@@ -92,7 +99,7 @@ def _draw(part: Any, noise: Tensor) -> tuple[Tensor, Tensor]:
     return torch.tanh(value), sum_last(normal - part.log_std - log_tanh_slope(value))
 
 
-def _log_probs(part: Any, sizes: list[int]) -> Tensor:
+def log_probabilities(part: Any, sizes: list[int]) -> Tensor:
     """Return the log-probability of every choice of a discrete leaf, [B, C]."""
     if isinstance(part, Categorical):
         return part.log_probs

@@ -28,6 +28,7 @@ from maze_sac.actions import Decision, decide, target_entropy
 from maze_sac.config import SACConfig, SACfDConfig
 from maze_sac.estimates import estimate_of, soft_target
 from maze_sac.temperature import Temperature
+from maze_sac.turns import decide_in_turns
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -51,6 +52,7 @@ class SAC(Algorithm):
     Config: ClassVar[type[AlgorithmConfig]] = SACConfig
     config: SACConfig
     needs_critic = False
+    supports_actors = True
     columns: ClassVar[Mapping[str, str]] = {
         "loss/policy": "policy", "loss/critic": "critic", "loss/entropy": "entropy", "loss/entropy_coef": "alpha",
     }  # fmt: skip
@@ -168,12 +170,13 @@ class SAC(Algorithm):
         with torch.no_grad():
             following = self._decide(policy, batch.next_obs)
         features = self._critics.features(policy.normalized(batch.obs))
+        acting = actions.acting(batch.obs)
         values, next_values = self._replayed(policy, batch, features, following.box)
         with torch.no_grad():
             bonus = -coefficient * following.negative_entropy
             after = estimate.following(following, next_values)
             target = soft_target(batch.extra["reward"], batch.extra["discount"], after, bonus)
-        values = actions.chosen(values, batch.actions)
+        values = actions.chosen(values, batch.actions, acting)
         critic_loss = estimate.loss(values, target)
         metrics = {"critic": critic_loss.detach(), "q": values.detach().mean()}
         if batch.objective == "critic":
@@ -186,7 +189,7 @@ class SAC(Algorithm):
         total = critic_loss + policy_loss
         entropy = -decision.negative_entropy.detach()
         if self.config.entropy_tuning:
-            wanted = self.config.target_entropy_multiplier * target_entropy(actions, batch.obs)
+            wanted = self.config.target_entropy_multiplier * target_entropy(actions, batch.obs, acting)
             total = total + self._temperature.loss((entropy - wanted).mean())
         metrics |= {"policy": policy_loss.detach(), "entropy": entropy.mean(), "entropy_coef": coefficient}
         return Loss(total, metrics)
@@ -199,7 +202,8 @@ class SAC(Algorithm):
         Without targets both come from one forward of the critics, so that batch normalisation sees both
         distributions of actions (Bhatt et al., arXiv 1902.05605, section 3.2).
         """
-        taken, next_obs = self._actions.canonical(batch.actions), policy.normalized(batch.next_obs)
+        taken = self._actions.canonical(batch.actions, self._actions.acting(batch.obs))
+        next_obs = policy.normalized(batch.next_obs)
         if self._targets is not None:
             with torch.no_grad():
                 targets = self._targets.module
@@ -218,7 +222,8 @@ class SAC(Algorithm):
         noise: TensorTree = {}
         if self._actions.box_size:
             noise = policy.draw_noise((len(next(iter(obs.values()))),), self._noise)
-        return decide(self._actions, policy.distribution(obs), noise)
+        take = decide_in_turns if self._actions.several_actors else decide
+        return take(self._actions, policy.distribution(obs), noise)
 
     @hookimpl
     def on_checkpoint(self, run: Run, path: Path) -> None:

@@ -11,6 +11,7 @@ from gymnasium.wrappers import TransformObservation
 from pydantic import Field
 
 from maze_core.config.base import PluginConfig
+from maze_core.envs.actors import ACTOR, ELAPSED, TURN, actors_of
 from maze_core.errors import ConfigError
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.hookspecs import hookimpl
@@ -32,7 +33,9 @@ class Select(Plugin):
     @hookimpl(wrapper=True)
     def make_env(self, config: Any, seed: int, index: int) -> Generator[None, Env, Env]:
         """Wrap the environment."""
-        return _chosen((yield), self.config.keys, lambda place, keys: any(_within(place, key) for key in keys))
+        env = yield
+        kept = self.config.keys if actors_of(env.observation_space) is None else (*self.config.keys, TURN)
+        return _chosen(env, kept, lambda place, keys: any(_within(place, key) for key in keys))
 
 
 class Drop(Plugin):
@@ -43,7 +46,11 @@ class Drop(Plugin):
     @hookimpl(wrapper=True)
     def make_env(self, config: Any, seed: int, index: int) -> Generator[None, Env, Env]:
         """Wrap the environment."""
-        return _chosen((yield), self.config.keys, lambda place, keys: not any(_within(place, key) for key in keys))
+        env = yield
+        if actors_of(env.observation_space) is not None and any(_within(place, key) for key in self.config.keys
+                                                                for place in (ACTOR, ELAPSED)):  # fmt: skip
+            raise ConfigError("the part 'turn' says whose turn it is, and cannot be dropped", "keys")
+        return _chosen(env, self.config.keys, lambda place, keys: not any(_within(place, key) for key in keys))
 
 
 class HideConfig(LeafConfig):

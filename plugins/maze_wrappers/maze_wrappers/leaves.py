@@ -11,6 +11,7 @@ from gymnasium import Space, spaces
 from gymnasium.wrappers import TransformAction, TransformObservation
 
 from maze_core.config.base import PluginConfig
+from maze_core.envs.actors import TURN, actors_of, mask_place
 from maze_core.envs.spaces import Role, flatten_space
 from maze_core.errors import ConfigError
 
@@ -61,7 +62,7 @@ def observe(env: Env, config: LeafConfig, problem: Problem, make: Callable[[Env]
 def observe_parts(env: Env, config: LeafConfig, problem: Problem, make: Callable[[Space[Any]], Part]) -> Env:
     """Convert the chosen observation leaves with `make`. Raises the errors of `observe`."""
     leaves = flatten_space(env.observation_space, "observation")
-    chosen = choose(leaves, config, problem, masks(env))
+    chosen = choose(leaves, config, problem, reserved(env))
     whole = rebuilt(env.observation_space, {key: make(leaves[key]) for key in chosen}, "observation")
     return TransformObservation(env, whole.function, whole.space)
 
@@ -77,9 +78,19 @@ def act(env: Env, config: LeafConfig, problem: Problem, make: Callable[[Env], An
     return TransformAction(env, whole.function, whole.space)
 
 
-def masks(env: Env) -> set[str]:
-    """Return the observation leaves that are action masks."""
-    return {f"{key}_mask" for key in flatten_space(env.action_space, "action")}
+def reserved(env: Env) -> dict[str, str]:
+    """Return the observation leaves that no wrapper may change, and why: masks, and whose turn it is."""
+    leaves = every_leaf(env.observation_space)
+    several = actors_of(env.observation_space) is not None
+    masks = {mask_place(key, leaves, several_actors=several) for key in flatten_space(env.action_space, "action")}
+    found = dict.fromkeys(masks, "is an action mask")
+    return found | {key: "says whose turn it is" for key in leaves if several and key.startswith(f"{TURN}/")}
+
+
+def check_single_actor(env: Env, name: str, reason: str, hint: str) -> None:
+    """Raise ConfigError for a wrapper that does not fit an environment in which several actors take turns."""
+    if actors_of(env.observation_space) is not None:
+        raise ConfigError(f"{name} does not fit an environment with several actors: {reason}", None, hint)
 
 
 def every_leaf(space: Space[Any], role: Role = "observation") -> dict[str, Space[Any]]:
@@ -97,24 +108,24 @@ def _walk(space: Space[Any], prefix: str, role: Role) -> Iterator[tuple[str, Spa
 
 
 def choose(
-    leaves: Mapping[str, Space[Any]], config: LeafConfig, problem: Problem, reserved: set[str] | None = None
+    leaves: Mapping[str, Space[Any]], config: LeafConfig, problem: Problem, reserved: Mapping[str, str] | None = None
 ) -> list[str]:
     """Return the leaves to treat, in the order of the space.
 
     Raises:
         ConfigError: a key is not a leaf, is reserved or cannot be treated, or there is nothing to treat.
     """
-    known = f"The leaves are {', '.join(leaves)}."
+    known, kept = f"The leaves are {', '.join(leaves)}.", reserved or {}
     for field in ("keys", "exclude"):
         for key in getattr(config, field) or ():
             if key not in leaves:
                 raise ConfigError(f"there is no leaf {key!r}", field, known)
     if config.keys is not None:
         for key in config.keys:
-            reason = "is an action mask" if key in (reserved or ()) else problem(leaves[key])
+            reason = kept.get(key) or problem(leaves[key])
             if reason:
                 raise ConfigError(f"{key!r} ({leaves[key]}) {reason}", "keys")
-    wanted = [key for key in leaves if key not in config.exclude and key not in (reserved or ())]
+    wanted = [key for key in leaves if key not in config.exclude and key not in kept]
     chosen = [
         key for key in wanted if (key in config.keys if config.keys is not None else problem(leaves[key]) is None)
     ]

@@ -15,7 +15,7 @@ from pydantic import Field
 from maze_core.envs.spaces import flatten_space, is_channels_first, is_image
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.hookspecs import hookimpl
-from maze_wrappers.leaves import Env, LeafConfig, Part, choose, masks, rebuilt
+from maze_wrappers.leaves import Env, LeafConfig, Part, check_single_actor, choose, rebuilt, reserved
 
 
 class StackConfig(LeafConfig):
@@ -43,8 +43,11 @@ class Stack(Plugin):
     def make_env(self, config: Any, seed: int, index: int) -> Generator[None, Env, Env]:
         """Wrap the environment."""
         env = yield
+        check_single_actor(
+            env, "stack", "it would mix the turns of one with those of others", "Next: --set model.memory=gru"
+        )
         leaves = flatten_space(env.observation_space, "observation")
-        chosen = choose(leaves, self.config, self._problem, masks(env))
+        chosen = choose(leaves, self.config, self._problem, reserved(env))
         # Environments may overwrite an observation that they returned.
         copied = TransformObservation(env, copy.deepcopy, env.observation_space)
         stacked = FrameStackObservation(copied, self.config.size, padding_type=self.config.padding)

@@ -14,7 +14,7 @@ from pydantic import Field
 
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.hookspecs import hookimpl
-from maze_wrappers.leaves import Env, LeafConfig, Part, choose, every_leaf, masks, rebuilt
+from maze_wrappers.leaves import Env, LeafConfig, Part, choose, every_leaf, rebuilt, reserved
 
 _WORD = re.compile(r"\w+")
 
@@ -41,7 +41,7 @@ class Tokenize(Plugin):
         """Wrap the environment."""
         env = yield
         leaves = every_leaf(env.observation_space)
-        chosen = choose(leaves, self.config, _no_text, masks(env))
+        chosen = choose(leaves, self.config, _no_text, reserved(env))
         part = Part(spaces.MultiDiscrete([self._numbers] * self.config.length), self._tokens)
         whole = rebuilt(env.observation_space, dict.fromkeys(chosen, part), "observation")
         return TransformObservation(env, whole.function, whole.space)

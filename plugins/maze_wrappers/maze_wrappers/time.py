@@ -11,7 +11,7 @@ from pydantic import Field
 from maze_core.config.base import PluginConfig
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.hookspecs import hookimpl
-from maze_wrappers.leaves import Env
+from maze_wrappers.leaves import Env, check_single_actor
 
 
 class TimeLimitConfig(PluginConfig):
@@ -51,7 +51,9 @@ class StepSkip(Plugin):
     @hookimpl(wrapper=True)
     def make_env(self, config: Any, seed: int, index: int) -> Generator[None, Env, Env]:
         """Wrap the environment."""
-        return _Skipping((yield), self.config.steps)
+        env = yield
+        check_single_actor(env, "step_skip", "an action is that of one turn", "Remove this wrapper.")
+        return _Skipping(env, self.config.steps)
 
 
 class _Skipping(gymnasium.Wrapper[Any, Any, Any, Any]):

@@ -1,0 +1,195 @@
+"""Environments in which several actors take turns, each with its own spaces."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import gymnasium
+import numpy as np
+from gymnasium import Space, spaces
+
+from maze_core.envs.actors import CRITIC, TURN, ActorId, check_name
+from maze_core.envs.codecs import ObservationCodec
+from maze_core.envs.spaces import flatten_space
+from maze_core.errors import ConfigError, RunError
+
+_MASK = "_mask"
+
+
+class ActorSpaces(NamedTuple):
+    """What an actor sees and what it may do."""
+
+    observation: Space[Any]
+    action: Space[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """The turn of one actor: who acts next and what it sees, and what the action before it brought.
+
+    At the end of an episode it is the turn that would follow.
+    """
+
+    actor: str
+    """The name of the actor that acts next."""
+    observation: Any
+    """What this actor sees, in its observation space."""
+    reward: float = 0.0
+    """The reward of the action before this turn."""
+    elapsed: float = 1.0
+    """Decisions since the turn before: 0 between the sub-steps of one decision, 1 after a whole one. The reward after
+    it is discounted by gamma to this power."""
+    terminated: bool = False
+    """True where the episode has ended as part of the task."""
+    truncated: bool = False
+    """True where the episode is cut, such as by a time limit."""
+    critic: Any = None
+    """What critics alone see, in the space `critic` of the environment."""
+    info: dict[str, Any] = field(default_factory=dict)
+    """Further facts, as gymnasium's environments return them."""
+
+
+class TurnEnv(gymnasium.Env[dict[str, Any], dict[str, Any]]):
+    """An environment whose decisions are taken in turns. Subclasses define `first_turn` and `next_turn`.
+
+    It is an ordinary gymnasium environment. Its observation has a part for each kind of actor, and `turn`: which actor
+    acts, and the decisions that have elapsed. The parts of kinds that wait are zeros, or the nearest value of their
+    space, and ones in masks. Its action has a part for each kind, of which only the acting one is read. Actors with
+    equal spaces are of one kind, named after the first of them. All chance comes from `self.np_random`.
+
+    Args:
+        actors: the name of each actor → its observation space and its action space.
+        critic: the space of what critics alone see; None: nothing.
+
+    Raises:
+        ConfigError: there is no actor, an actor has no spaces, or a name or space is not supported.
+    """
+
+    def __init__(
+        self, actors: Mapping[str, ActorSpaces | tuple[Space[Any], Space[Any]]], critic: Space[Any] | None = None
+    ) -> None:
+        declared = _checked(actors)
+        kinds: dict[str, ActorSpaces] = {}
+        self._kind_of = {name: _kind(name, declared[name], kinds) for name in declared}
+        self._id = ActorId(self._kind_of)
+        self._numbers = {name: np.int64(number) for number, name in enumerate(declared)}
+        self._codecs = {kind: ObservationCodec(each.observation) for kind, each in kinds.items()}
+        self._waiting = {kind: _waiting(each) for kind, each in kinds.items()}
+        elapsed = spaces.Box(0, np.inf, (), np.float32)
+        parts: dict[str, Space[Any]] = {TURN: spaces.Dict({"actor": self._id, "elapsed": elapsed})}
+        parts |= {kind: each.observation for kind, each in kinds.items()}
+        self._critic = None if critic is None else ObservationCodec(critic)
+        if critic is not None:
+            parts[CRITIC] = critic
+        self.observation_space = spaces.Dict(parts)
+        self.action_space = spaces.Dict({kind: each.action for kind, each in kinds.items()})
+        self._actor: str | None = None
+
+    @abstractmethod
+    def first_turn(self) -> Turn:
+        """Begin an episode and return its first turn. `self.np_random` is seeded."""
+
+    @abstractmethod
+    def next_turn(self, actor: str, action: Any) -> Turn:
+        """Let an actor take an action of its action space, and return the next turn."""
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Begin an episode."""
+        super().reset(seed=seed)
+        turn = self.first_turn()
+        return self._observation(turn, "first_turn"), turn.info
+
+    def step(self, action: dict[str, Any]) -> tuple[dict[str, Any], float, bool, bool, dict[str, Any]]:
+        """Let the actor whose turn it is act; the parts of `action` that belong to other kinds are ignored."""
+        actor = self._actor
+        if actor is None:
+            raise RunError("the environment must be reset before its first step")
+        turn = self.next_turn(actor, action[self._kind_of[actor]])
+        return self._observation(turn, "next_turn"), turn.reward, turn.terminated, turn.truncated, turn.info
+
+    def _observation(self, turn: Turn, source: str) -> dict[str, Any]:
+        if not isinstance(turn, Turn):
+            raise ConfigError(f"{source} must return a Turn, but it returned {turn!r:.80}", "env")
+        kind = self._kind_of.get(turn.actor)
+        if kind is None:
+            known = ", ".join(self._kind_of)
+            raise ConfigError(f"{source} names the unknown actor {turn.actor!r}; the actors are {known}", "env")
+        _check(self._codecs[kind], turn.observation, f"the observation of the actor {turn.actor!r}")
+        if self._critic is not None:
+            _check(self._critic, turn.critic, "what critics see")
+        self._actor = turn.actor
+        elapsed = np.array(turn.elapsed, np.float32)
+        seen: dict[str, Any] = {TURN: {"actor": self._numbers[turn.actor], "elapsed": elapsed}}
+        for each, waiting in self._waiting.items():
+            seen[each] = turn.observation if each == kind else _copied(waiting)
+        return seen if self._critic is None else {**seen, CRITIC: turn.critic}
+
+
+def _checked(actors: Any) -> dict[str, ActorSpaces]:
+    """Return the declared actors. Raises ConfigError for those that are no names with two spaces."""
+    if not isinstance(actors, Mapping) or not actors:
+        raise ConfigError(
+            f"the actors must be a mapping from names to spaces, got {actors!r:.80}", "env", "Declare at least one."
+        )
+    for name, declared in actors.items():
+        check_name(name)
+        pair = tuple(declared) if isinstance(declared, tuple | list) else (declared,)
+        if len(pair) != 2 or not all(isinstance(each, Space) for each in pair):
+            raise ConfigError(
+                f"the actor {name!r} has no spaces: {declared!r:.80}",
+                "env",
+                "Declare its observation space and its action space: ActorSpaces(observation, action).",
+            )
+        flatten_space(spaces.Dict({name: pair[0]}), "observation")
+        flatten_space(spaces.Dict({name: pair[1]}), "action")
+    return {name: ActorSpaces(*declared) for name, declared in actors.items()}
+
+
+def _kind(name: str, declared: ActorSpaces, kinds: dict[str, ActorSpaces]) -> str:
+    """Return the kind with these spaces; a new one is named after the actor and added to `kinds`."""
+    for kind, known in kinds.items():
+        if known == declared:
+            return kind
+    kinds[name] = declared
+    return name
+
+
+def _check(codec: ObservationCodec, value: Any, what: str) -> None:
+    try:
+        codec.check(value)
+    except ConfigError as error:
+        problem = error.message.partition(" at ")[2] or error.message
+        raise ConfigError(f"{what} is not in its declared space, which may not change: {problem}", "env") from error
+
+
+def _waiting(declared: ActorSpaces) -> Any:
+    """Return the observation of a kind that waits: zeros, or the nearest value of the space, and ones in masks."""
+    actions = flatten_space(declared.action, "action")
+    return _blank(declared.observation, (), {key + _MASK for key in actions})
+
+
+def _blank(space: Space[Any], path: tuple[str, ...], masks: set[str]) -> Any:
+    if isinstance(space, spaces.Dict):
+        return {key: _blank(child, (*path, key), masks) for key, child in space.spaces.items()}
+    if isinstance(space, spaces.Tuple):
+        return tuple(_blank(child, (*path, str(index)), masks) for index, child in enumerate(space.spaces))
+    if isinstance(space, spaces.Discrete):
+        return space.start
+    if isinstance(space, spaces.MultiDiscrete):
+        return np.array(space.start, space.dtype)
+    value: np.ndarray = np.full(space.shape or (), 1 if "/".join(path) in masks else 0, np.dtype(space.dtype))
+    return np.clip(value, space.low, space.high) if isinstance(space, spaces.Box) else value
+
+
+def _copied(value: Any) -> Any:
+    """Return an observation with its own arrays, as gymnasium asks of every step."""
+    if isinstance(value, dict):
+        return {key: _copied(inner) for key, inner in value.items()}
+    if isinstance(value, tuple):
+        return tuple(map(_copied, value))
+    return value.copy()  # arrays, and numbers of numpy
