@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from maze_core.config.base import PluginConfig
     from maze_core.data.batch import Batch, Loss
     from maze_core.data.rollout import Rollout
+    from maze_core.envs.agents import MultiAgentEnv
     from maze_core.models.policy import Policy
     from maze_core.training.report import EpochReport, RunSummary
     from maze_core.training.run import Run
@@ -43,6 +44,19 @@ class HookSpecs:
                 @hookimpl
                 def make_env(self, config, seed, index):
                     return MyEnv(config.size)
+        """
+
+    @hookspec(firstresult=True)
+    def make_agents_env(self, config: PluginConfig, seed: int, index: int) -> MultiAgentEnv | None:
+        """Build one environment with several agents, each of which has a row of its own; instead of `make_env`.
+
+        When: as `make_env`. Call rule: the first env source that returns an environment wins; there are no wrappers.
+        On error: the run stops and the plugin is named.
+
+            class MyGames(Plugin):
+                @hookimpl
+                def make_agents_env(self, config, seed, index):
+                    return MyGame(config.players)  # a maze_core.envs.agents.MultiAgentEnv
         """
 
     @hookspec(firstresult=True)

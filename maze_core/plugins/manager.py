@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from maze_core.config.run import RunConfig
     from maze_core.data.batch import Batch, Loss
     from maze_core.data.rollout import Rollout
+    from maze_core.envs.agents import MultiAgentEnv
     from maze_core.training.report import EpochReport, RunSummary
     from maze_core.training.run import Run
 
@@ -144,6 +145,11 @@ class Hooks:
             raise other
         if not isinstance(env, gymnasium.Env):
             raise self._wrong_result("make_env", env, "gymnasium.Env", "env")
+        return env
+
+    def make_agents_env(self, config: PluginConfig, seed: int, index: int) -> MultiAgentEnv | None:
+        """Build one environment with several agents, or return None if no plugin offers one."""
+        env: MultiAgentEnv | None = self._build("make_agents_env", config=config, seed=seed, index=index)
         return env
 
     def make_vector_env(
