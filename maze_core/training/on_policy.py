@@ -85,7 +85,7 @@ def advantage_rows(
         values,
         next_values,
         discounts=np.where(rollout.terminated, 0.0, gamma).astype(np.float32),
-        continues=(~(rollout.terminated | rollout.truncated)).astype(np.float32),
+        continues=rollout.continues.astype(np.float32),
         gae_lambda=gae_lambda,
     )
     targets = advantages + values

@@ -8,6 +8,7 @@ import torch
 
 from maze_core.acting.rollouts import Sampler
 from maze_core.envs.spaces import allocated_bytes, space_specs
+from maze_core.envs.vector import copies_of
 from maze_core.free_memory import check_memory
 from maze_core.seeding import EpisodeSeeds, Purpose, integer_seed
 
@@ -59,7 +60,7 @@ class RolloutCollector:
         return rollout
 
     def _show_progress(self) -> None:
-        self._run.progress.env_steps += self._env.num_envs
+        self._run.progress.env_steps += copies_of(self._env)
 
     def update_normalizer(self) -> None:
         """Update the policy's observation normaliser, if it has one, with this rollout.

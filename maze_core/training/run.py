@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from maze_core.envs.time_limits import missing_time_limit
+from maze_core.envs.vector import agents_of
 from maze_core.errors import ConfigError, RunError
 from maze_core.models.normalizer import ObservationNormalizer
 from maze_core.plugins import discovery
@@ -109,6 +110,7 @@ class Run:
     def build(self) -> None:
         """Build policy, algorithm and optimizer. Then the run can train or load a checkpoint."""
         self.algorithm.check_action_space(self.action_space)
+        self.algorithm.check_agents(agents_of(self._environments.evaluation))
         self.build_policy()
         note = missing_time_limit(self.config.env, lambda: self.env_builder("looking")(0))
         self.notes = [note] if note else []

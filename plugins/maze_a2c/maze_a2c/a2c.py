@@ -25,6 +25,7 @@ class A2C(Algorithm):
     Config = A2CConfig
     config: A2CConfig
     needs_critic = True
+    several_agents = True
     columns: ClassVar[Mapping[str, str]] = {"loss/policy": "policy", "loss/value": "value", "loss/entropy": "entropy"}
     defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "model": {"normalize_observations": True, "log_std_init": -0.5}

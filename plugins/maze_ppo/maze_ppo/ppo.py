@@ -34,6 +34,7 @@ class PPO(Algorithm):
     Config = PPOConfig
     config: PPOConfig
     needs_critic = True
+    several_agents = True
     columns: ClassVar[Mapping[str, str]] = {
         "loss/policy": "policy",
         "loss/value": "value",
