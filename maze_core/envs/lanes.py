@@ -207,10 +207,12 @@ class LanesVectorEnv:
         for flags, ended in ((truncated, turn.truncated), (terminated, turn.terminated)):
             for agent, observation in ended.items():
                 row = self._row(c, agent)
-                flags[row], self._present[row] = True, False
-                self._put(c, self._last, row, observation)
+                if self._present[row]:  # else it has ended before, or never took part
+                    flags[row] = True
+                    self._put(c, self._last, row, observation)
         rows = self._rows(c)
         truncated[rows] &= ~terminated[rows]
+        self._present[rows] &= ~(terminated[rows] | truncated[rows])
 
     def _read(self, c: int, turn: Turn) -> None:
         """Make those that a result names the ones that act next."""
