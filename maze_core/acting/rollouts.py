@@ -15,12 +15,12 @@ from maze_core.acting.stepper import Stepper
 from maze_core.data.rollout import Rollout
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.envs.vector import agents_of
-from maze_core.errors import RunError
+from maze_core.errors import ConfigError, RunError
 from maze_core.models.inputs import MASK_SUFFIX
 from maze_core.models.masks import check_masks, mask_keys
 
 if TYPE_CHECKING:
-    from maze_core.acting.agent import Choice
+    from maze_core.acting.agent import Agent, Choice
     from maze_core.envs.vector import StepResult, Tree, VectorEnv
     from maze_core.models.policy import Policy
     from maze_core.seeding import EpisodeSeeds
@@ -123,6 +123,10 @@ class Sampler:
         seeds: the seeds of the episodes.
         noise: the sampling noise is drawn from it.
         on_step: called after each step of the environments.
+        wrapped: returns the agent that acts instead of the policy's.
+
+    Raises:
+        ConfigError: the policy remembers, and several agents act in the environments.
     """
 
     def __init__(
@@ -133,16 +137,23 @@ class Sampler:
         seeds: EpisodeSeeds,
         noise: torch.Generator,
         on_step: Callable[[], None] = lambda: None,
+        wrapped: Callable[[Agent], Agent] = lambda agent: agent,
     ) -> None:
         self.noise = noise
         self._env, self._n_steps = env, n_steps
-        self._agent = NetworkAgent(policy, SharedNoise(env.num_envs, noise), fast_rows=env.num_envs)
+        several = bool(agents_of(env))
+        if several and getattr(policy, "remembers", False):
+            raise ConfigError(
+                f"a policy with memory acts for one agent, and {len(agents_of(env))} agents act in this environment",
+                "model",
+                "Next: --set model.memory=none",
+            )
+        self._agent = wrapped(NetworkAgent(policy, SharedNoise(env.num_envs, noise), fast_rows=env.num_envs))
         self._stepper = Stepper(env, seeds)
         specs = space_specs(env.observation_space, "observation")
         obs = allocate(specs, (n_steps + 1, env.num_envs))
         samples = _allocate_samples(policy, obs)
         masks = mask_keys(env.observation_space, env.action_space).values()
-        several = bool(agents_of(env))
         self._sink = LaneSink(obs, samples, masks, on_step) if several else RolloutSink(obs, samples, on_step)
 
     @property

@@ -73,7 +73,7 @@ class LanesVectorEnv:
         """Step every copy with the actions of the lanes that act; write the next observations into `out`."""
         valid = self._acting.copy()
         rewards = np.zeros(self.num_envs)
-        terminated, truncated = np.zeros((2, self.num_envs), np.bool_)
+        terminated, truncated, restarted = np.zeros((3, self.num_envs), np.bool_)
         episodes: list[Episode] = []
         chosen = self._actions.rows(actions)
         self._clock += 1
@@ -82,6 +82,7 @@ class LanesVectorEnv:
             self._collect(c, turn, rewards, terminated, truncated)
             if not turn.acting:
                 episodes.append(self._end(c, turn))
+                restarted[self._rows(c)] = True
                 turn = self._reset(c)
             self._read(c, turn)
         reward32 = rewards.astype(np.float32)
@@ -94,10 +95,9 @@ class LanesVectorEnv:
         self._write(out)
         ended = np.flatnonzero(terminated | truncated)
         final_obs = {key: leaf[ended] for key, leaf in self._last.items()} if len(ended) else None
-        filler = not valid.all()
-        return StepResult(
-            reward32, terminated, truncated, valid, ended, final_obs, episodes, filler, self._acting.copy()
-        )
+        result = StepResult(reward32, terminated, truncated, valid, ended, final_obs, episodes, not valid.all())
+        result.acting, result.restarted = self._acting.copy(), restarted
+        return result
 
     def state(self) -> dict[str, Any]:
         """Return the unfinished episodes, as `SerialVectorEnv.state` does.

@@ -94,6 +94,7 @@ class ProcessVectorEnv:
         )
         if self.agents:
             result.valid, result.acting = arrays["valid"].copy(), arrays["acting"].copy()
+            result.restarted = arrays["restarted"].copy()
             result.has_filler = not result.valid.all()
         if any(replies):
             result.final_indices = np.flatnonzero(result.terminated | result.truncated)

@@ -62,6 +62,8 @@ class StepResult:
     """True where a row is filler; else nobody reads `valid`. Environments that never produce such rows leave it."""
     acting: np.ndarray | None = None
     """[N] bool, the lanes that act next; None: all rows, as in environments with one agent each."""
+    restarted: np.ndarray | None = None
+    """[N] bool, the lanes of copies whose episode ended; None where `acting` is."""
 
     @property
     def steps(self) -> int:
@@ -70,10 +72,13 @@ class StepResult:
 
     @property
     def begun(self) -> list[int]:
-        """Indices of the environments whose next observation begins an episode; a filler row counts as an episode."""
+        """Indices of the rows whose next observation begins an episode; a filler row counts as an episode.
+
+        With several agents: the lanes that ended, and all lanes of copies whose episode ended.
+        """
         ended: list[int] = self.final_indices.tolist()
-        if self.acting is not None:  # a lane that waits is in the middle of its episode
-            return ended
+        if self.restarted is not None:  # a lane that waits is in the middle of its episode
+            return sorted({*ended, *np.flatnonzero(self.restarted).tolist()}) if ended else ended
         return sorted({*ended, *np.flatnonzero(~self.valid).tolist()}) if self.has_filler else ended
 
 

@@ -33,7 +33,7 @@ class Share:
 
 def block_specs(observation_space: Any, action_space: Any, agents: tuple[str, ...]) -> Specs:
     """Return the leaves that workers and driver share: actions, current and last observations, rewards and flags."""
-    of_lanes = scalars(valid=np.bool_, acting=np.bool_) if agents else {}
+    of_lanes = scalars(valid=np.bool_, acting=np.bool_, restarted=np.bool_) if agents else {}
     observations = space_specs(observation_space, "observation")
     return {
         **with_prefix("action:", space_specs(action_space, "action")),
@@ -127,7 +127,8 @@ class _Worker:
         self._arrays["terminated"][:] = result.terminated
         self._arrays["truncated"][:] = result.truncated
         if result.acting is not None:
-            self._arrays["valid"][:], self._arrays["acting"][:] = result.valid, result.acting
+            for name in ("valid", "acting", "restarted"):
+                self._arrays[name][:] = getattr(result, name)
         if result.final_obs is None:
             return NOTHING
         for key, array in self._final.items():

@@ -13,6 +13,7 @@ from maze_core.free_memory import check_memory
 from maze_core.seeding import EpisodeSeeds, Purpose, integer_seed
 
 if TYPE_CHECKING:
+    from maze_core.acting.agent import Agent
     from maze_core.data.rollout import Rollout
     from maze_core.envs.vector import VectorEnv
     from maze_core.training.run import Run
@@ -40,7 +41,7 @@ class RolloutCollector:
         _check_rollout(self._env, n_steps)
         noise = torch.Generator().manual_seed(integer_seed(run.seed, Purpose.POLICY_NOISE))
         seeds = EpisodeSeeds(run.seed, Purpose.TRAIN_EPISODES)
-        self._sampler = Sampler(run.policy, self._env, n_steps, seeds, noise, self._show_progress)
+        self._sampler = Sampler(run.policy, self._env, n_steps, seeds, noise, self._show_progress, self._wrapped)
 
     @property
     def rollout(self) -> Rollout:
@@ -58,6 +59,9 @@ class RolloutCollector:
         self._run.statistics.add(rollout.episodes)
         self._run.hooks.change_rollout(self._run, rollout)
         return rollout
+
+    def _wrapped(self, agent: Agent) -> Agent:
+        return self._run.hooks.wrap_agent(self._run, agent, self._env)
 
     def _show_progress(self) -> None:
         self._run.progress.env_steps += copies_of(self._env)

@@ -117,6 +117,7 @@ class Run:
         # Algorithms call the policy during setup, and a network may draw random numbers itself.
         with isolated_rng(integer_seed(self.seed, Purpose.GLOBAL, _SETUP)):
             self.algorithm.setup(self)
+        self.hooks.check_wrapped(self.config.algorithm.name)
         with isolated_rng(integer_seed(self.seed, Purpose.MODEL_INIT, _PLUGINS)):
             built = self.hooks.build_modules(self)
         self._plugin_modules = {name: module.to(self.device) for name, (module, _) in built.items()}

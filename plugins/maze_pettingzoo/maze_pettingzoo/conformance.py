@@ -14,3 +14,11 @@ def trial(case: Case) -> Trial:
             "time_limit": "the game has a fixed number of rounds, which it reports as a truncation",
         },
     )
+
+
+def self_play(case: Case) -> Trial:
+    """Let the second player be the opponent, in the same game."""
+    return Trial(
+        parameters={"opponents": ["player_1"]},
+        run={"env.name": "pettingzoo", "env.id": "pettingzoo.classic:rps_v2"},
+    )

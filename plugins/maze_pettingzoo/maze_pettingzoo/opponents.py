@@ -1,0 +1,145 @@
+"""An agent that plays some lanes with frozen policies, and counts who wins against them."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from maze_core.acting.agent import Agent, Choice
+from maze_core.acting.forward import TorchForward
+
+if TYPE_CHECKING:
+    from maze_core.envs.vector import Episode, Tree
+    from maze_core.models.policy import Policy
+
+LATEST = -1
+"""The opponent that is the policy of the moment."""
+
+
+class PoolAgent(Agent):
+    """Acts with the learner's agent, but in the opponents' lanes with policies of a pool.
+
+    Each episode of a copy has one opponent, drawn when it begins: the policy of the moment, or a frozen one.
+
+    Args:
+        agent: the learner's.
+        policy: the learner's, of which frozen copies are made.
+        lanes: [C, A] bool, the opponents' lanes in each copy.
+        size: most frozen policies; the oldest is dropped.
+        latest: probability that the opponent is the policy of the moment.
+        seed: decides opponents and their actions.
+    """
+
+    def __init__(self, agent: Agent, policy: Policy, lanes: np.ndarray, size: int, latest: float, seed: int) -> None:
+        self.lanes = lanes
+        self._agent, self._policy, self._size, self._latest = agent, policy, size, latest
+        self._rng = np.random.default_rng(seed)
+        self._noise = torch.Generator().manual_seed(seed)
+        self._pool: dict[int, Policy] = {}
+        """Frozen policies by the epoch after which they were frozen."""
+        self._opponents = np.full(len(lanes), LATEST, np.int64)
+        """The epoch of each copy's opponent."""
+        self._playing: list[list[int]] = [[] for _ in lanes]
+        """The opponents of each copy's episodes that are not counted yet, the current one last."""
+        self._results: dict[int, list[float]] = {}
+        """Games and points against each frozen policy: 1 for a win, 0.5 for a draw."""
+
+    @property
+    def win_rates(self) -> dict[int, float]:
+        """The share of points against each frozen policy that was met, by its epoch."""
+        return {epoch: points / games for epoch, (games, points) in sorted(self._results.items())}
+
+    def freeze(self, epoch: int) -> None:
+        """Add a copy of the policy to the pool."""
+        frozen = copy.deepcopy(self._policy).eval().requires_grad_(False)
+        self._pool[epoch] = frozen
+        needed = {*sorted(self._pool)[-self._size :], *self._opponents.tolist()}  # one that plays ends its game
+        self._pool = {number: each for number, each in self._pool.items() if number in needed}
+
+    def count(self, episodes: Sequence[Episode], agents: Sequence[str]) -> list[float]:
+        """Count the results of episodes against frozen policies; return the points of each, in order."""
+        found = []
+        for episode in episodes:
+            opponent = self._playing[episode.env_index].pop(0)
+            if opponent == LATEST:
+                continue
+            opposing = self.lanes[episode.env_index]
+            returns = np.array([episode.metrics.get(f"actor/{name}/return_mean", 0.0) for name in agents])
+            mine, theirs = returns[~opposing].mean(), returns[opposing].mean()
+            points = 0.5 if mine == theirs else float(mine > theirs)
+            games, total = self._results.get(opponent, [0.0, 0.0])
+            self._results[opponent] = [games + 1, total + points]
+            found.append(points)
+        return found
+
+    def begin(self, rows: Sequence[int]) -> None:
+        """Draw an opponent for each copy of which an episode begins."""
+        self._agent.begin(rows)
+        lanes = self.lanes.shape[1]
+        counts = np.bincount(np.asarray(rows, np.int64) // lanes, minlength=len(self.lanes))
+        for copy_number in np.flatnonzero(counts == lanes).tolist():  # fewer: some end, and the episode goes on
+            self._opponents[copy_number] = self._drawn()
+            self._playing[copy_number].append(int(self._opponents[copy_number]))
+
+    def refresh(self) -> None:
+        """Look at the learner's network anew."""
+        self._agent.refresh()
+
+    def expect(self, steps: int) -> None:
+        """Prepare the learner's agent for so many steps."""
+        self._agent.expect(steps)
+
+    def act(self, obs: Tree) -> Choice:
+        """Choose an action for every row: the opponents' by their policies."""
+        choice = self._agent.act(obs)
+        if not (self._opponents != LATEST).any():
+            return choice
+        samples, actions = ({key: np.array(leaf) for key, leaf in tree.items()} for tree in choice)
+        for opponent in np.unique(self._opponents[self._opponents != LATEST]):
+            rows = np.flatnonzero((self.lanes & (self._opponents == opponent)[:, None]).reshape(-1))
+            theirs = self._chosen(self._pool[int(opponent)], {key: leaf[rows] for key, leaf in obs.items()})
+            for mine, their in ((samples, theirs.samples), (actions, theirs.actions)):
+                for key, leaf in their.items():
+                    mine[key][rows] = leaf
+        return Choice(samples, actions)
+
+    def state(self) -> dict[str, Any]:
+        """Return the learner's state, the pool, and who plays whom."""
+        own = {
+            "pool": {str(epoch): policy.state_dict() for epoch, policy in self._pool.items()},
+            "opponents": self._opponents.copy(),
+            "playing": [list(each) for each in self._playing],
+            "results": {str(epoch): list(pair) for epoch, pair in self._results.items()},
+            "rng": self._rng.bit_generator.state,
+            "noise": self._noise.get_state(),
+        }
+        return {**self._agent.state(), "self_play": own}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Restore the result of `state()`."""
+        self._agent.load_state(state)
+        own = state["self_play"]
+        self._pool = {}
+        for epoch, parameters in own["pool"].items():
+            self.freeze(int(epoch))
+            self._pool[int(epoch)].load_state_dict(parameters)
+        self._opponents[:] = own["opponents"]
+        self._playing = [list(each) for each in own["playing"]]
+        self._results = {int(epoch): list(pair) for epoch, pair in own["results"].items()}
+        self._rng.bit_generator.state = own["rng"]
+        self._noise.set_state(own["noise"])
+
+    def _drawn(self) -> int:
+        if not self._pool or self._rng.random() < self._latest:
+            return LATEST
+        return int(self._rng.choice(sorted(self._pool)[-self._size :]))
+
+    def _chosen(self, policy: Policy, obs: Tree) -> Choice:
+        count = len(next(iter(obs.values())))
+        forward = TorchForward(policy)
+        drawn = policy.draw_noise((1, count), self._noise)
+        return forward.act(obs, forward.by_step(drawn)[0] if drawn else {})
