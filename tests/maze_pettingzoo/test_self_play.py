@@ -54,18 +54,25 @@ def test_opponents_act_as_when_they_were_frozen_and_the_learner_as_now():
     assert choice.samples["action"].tolist() == [4, 1, 1, 4, 4, 1]
 
 
-def test_the_pool_drops_the_oldest_unless_it_plays():
-    policy, pool = pool_of(size=2)
-    always(policy, 0)
-    pool.freeze(0)
-    pool.begin(range(6))
-    for epoch in (1, 2, 3):
+def test_the_pool_stays_spread_over_the_run_and_whoever_plays_ends_its_game():
+    policy, pool = pool_of(size=3)
+    for epoch in (0, 1):
         always(policy, epoch)
         pool.freeze(epoch)
-    assert pool.act(OBS).actions["action"].tolist() == [3, 0, 0, 3, 3, 0]
-    for _ in range(20):
+    playing = set()
+    while 1 not in playing:
         pool.begin(range(6))
-        assert set(pool.act(OBS).actions["action"].tolist()) <= {1, 2, 3}
+        before = pool.act(OBS).actions["action"][[1, 2, 5]].tolist()
+        playing = set(before)
+    for epoch in (2, 3, 4):
+        always(policy, epoch)
+        pool.freeze(epoch)
+    assert pool.act(OBS).actions["action"][[1, 2, 5]].tolist() == before
+    met = set()
+    for _ in range(40):
+        pool.begin(range(6))
+        met |= set(pool.act(OBS).actions["action"][[1, 2, 5]].tolist())
+    assert met == {0, 2, 4}
 
 
 @pytest.mark.parametrize(("latest", "wanted"), [(1.0, 0.0), (0.0, 1.0), (0.25, 0.75)])
@@ -122,8 +129,8 @@ def test_opponents_teach_nothing_and_win_rates_are_reported(quick):
     for valid in Watch.valid:
         assert valid.all(0).tolist() == [True, False, False, True, True, False]  # the roles rotate with the copy
         assert valid.any(0).tolist() == [True, False, False, True, True, False]
-    assert "self_play/win_rate" not in Watch.metrics[0]  # the first policy is frozen after the first epoch
-    assert 0 <= Watch.metrics[1]["self_play/win_rate"] <= 1
+    for metrics in Watch.metrics:
+        assert 0 <= metrics["self_play/win_rate"] <= 1
 
 
 def test_a_resumed_run_has_the_same_pool_and_goes_on_exactly(quick, whole_state, assert_same):
@@ -133,7 +140,7 @@ def test_a_resumed_run_has_the_same_pool_and_goes_on_exactly(quick, whole_state,
     half = quick(RPS, "ppo", small, callbacks=OPPONENT)
     half.train()
     saved = whole_state(half.run_dir)["algorithm"]["collector"]["self_play"]
-    assert set(saved["pool"]) == {"1", "2"}
+    assert set(saved["pool"]) == {"0", "1", "2"}
     assert any(each != LATEST for each in saved["opponents"])
     quick(RPS, "ppo", small | {"algorithm.n_epochs": 4}, callbacks=OPPONENT, run_dir=None).resume(half.run_dir)
     assert_same(whole_state(whole.run_dir), whole_state(half.run_dir))

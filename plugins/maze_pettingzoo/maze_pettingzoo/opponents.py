@@ -29,7 +29,7 @@ class PoolAgent(Agent):
         agent: the learner's.
         policy: the learner's, of which frozen copies are made.
         lanes: [C, A] bool, the opponents' lanes in each copy.
-        size: most frozen policies; the oldest is dropped.
+        size: most frozen policies to draw from, at least 2. They stay spread evenly from the first to the newest.
         latest: probability that the opponent is the policy of the moment.
         seed: decides opponents and their actions.
     """
@@ -40,7 +40,9 @@ class PoolAgent(Agent):
         self._rng = np.random.default_rng(seed)
         self._noise = torch.Generator().manual_seed(seed)
         self._pool: dict[int, Policy] = {}
-        """Frozen policies by the epoch after which they were frozen."""
+        """Frozen policies by the epoch after which they were frozen; also dropped ones that still play."""
+        self._members: list[int] = []
+        """The epochs of those that are drawn, in order."""
         self._opponents = np.full(len(lanes), LATEST, np.int64)
         """The epoch of each copy's opponent."""
         self._playing: list[list[int]] = [[] for _ in lanes]
@@ -55,9 +57,13 @@ class PoolAgent(Agent):
 
     def freeze(self, epoch: int) -> None:
         """Add a copy of the policy to the pool."""
-        frozen = copy.deepcopy(self._policy).eval().requires_grad_(False)
-        self._pool[epoch] = frozen
-        needed = {*sorted(self._pool)[-self._size :], *self._opponents.tolist()}  # one that plays ends its game
+        self._pool[epoch] = copy.deepcopy(self._policy).eval().requires_grad_(False)
+        members = self._members
+        members.append(epoch)
+        if len(members) > self._size:
+            inner = range(1, len(members) - 1)
+            del members[min(inner, key=lambda i: members[i + 1] - members[i - 1])]
+        needed = {*members, *self._opponents.tolist()}  # one that plays ends its game
         self._pool = {number: each for number, each in self._pool.items() if number in needed}
 
     def count(self, episodes: Sequence[Episode], agents: Sequence[str]) -> list[float]:
@@ -111,6 +117,7 @@ class PoolAgent(Agent):
         """Return the learner's state, the pool, and who plays whom."""
         own = {
             "pool": {str(epoch): policy.state_dict() for epoch, policy in self._pool.items()},
+            "members": list(self._members),
             "opponents": self._opponents.copy(),
             "playing": [list(each) for each in self._playing],
             "results": {str(epoch): list(pair) for epoch, pair in self._results.items()},
@@ -125,8 +132,10 @@ class PoolAgent(Agent):
         own = state["self_play"]
         self._pool = {}
         for epoch, parameters in own["pool"].items():
-            self.freeze(int(epoch))
-            self._pool[int(epoch)].load_state_dict(parameters)
+            frozen = copy.deepcopy(self._policy).eval().requires_grad_(False)
+            frozen.load_state_dict(parameters)
+            self._pool[int(epoch)] = frozen
+        self._members = list(own["members"])
         self._opponents[:] = own["opponents"]
         self._playing = [list(each) for each in own["playing"]]
         self._results = {int(epoch): list(pair) for epoch, pair in own["results"].items()}
@@ -134,9 +143,9 @@ class PoolAgent(Agent):
         self._noise.set_state(own["noise"])
 
     def _drawn(self) -> int:
-        if not self._pool or self._rng.random() < self._latest:
+        if not self._members or self._rng.random() < self._latest:
             return LATEST
-        return int(self._rng.choice(sorted(self._pool)[-self._size :]))
+        return int(self._rng.choice(self._members))
 
     def _chosen(self, policy: Policy, obs: Tree) -> Choice:
         count = len(next(iter(obs.values())))

@@ -34,8 +34,9 @@ class SelfPlayConfig(PluginConfig):
     """The agents that frozen policies play. Their actions teach nothing."""
     rotate: bool = True
     """In every copy of the environment, shift the opponents by one agent, so that the policy learns all sides."""
-    pool_size: PositiveInt = 10
-    """Most frozen policies; the oldest is dropped."""
+    pool_size: Annotated[int, Field(ge=2, le=1000)] = 10
+    """Most frozen policies. They stay spread evenly from the untrained one, which acts nearly at random, to the
+    newest."""
     every_epochs: PositiveInt = 1
     """Epochs between two additions to the pool."""
     latest: Annotated[float, Field(ge=0, le=1)] = 0.5
@@ -73,6 +74,7 @@ class SelfPlay(Plugin):
         lanes = np.stack([np.roll(opposing, c if config.rotate else 0) for c in range(copies_of(env))])
         seed = integer_seed(run.seed, Purpose.POLICY_NOISE, _SEED)
         self._agent = PoolAgent(agent, run.policy, lanes, config.pool_size, config.latest, seed)
+        self._agent.freeze(0)
         return self._agent
 
     @hookimpl
