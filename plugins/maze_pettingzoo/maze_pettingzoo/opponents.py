@@ -16,34 +16,33 @@ if TYPE_CHECKING:
     from maze_core.envs.vector import Episode, Tree
     from maze_core.models.policy import Policy
 
-LATEST = -1
-"""The opponent that is the policy of the moment."""
+NOBODY = -1
+"""The opponent before there is one, and in copies without opponents."""
 
 
 class PoolAgent(Agent):
     """Acts with the learner's agent, but in the opponents' lanes with policies of a pool.
 
-    Each episode of a copy has one opponent, drawn when it begins: the policy of the moment, or a frozen one.
+    Each episode of a copy with opponents' lanes has one frozen policy for them, drawn when it begins.
 
     Args:
         agent: the learner's.
         policy: the learner's, of which frozen copies are made.
-        lanes: [C, A] bool, the opponents' lanes in each copy.
+        lanes: [C, A] bool, the opponents' lanes in each copy; none where the learner plays all.
         size: most frozen policies to draw from, at least 2. They stay spread evenly from the first to the newest.
-        latest: probability that the opponent is the policy of the moment.
         seed: decides opponents and their actions.
     """
 
-    def __init__(self, agent: Agent, policy: Policy, lanes: np.ndarray, size: int, latest: float, seed: int) -> None:
+    def __init__(self, agent: Agent, policy: Policy, lanes: np.ndarray, size: int, seed: int) -> None:
         self.lanes = lanes
-        self._agent, self._policy, self._size, self._latest = agent, policy, size, latest
+        self._agent, self._policy, self._size = agent, policy, size
         self._rng = np.random.default_rng(seed)
         self._noise = torch.Generator().manual_seed(seed)
         self._pool: dict[int, Policy] = {}
         """Frozen policies by the epoch after which they were frozen; also dropped ones that still play."""
         self._members: list[int] = []
         """The epochs of those that are drawn, in order."""
-        self._opponents = np.full(len(lanes), LATEST, np.int64)
+        self._opponents = np.full(len(lanes), NOBODY, np.int64)
         """The epoch of each copy's opponent."""
         self._playing: list[list[int]] = [[] for _ in lanes]
         """The opponents of each copy's episodes that are not counted yet, the current one last."""
@@ -71,7 +70,7 @@ class PoolAgent(Agent):
         found = []
         for episode in episodes:
             opponent = self._playing[episode.env_index].pop(0)
-            if opponent == LATEST:
+            if opponent == NOBODY:
                 continue
             opposing = self.lanes[episode.env_index]
             returns = np.array([episode.metrics.get(f"actor/{name}/return_mean", 0.0) for name in agents])
@@ -88,7 +87,7 @@ class PoolAgent(Agent):
         lanes = self.lanes.shape[1]
         counts = np.bincount(np.asarray(rows, np.int64) // lanes, minlength=len(self.lanes))
         for copy_number in np.flatnonzero(counts == lanes).tolist():  # fewer: some end, and the episode goes on
-            self._opponents[copy_number] = self._drawn()
+            self._opponents[copy_number] = self._drawn() if self.lanes[copy_number].any() else NOBODY
             self._playing[copy_number].append(int(self._opponents[copy_number]))
 
     def refresh(self) -> None:
@@ -102,10 +101,10 @@ class PoolAgent(Agent):
     def act(self, obs: Tree) -> Choice:
         """Choose an action for every row: the opponents' by their policies."""
         choice = self._agent.act(obs)
-        if not (self._opponents != LATEST).any():
+        if not (self._opponents != NOBODY).any():
             return choice
         samples, actions = ({key: np.array(leaf) for key, leaf in tree.items()} for tree in choice)
-        for opponent in np.unique(self._opponents[self._opponents != LATEST]):
+        for opponent in np.unique(self._opponents[self._opponents != NOBODY]):
             rows = np.flatnonzero((self.lanes & (self._opponents == opponent)[:, None]).reshape(-1))
             theirs = self._chosen(self._pool[int(opponent)], {key: leaf[rows] for key, leaf in obs.items()})
             for mine, their in ((samples, theirs.samples), (actions, theirs.actions)):
@@ -143,9 +142,7 @@ class PoolAgent(Agent):
         self._noise.set_state(own["noise"])
 
     def _drawn(self) -> int:
-        if not self._members or self._rng.random() < self._latest:
-            return LATEST
-        return int(self._rng.choice(self._members))
+        return int(self._rng.choice(self._members)) if self._members else NOBODY
 
     def _chosen(self, policy: Policy, obs: Tree) -> Choice:
         count = len(next(iter(obs.values())))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import numpy as np
@@ -31,7 +32,7 @@ class SelfPlayConfig(PluginConfig):
     """A pool of frozen policies for the opponents."""
 
     opponents: tuple[str, ...] = Field(min_length=1)
-    """The agents that frozen policies play. Their actions teach nothing."""
+    """The agents that frozen policies play. The actions of frozen policies teach nothing."""
     rotate: bool = True
     """In every copy of the environment, shift the opponents by one agent, so that the policy learns all sides."""
     pool_size: Annotated[int, Field(ge=2, le=1000)] = 10
@@ -39,8 +40,8 @@ class SelfPlayConfig(PluginConfig):
     newest."""
     every_epochs: PositiveInt = 1
     """Epochs between two additions to the pool."""
-    latest: Annotated[float, Field(ge=0, le=1)] = 0.5
-    """Probability that the opponent of an episode is the policy of the moment, not one of the pool."""
+    latest: Annotated[float, Field(ge=0, lt=1)] = 0.5
+    """Share of the copies without frozen policies: there the policy plays all agents, and learns from all."""
 
 
 class SelfPlay(Plugin):
@@ -71,9 +72,11 @@ class SelfPlay(Plugin):
         if len(set(config.opponents)) == len(self._names):
             raise ConfigError("all agents are opponents, so nobody learns", _WHERE)
         opposing = np.array([name in config.opponents for name in self._names])
-        lanes = np.stack([np.roll(opposing, c if config.rotate else 0) for c in range(copies_of(env))])
+        copies = copies_of(env)
+        lanes = np.stack([np.roll(opposing, c if config.rotate else 0) for c in range(copies)])
+        lanes[math.ceil(copies * (1 - config.latest)) :] = False
         seed = integer_seed(run.seed, Purpose.POLICY_NOISE, _SEED)
-        self._agent = PoolAgent(agent, run.policy, lanes, config.pool_size, config.latest, seed)
+        self._agent = PoolAgent(agent, run.policy, lanes, config.pool_size, seed)
         self._agent.freeze(0)
         return self._agent
 
