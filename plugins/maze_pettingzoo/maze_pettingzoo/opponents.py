@@ -69,7 +69,8 @@ class PoolAgent(Agent):
         """Count the results of episodes against frozen policies; return the points of each, in order."""
         found = []
         for episode in episodes:
-            opponent = self._playing[episode.env_index].pop(0)
+            playing = self._playing[episode.env_index]
+            opponent = playing.pop(0) if playing else NOBODY
             if opponent == NOBODY:
                 continue
             opposing = self.lanes[episode.env_index]
