@@ -20,6 +20,7 @@ _PUBLISHED: Mapping[str, Mapping[str, str]] = {
     "maze-impala": {"algorithm": "impala"},
     "maze-minari": {"command": "trajectories.import trajectories.export"},
     "maze-optuna": {"searcher": "optuna"},
+    "maze-pettingzoo": {"env": "pettingzoo", "callback": "self_play"},
     "maze-pictures": {},
     "maze-ppo": {"algorithm": "ppo"},
     "maze-ray": {"runner": "ray"},

@@ -28,6 +28,12 @@ class Agent(ABC):
     def begin(self, rows: Sequence[int]) -> None:  # noqa: B027 — most agents remember nothing
         """Forget the episodes of these rows: new ones begin with the next observation."""
 
+    def refresh(self) -> None:  # noqa: B027 — most agents have no network
+        """Look at the network anew. To be called where modules may have been exchanged, not for new parameters."""
+
+    def expect(self, steps: int) -> None:  # noqa: B027 — most agents draw nothing ahead
+        """Prepare for so many steps, which may be cheaper than step by step."""
+
     @abstractmethod
     def act(self, obs: Tree) -> Choice:
         """Choose an action for every row from observations with leaves [N, …], whose arrays are reused afterwards."""

@@ -9,18 +9,20 @@ import numpy as np
 import torch
 
 from maze_core.acting.forward import TorchForward
+from maze_core.acting.lanes import LaneSink
 from maze_core.acting.memory import RowMemory
 from maze_core.acting.network import NetworkAgent, SharedNoise
 from maze_core.acting.stepper import Stepper
 from maze_core.data.rollout import Rollout
 from maze_core.data.sequences import Pieces, Sequences
 from maze_core.envs.spaces import allocate, space_specs
-from maze_core.errors import RunError
+from maze_core.envs.vector import agents_of
+from maze_core.errors import ConfigError, RunError
 from maze_core.models.inputs import MASK_SUFFIX
-from maze_core.models.masks import check_masks
+from maze_core.models.masks import check_masks, mask_keys
 
 if TYPE_CHECKING:
-    from maze_core.acting.agent import Choice
+    from maze_core.acting.agent import Agent, Choice
     from maze_core.acting.exploration import Exploration
     from maze_core.data.batch import TensorTree
     from maze_core.envs.vector import StepResult, Tree, VectorEnv
@@ -53,24 +55,22 @@ class RolloutSink:
         )
 
     @property
-    def first(self) -> Tree:
-        """The arrays of the observations that the rollout begins with, leaves [N, …]."""
-        return self._rows[0]
-
-    @property
-    def last(self) -> Tree:
+    def current(self) -> Tree:
         """The arrays of the observations that the next rollout begins with, leaves [N, …]."""
         return self._rows[-1]
 
-    def clear(self) -> None:
-        """Make ready for the next rollout."""
+    def carry(self) -> Tree:
+        """Begin the next rollout with the current observations; return their new arrays."""
         rollout = self.rollout
+        for leaf in rollout.obs.values():
+            leaf[0] = leaf[-1]
         self.steps = 0
         rollout.truncations.clear()
         rollout.episodes.clear()
         rollout.terminated.fill(False)
         rollout.truncated.fill(False)
         rollout.valid.fill(True)
+        return self._rows[0]
 
     def room(self, obs: Tree) -> Tree:
         """Return the row after the current one."""
@@ -91,6 +91,21 @@ class RolloutSink:
             rollout.episodes += result.episodes
         self.steps = t + 1
         self._on_step()
+
+    def finish(self) -> None:
+        """Do nothing: the rollout is complete."""
+
+    def acted_on(self, steps: int) -> Tree:
+        """Return the observations of the first steps, filler rows left out; leaves [R, …]."""
+        valid = self.rollout.valid[:steps]
+        return {key: leaf[:steps][valid] for key, leaf in self.rollout.obs.items() if key.endswith(MASK_SUFFIX)}
+
+    def state(self) -> dict[str, Any]:
+        """Return nothing: the current observations are restored with the environments."""
+        return {}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Do nothing."""
 
     def _add_cut(self, result: StepResult) -> None:
         cut, final_obs = result.truncated[result.final_indices], result.final_obs
@@ -113,6 +128,10 @@ class Sampler:
         noise: the sampling noise is drawn from it.
         on_step: called after each step of the environments.
         exploration: None: actions are samples of the policy; otherwise they are its most likely ones, changed by it.
+        wrapped: returns the agent that acts instead of the policy's.
+
+    Raises:
+        ConfigError: the policy remembers, and several agents act in the environments.
     """
 
     def __init__(
@@ -124,15 +143,27 @@ class Sampler:
         noise: torch.Generator,
         on_step: Callable[[], None] = lambda: None,
         exploration: Exploration | None = None,
+        wrapped: Callable[[Agent], Agent] = lambda agent: agent,
     ) -> None:
         self.noise = noise
         self._env, self._n_steps = env, n_steps
+        several = bool(agents_of(env))
+        if several and getattr(policy, "remembers", False):
+            raise ConfigError(
+                f"a policy with memory acts for one agent, and {len(agents_of(env))} agents act in this environment",
+                "model.memory",
+                "Next: --set model.memory=none",
+            )
         drawn = SharedNoise(env.num_envs, noise) if exploration is None else None
-        self._agent = NetworkAgent(policy, drawn, exploration=exploration, fast_rows=env.num_envs)
+        network = NetworkAgent(policy, drawn, exploration=exploration, fast_rows=env.num_envs)
+        self._memory = network.memory
+        self._policy, self._agent = policy, wrapped(network)
         self._stepper = Stepper(env, seeds)
         specs = space_specs(env.observation_space, "observation")
         obs = allocate(specs, (n_steps + 1, env.num_envs))
-        self._sink = RolloutSink(obs, _allocate_samples(policy, obs), on_step)
+        samples = _allocate_samples(policy, obs)
+        masks = mask_keys(env.observation_space, env.action_space).values()
+        self._sink = LaneSink(obs, samples, masks, on_step) if several else RolloutSink(obs, samples, on_step)
 
     @property
     def rollout(self) -> Rollout:
@@ -142,17 +173,13 @@ class Sampler:
     def collect(self) -> Rollout:
         """Step every environment `n_steps` times; the returned arrays are overwritten by the next call."""
         agent, stepper, sink = self._agent, self._stepper, self._sink
-        if stepper.started:
-            for leaf in sink.rollout.obs.values():
-                leaf[0] = leaf[-1]
-            stepper.move(sink.first)
-        else:
-            stepper.begin(sink.first)
-        sink.clear()
+        if not stepper.started:
+            stepper.begin(sink.current)
+        stepper.move(sink.carry())
         agent.refresh()
-        if agent.memory is not None:
+        if self._memory is not None:
             stepper.announce(agent)
-            sink.rollout.memory = agent.memory.snapshot(self._env.num_envs)
+            sink.rollout.memory = self._memory.snapshot(self._env.num_envs)
         agent.expect(self._n_steps)
         try:
             with torch.inference_mode():
@@ -160,25 +187,26 @@ class Sampler:
         except RunError:
             self._check_masks(sink.steps + 1)  # an environment that refuses an action may have left no choice
             raise
+        sink.finish()
         self._check_masks(self._n_steps)
-        if agent.memory is not None:
-            agent.memory.replace(critic_memory_after(agent.policy, sink.rollout))
+        if self._memory is not None:
+            self._memory.replace(critic_memory_after(self._policy, sink.rollout))
         return sink.rollout
 
     def _check_masks(self, steps: int) -> None:
         """Refuse masks that left no choice in the first steps of the rollout."""
-        rollout, valid = self.rollout, self.rollout.valid[:steps]
-        masks = {k: torch.from_numpy(v[:steps][valid]) for k, v in rollout.obs.items() if k.endswith(MASK_SUFFIX)}
+        masks = {key: torch.from_numpy(leaf) for key, leaf in self._sink.acted_on(steps).items()}
         check_masks(self._env.observation_space, self._env.action_space, masks)
 
     def state(self) -> dict[str, Any]:
         """Return everything that decides the next rollout except the policy."""
-        return {**self._agent.state(), **self._stepper.state()}
+        return {**self._agent.state(), **self._stepper.state(), **self._sink.state()}
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Restore the result of `state()`; unfinished episodes are replayed."""
         self._agent.load_state(state)
-        self._stepper.restore(state, self._sink.last)
+        self._stepper.restore(state, self._sink.current)
+        self._sink.load_state(state)
 
 
 def critic_memory_after(policy: Policy, rollout: Rollout) -> TensorTree:

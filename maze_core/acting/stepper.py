@@ -91,14 +91,14 @@ class Stepper:
         if state["env"] is None:
             return
         self.env.restore(self._seeds, state["env"], obs)
-        anew = _begun_anew(state["env"], self.env.state())
+        anew = _begun_anew(state["env"], self.env.state(), self.env.num_envs)
         self._obs, self._begun = obs, sorted({*state.get("begun", []), *anew})
 
 
-def _begun_anew(saved: dict[str, Any], restored: dict[str, Any]) -> list[int]:
-    """The environments that could not go on with their saved episode and have begun another one."""
+def _begun_anew(saved: dict[str, Any], restored: dict[str, Any], rows: int) -> list[int]:
+    """The rows of environments that could not go on with their saved episode and have begun another one."""
     before, after = (np.asarray(state.get("episode", state.get("native_episode"))) for state in (saved, restored))
     if before.shape != after.shape:
-        return list(range(len(after)))
-    begun: list[int] = np.flatnonzero(before != after).tolist()
+        return list(range(rows))
+    begun: list[int] = np.flatnonzero(np.repeat(before != after, rows // len(after))).tolist()
     return begun

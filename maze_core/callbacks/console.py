@@ -15,6 +15,8 @@ from maze_core.plugins.hookspecs import hookimpl
 from maze_core.terminal_text import argument, counted
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from maze_core.callbacks.console_status import Status
     from maze_core.training.report import EpochReport, RunSummary
     from maze_core.training.run import Run
@@ -128,6 +130,20 @@ def ending(summary: RunSummary, unicode: bool) -> list[Line]:
     measure = "return" if "eval/return_mean" in summary.final_evaluation else "score"
     if summary.best_score is not None:
         lines.append(_fact("best", f"{measure} {score(summary.best_score)}, after epoch {summary.best_epoch}"))
+    return [*lines, *agents_table(summary.final_evaluation)]
+
+
+def agents_table(metrics: Mapping[str, float]) -> list[Line]:
+    """Return a table of the agents' returns and lengths in the last evaluation; nothing for a single agent."""
+    prefix, suffix = "eval/actor/", "/return_mean"
+    names = [key[len(prefix) : -len(suffix)] for key in metrics if key.startswith(prefix) and key.endswith(suffix)]
+    if not names:
+        return []
+    width = max(len("agent"), *map(len, names))
+    lines: list[Line] = [[], [(f"  {'agent':<{width}}  {'return':>9}  {'actions':>8}", "dim")]]
+    for name in names:
+        mean, length = (metrics.get(f"{prefix}{name}/{what}_mean", math.nan) for what in ("return", "length"))
+        lines.append([(f"  {name:<{width}}  {score(mean):>9}  {length:>8.1f}", "")])
     return lines
 
 

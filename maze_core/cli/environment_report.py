@@ -6,7 +6,7 @@ import re
 import traceback
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -19,8 +19,9 @@ from maze_core.config.base import PluginConfig
 from maze_core.envs.actors import ACTOR, actors_of
 from maze_core.envs.builder import EnvBuilder
 from maze_core.envs.in_process import vector_env
+from maze_core.envs.joint import JointEnv
 from maze_core.envs.native import NativeVectorEnv
-from maze_core.envs.soundness import WHY, Failed, NotApplicable, honest, other_seed, replays, same_seed
+from maze_core.envs.soundness import WHY, Failed, Make, NotApplicable, honest, other_seed, replays, same_seed
 from maze_core.envs.spaces import (
     allocate,
     flatten_space,
@@ -30,12 +31,14 @@ from maze_core.envs.spaces import (
     space_specs,
 )
 from maze_core.envs.time_limits import missing_time_limit
+from maze_core.envs.vector import agents_of
 from maze_core.errors import ConfigError, MazeError
 from maze_core.models.inputs import input_spaces
 from maze_core.models.masks import mask_keys
 from maze_core.plugins.discovery import describe
 from maze_core.policies.random import RandomPolicy
 from maze_core.seeding import EpisodeSeeds, Purpose
+from maze_core.terminal_text import counted
 
 if TYPE_CHECKING:
     from maze_core.envs.vector import VectorEnv
@@ -71,6 +74,8 @@ def examine_environment(env: PluginConfig, wrappers: tuple[PluginConfig, ...] = 
         ConfigError: it cannot be built.
     """
     builder = EnvBuilder(env, wrappers, seed=0, purpose="check")
+    if builder.several_agents:
+        return _examine_agents(builder)
     with closing(builder(0)) as one:
         report = EnvReport(str(one), str(one.observation_space), str(one.action_space))
         notes: set[str] = set()
@@ -88,6 +93,20 @@ def examine_environment(env: PluginConfig, wrappers: tuple[PluginConfig, ...] = 
                     notes.add(endless)
                 if not masked:
                     _own_checks(report, builder)
+    report.warnings = sorted({*report.warnings, *notes})
+    return report
+
+
+def _examine_agents(builder: EnvBuilder) -> EnvReport:
+    """Examine an environment with several agents; the checks step all of them as one."""
+    with closing(vector_env(builder, 1)) as env:
+        title = str(getattr(builder.env, "id", builder.env.name))
+        report = EnvReport(title, str(env.observation_space), str(env.action_space))
+        agents, notes = agents_of(env), _about_pictures(input_spaces(env.observation_space, env.action_space))
+    with _collected(notes):
+        if _steps_as_trained(report, builder, Counter()):
+            report.stepped = f"a row for each of {counted(len(agents), 'agent')}: {', '.join(agents)}"
+            _own_checks(report, lambda index: JointEnv(builder.agents_env(index)))
     report.warnings = sorted({*report.warnings, *notes})
     return report
 
@@ -153,20 +172,20 @@ def _step(env: VectorEnv, acted: Counter[int]) -> None:
     """Take random actions that masks allow, as a run would; count the turns of each actor."""
     policy = RandomPolicy(PluginConfig(name="random"))
     policy.setup(env.observation_space, env.action_space)
-    rngs = [np.random.default_rng(i) for i in range(_ENVS)]
-    out = allocate(space_specs(env.observation_space, "observation"), (_ENVS,))
+    rngs = [np.random.default_rng(i) for i in range(env.num_envs)]
+    out = allocate(space_specs(env.observation_space, "observation"), (env.num_envs,))
     env.reset(_SEEDS, out)
     for _ in range(_STEPS):
         acted.update(out[ACTOR].tolist() if ACTOR in out else ())
         env.step(policy.act(out, rngs), out)
 
 
-def _own_checks(report: EnvReport, builder: EnvBuilder) -> None:
+def _own_checks(report: EnvReport, make: Make) -> None:
     """Run the checks that the conformance kit makes too."""
     asked = {"seeds": same_seed, "chance": other_seed, "honesty": lambda make: honest(make, _STEPS), "replay": replays}
     for name, ask in asked.items():
         try:
-            ask(builder)
+            ask(make)
         except NotApplicable:
             continue
         except Failed as failed:
@@ -178,7 +197,13 @@ def _own_checks(report: EnvReport, builder: EnvBuilder) -> None:
 
 def _advice(env: Any) -> set[str]:
     """Return advice for environments that cannot be trained on well with the defaults."""
-    leaves = input_spaces(env.observation_space, env.action_space)
+    notes = _about_pictures(input_spaces(env.observation_space, env.action_space))
+    if _reports_mask(env) and not mask_keys(env.observation_space, env.action_space):
+        notes.add("it reports an action mask outside of the observation; to use it: --wrappers mask_from_info")
+    return notes
+
+
+def _about_pictures(leaves: Mapping[str, spaces.Space[Any]]) -> set[str]:
     pictures = [key for key, space in leaves.items() if is_image(space)]
     notes = {
         f"observation {key!r} of shape {leaves[key].shape} looks like an image with channels first, but models "
@@ -189,8 +214,6 @@ def _advice(env: Any) -> set[str]:
     if pictures:
         model = "cnn" if len(leaves) == 1 else "template"
         notes.add(f"observation {pictures[0]!r} is an image, which the model mlp does not support: --model {model}")
-    if _reports_mask(env) and not mask_keys(env.observation_space, env.action_space):
-        notes.add("it reports an action mask outside of the observation; to use it: --wrappers mask_from_info")
     return notes
 
 

@@ -26,15 +26,23 @@ class Rollout:
     truncated: np.ndarray
     """[T, N] bool"""
     valid: np.ndarray
-    """[T, N] bool; False where the environment produced a filler row"""
+    """[T, N] bool; False where the environment produced a filler row, and behind a lane's last row"""
     truncations: list[tuple[int, np.ndarray, Tree]] = field(default_factory=list)
-    """(t, env indices [K], final observations with leaves [K, …]) of the episodes cut by a time limit"""
+    """(t, env indices [K], following observations with leaves [K, …]) of the episodes cut by a time limit, and of the
+    last rows of lanes with fewer than T"""
     episodes: list[Episode] = field(default_factory=list)
     """The episodes that ended, in order"""
     extra: Tree = field(default_factory=dict)
     """Values that plugins add to each step by name, leaves [T, N, …]; rows of a batch have them in `Batch.extra`"""
     memory: Tree = field(default_factory=dict)
     """What the policy remembers before row 0, leaves [N, …]; empty for a policy without memory"""
+
+    @property
+    def continues(self) -> np.ndarray:
+        """[T, N] bool; True where the next row of the lane is valid and in the same episode. Row T - 1 counts too."""
+        following: np.ndarray = ~(self.terminated | self.truncated)
+        following[:-1] &= self.valid[1:]
+        return following
 
 
 def __getattr__(name: str) -> NoReturn:

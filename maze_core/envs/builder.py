@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from maze_core.config.base import PluginConfig
+from maze_core.envs.agents import LimitedAgents, MultiAgentEnv
 from maze_core.envs.time_limits import EpisodeLimit, is_limited
 from maze_core.envs.wrapper_memory import Metered
 from maze_core.errors import ConfigError, PluginError
@@ -50,11 +51,42 @@ class EnvBuilder:
         limit = self.max_episode_steps
         return env if limit is None or is_limited(env, limit) else EpisodeLimit(env, limit)
 
+    @cached_property
+    def several_agents(self) -> bool:
+        """True for a source of environments in which several agents act: then `agents_env` builds them."""
+        return hasattr(self._hooks.plugin("env"), "make_agents_env")
+
+    def agents_env(self, index: int) -> MultiAgentEnv:
+        """Build environment `index` of a source with several agents.
+
+        Raises:
+            ConfigError: it cannot be built, or wrappers are configured, which change single environments only.
+        """
+        if self.wrappers:
+            raise ConfigError(
+                f"{self.wrappers[0].name!r} wraps environments with one agent, and {self.env.name!r} makes "
+                "environments with several",
+                "wrappers.0",
+                "Wrap the environment itself, for example with supersuit.",
+            )
+        env = self._hooks.make_agents_env(self.env, self._construction_seed(index), index)
+        if not isinstance(env, MultiAgentEnv):
+            raise PluginError(f"make_agents_env of {self.env.name!r} returned {type(env).__name__}, no MultiAgentEnv")
+        return env if self.max_episode_steps is None else LimitedAgents(env, self.max_episode_steps)
+
     def single(self, index: int) -> gymnasium.Env[Any, Any]:
         """Build environment `index` in its single form, even where the run steps the vectorised one.
 
         A source that makes vectorised environments only gives one of size one.
+
+        Raises:
+            ConfigError: it cannot be built, or several agents act in it.
         """
+        if self.several_agents:
+            raise ConfigError(
+                f"several agents act in the environments of {self.env.name!r}, and one with a single agent is needed",
+                "env",
+            )
         if self._vector_only:
             return self._lone(index)
         return self._hooks.make_env(self.env, self._construction_seed(index), index)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from maze_core.envs.lanes import in_turn
 from maze_core.envs.native import NativeVectorEnv
-from maze_core.envs.serial import SerialVectorEnv
 
 if TYPE_CHECKING:
     from maze_core.envs.builder import EnvBuilder
@@ -19,4 +19,4 @@ def vector_env(builder: EnvBuilder, num_envs: int, first_index: int = 0) -> Vect
         ConfigError: the environment cannot be built, or its spaces are not supported.
     """
     native = builder.vector_env(num_envs)
-    return NativeVectorEnv(native) if native is not None else SerialVectorEnv(builder, num_envs, first_index)
+    return NativeVectorEnv(native) if native is not None else in_turn(builder, num_envs, first_index)

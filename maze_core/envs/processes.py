@@ -33,12 +33,14 @@ _STARTING = (
 class ProcessVectorEnv:
     """Steps environments in worker processes in lockstep; each worker has a contiguous share of them.
 
+    Where several agents act in an environment, its lanes are in one worker.
+
     The transitions are those of `SerialVectorEnv` for the same seeds, and their states are interchangeable.
     Arrays travel through shared memory; a pipe to each worker carries the commands.
 
     Args:
         make: builds environment `index`; sent to the workers.
-        num_envs: environments in all.
+        num_envs: environments in all; copies, where several agents have a row each.
         workers: processes, at most one for each environment.
         step_timeout: seconds one step may take.
         start_method: `fork` is not offered: it deadlocks once threads or CUDA are in use.
@@ -57,15 +59,17 @@ class ProcessVectorEnv:
         step_timeout: float = 60.0,
         start_method: StartMethod = "forkserver",
     ) -> None:
-        self.num_envs = num_envs
         self._pool = Pool(_pack(make), _shares(num_envs, min(workers, num_envs)), start_method, step_timeout)
         self._finalizer = weakref.finalize(self, self._pool.close)
         first, *others = self._pool.gather(10 * step_timeout, _STARTING)
-        self.observation_space, self.action_space = first[1:]
+        self.observation_space, self.action_space, self.agents = first[1:]
+        self._lanes = max(1, len(self.agents))
+        self.num_envs = num_envs * self._lanes
         if any(other != first for other in others):
             self.close()
             raise ConfigError("the environments of a run must all have the same spaces", where="env")
-        self._pool.share_memory(worker.block_specs(self.observation_space, self.action_space), num_envs)
+        specs = worker.block_specs(self.observation_space, self.action_space, self.agents)
+        self._pool.share_memory(specs, self.num_envs)
 
     def reset(self, seeds: EpisodeSeeds, out: Tree) -> None:
         """Begin episode 0 everywhere; write the first observations into `out` (leaves `[N, …]`)."""
@@ -88,7 +92,11 @@ class ProcessVectorEnv:
             final_indices=np.zeros(0, np.int64),
             episodes=[episode for reply in replies if reply for episode in reply[1]],
         )
-        if result.episodes:
+        if self.agents:
+            result.valid, result.acting = arrays["valid"].copy(), arrays["acting"].copy()
+            result.restarted = arrays["restarted"].copy()
+            result.has_filler = not result.valid.all()
+        if any(replies):
             result.final_indices = np.flatnonzero(result.terminated | result.truncated)
             final = part(arrays, "final:", slice(None))
             result.final_obs = {key: array[result.final_indices] for key, array in final.items()}
@@ -112,6 +120,7 @@ class ProcessVectorEnv:
             "actions": joined("actions", 1),
             "rewards": np.concatenate([state["rewards"] for state in states], 1),
             "observation": joined("observation", 0),
+            **({"acting": np.concatenate([state["acting"] for state in states])} if self.agents else {}),
             "memory": [each for state in states for each in state["memory"]],
         }
 
@@ -120,8 +129,9 @@ class ProcessVectorEnv:
 
         Warns and raises like `SerialVectorEnv.restore`.
         """
-        check_state(state, self.num_envs)
-        self._ask_each([("restore", seeds, share_of_state(state, rows)) for rows in self._rows()])
+        check_state(state, self.num_envs // self._lanes)
+        shares = [share_of_state(state, rows, self._lanes) for rows in self._rows()]
+        self._ask_each([("restore", seeds, share) for share in shares])
         self._read("obs:", out)
 
     def memory(self) -> list[Memory]:
@@ -138,7 +148,7 @@ class ProcessVectorEnv:
         self._finalizer()
 
     def _rows(self) -> list[slice]:
-        """Return the rows of each worker's environments."""
+        """Return the numbers of each worker's environments, or copies."""
         shares = [member.share for member in self._pool.members]
         return [slice(share.first, share.first + share.count) for share in shares]
 

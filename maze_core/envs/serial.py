@@ -322,9 +322,15 @@ def check_state(state: dict[str, Any], num_envs: int) -> np.ndarray:
     return lengths
 
 
-def share_of_state(state: dict[str, Any], rows: slice) -> dict[str, Any]:
-    """Return the part of a recorded state for some environments, cut to their longest episode."""
-    share: dict[str, Any] = {name: state[name][rows] for name in ("episode", "length", "memory") if name in state}
+def share_of_state(state: dict[str, Any], envs: slice, lanes: int = 1) -> dict[str, Any]:
+    """Return the part of a recorded state for some environments, cut to their longest episode.
+
+    `lanes`: rows of each environment.
+    """
+    share: dict[str, Any] = {name: state[name][envs] for name in ("episode", "length", "memory") if name in state}
+    rows = slice(envs.start * lanes, envs.stop * lanes)
+    if "acting" in state:
+        share["acting"] = state["acting"][rows]
     longest = int(max(share["length"], default=0))
     share["actions"] = {key: array[len(array) - longest :, rows] for key, array in state["actions"].items()}
     if "rewards" in state:

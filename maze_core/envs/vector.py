@@ -19,9 +19,14 @@ Tree = dict[str, np.ndarray]
 
 @dataclass(frozen=True, slots=True)
 class Episode:
-    """One finished episode: its number of steps and its return, summed before the run's wrappers change rewards."""
+    """One finished episode: its number of steps and its return, summed before the run's wrappers change rewards.
+
+    With several agents it is the episode of all: the return is `MultiAgentEnv.score` of theirs, the length counts steps
+    of the environment.
+    """
 
     env_index: int
+    """Number of the environment, or of the copy where several agents have a row each."""
     episode_number: int
     episode_return: float
     length: int
@@ -37,6 +42,8 @@ class StepResult:
     observation of that episode (leaves `[K, …]`); `out` already holds the first one of the next episode.
     A row with `valid` False is filler (gymnasium's NEXT_STEP autoreset): no transition, no statistics. Its action is
     ignored. Its observation is an earlier first observation of that environment, so its mask allows a choice.
+    With several agents (`acting` is given) such a row is that of an agent that waits: its reward and its flags belong
+    to its last action.
     """
 
     reward: np.ndarray
@@ -53,6 +60,10 @@ class StepResult:
     episodes: list[Episode] = field(default_factory=list)
     has_filler: bool = False
     """True where a row is filler; else nobody reads `valid`. Environments that never produce such rows leave it."""
+    acting: np.ndarray | None = None
+    """[N] bool, the lanes that act next; None: all rows, as in environments with one agent each."""
+    restarted: np.ndarray | None = None
+    """[N] bool, the lanes of copies whose episode ended; None where `acting` is."""
 
     @property
     def steps(self) -> int:
@@ -61,8 +72,13 @@ class StepResult:
 
     @property
     def begun(self) -> list[int]:
-        """Indices of the environments whose next observation begins an episode; a filler row counts as an episode."""
+        """Indices of the rows whose next observation begins an episode; a filler row counts as an episode.
+
+        With several agents: the lanes that ended, and all lanes of copies whose episode ended.
+        """
         ended: list[int] = self.final_indices.tolist()
+        if self.restarted is not None:  # a lane that waits is in the middle of its episode
+            return sorted({*ended, *np.flatnonzero(self.restarted).tolist()}) if ended else ended
         return sorted({*ended, *np.flatnonzero(~self.valid).tolist()}) if self.has_filler else ended
 
 
@@ -94,3 +110,13 @@ class VectorEnv(Protocol):
 
     def close(self) -> None:
         """Release the environments; safe to call twice."""
+
+
+def agents_of(env: VectorEnv) -> tuple[str, ...]:
+    """Return the names of the agents that have a row each in every copy; empty for environments with one agent."""
+    return tuple(getattr(env, "agents", ()))
+
+
+def copies_of(env: VectorEnv) -> int:
+    """Return the number of environments: of copies, where several agents have a row each."""
+    return env.num_envs // max(1, len(agents_of(env)))

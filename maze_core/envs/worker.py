@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from maze_core.envs.serial import SerialVectorEnv
+from maze_core.envs.lanes import in_turn
 from maze_core.envs.shared import SharedTree, scalars, with_prefix
 from maze_core.envs.spaces import Specs, space_specs
-from maze_core.envs.vector import Tree
+from maze_core.envs.vector import Tree, agents_of
 from maze_core.errors import ConfigError
 from maze_core.processes import begin_worker, errors_told
 
@@ -31,14 +31,16 @@ class Share:
     total: int
 
 
-def block_specs(observation_space: Any, action_space: Any) -> Specs:
+def block_specs(observation_space: Any, action_space: Any, agents: tuple[str, ...]) -> Specs:
     """Return the leaves that workers and driver share: actions, current and last observations, rewards and flags."""
+    of_lanes = scalars(valid=np.bool_, acting=np.bool_, restarted=np.bool_) if agents else {}
     observations = space_specs(observation_space, "observation")
     return {
         **with_prefix("action:", space_specs(action_space, "action")),
         **with_prefix("obs:", observations),
         **with_prefix("final:", observations),
         **scalars(reward=np.float32, terminated=np.bool_, truncated=np.bool_),
+        **of_lanes,
     }
 
 
@@ -73,16 +75,18 @@ def _unpack(builder: bytes) -> Any:
 class _Worker:
     def __init__(self, pipe: Connection, builder: Any, share: Share) -> None:
         self._pipe, self._share = pipe, share
-        self._env = SerialVectorEnv(builder, share.count, share.first)
+        self._env = in_turn(builder, share.count, share.first)
         self._memory: SharedTree | None = None
 
     def serve(self) -> None:
         """Answer the driver's commands."""
-        spaces = (self._env.observation_space, self._env.action_space)
+        agents = agents_of(self._env)
+        spaces = (self._env.observation_space, self._env.action_space, agents)
         self._pipe.send(("spaces", *spaces))
         _, name = self._pipe.recv()
-        self._memory = SharedTree(block_specs(*spaces), self._share.total, name)
-        rows = slice(self._share.first, self._share.first + self._share.count)
+        lanes = max(1, len(agents))
+        self._memory = SharedTree(block_specs(*spaces), self._share.total * lanes, name)
+        rows = slice(self._share.first * lanes, (self._share.first + self._share.count) * lanes)
         self._arrays: Tree = {key: array[rows] for key, array in self._memory.arrays.items()}
         self._obs = part(self._arrays, "obs:", slice(None))
         self._final = part(self._arrays, "final:", slice(None))
@@ -122,6 +126,9 @@ class _Worker:
         self._arrays["reward"][:] = result.reward
         self._arrays["terminated"][:] = result.terminated
         self._arrays["truncated"][:] = result.truncated
+        if result.acting is not None:
+            for name in ("valid", "acting", "restarted"):
+                self._arrays[name][:] = getattr(result, name)
         if result.final_obs is None:
             return NOTHING
         for key, array in self._final.items():

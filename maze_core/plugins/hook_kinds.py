@@ -6,6 +6,7 @@ _MAKERS = ("env", "wrapper")
 """Kinds that build environments. They are built again in each process that steps environments."""
 _ANSWERED_BY = {
     "make_env": ("env",),
+    "make_agents_env": ("env",),
     "make_vector_env": ("env",),
     "build_policy": ("model", "algorithm"),
     "compute_loss": ("algorithm",),
@@ -13,7 +14,7 @@ _ANSWERED_BY = {
 """The kinds that may answer a hook; others may only wrap the answer."""
 WRAPPABLE = tuple(_ANSWERED_BY)
 """The hooks that may have wrappers."""
-_OF_ENVIRONMENTS = ("make_env", "make_vector_env")
+_OF_ENVIRONMENTS = ("make_env", "make_agents_env", "make_vector_env")
 _OF_MAKERS = (*_OF_ENVIRONMENTS, "build_policy")
 WITHOUT_HOOKS = ("runner", "policy", "searcher", "command")
 """Kinds whose plugins have methods that the core calls directly, and no hooks."""

@@ -15,9 +15,12 @@ if TYPE_CHECKING:
     import gymnasium
     from torch import nn
 
+    from maze_core.acting.agent import Agent
     from maze_core.config.base import PluginConfig
     from maze_core.data.batch import Batch, Loss
     from maze_core.data.rollout import Rollout
+    from maze_core.envs.agents import MultiAgentEnv
+    from maze_core.envs.vector import VectorEnv
     from maze_core.models.policy import Policy
     from maze_core.training.report import EpochReport, RunSummary
     from maze_core.training.run import Run
@@ -43,6 +46,19 @@ class HookSpecs:
                 @hookimpl
                 def make_env(self, config, seed, index):
                     return MyEnv(config.size)
+        """
+
+    @hookspec(firstresult=True)
+    def make_agents_env(self, config: PluginConfig, seed: int, index: int) -> MultiAgentEnv | None:
+        """Build one environment with several agents, each of which has a row of its own; instead of `make_env`.
+
+        When: as `make_env`. Call rule: the first env source that returns an environment wins; there are no wrappers.
+        On error: the run stops and the plugin is named.
+
+            class MyGames(Plugin):
+                @hookimpl
+                def make_agents_env(self, config, seed, index):
+                    return MyGame(config.players)  # a maze_core.envs.agents.MultiAgentEnv
         """
 
     @hookspec(firstresult=True)
@@ -98,6 +114,21 @@ class HookSpecs:
                 def build_modules(self, run):
                     self.predictor = torch.nn.Linear(8, 8)
                     return {"predictor": self.predictor}
+        """
+
+    @hookspec
+    def wrap_agent(self, run: Run, agent: Agent, env: VectorEnv) -> Agent | None:
+        """Return an agent that acts instead of the run's while it collects rollouts; optional.
+
+        When: once per run, when PPO, A2C and other algorithms with a `RolloutCollector` build it, before the first
+        step. Call rule: all, in the order of the plugins; each receives the result of the one before. What decides the
+        agent's next actions is in its `state()`, which checkpoints contain. On error: the run stops and the plugin is
+        named.
+
+            class Careful(Plugin):
+                @hookimpl
+                def wrap_agent(self, run, agent, env):
+                    return CarefulAgent(agent)
         """
 
     @hookspec

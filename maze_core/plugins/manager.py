@@ -24,10 +24,13 @@ if TYPE_CHECKING:
     import gymnasium
     from torch import nn
 
+    from maze_core.acting.agent import Agent
     from maze_core.config.base import PluginConfig
     from maze_core.config.run import RunConfig
     from maze_core.data.batch import Batch, Loss
     from maze_core.data.rollout import Rollout
+    from maze_core.envs.agents import MultiAgentEnv
+    from maze_core.envs.vector import VectorEnv
     from maze_core.training.report import EpochReport, RunSummary
     from maze_core.training.run import Run
 
@@ -86,6 +89,7 @@ class Hooks:
         self.members = tuple(members)
         self._warn = warn or to_stderr
         self._failed: set[int] = set()
+        self._agent_is_wrapped = False
         self._manager = _Manager("maze")
         self._manager.add_hookspecs(HookSpecs)
         for each in self.members:
@@ -146,6 +150,11 @@ class Hooks:
             raise self._wrong_result("make_env", env, "gymnasium.Env", "env")
         return env
 
+    def make_agents_env(self, config: PluginConfig, seed: int, index: int) -> MultiAgentEnv | None:
+        """Build one environment with several agents, or return None if no plugin offers one."""
+        env: MultiAgentEnv | None = self._build("make_agents_env", config=config, seed=seed, index=index)
+        return env
+
     def make_vector_env(
         self, config: PluginConfig, num_envs: int, seed: int
     ) -> gymnasium.vector.VectorEnv[Any, Any, Any] | None:
@@ -189,6 +198,24 @@ class Hooks:
             lr = getattr(getattr(each.plugin, "config", None), "lr", None)
             found |= {f"{each.name}.{name}": (module, lr) for name, module in modules.items()}
         return found
+
+    def wrap_agent(self, run: Run, agent: Agent, env: VectorEnv) -> Agent:
+        """Return the agent that collects rollouts, as plugins wrapped it."""
+        self._agent_is_wrapped = True
+        for _, implementation in self._in_order("wrap_agent"):
+            with self._named("wrap_agent"):
+                agent = _call(implementation, {"run": run, "agent": agent, "env": env}) or agent
+        return agent
+
+    def check_wrapped(self, algorithm: str) -> None:
+        """Raise ConfigError for a plugin that wraps the agent of a run whose algorithm never asked for it."""
+        for each, _ in self._in_order("wrap_agent"):
+            if not self._agent_is_wrapped:
+                raise ConfigError(
+                    f"{each.name} changes who acts while rollouts are collected, and {algorithm} does that elsewhere",
+                    "algorithm",
+                    "Next: maze train ppo, or a2c.",
+                )
 
     def change_rollout(self, run: Run, rollout: Rollout) -> None:
         """Let plugins change a rollout."""

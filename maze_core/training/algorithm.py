@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Generic
 
 from gymnasium import spaces
@@ -81,6 +81,9 @@ class Algorithm(ABC, Generic[P]):
     """True: the algorithm learns from environments in which several actors act: it uses the policy through its
     interface alone, and discounts by what has elapsed (`maze_core.data.discounts`). The core refuses other runs in such
     an environment before the first step."""
+    supports_agents: ClassVar[bool] = False
+    """True: it learns in environments where several agents act, each with rows of its own. A `RolloutCollector` does
+    what is needed. Other runs are refused before the first step."""
 
     def __init__(self, config: Any) -> None:
         self.config = config
@@ -90,6 +93,15 @@ class Algorithm(ABC, Generic[P]):
 
         Nothing is built yet.
         """
+
+    def check_agents(self, agents: Sequence[str]) -> None:
+        """Raise ConfigError where several agents act and this algorithm does not declare `supports_agents`."""
+        if agents and not self.supports_agents:
+            raise ConfigError(
+                f"{self.config.name} learns from one agent's steps, and {len(agents)} agents act in this environment",
+                "algorithm",
+                "Next: maze train ppo, a2c or impala.",
+            )
 
     def check_action_space(self, space: spaces.Space[Any]) -> None:
         """Raise ConfigError for an action space that `action_spaces` does not include."""

@@ -12,7 +12,7 @@ from maze_core.acting.network import NetworkAgent, SharedNoise
 from maze_core.acting.rule import RuleAgent
 from maze_core.acting.stepper import Stepper
 from maze_core.envs.spaces import allocate, space_specs
-from maze_core.envs.vector import Episode
+from maze_core.envs.vector import Episode, copies_of
 from maze_core.policies.base import ActingPolicy
 
 if TYPE_CHECKING:
@@ -42,8 +42,9 @@ def evaluate_policy(
 ) -> list[Episode]:
     """Play episodes 0 … n_episodes-1 and return them in order.
 
-    Environment i plays episodes i, i + N, i + 2N, …. The episodes that count are fixed before the first step, so short
-    ones are not favoured. With `seeds` of stride N the result of a deterministic policy does not depend on N.
+    Environment i plays episodes i, i + N, i + 2N, …; N counts copies where several agents act in each. The episodes
+    that count are fixed before the first step, so short ones are not favoured. With `seeds` of stride N the result of a
+    deterministic policy does not depend on N.
     A network acts in evaluation mode; afterwards each of its modules returns to its previous mode.
 
     Args:
@@ -62,7 +63,7 @@ def evaluate_policy(
         EvaluationInterrupted: `stopped` returned true.
     """
     agent = _agent(policy, env, deterministic, noise)
-    quota = _Quota(env.num_envs, n_episodes, max_episode_steps)
+    quota = _Quota(copies_of(env), n_episodes, max_episode_steps)
     stepper = Stepper(env, seeds)
     network = None if isinstance(policy, ActingPolicy) else policy
     modes = [] if network is None else [(module, module.training) for module in network.modules()]
@@ -122,7 +123,10 @@ class _Quota:
         return obs
 
     def add(self, obs: Tree, choice: Choice, result: StepResult, following: Tree) -> None:
-        self._rewards[self.steps % _STEPS_BETWEEN_LOOKS] = result.reward  # cheaper than adding them up at each step
+        reward = result.reward
+        if len(reward) != self._num_envs:  # several agents: the mean of their rewards
+            reward = reward.reshape(self._num_envs, -1).mean(1)
+        self._rewards[self.steps % _STEPS_BETWEEN_LOOKS] = reward  # cheaper than adding them up at each step
         self.steps += 1
         for episode in result.episodes:
             row = episode.env_index

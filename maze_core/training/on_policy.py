@@ -107,7 +107,7 @@ def advantage_rows(
         values,
         next_values,
         discounts=rollout_discounts(rollout, gamma),
-        continues=(~(rollout.terminated | rollout.truncated)).astype(np.float32),
+        continues=rollout.continues.astype(np.float32),
         gae_lambda=gae_lambda,
     )
     targets = advantages + values

@@ -9,11 +9,13 @@ import torch
 from maze_core.acting.rollouts import Sampler
 from maze_core.envs.actors import actors_of
 from maze_core.envs.spaces import allocated_bytes, space_specs
+from maze_core.envs.vector import copies_of
 from maze_core.free_memory import check_memory
 from maze_core.seeding import EpisodeSeeds, Purpose, integer_seed
 from maze_core.training.actor_metrics import actor_metrics
 
 if TYPE_CHECKING:
+    from maze_core.acting.agent import Agent
     from maze_core.acting.exploration import Exploration
     from maze_core.data.rollout import Rollout
     from maze_core.envs.vector import VectorEnv
@@ -44,7 +46,9 @@ class RolloutCollector:
         self._actors = actors_of(self._env.observation_space)
         noise = torch.Generator().manual_seed(integer_seed(run.seed, Purpose.POLICY_NOISE))
         seeds = EpisodeSeeds(run.seed, Purpose.TRAIN_EPISODES)
-        self._sampler = Sampler(run.policy, self._env, n_steps, seeds, noise, self._show_progress, exploration)
+        self._sampler = Sampler(
+            run.policy, self._env, n_steps, seeds, noise, self._show_progress, exploration, self._wrapped
+        )
 
     @property
     def rollout(self) -> Rollout:
@@ -65,8 +69,11 @@ class RolloutCollector:
         self._run.hooks.change_rollout(self._run, rollout)
         return rollout
 
+    def _wrapped(self, agent: Agent) -> Agent:
+        return self._run.hooks.wrap_agent(self._run, agent, self._env)
+
     def _show_progress(self) -> None:
-        self._run.progress.env_steps += self._env.num_envs
+        self._run.progress.env_steps += copies_of(self._env)
 
     def update_normalizer(self) -> None:
         """Update the policy's observation normaliser, if it has one, with this rollout.

@@ -14,8 +14,8 @@ from maze_core.acting.rule import RuleAgent
 from maze_core.config.run import EvaluationConfig
 from maze_core.data.trajectories_writer import TrajectoryWriter, check_free
 from maze_core.envs.builder import EnvBuilder
-from maze_core.envs.vector import Episode
-from maze_core.errors import RunError
+from maze_core.envs.vector import Episode, agents_of
+from maze_core.errors import ConfigError, RunError
 from maze_core.plugins import discovery
 from maze_core.plugins.manager import to_stderr
 from maze_core.policies.base import build_policy_plugin
@@ -121,6 +121,12 @@ class RolloutTask:
             if self._studio is None
             else self._studio.vector_env(self.lanes)
         )
+        if agents_of(self._env):
+            raise ConfigError(
+                "several agents act in this environment, and a recording holds the steps of one",
+                "env",
+                "Next: maze eval.",
+            )
         self._agent_of = self.player(self._env.observation_space, self._env.action_space)
 
     def play(self, block: tuple[int, int], stopped: Callable[[], bool] = lambda: False) -> Iterator[Played]:

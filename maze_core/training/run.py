@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from maze_core.envs.time_limits import missing_time_limit
+from maze_core.envs.vector import agents_of
 from maze_core.errors import ConfigError, RunError
 from maze_core.models.actor_normalizer import ActorNormalizer
 from maze_core.models.actor_policy import build_policy
@@ -113,6 +114,7 @@ class Run:
         """Build policy, algorithm and optimizer. Then the run can train or load a checkpoint."""
         self.algorithm.check_action_space(self.action_space)
         self.algorithm.check_actors(self.observation_space)
+        self.algorithm.check_agents(agents_of(self._environments.evaluation))
         self.build_policy()
         check_memory_of(self.policy, self.algorithm)
         note = missing_time_limit(self.config.env, lambda: self.env_builder("looking")(0))
@@ -120,6 +122,7 @@ class Run:
         # Algorithms call the policy during setup, and a network may draw random numbers itself.
         with isolated_rng(integer_seed(self.seed, Purpose.GLOBAL, _SETUP)):
             self.algorithm.setup(self)
+        self.hooks.check_wrapped(self.config.algorithm.name)
         with isolated_rng(integer_seed(self.seed, Purpose.MODEL_INIT, _PLUGINS)):
             built = self.hooks.build_modules(self)
         self._plugin_modules = {name: module.to(self.device) for name, (module, _) in built.items()}

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from maze_core.envs.spaces import allocate, space_specs
+from maze_core.envs.vector import copies_of
 from maze_core.seeding import EpisodeSeeds, Purpose, integer_seed
 from maze_core.training.endless import EndlessEpisodes
 from maze_core.training.evaluation import EvaluationInterrupted, evaluate_policy
@@ -77,4 +78,4 @@ class RunEvaluation:
         return {**summarize(episodes, "eval"), **cut, "time/evaluation_seconds": time.perf_counter() - started}
 
     def _episode_seeds(self, number: int) -> EpisodeSeeds:
-        return EpisodeSeeds(self._seed, Purpose.EVAL_EPISODES, (number,), stride=self._env.num_envs)
+        return EpisodeSeeds(self._seed, Purpose.EVAL_EPISODES, (number,), stride=copies_of(self._env))

@@ -11,7 +11,7 @@ from maze_devkit.kit import checks, examine_all
 
 from maze_core.plugins import discovery
 
-EXTRAS = ("ray", "optuna")
+EXTRAS = ("ray", "optuna", "pettingzoo")
 """Packages that an installation may do without."""
 LIKE_ANOTHER = ("rllib-appo", "rllib-bc", "rllib-dqn", "rllib-impala", "rllib-marwil", "rllib-ppo")
 """These share a Ray session with rllib-sac, which is asked for all of them what that does to a process: to end the Ray
@@ -35,6 +35,7 @@ INAPPLICABLE = {
     "env cutting_2d": ("time_limit", "vector_env"),
     "env factory": ("vector_env",),
     "env gymnasium": ("vector_env",),
+    "env pettingzoo": ("chance", "time_limit", "vector_env"),
     "wrapper normalize_reward": ("gymnasium",),
 }
 """Checks that are waived or have nothing to check, beside those that their kind or the core explains."""

@@ -30,6 +30,7 @@ class A2C(Algorithm):
     needs_critic = True
     supports_memory = True
     supports_actors = True
+    supports_agents = True
     columns: ClassVar[Mapping[str, str]] = {"loss/policy": "policy", "loss/value": "value", "loss/entropy": "entropy"}
     defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "model": {"normalize_observations": True, "log_std_init": -0.5}

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from maze_core.envs.builder import EnvBuilder
+from maze_core.envs.joint import JointEnv
 from maze_core.envs.soundness import STEPS, Env, action_of
 from maze_devkit import stepping, vectorised
 from maze_devkit.findings import Check, Failed
@@ -24,17 +25,23 @@ def _builder(subject: Subject) -> EnvBuilder:
 def _build(subject: Subject, index: int) -> Env:
     builder = _builder(subject)
     try:
-        return builder.single(index)
+        return _single(builder, index)
     except Exception as error:
         raise not_built(error) from error
+
+
+def _single(builder: EnvBuilder, index: int) -> Env:
+    """Return environment `index`; where several agents act in it, all of them as one."""
+    return JointEnv(builder.agents_env(index)) if builder.several_agents else builder.single(index)
 
 
 def _makes(subject: Subject) -> None:
     from maze_core.envs.in_process import vector_env
 
     builder = _builder(subject)
-    first, second = builder.single(0), builder.single(1)
-    if first is second or first.unwrapped is second.unwrapped:
+    make: Any = builder.agents_env if builder.several_agents else builder.single
+    first, second = make(0), make(1)
+    if first is second or getattr(first, "unwrapped", first) is getattr(second, "unwrapped", second):
         raise Failed("two calls of make_env return the same environment")
     first.close()
     second.close()
@@ -73,9 +80,9 @@ def _play(env: Any, seed: int) -> tuple[int, bool]:
 CHECKS = (
     Check(
         "makes",
-        "`make_env` returns a new environment at each call, with spaces that Maze supports.",
+        "`make_env`, or `make_agents_env`, returns a new environment at each call, with spaces that Maze supports.",
         "Training and evaluation step several environments in parallel.",
-        "Return a new gymnasium.Env each time; docs/guide/environments.md lists the spaces.",
+        "Return a new gymnasium.Env or MultiAgentEnv each time; docs/guide/environments.md lists the spaces.",
         _makes,
     ),
     *stepping.checks(_build),

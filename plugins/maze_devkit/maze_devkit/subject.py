@@ -202,7 +202,7 @@ def hook_problem(subject: Subject, plugin: Any) -> str:
         return str(error)
     own = [name for name, value in inspect.getmembers_static(type(plugin)) if hasattr(value, "maze_impl")]
     needed = {
-        "env": ("make_env", "make_vector_env"),
+        "env": ("make_env", "make_agents_env", "make_vector_env"),
         "model": ("build_policy",),
         "algorithm": ("compute_loss",),
     }

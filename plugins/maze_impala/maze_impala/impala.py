@@ -42,6 +42,7 @@ class IMPALA(Algorithm):
     needs_critic = True
     supports_memory = True
     supports_actors = True
+    supports_agents = True
     columns: ClassVar[Mapping[str, str]] = {"loss/policy": "policy", "loss/value": "value", "loss/entropy": "entropy"}
     defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "model": {"normalize_observations": True, "log_std_init": -0.5}
@@ -73,12 +74,12 @@ class IMPALA(Algorithm):
         while len(self._under_way) < config.rollouts_under_way:
             self._under_way.append(self._actors.submit(self._asked))
             self._asked += 1
-        for column in range(0, config.actors_batch_size, config.envs_per_actor):
+        for place in range(config.rollouts_per_batch):
             delivery = self._next()
             if self._acting is not None:
                 run.record(actor_metrics(self._acting, run.action_space, delivery.rollout))
             run.hooks.change_rollout(run, delivery.rollout)
-            self._trajectories.put(column, delivery)
+            self._trajectories.put(place, delivery)
             self._count(delivery, version - delivery.version)
         batch = self._trajectories.rows(run.policy, run.device)
         yield batch

@@ -49,17 +49,17 @@ class TrajectoryBatch:
         """`obs` [T + 1, B, …], `actions` and `steps` [T, B, …]; allocated with the first rollout's layout."""
         self._truncations: list[tuple[int, np.ndarray, Tree]] = []
 
-    def put(self, column: int, delivery: Delivery) -> None:
-        """Copy a rollout into the columns from `column` on. The first column begins a new batch."""
-        if column == 0:
+    def put(self, place: int, delivery: Delivery) -> None:
+        """Copy a rollout into the batch; `place` is its number in the batch, and 0 begins a new one."""
+        if place == 0:
             self._truncations.clear()
         rollout = delivery.rollout
-        ended = rollout.terminated | rollout.truncated
+        column = place * rollout.rewards.shape[1]
         steps = {
             "log_prob": delivery.log_prob,
             "reward": clipped_rewards(rollout.rewards, self._config.reward_clipping),
             "discount": rollout_discounts(rollout, self._config.gamma),
-            "continues": (~ended & rollout.valid).astype(np.float32),
+            "continues": (rollout.continues & rollout.valid).astype(np.float32),
             "weight": rollout.valid.astype(np.float32),
         }
         flags = {"terminated": rollout.terminated, "truncated": rollout.truncated | ~rollout.valid}
@@ -105,7 +105,8 @@ class TrajectoryBatch:
         return following, sequences
 
     def _allocate(self, leaf: np.ndarray) -> np.ndarray:
-        return np.zeros((len(leaf), self._config.actors_batch_size, *leaf.shape[2:]), leaf.dtype)
+        columns = self._config.rollouts_per_batch * leaf.shape[1]  # more than environments where several agents act
+        return np.zeros((len(leaf), columns, *leaf.shape[2:]), leaf.dtype)
 
     def _bootstrap(self, policy: Policy, device: torch.device) -> np.ndarray:
         """Return values [T, B] of last observations: at the ends of trajectories and of truncated episodes."""

@@ -36,6 +36,7 @@ class PPO(Algorithm):
     needs_critic = True
     supports_memory = True
     supports_actors = True
+    supports_agents = True
     columns: ClassVar[Mapping[str, str]] = {
         "loss/policy": "policy",
         "loss/value": "value",

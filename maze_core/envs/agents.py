@@ -1,0 +1,96 @@
+"""Environments in which several agents act: the class that users write, and its time limit."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from gymnasium import Space
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """The result of a reset or a step: who acts next, and what happened to everybody."""
+
+    acting: Mapping[str, Any]
+    """The observation of each agent that acts next; all others wait. Empty: the episode is over."""
+    rewards: Mapping[str, float] = field(default_factory=dict)
+    """Rewards since the previous result, also of agents that wait; those not named received 0."""
+    terminated: Mapping[str, Any] = field(default_factory=dict)
+    """The last observation of each agent whose part in the episode has ended."""
+    truncated: Mapping[str, Any] = field(default_factory=dict)
+    """The last observation of each agent whose part was cut by a time limit."""
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    """At the end of an episode: numbers by name, reported as means over episodes."""
+
+
+class MultiAgentEnv(ABC):
+    """An environment of several agents, each with its own stream of observations, actions and rewards.
+
+    Agents may act in turns or at the same time, join late and leave early. An agent is in the episode from its first
+    observation until `terminated` or `truncated` names it. When nobody acts next, every agent must have ended.
+    """
+
+    agents: Sequence[str]
+    """The names of all agents that can take part, in a fixed order."""
+    observation_spaces: Mapping[str, Space[Any]]
+    action_spaces: Mapping[str, Space[Any]]
+
+    @abstractmethod
+    def reset(self, seed: int) -> Turn:
+        """Begin an episode, which depends on the seed and the actions only."""
+
+    @abstractmethod
+    def step(self, actions: Mapping[str, Any]) -> Turn:
+        """Execute the actions of those that act: one action for each key of the last result's `acting`."""
+
+    def score(self, returns: Mapping[str, float]) -> float:
+        """Return the return of an episode from those of the agents that took part: their mean.
+
+        In a cooperative game it is the team's return. In a zero-sum game it is 0, and the returns of the agents tell
+        who wins.
+        """
+        return sum(returns.values()) / max(1, len(returns))
+
+    def close(self) -> None:  # noqa: B027 — most environments hold nothing
+        """Release the environment; safe to call twice."""
+
+
+class LimitedAgents(MultiAgentEnv):
+    """Truncates the episode of all agents after a number of steps."""
+
+    def __init__(self, env: MultiAgentEnv, steps: int) -> None:
+        self.env, self._limit = env, steps
+        self.agents = env.agents
+        self.observation_spaces, self.action_spaces = env.observation_spaces, env.action_spaces
+        self._present: dict[str, Any] = {}
+        """The newest observation of each agent that is in the episode."""
+        self._taken = 0
+
+    def reset(self, seed: int) -> Turn:
+        """Begin an episode."""
+        self._taken, self._present = 0, {}
+        return self._seen(self.env.reset(seed))
+
+    def step(self, actions: Mapping[str, Any]) -> Turn:
+        """Step; the last step truncates the part of every agent that has not ended."""
+        turn = self._seen(self.env.step(actions))
+        self._taken += 1
+        if self._taken < self._limit or not turn.acting:
+            return turn
+        return Turn({}, turn.rewards, turn.terminated, {**turn.truncated, **self._present}, turn.metrics)
+
+    def score(self, returns: Mapping[str, float]) -> float:
+        """Return the environment's score."""
+        return self.env.score(returns)
+
+    def close(self) -> None:
+        """Release the environment."""
+        self.env.close()
+
+    def _seen(self, turn: Turn) -> Turn:
+        ended = {**turn.terminated, **turn.truncated}
+        self._present = {name: obs for name, obs in self._present.items() if name not in ended} | dict(turn.acting)
+        return turn

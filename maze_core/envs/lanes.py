@@ -1,0 +1,334 @@
+"""Copies of an environment with several agents, stepped in turn in this process: one row for each agent of a copy."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from maze_core.envs.agents import MultiAgentEnv, Turn
+from maze_core.envs.checks import all_finite, check_finite, first_bad_row, non_finite
+from maze_core.envs.codecs import ActionCodec, ObservationCodec
+from maze_core.envs.serial import SerialVectorEnv, check_state
+from maze_core.envs.spaces import ROLES, allocate, leaves
+from maze_core.envs.step_log import StepLog
+from maze_core.envs.vector import Episode, StepResult, Tree
+from maze_core.errors import ConfigError, MazeError, RunError
+
+if TYPE_CHECKING:
+    from gymnasium import Space
+
+    from maze_core.envs.wrapper_memory import Memory
+    from maze_core.seeding import EpisodeSeeds
+
+    MakeAgents = Callable[[int], MultiAgentEnv]
+
+
+class LanesVectorEnv:
+    """C copies of an environment with A agents as C * A rows: row `c * A + a` is the lane of agent a in copy c.
+
+    A lane that may not act waits: `StepResult.valid` is False, its action is ignored, and its row repeats the last
+    observation it acted on (an early one of another agent before its first). Its reward and its flags count: they
+    belong to its last action. When a copy's episode is over, the next one begins in the same step.
+
+    Copies are counted from `first_index`; episode k of copy c begins with `reset(seeds(c, k))`.
+
+    Raises:
+        ConfigError: a space is not supported, or agents or copies have different ones.
+        RunError: an environment raised, or broke the rules of `MultiAgentEnv`; names it.
+    """
+
+    def __init__(self, make: MakeAgents, copies: int, first_index: int = 0) -> None:
+        self.first_index = first_index
+        self.envs = _build(make, range(first_index, first_index + copies))
+        self.agents: tuple[str, ...] = tuple(self.envs[0].agents)
+        """The names of the lanes of each copy."""
+        self.num_envs = copies * len(self.agents)
+        self._column = {name: a for a, name in enumerate(self.agents)}
+        self.observation_space, self.action_space = _shared_spaces(self.envs[0])
+        self._observations = ObservationCodec(self.observation_space)
+        self._actions = ActionCodec(self.action_space)
+        self._log = StepLog(self._actions.specs, self.num_envs)
+        self._current = allocate(self._observations.specs, (self.num_envs,))
+        self._last = allocate(self._observations.specs, (self.num_envs,))
+        self._seeds: EpisodeSeeds | None = None
+        self._begin(np.zeros(copies, np.int64))
+
+    def reset(self, seeds: EpisodeSeeds, out: Tree) -> None:
+        """Begin episode 0 everywhere; write the first observations into `out` (leaves `[N, …]`)."""
+        self._seeds = seeds
+        self._begin(np.zeros(len(self.envs), np.int64))
+        for c in range(len(self.envs)):
+            turn = self._reset(c)
+            first = next(iter(turn.acting.values()))
+            self._observations.check(first)
+            for row in range(*self._rows(c).indices(self.num_envs)):
+                self._observations.write(self._current, row, first)
+            self._read(c, turn)
+        self._write(out)
+
+    def step(self, actions: Tree, out: Tree) -> StepResult:
+        """Step every copy with the actions of the lanes that act; write the next observations into `out`."""
+        valid = self._acting.copy()
+        rewards = np.zeros(self.num_envs)
+        terminated, truncated, restarted = np.zeros((3, self.num_envs), np.bool_)
+        episodes: list[Episode] = []
+        chosen = self._actions.rows(actions)
+        self._clock += 1
+        for c in range(len(self.envs)):
+            turn = self._play(c, chosen)
+            self._collect(c, turn, rewards, terminated, truncated)
+            if not turn.acting:
+                episodes.append(self._end(c, turn))
+                restarted[self._rows(c)] = True
+                turn = self._reset(c)
+            self._read(c, turn)
+        reward32 = rewards.astype(np.float32)
+        if not all_finite(reward32):
+            bad = first_bad_row(reward32)
+            raise non_finite("reward", self._place(bad // len(self.agents)), rewards[bad])
+        self._log.append(actions, reward32)
+        if episodes:
+            self._log.keep(self._clock - int(self._started.min()))
+        self._write(out)
+        ended = np.flatnonzero(terminated | truncated)
+        final_obs = {key: leaf[ended] for key, leaf in self._last.items()} if len(ended) else None
+        result = StepResult(reward32, terminated, truncated, valid, ended, final_obs, episodes, not valid.all())
+        result.acting, result.restarted = self._acting.copy(), restarted
+        return result
+
+    def state(self) -> dict[str, Any]:
+        """Return the unfinished episodes, as `SerialVectorEnv.state` does.
+
+        `episode` and `length` have an entry for each copy, all else a row for each lane; `acting` says who acts next.
+        """
+        lengths = self._clock - self._started
+        return {
+            "episode": self._episode.copy(),
+            "length": lengths,
+            **self._log.recorded(np.repeat(lengths, len(self.agents))),
+            "observation": {key: value.copy() for key, value in self._current.items()},
+            "acting": self._acting.copy(),
+            "memory": [[] for _ in self.envs],
+        }
+
+    def restore(self, seeds: EpisodeSeeds, state: dict[str, Any], out: Tree) -> None:
+        """Replay the unfinished episodes of `state`; write the current observations into `out`.
+
+        Warns when the replay differs from the recorded rewards and observations.
+
+        Raises:
+            ConfigError: the state has another number of copies.
+        """
+        lengths = check_state(state, len(self.envs))
+        self._seeds = seeds
+        self._begin(np.array(state["episode"], np.int64))
+        self._log.load(state)
+        self._clock = len(state["rewards"])
+        for key, leaf in state["observation"].items():
+            self._current[key][...] = leaf
+        exact = [self._replay(c, int(lengths[c]), state) for c in range(len(self.envs))]
+        same = np.array_equal(self._acting, state["acting"]) and all(
+            np.array_equal(self._current[key], leaf) for key, leaf in state["observation"].items()
+        )
+        if not (same and all(exact)):
+            warnings.warn(
+                "an unfinished episode could not be replayed from its seed and actions: the environment is not "
+                "reproducible, so this run does not continue exactly where it stopped",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+        self._write(out)
+
+    def memory(self) -> list[Memory]:
+        """Return an empty memory for each copy: there are no wrappers."""
+        return [[] for _ in self.envs]
+
+    def load_memory(self, memory: list[Memory]) -> None:
+        """Do nothing, as there is no memory."""
+
+    def close(self) -> None:
+        """Close the environments; safe to call twice."""
+        envs, self.envs = self.envs, []
+        for env in envs:
+            env.close()
+
+    def _begin(self, episode: np.ndarray) -> None:
+        copies = len(self.envs)
+        self._episode, self._clock = episode, 0
+        self._started = np.zeros(copies, np.int64)
+        """The step of the clock at which each copy's episode began."""
+        self._returns = np.zeros(self.num_envs)
+        self._decisions = np.zeros(self.num_envs, np.int64)
+        self._acting, self._present = np.zeros((2, self.num_envs), np.bool_)
+        """The lanes that act next, and those that are in the episode."""
+        self._log.clear()
+
+    def _rows(self, c: int) -> slice:
+        return slice(c * len(self.agents), (c + 1) * len(self.agents))
+
+    def _row(self, c: int, agent: str) -> int:
+        if agent not in self._column:
+            raise RunError(f"{self._place(c)} names an agent {agent!r:.80}, but its agents are {self.agents}")
+        return c * len(self.agents) + self._column[agent]
+
+    def _reset(self, c: int) -> Turn:
+        if self._seeds is None:
+            raise RunError("reset the environments before the first step")
+        seed = self._seeds(self.first_index + c, int(self._episode[c]))
+        turn = self._called(c, lambda: self.envs[c].reset(seed))
+        if not turn.acting:
+            raise RunError(f"{self._place(c)}: no agent acts after the reset")
+        return turn
+
+    def _play(self, c: int, chosen: list[Any]) -> Turn:
+        """Step copy c with the actions of its lanes that act; `chosen`: the actions of all rows."""
+        rows = range(*self._rows(c).indices(self.num_envs))
+        taken = {name: chosen[row] for name, row in zip(self.agents, rows, strict=True) if self._acting[row]}
+        self._decisions[self._rows(c)] += self._acting[self._rows(c)]
+        return self._called(c, lambda: self.envs[c].step(taken))
+
+    def _called(self, c: int, call: Callable[[], Turn]) -> Turn:
+        try:
+            return call()
+        except MazeError:
+            raise
+        except (Exception, SystemExit) as exc:
+            raise RunError(f"{self._place(c)} raised {type(exc).__name__}: {exc}") from exc
+
+    def _collect(self, c: int, turn: Turn, rewards: np.ndarray, terminated: np.ndarray, truncated: np.ndarray) -> None:
+        """Write a step's rewards, flags and last observations into the arrays `[N]`."""
+        for agent, reward in turn.rewards.items():
+            row = self._row(c, agent)
+            rewards[row] = reward
+            self._returns[row] += reward
+        for flags, ended in ((truncated, turn.truncated), (terminated, turn.terminated)):
+            for agent, observation in ended.items():
+                row = self._row(c, agent)
+                if self._present[row]:  # else it has ended before, or never took part
+                    flags[row] = True
+                    self._put(c, self._last, row, observation)
+        rows = self._rows(c)
+        truncated[rows] &= ~terminated[rows]
+        self._present[rows] &= ~(terminated[rows] | truncated[rows])
+
+    def _read(self, c: int, turn: Turn) -> None:
+        """Make those that a result names the ones that act next."""
+        self._acting[self._rows(c)] = False
+        for agent, observation in turn.acting.items():
+            row = self._row(c, agent)
+            self._acting[row] = self._present[row] = True
+            self._put(c, self._current, row, observation)
+
+    def _put(self, c: int, tree: Tree, row: int, observation: Any) -> None:
+        try:
+            self._observations.write(tree, row, observation)
+        except Exception as exc:
+            raise RunError(f"{self._place(c)} returned an observation unlike its first one: {exc}") from exc
+        bad = check_finite({key: tree[key][row : row + 1] for key in tree}, self._observations.float_keys)
+        if bad:
+            raise non_finite(f"value of observation '{bad[0]}'", self._place(c), tree[bad[0]][row])
+
+    def _end(self, c: int, turn: Turn) -> Episode:
+        """Record the end of copy c's episode and begin counting the next one."""
+        rows = self._rows(c)
+        if self._present[rows].any():
+            left = [name for name, here in zip(self.agents, self._present[rows], strict=True) if here]
+            raise RunError(
+                f"{self._place(c)}: nobody acts next, but {', '.join(left)} neither terminated nor truncated"
+            )
+        number, length = int(self._episode[c]), int(self._clock - self._started[c])
+        took_part = (self._decisions[rows] > 0) | (self._returns[rows] != 0)
+        returns = {
+            name: float(total)
+            for name, total, here in zip(self.agents, self._returns[rows], took_part, strict=True)
+            if here
+        }
+        metrics = {f"actor/{name}/return_mean": total for name, total in returns.items()}
+        metrics |= {f"actor/{name}/length_mean": float(self._decisions[rows][self._column[name]]) for name in returns}
+        self._episode[c] += 1
+        self._started[c] = self._clock
+        self._returns[rows], self._decisions[rows] = 0.0, 0
+        score = self.envs[c].score(returns)
+        return Episode(self.first_index + c, number, float(score), length, {**metrics, **turn.metrics})
+
+    def _write(self, out: Tree) -> None:
+        for key, leaf in self._current.items():
+            out[key][...] = leaf
+
+    def _replay(self, c: int, length: int, state: Mapping[str, Any]) -> bool:
+        """Repeat the last `length` steps of copy c; return False where rewards differ or the episode ends."""
+        self._started[c] = self._clock - length
+        self._read(c, self._reset(c))
+        rewards = np.zeros(self.num_envs)
+        flags = np.zeros((2, self.num_envs), np.bool_)
+        same = True
+        for t in range(self._clock - length, self._clock):
+            turn = self._play(c, self._actions.rows({key: leaf[t] for key, leaf in state["actions"].items()}))
+            rewards[:] = 0
+            self._collect(c, turn, rewards, *flags)
+            same &= np.array_equal(rewards[self._rows(c)].astype(np.float32), state["rewards"][t, self._rows(c)])
+            if not turn.acting:
+                self._end(c, turn)
+                self._read(c, self._reset(c))
+                return False
+            self._read(c, turn)
+        return same
+
+    def _place(self, c: int) -> str:
+        step = max(0, int(self._clock - self._started[c]))
+        return f"environment {self.first_index + c} (episode {self._episode[c]}, step {step})"
+
+
+def in_turn(make: Any, num_envs: int, first_index: int = 0) -> SerialVectorEnv | LanesVectorEnv:
+    """Build environments stepped in turn in this process: single ones, or copies of one with several agents.
+
+    `make` is an `EnvBuilder`, or a function from an environment's number to a single environment.
+    """
+    if getattr(make, "several_agents", False):
+        return LanesVectorEnv(make.agents_env, num_envs, first_index)
+    return SerialVectorEnv(make, num_envs, first_index)
+
+
+def _shared_spaces(env: MultiAgentEnv) -> tuple[Space[Any], Space[Any]]:
+    """Return the observation and the action space that all agents have.
+
+    Raises:
+        ConfigError: agents have different ones, or there is no agent.
+    """
+    if not env.agents:
+        raise ConfigError("the environment names no agents", "env")
+    found = []
+    for role in ROLES:
+        spaces = getattr(env, f"{role}_spaces")
+        first = env.agents[0]
+        for agent in env.agents:
+            if agent not in spaces:
+                raise ConfigError(f"the agent {agent!r} has no {role} space", "env")
+            leaves(spaces[agent], role)  # unsupported spaces cannot always be compared
+            if spaces[agent] != spaces[first]:
+                raise ConfigError(
+                    f"the agents share one network, but their {role} spaces differ: {first} has {spaces[first]}, "
+                    f"{agent} has {spaces[agent]}",
+                    "env",
+                    "Pad them to one space, for example with supersuit.",
+                )
+        found.append(spaces[first])
+    return found[0], found[1]
+
+
+def _build(make: MakeAgents, indices: range) -> list[MultiAgentEnv]:
+    """Build the copies; when one fails, close those already built."""
+    envs: list[MultiAgentEnv] = []
+    try:
+        for index in indices:
+            envs.append(make(index))
+            if list(envs[-1].agents) != list(envs[0].agents) or _shared_spaces(envs[-1]) != _shared_spaces(envs[0]):
+                raise ConfigError(f"environment {index} has other agents or spaces than environment 0", "env")
+    except BaseException:
+        for env in envs:
+            env.close()
+        raise
+    return envs

@@ -1,0 +1,1 @@
+"""PettingZoo's multi-agent environments for Maze."""

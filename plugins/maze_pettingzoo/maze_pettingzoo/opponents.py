@@ -1,0 +1,152 @@
+"""An agent that plays some lanes with frozen policies, and counts who wins against them."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from maze_core.acting.agent import Agent, Choice
+from maze_core.acting.forward import TorchForward
+
+if TYPE_CHECKING:
+    from maze_core.envs.vector import Episode, Tree
+    from maze_core.models.policy import Policy
+
+NOBODY = -1
+"""The opponent before there is one, and in copies without opponents."""
+
+
+class PoolAgent(Agent):
+    """Acts with the learner's agent, but in the opponents' lanes with policies of a pool.
+
+    Each episode of a copy with opponents' lanes has one frozen policy for them, drawn when it begins.
+
+    Args:
+        agent: the learner's.
+        policy: the learner's, of which frozen copies are made.
+        lanes: [C, A] bool, the opponents' lanes in each copy; none where the learner plays all.
+        size: most frozen policies to draw from, at least 2. They stay spread evenly from the first to the newest.
+        seed: decides opponents and their actions.
+    """
+
+    def __init__(self, agent: Agent, policy: Policy, lanes: np.ndarray, size: int, seed: int) -> None:
+        self.lanes = lanes
+        self._agent, self._policy, self._size = agent, policy, size
+        self._rng = np.random.default_rng(seed)
+        self._noise = torch.Generator().manual_seed(seed)
+        self._pool: dict[int, Policy] = {}
+        """Frozen policies by the epoch after which they were frozen; also dropped ones that still play."""
+        self._members: list[int] = []
+        """The epochs of those that are drawn, in order."""
+        self._opponents = np.full(len(lanes), NOBODY, np.int64)
+        """The epoch of each copy's opponent."""
+        self._playing: list[list[int]] = [[] for _ in lanes]
+        """The opponents of each copy's episodes that are not counted yet, the current one last."""
+        self._results: dict[int, list[float]] = {}
+        """Games and points against each frozen policy: 1 for a win, 0.5 for a draw."""
+
+    @property
+    def win_rates(self) -> dict[int, float]:
+        """The share of points against each frozen policy that was met, by its epoch."""
+        return {epoch: points / games for epoch, (games, points) in sorted(self._results.items())}
+
+    def freeze(self, epoch: int) -> None:
+        """Add a copy of the policy to the pool."""
+        self._pool[epoch] = copy.deepcopy(self._policy).eval().requires_grad_(False)
+        members = self._members
+        members.append(epoch)
+        if len(members) > self._size:
+            inner = range(1, len(members) - 1)
+            del members[min(inner, key=lambda i: members[i + 1] - members[i - 1])]
+        needed = {*members, *self._opponents.tolist()}  # one that plays ends its game
+        self._pool = {number: each for number, each in self._pool.items() if number in needed}
+
+    def count(self, episodes: Sequence[Episode], agents: Sequence[str]) -> list[float]:
+        """Count the results of episodes against frozen policies; return the points of each, in order."""
+        found = []
+        for episode in episodes:
+            playing = self._playing[episode.env_index]
+            opponent = playing.pop(0) if playing else NOBODY
+            if opponent == NOBODY:
+                continue
+            opposing = self.lanes[episode.env_index]
+            returns = np.array([episode.metrics.get(f"actor/{name}/return_mean", 0.0) for name in agents])
+            mine, theirs = returns[~opposing].mean(), returns[opposing].mean()
+            points = 0.5 if mine == theirs else float(mine > theirs)
+            games, total = self._results.get(opponent, [0.0, 0.0])
+            self._results[opponent] = [games + 1, total + points]
+            found.append(points)
+        return found
+
+    def begin(self, rows: Sequence[int]) -> None:
+        """Draw an opponent for each copy of which an episode begins."""
+        self._agent.begin(rows)
+        lanes = self.lanes.shape[1]
+        counts = np.bincount(np.asarray(rows, np.int64) // lanes, minlength=len(self.lanes))
+        for copy_number in np.flatnonzero(counts == lanes).tolist():  # fewer: some end, and the episode goes on
+            self._opponents[copy_number] = self._drawn() if self.lanes[copy_number].any() else NOBODY
+            self._playing[copy_number].append(int(self._opponents[copy_number]))
+
+    def refresh(self) -> None:
+        """Look at the learner's network anew."""
+        self._agent.refresh()
+
+    def expect(self, steps: int) -> None:
+        """Prepare the learner's agent for so many steps."""
+        self._agent.expect(steps)
+
+    def act(self, obs: Tree) -> Choice:
+        """Choose an action for every row: the opponents' by their policies."""
+        choice = self._agent.act(obs)
+        if not (self._opponents != NOBODY).any():
+            return choice
+        samples, actions = ({key: np.array(leaf) for key, leaf in tree.items()} for tree in choice)
+        for opponent in np.unique(self._opponents[self._opponents != NOBODY]):
+            rows = np.flatnonzero((self.lanes & (self._opponents == opponent)[:, None]).reshape(-1))
+            theirs = self._chosen(self._pool[int(opponent)], {key: leaf[rows] for key, leaf in obs.items()})
+            for mine, their in ((samples, theirs.samples), (actions, theirs.actions)):
+                for key, leaf in their.items():
+                    mine[key][rows] = leaf
+        return Choice(samples, actions)
+
+    def state(self) -> dict[str, Any]:
+        """Return the learner's state, the pool, and who plays whom."""
+        own = {
+            "pool": {str(epoch): policy.state_dict() for epoch, policy in self._pool.items()},
+            "members": list(self._members),
+            "opponents": self._opponents.copy(),
+            "playing": [list(each) for each in self._playing],
+            "results": {str(epoch): list(pair) for epoch, pair in self._results.items()},
+            "rng": self._rng.bit_generator.state,
+            "noise": self._noise.get_state(),
+        }
+        return {**self._agent.state(), "self_play": own}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Restore the result of `state()`."""
+        self._agent.load_state(state)
+        own = state["self_play"]
+        self._pool = {}
+        for epoch, parameters in own["pool"].items():
+            frozen = copy.deepcopy(self._policy).eval().requires_grad_(False)
+            frozen.load_state_dict(parameters)
+            self._pool[int(epoch)] = frozen
+        self._members = list(own["members"])
+        self._opponents[:] = own["opponents"]
+        self._playing = [list(each) for each in own["playing"]]
+        self._results = {int(epoch): list(pair) for epoch, pair in own["results"].items()}
+        self._rng.bit_generator.state = own["rng"]
+        self._noise.set_state(own["noise"])
+
+    def _drawn(self) -> int:
+        return int(self._rng.choice(self._members)) if self._members else NOBODY
+
+    def _chosen(self, policy: Policy, obs: Tree) -> Choice:
+        count = len(next(iter(obs.values())))
+        forward = TorchForward(policy)
+        drawn = policy.draw_noise((1, count), self._noise)
+        return forward.act(obs, forward.by_step(drawn)[0] if drawn else {})

@@ -1,0 +1,147 @@
+"""The env source `pettingzoo`: multi-agent environments by PettingZoo's own interfaces."""
+
+from __future__ import annotations
+
+import difflib
+import importlib.util
+import os
+import pkgutil
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import ModuleType
+from typing import Any, ClassVar, Literal
+
+from pydantic import Field, JsonValue
+
+from maze_core.config.base import PluginConfig
+from maze_core.environment_variables import changed_since, put_back
+from maze_core.envs.agents import MultiAgentEnv
+from maze_core.envs.imports import import_module
+from maze_core.errors import ConfigError, MazeError, RunError
+from maze_core.plugins.base import Plugin
+from maze_core.plugins.discovery import describe
+from maze_core.plugins.hookspecs import hookimpl
+from maze_pettingzoo.adapters import AgentsInTurn, AgentsTogether
+
+_CONSTRUCTORS = {"aec": "env", "parallel": "parallel_env"}
+
+
+class PettingZooConfig(PluginConfig):
+    """A multi-agent environment of PettingZoo."""
+
+    id: str = Field(min_length=1)
+    """The environment, as `package:name`: `pettingzoo.classic:connect_four_v3`, `mpe2:simple_spread_v3`. The name is a
+    module with `env` or `parallel_env`, or a function or class that returns an environment."""
+    kwargs: dict[str, JsonValue] = Field(default_factory=dict)
+    """Arguments of its constructor."""
+    api: Literal["auto", "aec", "parallel"] = "auto"
+    """PettingZoo's interface: `aec`: one agent acts at a time; `parallel`: all act at once; `auto`: parallel where the
+    environment offers it."""
+    agent_id: bool = False
+    """Add the agent's number to its observation as the leaf `agent`, one-hot encoded. All agents share one network."""
+    flatten_boards: bool = True
+    """Turn small arrays of three dimensions, such as the planes of a board, into vectors, as the model mlp needs."""
+    score: str = "mean"
+    """The score of an episode: `mean` or `sum` of the agents' returns, or an agent's name for its return. In a zero-sum
+    game mean and sum are 0; the metrics `actor/NAME/return_mean` tell who wins."""
+
+
+class PettingZooSource(Plugin):
+    """Builds multi-agent environments of PettingZoo, AEC and parallel.
+
+    Raises:
+        ConfigError: there is no such environment, a dependency is missing, or the constructor refuses the arguments.
+    """
+
+    Config: ClassVar[type[PluginConfig]] = PettingZooConfig
+
+    def __init__(self, config: PettingZooConfig) -> None:
+        super().__init__(config)
+        self._constructor, self._api = constructor(config)
+
+    @hookimpl
+    def make_agents_env(self, config: PettingZooConfig, seed: int, index: int) -> MultiAgentEnv:
+        """Build one environment."""
+        with _unchanged_variables():
+            from pettingzoo import AECEnv, ParallelEnv
+
+            with _explained(config):
+                env = self._constructor(**config.kwargs)
+        options: dict[str, Any] = config.model_dump(include={"agent_id", "flatten_boards", "score"})
+        if isinstance(env, ParallelEnv) and self._api != "aec":
+            return AgentsTogether(env, **options)
+        if isinstance(env, AECEnv) and self._api != "parallel":
+            return AgentsInTurn(env, **options)
+        kind = "parallel" if isinstance(env, ParallelEnv) else "AEC" if isinstance(env, AECEnv) else type(env).__name__
+        raise ConfigError(f"{config.id} makes an environment of the kind {kind}", "env.api", "Next: --set env.api=auto")
+
+
+def constructor(config: PettingZooConfig) -> tuple[Any, str]:
+    """Return the function that builds an environment, and the interface that it is asked for.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    package, colon, name = config.id.rpartition(":")
+    if not colon or not name.isidentifier():
+        raise ConfigError(
+            f"{config.id!r} is no environment of PettingZoo", "env.id", "Write pettingzoo.classic:connect_four_v3."
+        )
+    with _unchanged_variables(), warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # PettingZoo recommends its registry at each import
+        found = _member(import_module(package, "env.id"), name)
+    if not isinstance(found, ModuleType):
+        return found, config.api
+    makers = {api: getattr(found, name, None) for api, name in _CONSTRUCTORS.items()}
+    offered = {api: maker for api, maker in makers.items() if callable(maker)}
+    api = config.api if config.api != "auto" else "parallel" if "parallel" in offered else "aec"
+    if api not in offered:
+        there = ", ".join(offered) or "neither `env` nor `parallel_env`"
+        raise ConfigError(f"{config.id} has no {api} interface; it has: {there}", "env.api", "Next: --set env.api=auto")
+    return offered[api], api
+
+
+def _member(package: ModuleType, name: str) -> Any:
+    """Return a submodule or a member of a package."""
+    full = f"{package.__name__}.{name}"
+    if hasattr(package, "__path__") and importlib.util.find_spec(full) is not None:
+        return import_module(full, "env.id")
+    found = vars(package).get(name)
+    if found is None:
+        known = [each.name for each in _submodules(package)] + [k for k, v in vars(package).items() if callable(v)]
+        near = difflib.get_close_matches(name, known, n=3)
+        hint = f"Did you mean {' or '.join(f'{package.__name__}:{each}' for each in near)}?" if near else None
+        raise ConfigError(f"{package.__name__} has no environment {name!r}", "env.id", hint)
+    if not (callable(found) or isinstance(found, ModuleType)):
+        raise ConfigError(f"{package.__name__}.{name} is neither a module nor a function or class", "env.id")
+    return found
+
+
+def _submodules(package: ModuleType) -> Iterator[Any]:
+    yield from pkgutil.iter_modules(getattr(package, "__path__", []))
+
+
+@contextmanager
+def _unchanged_variables() -> Iterator[None]:
+    """Restore the environment variables of audio and pygame, which PettingZoo sets when it is imported."""
+    before = dict(os.environ)
+    try:
+        yield
+    finally:
+        put_back(changed_since(before))
+
+
+@contextmanager
+def _explained(config: PettingZooConfig) -> Iterator[None]:
+    """Turn exceptions of a constructor into errors of the configuration or of the environment."""
+    try:
+        yield
+    except MazeError:
+        raise
+    except ImportError as exc:
+        raise ConfigError(f"a package that {config.id} needs is missing: {exc}", "env.id") from exc
+    except TypeError as exc:
+        raise ConfigError(str(exc), "env.kwargs" if "argument" in str(exc) else "env.id") from exc
+    except Exception as exc:
+        raise RunError(f"the environment {config.id} cannot be built: {describe(exc)}") from exc

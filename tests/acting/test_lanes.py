@@ -1,0 +1,255 @@
+"""Rollouts of several agents: rows without gaps, open transitions carried over, and advantages as by hand."""
+
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+
+from maze_core.acting.rollouts import Sampler
+from maze_core.envs.agents import Turn
+from maze_core.envs.lanes import LanesVectorEnv
+from maze_core.envs.spaces import flatten_space
+from maze_core.errors import RunError
+from maze_core.models.mlp import MlpConfig, MlpModel
+from maze_core.seeding import EpisodeSeeds, Purpose
+from maze_core.training.on_policy import advantage_rows
+from tests.agents import Crowd, Script
+
+SEEDS = EpisodeSeeds(3, Purpose.TRAIN_EPISODES)
+GAMMA, LAMBDA = 0.9, 0.8
+
+
+def o(value):
+    return np.array([value], np.float32)
+
+
+def sampler_of(make, steps, copies=1):
+    env = Logged(make, copies)
+    config = MlpConfig(name="mlp", hidden=[4])
+    torch.manual_seed(1)
+    policy = MlpModel(config).build_policy(env.observation_space, env.action_space, config)
+    return env, Sampler(policy, env, steps, SEEDS, torch.Generator().manual_seed(5))
+
+
+class Logged(LanesVectorEnv):
+    """Keeps all that was observed, done and returned."""
+
+    def reset(self, seeds, out):
+        super().reset(seeds, out)
+        self._note(out)
+
+    def restore(self, seeds, state, out):
+        super().restore(seeds, state, out)
+        self._note(out)
+
+    def _note(self, out):
+        self.log, self._seen = [], {key: leaf.copy() for key, leaf in out.items()}
+
+    def step(self, actions, out):
+        taken = {key: leaf.copy() for key, leaf in actions.items()}
+        result = super().step(actions, out)
+        self.log.append((self._seen, taken, result))
+        self._seen = {key: leaf.copy() for key, leaf in out.items()}
+        return result
+
+
+def expected(log, lane):
+    """The transitions of a lane from the log, one after the other: [observation, action, reward, end, next one]."""
+    closed, opened = [], None
+    for seen, actions, result in log:
+        if result.valid[lane]:
+            if opened:
+                closed.append([*opened, "", seen["x"][lane]])
+            opened = [seen["x"][lane], actions["action"][lane], 0.0]
+        if opened:
+            opened[2] += result.reward[lane]
+            if lane in result.final_indices:
+                end = "terminated" if result.terminated[lane] else "truncated"
+                last = result.final_obs["x"][list(result.final_indices).index(lane)]
+                closed.append([*opened, end, last])
+                opened = None
+    return closed
+
+
+def found(rollout, lane):
+    """The transitions of a lane in a rollout, in the same form."""
+    steps = len(rollout.rewards)
+    cut = {(t, i): leaf["x"][k] for t, indices, leaf in rollout.truncations for k, i in enumerate(indices)}
+    rows = []
+    count = int(rollout.valid[:, lane].sum())
+    assert rollout.valid[:count, lane].all(), "a gap"
+    for t in range(count):
+        end = "terminated" if rollout.terminated[t, lane] else "truncated" if rollout.truncated[t, lane] else ""
+        following = cut.get((t, lane), rollout.obs["x"][t + 1, lane])
+        assert end or rollout.continues[t, lane] or t + 1 in (count, steps)
+        assert end != "truncated" or (t, lane) in cut
+        rows.append(
+            [
+                rollout.obs["x"][t, lane].copy(),
+                rollout.actions["action"][t, lane],
+                rollout.rewards[t, lane],
+                end,
+                following.copy(),
+            ]
+        )
+    return rows
+
+
+@pytest.mark.parametrize("steps", [1, 2, 7, 60])
+def test_every_transition_is_in_exactly_one_rollout_with_all_its_rewards(steps):
+    env, sampler = sampler_of(lambda _: Crowd(), steps, copies=2)
+    rows: list[list] = [[] for _ in range(6)]
+    for _ in range(-(-180 // steps)):
+        rollout = sampler.collect()
+        assert np.isfinite(rollout.rewards).all()
+        for lane in range(6):
+            rows[lane] += found(rollout, lane)
+    ends = set()
+    for lane in range(6):
+        wanted = expected(env.log, lane)
+        # The last one may be known to be closed only when the lane acts again.
+        assert len(wanted) <= len(rows[lane]) <= len(wanted) + 1
+        for mine, theirs in zip(rows[lane], wanted, strict=False):
+            np.testing.assert_array_equal(mine[0], theirs[0])
+            assert mine[1] == theirs[1]
+            assert mine[2] == pytest.approx(theirs[2])
+            assert mine[3] == theirs[3]
+            if mine[3] != "terminated":
+                np.testing.assert_array_equal(mine[4], theirs[4])
+            ends.add(mine[3])
+    assert ends == {"", "terminated", "truncated"}
+
+
+def test_unused_rows_allow_the_actions_that_they_hold():
+    """An algorithm that computes log-probabilities of all rows, as IMPALA does, must get numbers."""
+    _, sampler = sampler_of(lambda _: Crowd(), 9, copies=2)
+    for _ in range(4):
+        rollout = sampler.collect()
+        mask, action = rollout.obs["action_mask"][:-1], rollout.actions["action"]
+        assert np.take_along_axis(mask, action[..., None], -1).all()
+        assert not rollout.rewards[~rollout.valid].any()
+
+
+@pytest.mark.parametrize("rollouts", [1, 2, 5])
+def test_open_transitions_are_saved(rollouts):
+    """A sampler that is restored between two rollouts goes on as one that was not interrupted."""
+    _, first = sampler_of(lambda _: Crowd(), 4, copies=2)
+    for _ in range(rollouts):
+        first.collect()
+    while not (state := first.state())["open"].any():
+        first.collect()
+    _, second = sampler_of(lambda _: Crowd(), 4, copies=2)
+    second.load_state(state)
+    for _ in range(6):
+        one, two = first.collect(), second.collect()
+        for name in ("rewards", "terminated", "truncated", "valid"):
+            np.testing.assert_array_equal(getattr(one, name), getattr(two, name))
+        for key in one.obs:
+            np.testing.assert_array_equal(one.obs[key], two.obs[key])
+        np.testing.assert_array_equal(one.actions["action"][one.valid], two.actions["action"][two.valid])
+        assert one.episodes == two.episodes
+
+
+class Hundredfold:
+    """A critic that returns a hundred times the observation."""
+
+    normalizer = None
+
+    def value(self, obs, **_):
+        return 100 * obs["observation"][:, 0]
+
+
+def advantages(turns, steps, rollouts=1):
+    """The advantages [T, lanes] of each rollout of a script, nan where a row is not used, and the rollouts' rewards."""
+    _, sampler = sampler_of(lambda _: Script(turns), steps)
+    tables = []
+    for _ in range(rollouts):
+        rollout = sampler.collect()
+        batch, _ = advantage_rows(Hundredfold(), rollout, GAMMA, LAMBDA, torch.device("cpu"))
+        table = np.full(rollout.rewards.shape, np.nan)
+        table[rollout.valid] = batch.extra["advantage"].numpy()
+        tables.append(table)
+    return tables
+
+
+TURNS = [
+    Turn({"a": o(1)}),
+    Turn({"b": o(2)}, {"a": 5}),
+    Turn({"a": o(3)}, {"a": 7, "b": 11}),  # a is paid while it waits
+    Turn({"b": o(4)}, {"a": 13}),
+    Turn({}, {"a": 17, "b": 19}, {"a": o(6), "b": o(7)}),  # b's action ends the game for a, who waits
+]
+
+
+def test_two_agents_with_waiting_rows_have_the_advantages_computed_by_hand():
+    (table,) = advantages(TURNS, steps=4)
+    last_a = (13 + 17) - 300
+    last_b = 19 - 400
+    first_a = (5 + 7) + GAMMA * 300 - 100
+    first_b = 11 + GAMMA * 400 - 200
+    wanted = [
+        [first_a + GAMMA * LAMBDA * last_a, first_b + GAMMA * LAMBDA * last_b],
+        [last_a, last_b],
+        [np.nan, np.nan],
+        [np.nan, np.nan],
+    ]
+    np.testing.assert_allclose(table, wanted, rtol=1e-5)
+
+
+def test_a_rollout_that_ends_while_an_agent_waits_bootstraps_its_last_closed_row():
+    one, two = advantages(TURNS, steps=3, rollouts=2)
+    first_a = (5 + 7) + GAMMA * 300 - 100  # a's second transition is open
+    first_b = 11 + GAMMA * 400 - 200  # b is about to act: its first one is closed
+    np.testing.assert_allclose(one, [[first_a, first_b], [np.nan] * 2, [np.nan] * 2], rtol=1e-5)
+    # The open one is row 0 of the next rollout; then a new game begins.
+    again_a, again_b = 12 + GAMMA * 300 - 100, np.nan
+    last_a, last_b = 30 - 300, 19 - 400
+    np.testing.assert_allclose(two, [[last_a, last_b], [again_a, again_b], [np.nan] * 2], rtol=1e-5)
+
+
+def test_a_dead_agent_is_paid_to_the_end_and_learns_nothing_from_waiting():
+    turns = [
+        Turn({"a": o(1), "b": o(2)}),
+        Turn({"b": o(3)}, {"a": -1, "b": 1}, {"a": o(9)}),
+        Turn({"b": o(4)}, {"b": 2}),
+        Turn({}, {"b": 3}, {"b": o(5)}),
+    ]
+    (table,) = advantages(turns, steps=3)
+    third = 3 - 400
+    second = 2 + GAMMA * 400 - 300 + GAMMA * LAMBDA * third
+    first = 1 + GAMMA * 300 - 200 + GAMMA * LAMBDA * second
+    np.testing.assert_allclose(table, [[-1 - 100, first], [np.nan, second], [np.nan, third]], rtol=1e-5)
+
+
+def test_the_truncation_of_one_agent_is_bootstrapped_and_ends_nobody_else():
+    turns = [
+        Turn({"a": o(1), "b": o(2)}),
+        Turn({"b": o(3)}, {"a": -1, "b": 1}, truncated={"a": o(9)}),
+        Turn({}, {"b": 3}, {"b": o(5)}),
+    ]
+    (table,) = advantages(turns, steps=2)
+    second = 3 - 300
+    first = 1 + GAMMA * 300 - 200 + GAMMA * LAMBDA * second
+    np.testing.assert_allclose(table, [[-1 + GAMMA * 900 - 100, first], [np.nan, second]], rtol=1e-5)
+
+
+def test_an_environment_that_leaves_no_choice_is_reported_as_that():
+    class Blocked(Script):
+        def __init__(self):
+            blocked = {"x": o(1), "action_mask": np.zeros(2, np.int8)}
+            super().__init__([Turn({"a": blocked}), Turn({"a": blocked})], ("a",))
+            box = self.observation_spaces["a"]
+            self.observation_spaces = {"a": spaces.Dict({"x": box, "action_mask": spaces.MultiBinary(2)})}
+
+    assert "action_mask" in flatten_space(Blocked().observation_spaces["a"], "observation")
+    _, sampler = sampler_of(lambda _: Blocked(), 4)
+    with pytest.raises(RunError, match="forbids every choice"):
+        sampler.collect()
+
+
+def test_a_rollout_of_waiting_rows_alone_is_empty():
+    _, sampler = sampler_of(lambda _: Script(TURNS), 1)
+    rollout = sampler.collect()
+    assert not rollout.valid.any()
+    batch, _ = advantage_rows(Hundredfold(), rollout, GAMMA, LAMBDA, torch.device("cpu"))
+    assert len(batch) == 0

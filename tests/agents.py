@@ -1,0 +1,94 @@
+"""Environments with several agents for tests: one that follows a script, and one that is full of chance."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+
+from maze_core.config.base import PluginConfig
+from maze_core.envs.agents import MultiAgentEnv, Turn
+from maze_core.plugins.base import Plugin
+from maze_core.plugins.hookspecs import hookimpl
+
+
+class Script(MultiAgentEnv):
+    """Returns the given turns, again and again; an observation is one number."""
+
+    def __init__(self, turns: Sequence[Turn], agents: Sequence[str] = ("a", "b")) -> None:
+        self.agents, self._turns = agents, turns
+        self.observation_spaces = dict.fromkeys(agents, spaces.Box(-np.inf, np.inf, (1,), np.float32))
+        self.action_spaces = dict.fromkeys(agents, spaces.Discrete(2))
+        self.asked: list[dict[str, Any]] = []
+
+    def reset(self, seed: int) -> Turn:
+        self._next = 1
+        return self._turns[0]
+
+    def step(self, actions: Mapping[str, Any]) -> Turn:
+        self.asked.append(dict(actions))
+        self._next += 1
+        return self._turns[self._next - 1]
+
+
+class Crowd(MultiAgentEnv):
+    """Three agents that act in random groups, are paid at random times, leave early, and are cut at times.
+
+    The observation is the agent's number, a random number, and a mask that forbids one of three choices, which is
+    checked. The agent `late` joins in the third step.
+    """
+
+    agents = ("one", "two", "late")
+
+    def __init__(self) -> None:
+        observation = spaces.Dict(
+            {"x": spaces.Box(-np.inf, np.inf, (2,), np.float32), "action_mask": spaces.MultiBinary(3)}
+        )
+        self.observation_spaces = dict.fromkeys(self.agents, observation)
+        self.action_spaces = dict.fromkeys(self.agents, spaces.Discrete(3))
+
+    def reset(self, seed: int) -> Turn:
+        self._rng = np.random.default_rng(seed)
+        self._here, self._steps = ["one", "two"], 0
+        return self._turn({}, {}, {})
+
+    def step(self, actions: Mapping[str, Any]) -> Turn:
+        assert actions.keys() == self._acting.keys()
+        for name, action in actions.items():
+            assert self._acting[name]["action_mask"][action], "a forbidden action"
+        self._steps += 1
+        rng, gone = self._rng, [name for name in self._here if self._rng.random() < 0.15]
+        if self._steps == 2:
+            self._here.append("late")
+        rewards = {name: float(rng.integers(-2, 3)) for name in self._here if rng.random() < 0.6}
+        ended: tuple[dict[str, Any], dict[str, Any]] = ({}, {})
+        for name in self._here[:] if self._steps >= 12 else gone:
+            self._here.remove(name)
+            ended[int(rng.random() < 0.4)][name] = self._observe(name)
+        return self._turn(rewards, *ended)
+
+    def _turn(self, rewards: Any, terminated: Any, truncated: Any) -> Turn:
+        chosen = [name for name in self._here if self._rng.random() < 0.6] or self._here[:1]
+        self._acting = {name: self._observe(name) for name in chosen}
+        return Turn(self._acting, rewards, terminated, truncated)
+
+    def _observe(self, name: str) -> dict[str, Any]:
+        mask = np.ones(3, np.int8)
+        mask[self._rng.integers(3)] = 0
+        return {"x": np.array([self.agents.index(name), self._rng.normal()], np.float32), "action_mask": mask}
+
+
+class CrowdConfig(PluginConfig):
+    name: str = "crowd"
+
+
+class CrowdSource(Plugin):
+    """An env source of crowds."""
+
+    Config = CrowdConfig
+
+    @hookimpl
+    def make_agents_env(self, config: CrowdConfig, seed: int, index: int) -> MultiAgentEnv:
+        return Crowd()

@@ -1,0 +1,97 @@
+"""The env source `pettingzoo`: names, options, errors, and whole runs."""
+
+import re
+
+import pytest
+
+pytest.importorskip("pettingzoo")
+
+from maze_pettingzoo.adapters import AgentsInTurn, AgentsTogether
+from maze_pettingzoo.source import PettingZooConfig, PettingZooSource
+from typer.testing import CliRunner
+
+from maze_core.cli.main import app
+from maze_core.errors import ConfigError
+
+RPS, CONNECT_FOUR = "pettingzoo.classic:rps_v2", "pettingzoo.classic:connect_four_v3"
+
+
+def built(env_id, **options):
+    config = PettingZooConfig(name="pettingzoo", id=env_id, **options)
+    return PettingZooSource(config).make_agents_env(config, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("env_id", "api", "kind"),
+    [
+        (CONNECT_FOUR, "auto", AgentsInTurn),
+        (RPS, "auto", AgentsTogether),
+        (RPS, "parallel", AgentsTogether),
+        (RPS, "aec", AgentsInTurn),
+        ("tests.maze_pettingzoo.test_adapters:Lives", "auto", AgentsTogether),
+    ],
+)
+def test_an_environment_is_built_by_the_interface_asked_for(env_id, api, kind):
+    assert type(built(env_id, api=api)) is kind
+
+
+@pytest.mark.parametrize(
+    ("env_id", "options", "message"),
+    [
+        ("connect_four_v3", {}, "env.id: 'connect_four_v3' is no environment of PettingZoo"),
+        ("pettingzoo.classic:connect_for_v3", {}, "Did you mean pettingzoo.classic:connect_four_v3"),
+        ("no_such_package:thing", {}, "the module 'no_such_package' cannot be imported"),
+        ("pettingzoo:utils", {}, "neither `env` nor `parallel_env`"),
+        (CONNECT_FOUR, {"api": "parallel"}, "has no parallel interface; it has: aec"),
+        (CONNECT_FOUR, {"kwargs": {"size": 3}}, "env.kwargs: .*unexpected keyword argument 'size'"),
+        ("tests.maze_pettingzoo.test_adapters:Lives", {"api": "aec"}, "makes an environment of the kind parallel"),
+        ("tests.maze_pettingzoo.test_adapters:Counter", {}, "makes an environment of the kind Counter"),
+    ],
+)
+def test_what_cannot_be_built_is_explained(env_id, options, message):
+    with pytest.raises(ConfigError, match=message):
+        built(env_id, **options)
+
+
+def test_a_run_from_the_command_line_ends_with_a_table_of_the_agents(tmp_path):
+    command = ["train", "ppo", "--env-source", "pettingzoo", "--env", CONNECT_FOUR, "--seed", "1"]
+    small = ["--epochs", "1", "--epoch-length", "1", "--n-rollout-steps", "12", "--num-envs", "2"]
+    more = [
+        "--set",
+        "evaluation.n_episodes=2",
+        "--set",
+        "callbacks.tensorboard=null",
+        "--run-dir",
+        str(tmp_path / "run"),
+    ]
+    done = CliRunner().invoke(app, [*command, *small, *more])
+    assert done.exit_code == 0, done.output
+    assert re.search(r"agent +return +actions\n +player_0 +\S+ +\S+\n +player_1 ", done.output), done.output
+    shown = CliRunner().invoke(app, ["eval", str(tmp_path / "run"), "--episodes", "2", "--seed", "1"])
+    assert "actor/player_0/return_mean" in shown.output
+
+
+def test_agents_with_different_spaces_are_refused_in_one_line(tmp_path):
+    pytest.importorskip("mpe2")
+    command = ["train", "ppo", "--env-source", "pettingzoo", "--env", "mpe2:simple_adversary_v3"]
+    done = CliRunner().invoke(app, [*command, "--run-dir", str(tmp_path / "run")])
+    assert done.exit_code == 2
+    assert "their observation spaces differ: adversary_0 has" in str(done.exception) + done.output
+
+
+def test_envs_check_examines_all_agents():
+    done = CliRunner().invoke(app, ["envs", "check", "--env-source", "pettingzoo", RPS])
+    assert done.exit_code == 0, done.output
+    assert "a row for each of 2 agents: player_0, player_1" in done.output
+
+
+@pytest.mark.parametrize("env_id", [CONNECT_FOUR, RPS])
+def test_a_resumed_game_equals_the_uninterrupted_one(quick, whole_state, assert_same, env_id):
+    env = {"name": "pettingzoo", "id": env_id, "agent_id": True}
+    small = {"model.hidden": [8], "algorithm.n_rollout_steps": 5, "model.normalize_observations": True}
+    whole = quick(env, "ppo", small | {"algorithm.n_epochs": 4})
+    whole.train()
+    half = quick(env, "ppo", small)
+    half.train()
+    quick(env, "ppo", small | {"algorithm.n_epochs": 4}, run_dir=None).resume(half.run_dir)
+    assert_same(whole_state(whole.run_dir), whole_state(half.run_dir))
