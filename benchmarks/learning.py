@@ -70,6 +70,13 @@ ROWS = (
     Row("sac", "CartPole-v1", 50_000, gate=475),
     Row("sac", "LunarLanderContinuous-v3", 300_000, gate=220),
     Row("ppo", "CartPole-v1", 100_000, 475, settings=(*HIDDEN, "wrappers.0.elements=[1,3]", *GRU), label="gru-hidden"),
+    Row("dqn", "CartPole-v1", 50_000, gate=475),
+    Row("dqn", "Acrobot-v1", 100_000, gate=-90),
+    Row("dqn", "LunarLander-v3", 300_000, gate=220),
+    Row("pqn", "CartPole-v1", 500_000, gate=475),
+    Row("sac", "Pendulum-v1", 10_000, gate=-170, preset="crossq"),
+    Row("sac", "LunarLanderContinuous-v3", 300_000, gate=250, preset="tqc-LunarLanderContinuous-v3"),
+    Row("td3", "Pendulum-v1", 20_000, gate=-170),
 )
 
 INTRODUCTION = """

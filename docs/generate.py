@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from maze_core.config.flags import flags
-from maze_core.config.presets import presets, presets_of_source
+from maze_core.config.presets import files, presets, presets_of_source
 from maze_core.config.run import EvaluationConfig, RunConfig
 from maze_core.data.batch import Batch, Loss
 from maze_core.plugins.configuration import DEFAULTS
@@ -111,10 +111,10 @@ def _plugin(entry: Entry, plugin: Any) -> str:
     parts = [f"{summary} From `{entry.distribution}`.", _table(plugin.Config)]
     found = []
     if entry.kind == "algorithm":
-        found = [f"- `{name}`{_comment(plugin, name)}" for name in presets(plugin, entry.name)]
+        found = [f"- `{name}`{_comment(plugin, entry.name, name)}" for name in presets(plugin, entry.name)]
     if entry.kind == "env":
         owners = presets_of_source(plugin).items()
-        found = [f"- `{name}` for `{owner}`{_comment(plugin, name)}" for name, owner in owners]
+        found = [f"- `{name}` for `{owner}`{_comment(plugin, '', name)}" for name, owner in owners]
     parts += ["Presets:\n\n" + "\n".join(found)] if found else []
     return "\n\n".join(parts)
 
@@ -136,10 +136,9 @@ def _code(text: str) -> str:
     return f"`{text}`".replace("|", "\\|") if text else ""
 
 
-def _comment(plugin: Any, name: str) -> str:
+def _comment(plugin: Any, algorithm: str, name: str) -> str:
     """What the first line of a preset's file says about it."""
-    package = importlib.import_module(plugin.__module__.partition(".")[0])
-    file = Path(str(package.__file__)).parent / "presets" / f"{name}.yaml"
+    file = next(file for file in files(plugin, algorithm) if file.name == f"{name}.yaml")
     first = file.read_text(encoding="utf-8").partition("\n")[0]
     return f": {first[1:].strip()}" if first.startswith("#") else ""
 

@@ -13,6 +13,7 @@ _PUBLISHED: Mapping[str, Mapping[str, str]] = {
     "maze-compare": {"command": "runs"},
     "maze-cutting-2d": {"env": "cutting_2d", "policy": "cutting_best_fit"},
     "maze-devkit": {"command": "plugins.new plugins.check"},
+    "maze-dqn": {"algorithm": "dqn pqn"},
     "maze-es": {"algorithm": "es"},
     "maze-export": {"command": "export", "policy": "onnx"},
     "maze-heuristics": {"policy": "lunar_lander_heuristics"},
@@ -28,6 +29,7 @@ _PUBLISHED: Mapping[str, Mapping[str, str]] = {
     "maze-sac": {"algorithm": "sac sacfd"},
     "maze-set-models": {"model": "set_template"},
     "maze-sweep": {"command": "sweep", "searcher": "grid random"},
+    "maze-td3": {"algorithm": "td3 ddpg"},
     "maze-video": {},
     "maze-wrappers": {
         "wrapper": "normalize_observations flatten one_hot transpose unsqueeze rescale_observations gray resize stack "

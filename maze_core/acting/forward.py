@@ -188,6 +188,7 @@ def _is_simple(policy: Policy, rows: int) -> bool:
     parameters = [p for layer in layers for p in (layer.weight, layer.bias)] + memory
     return (
         encoder.trunk.activation in _ACTIVATIONS
+        and not encoder.trunk.norms
         and all(type(part) is Flatten and part.is_plain for part in encoder.input.parts)
         and all(mask is None and type(head) in _HEADS for _, mask, head in policy.action_heads)
         and (policy.memory is None or type(policy.memory) is RecurrentMemory)

@@ -21,6 +21,7 @@ from maze_core.models.masks import check_masks
 
 if TYPE_CHECKING:
     from maze_core.acting.agent import Choice
+    from maze_core.acting.exploration import Exploration
     from maze_core.data.batch import TensorTree
     from maze_core.envs.vector import StepResult, Tree, VectorEnv
     from maze_core.models.policy import Policy
@@ -111,6 +112,7 @@ class Sampler:
         seeds: the seeds of the episodes.
         noise: the sampling noise is drawn from it.
         on_step: called after each step of the environments.
+        exploration: None: actions are samples of the policy; otherwise they are its most likely ones, changed by it.
     """
 
     def __init__(
@@ -121,10 +123,12 @@ class Sampler:
         seeds: EpisodeSeeds,
         noise: torch.Generator,
         on_step: Callable[[], None] = lambda: None,
+        exploration: Exploration | None = None,
     ) -> None:
         self.noise = noise
         self._env, self._n_steps = env, n_steps
-        self._agent = NetworkAgent(policy, SharedNoise(env.num_envs, noise), fast_rows=env.num_envs)
+        drawn = SharedNoise(env.num_envs, noise) if exploration is None else None
+        self._agent = NetworkAgent(policy, drawn, exploration=exploration, fast_rows=env.num_envs)
         self._stepper = Stepper(env, seeds)
         specs = space_specs(env.observation_space, "observation")
         obs = allocate(specs, (n_steps + 1, env.num_envs))

@@ -51,6 +51,24 @@ NormalizeAdvantages = Annotated[
 RolloutsPerIteration = Annotated[int, Field(gt=0, description="Rollouts of each environment before the next batches.")]
 BatchesPerIteration = Annotated[int, Field(gt=0, description="Batches to learn from after these rollouts.")]
 TrainingEnvironments = Annotated[int, Field(gt=0, le=100_000, description="Training environments stepped in parallel.")]
+UpdatesPerStep = Annotated[
+    float,
+    Field(
+        gt=0,
+        le=1000,
+        description="Updates for each environment step, all environments counted (update-to-data ratio). Below 1 some "
+        "steps have none; fractions are carried over.",
+    ),
+]
+CollectSteps = Annotated[
+    int,
+    Field(
+        gt=0,
+        le=10_000_000,
+        description="Environment steps, summed over all environments, before the next updates; rounded up to whole "
+        "steps of all environments.",
+    ),
+]
 ReplayBufferSize = Annotated[
     int,
     Field(

@@ -1,7 +1,7 @@
 """Presets: partial run configurations that a package ships in `presets/NAME.yaml`.
 
-Those in an algorithm's package are for this algorithm, unless they name another one. Those in the package of an env
-source name the algorithm that they are for.
+Those in an algorithm's package are for this algorithm, unless they name another one; those of one algorithm among
+several in a package are in `presets/ALGORITHM/NAME.yaml`. Those in the package of an env source name their algorithm.
 """
 
 from __future__ import annotations
@@ -18,13 +18,14 @@ from maze_core.errors import ConfigError
 
 def presets(algorithm: type[Any], name: str, source: type[Any] | None = None) -> dict[str, Raw]:
     """Return the presets for an algorithm by name: those of its package, and those of an env source's package."""
-    read = {_title(file): _read(file, name, default) for file, default in _shipped(algorithm, name, source)}
-    return {title: layer for title, layer in sorted(read.items()) if layer is not None}
+    own_last = reversed(_shipped(algorithm, name, source))
+    read = {_title(file): layer for file, default in own_last if (layer := _read(file, name, default)) is not None}
+    return dict(sorted(read.items()))
 
 
 def presets_of_source(source: type[Any]) -> dict[str, str]:
     """Return the names of the presets in an env source's package, each with the algorithm that it is for."""
-    owners = {_title(file): _owner(_content(file), "") for file in _files(source)}
+    owners = {_title(file): _owner(_content(file), "") for file in files(source)}
     return {title: owner for title, owner in sorted(owners.items()) if owner}
 
 
@@ -50,8 +51,8 @@ def choose(
 
 def _shipped(algorithm: type[Any], name: str, source: type[Any] | None) -> list[tuple[Traversable, str]]:
     """Return the files of both packages, each with the algorithm that it is for if it names none."""
-    theirs = [] if source is None else _files(source)
-    return [*((file, name) for file in _files(algorithm)), *((file, "") for file in theirs)]
+    theirs = [] if source is None else files(source)
+    return [*((file, name) for file in files(algorithm, name)), *((file, "") for file in theirs)]
 
 
 def _read(file: Traversable, name: str, default: str) -> Raw | None:
@@ -75,11 +76,13 @@ def _owner(layer: Raw, default: str) -> str:
     return owner
 
 
-def _files(plugin: type[Any]) -> list[Traversable]:
+def files(plugin: type[Any], name: str = "") -> list[Traversable]:
+    """Return the files of presets in a plugin's package: first those of the algorithm `name`, then the others."""
     try:
         package = plugin.__module__.partition(".")[0]
         folder = resources.files(package) / "presets"
-        return [file for file in folder.iterdir() if file.name.endswith(".yaml")]
+        found = [folder / name, folder] if name and (folder / name).is_dir() else [folder]
+        return [file for place in found for file in place.iterdir() if file.name.endswith(".yaml")]
     except (
         ImportError,
         TypeError,

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from maze_core.data.batch import Batch, TensorTree
+from maze_core.data.prioritized import Priorities, tree_bytes
 from maze_core.envs.actors import ELAPSED
 from maze_core.envs.spaces import LeafSpec, Specs, allocate, allocated_bytes, space_specs
 from maze_core.free_memory import check_memory
@@ -45,13 +46,28 @@ class ReplayBuffer:
     an episode's last observation takes its own row. Row number n lies in slot n % capacity. `ahead` is 0 for a row
     without a step: the last observation of an episode, and the N newest rows, which have no action yet.
 
+    Args:
+        observation_space: of a single environment.
+        action_space: of a single environment.
+        capacity: number of rows.
+        where: the setting that an error about the memory names.
+        priority_exponent: draw steps in proportion to their errors to this power; None: uniformly.
+
     Raises:
         ConfigError: the rows do not fit into the free memory; nothing is allocated.
     """
 
-    def __init__(self, observation_space: Space[Any], action_space: Space[Any], capacity: int, where: str = "") -> None:
+    def __init__(
+        self,
+        observation_space: Space[Any],
+        action_space: Space[Any],
+        capacity: int,
+        where: str = "",
+        priority_exponent: float | None = None,
+    ) -> None:
         self.specs = row_specs(observation_space, action_space)
         self.capacity = capacity
+        self._priority_bytes = 0 if priority_exponent is None else tree_bytes(capacity)
         check_memory(self.nbytes, capacity, where)
         self._columns = allocate(self.specs, (capacity,))
         self._obs = {key[4:]: column for key, column in self._columns.items() if key.startswith("obs/")}
@@ -59,6 +75,8 @@ class ReplayBuffer:
         self._elapsed = self._obs.get(ELAPSED)
         self._reward, self._terminated = self._columns["reward"], self._columns["terminated"]
         self._truncated, self._ahead = self._columns["truncated"], self._columns["ahead"]
+        self.priorities = None if priority_exponent is None else Priorities(capacity, priority_exponent)
+        """The priorities of the slots; None: steps are drawn uniformly."""
         self.rows = 0
         """Rows written so far, overwritten ones included; the number of the next row."""
         self.steps = 0
@@ -68,8 +86,8 @@ class ReplayBuffer:
 
     @property
     def nbytes(self) -> int:
-        """Bytes that all rows take."""
-        return allocated_bytes(self.specs, (self.capacity,))
+        """Bytes that all rows take, with their priorities."""
+        return allocated_bytes(self.specs, (self.capacity,)) + self._priority_bytes
 
     def __len__(self) -> int:
         """Return the number of rows held."""
@@ -104,6 +122,7 @@ class ReplayBuffer:
             self._ahead[rows] = count
         if result.has_filler:
             self._ahead[rows] *= result.valid  # a filler row stays without a step
+        self._prioritize(rows)
         self.steps += result.steps
         self._append(obs, count)
 
@@ -119,6 +138,7 @@ class ReplayBuffer:
         last = (self.rows - 2) % self.capacity
         self._terminated[last], self._truncated[last] = episode.terminated, episode.truncated
         self._ahead[rows] = 1
+        self._prioritize(rows)
         self.steps += count
         self.open = 0
 
@@ -127,7 +147,16 @@ class ReplayBuffer:
         for key, column in self._obs.items():
             column[rows] = obs[key]
         self._ahead[rows] = 0
+        self._prioritize(rows)
         self.rows += count
+
+    def _prioritize(self, rows: Rows) -> None:
+        """Give steps that were written the largest priority, and rows without a step none."""
+        if self.priorities is not None:
+            slots = np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows
+            has_step = self._ahead[slots] > 0
+            self.priorities.add(slots[has_step])
+            self.priorities.remove(slots[~has_step])
 
     def _slots(self, first: int, count: int) -> Rows:
         start = first % self.capacity
@@ -145,9 +174,10 @@ class ReplayBuffer:
         *,
         n_step: int = 1,
         stretch: int = 1,
+        beta: float = 0.0,
         device: torch.device | None = None,
     ) -> Batch:
-        """Return steps drawn uniformly with replacement.
+        """Return steps drawn with replacement, uniformly or by their priorities.
 
         Args:
             rng: random generator of the draw.
@@ -155,13 +185,17 @@ class ReplayBuffer:
             gamma: discount of a decision: of a step, unless observations say what has elapsed.
             n_step: rewards summed before the bootstrap; fewer where the episode or the data ends earlier.
             stretch: draw sequences of this many consecutive steps instead of single ones; where an episode ends
-                earlier, the rest of the sequence begins elsewhere.
+                earlier, the rest of the sequence begins elsewhere. Uniform only.
+            beta: exponent of the importance weights of prioritised steps; 1 makes up for all of their bias.
             device: the batch's device.
 
         Returns:
             A batch with actions in environment units, `next_obs`, and in `extra`, each [B]: `reward`, the discounted
-            sum, and `discount`, the factor of the value of `next_obs`: 0 at termination, never at truncation.
+            sum, and `discount`, the factor of the value of `next_obs`: 0 at termination, never at truncation. With
+            priorities also `weight`, the importance weight, at most 1, and `slot`, for `priorities.update`.
         """
+        if self.priorities is not None and stretch > 1:
+            raise ValueError("prioritised steps are drawn one by one")
         slots = self._draw(rng, batch_size) if stretch == 1 else self._draw_stretches(rng, batch_size, stretch)
         if n_step == 1:
             following = (slots + self._ahead[slots]) % self.capacity
@@ -169,6 +203,8 @@ class ReplayBuffer:
         else:
             reward, discount, following = self._look_ahead(slots, gamma, n_step)
         extra = {"reward": reward, "discount": discount.astype(np.float32, copy=False)}
+        if self.priorities is not None:
+            extra |= {"weight": self.priorities.weights(slots, beta), "slot": slots}
         return Batch(
             _tensors(self._obs, slots, device),
             _tensors(self._actions, slots, device),
@@ -181,9 +217,11 @@ class ReplayBuffer:
         return gamma if self._elapsed is None else gamma ** self._elapsed[slots]
 
     def _draw(self, rng: np.random.Generator, count: int) -> np.ndarray:
-        """Return slots of steps, drawn uniformly: the few rows without a step are drawn again."""
+        """Return slots of steps, drawn by priority, or uniformly: the few rows without a step are drawn again."""
         if self.steps == 0:
             raise ValueError("the replay buffer has no step to sample")
+        if self.priorities is not None:
+            return self.priorities.draw(rng, count)
         size = len(self)
         slots: np.ndarray = rng.integers(size, size=count)
         idle = np.flatnonzero(self._ahead[slots] == 0)
@@ -242,7 +280,27 @@ class ReplayBuffer:
         rows = self._slots(end - count, count)
         for name, column in self._columns.items():
             column[rows] = columns[name][-count:]
+        self._prioritize(rows)
         self.rows, self.open = end, 0
+
+    def priority_state(self) -> dict[str, Any] | None:
+        """Return the priorities of the settled rows, oldest first, and the largest so far; None without priorities."""
+        if self.priorities is None:
+            return None
+        oldest = max(0, self.rows - self.capacity)
+        slots = (oldest + np.arange(self.settled - oldest)) % self.capacity
+        return {"values": self.priorities[slots], "largest": self.priorities.largest}
+
+    def restore_priorities(self, state: dict[str, Any] | None) -> None:
+        """Restore the result of `priority_state`, as far back as the capacity allows, after all rows are restored.
+
+        With None the steps keep the largest priority, that of new ones.
+        """
+        if self.priorities is None or state is None:
+            return
+        values = state["values"][-self.capacity :]
+        self.priorities.largest = state["largest"]
+        self.priorities.restore((self.settled - len(values) + np.arange(len(values))) % self.capacity, values)
 
 
 def _tensors(columns: Tree, slots: np.ndarray, device: torch.device | None) -> TensorTree:

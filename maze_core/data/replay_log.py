@@ -84,6 +84,7 @@ class ReplayLog:
             "rows": buffer.settled,
             "steps": buffer.steps,
             "segments": [asdict(segment) for segment in self._segments],
+            "priorities": buffer.priority_state(),
         }
 
     def load(self, state: dict[str, Any]) -> None:
@@ -96,6 +97,7 @@ class ReplayLog:
                 for first, columns in self._read(segment):
                     self._buffer.restore(first, columns)
         self._buffer.rows, self._buffer.steps = state["rows"], state["steps"]
+        self._buffer.restore_priorities(state.get("priorities"))
 
     def prune(self, documents: Iterable[str]) -> None:
         """Delete the files that no document refers to; `documents`: the `state.json` of every kept checkpoint."""

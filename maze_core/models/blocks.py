@@ -41,21 +41,32 @@ class Dense(nn.Linear):
 class MLP(nn.Module):
     """Fully connected layers, an activation after each: [B, in_features] → [B, out_features].
 
+    With `layer_norm` each layer's outputs are normalised before the activation (Ba et al., arXiv 1607.06450).
+
     For a batch of eight rows a module call costs as much as its arithmetic, so `forward` calls the layers' `forward`
     directly. Register hooks on the MLP: hooks on its layers are not called.
     """
 
-    def __init__(self, in_features: int, hidden: Sequence[int], activation: Activation) -> None:
+    def __init__(
+        self, in_features: int, hidden: Sequence[int], activation: Activation, *, layer_norm: bool = False
+    ) -> None:
         super().__init__()
         sizes = [in_features, *hidden]
         self.dense_layers = [Dense(*pair) for pair in pairwise(sizes)]
         self.layers = nn.ModuleList(self.dense_layers)
+        norms = [nn.LayerNorm(size) for size in hidden] if layer_norm else []
+        self.norms = nn.ModuleList(norms)
+        self._norms = list(norms)
         self.in_features, self.out_features = in_features, sizes[-1]
         self.activation: Activation = activation
         self._activate = activation_function(activation)
 
     def forward(self, features: Tensor) -> Tensor:
         """[B, in_features] → [B, out_features]."""
+        if self._norms:
+            for layer, norm in zip(self.dense_layers, self._norms, strict=True):
+                features = self._activate(norm(layer.forward(features)))
+            return features
         for layer in self.dense_layers:
             features = self._activate(layer.forward(features))
         return features

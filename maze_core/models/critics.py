@@ -14,6 +14,7 @@ from maze_core.errors import ConfigError
 from maze_core.models.blocks import activation_function
 from maze_core.models.encoders import MlpEncoder
 from maze_core.models.inputs import FlatInput, critic_spaces, is_image
+from maze_core.models.stacked_norms import StackedBatchRenorm, StackedLayerNorm, dropped
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from maze_core.data.batch import TensorTree
     from maze_core.models.blocks import Activation
     from maze_core.models.policy import Policy
+    from maze_core.models.stacked_norms import Norm
 
 
 class StateActionCritics(nn.Module):
@@ -35,6 +37,9 @@ class StateActionCritics(nn.Module):
         hidden: units of each hidden layer.
         activation: of the hidden layers.
         count: K.
+        norm: `layer`: layer normalisation before the activations; `batch`: batch renormalisation of the inputs and
+            after the activations.
+        dropout: share of the hidden units that are dropped, before normalisation.
     """
 
     def __init__(
@@ -45,6 +50,8 @@ class StateActionCritics(nn.Module):
         hidden: Sequence[int],
         activation: Activation,
         count: int = 2,
+        norm: Norm = "none",
+        dropout: float = 0.0,
     ) -> None:
         super().__init__()
         self.count = count
@@ -55,6 +62,12 @@ class StateActionCritics(nn.Module):
         for number, sizes in enumerate(pairwise([features + box_size, *hidden, outputs])):
             self._add_layer(number, *sizes)
         self._activate = activation_function(activation)
+        self._dropout = dropout
+        layers = [StackedLayerNorm(count, size) for size in hidden] if norm == "layer" else []
+        batches = [StackedBatchRenorm(count, n) for n in (features + box_size, *hidden)] if norm == "batch" else []
+        self.norms = nn.ModuleList([*layers, *batches])
+        self._layer_norms, self._batch_norms = layers, batches
+        self._is_plain = norm == "none" and not dropout
 
     def _add_layer(self, number: int, inputs: int, outputs: int) -> None:
         # torch's own initialisation of a linear layer.
@@ -68,21 +81,40 @@ class StateActionCritics(nn.Module):
         """Return the critics' features of observations [B, …]: [K, B, F], or [1, B, F] where they are equal."""
         return torch.stack([encoder.forward(obs) for encoder in self._encoders])
 
-    def values(self, features: Tensor, box: Tensor | None, *, frozen: bool = False) -> Tensor:
+    def values(
+        self,
+        features: Tensor,
+        box: Tensor | None,
+        *,
+        frozen: bool = False,
+        batch: bool = False,
+        chance: torch.Generator | None = None,
+    ) -> Tensor:
         """Return values [K, B, outputs] for `features` and Box actions [B, d] in [-1, 1].
 
-        With `frozen` the parameters get no gradient.
+        Args:
+            features: the result of `features`.
+            box: the Box leaves of the actions; None if there are none.
+            frozen: the parameters get no gradient.
+            batch: batch normalisation uses the statistics of these rows and adds them to the running ones; otherwise it
+                uses the running ones.
+            chance: what dropout is drawn with; None: no dropout.
         """
         if box is not None:
             features = torch.cat((features, box.expand(features.shape[0], -1, -1)), -1)
         values = features.expand(self.count, -1, -1)
+        if self._batch_norms:
+            values = self._batch_norms[0].forward(values, batch=batch, frozen=frozen)
         parameters = cast("dict[str, Tensor]", self._parameters)
-        for weight_name, bias_name in self._layers:
+        for number, (weight_name, bias_name) in enumerate(self._layers):
             weight, bias = parameters[weight_name], parameters[bias_name]
             if frozen:
                 weight, bias = weight.detach(), bias.detach()
             if weight_name != self._layers[-1][0]:
-                values = self._activate(torch.baddbmm(bias, values, weight))
+                values = torch.baddbmm(bias, values, weight)
+                values = (
+                    self._activate(values) if self._is_plain else self._hidden(number, values, frozen, batch, chance)
+                )
             elif weight.shape[-1] > 1:
                 values = torch.baddbmm(bias, values, weight)
             else:
@@ -90,9 +122,31 @@ class StateActionCritics(nn.Module):
                 values = (values * weight.transpose(1, 2)).sum(-1, keepdim=True) + bias
         return values
 
+    def _hidden(self, number: int, values: Tensor, frozen: bool, batch: bool, chance: torch.Generator | None) -> Tensor:
+        """Return the units of a hidden layer, [K, B, F], from their sums.
+
+        Dropout, layer norm, activation, batch norm, as far as there are any, in the order of DroQ (Hiraoka et al.,
+        arXiv 2110.02034) and of CrossQ (Bhatt et al., arXiv 1902.05605).
+        """
+        if self._dropout and chance is not None:
+            values = dropped(values, self._dropout, chance)
+        if self._layer_norms:
+            values = self._layer_norms[number].forward(values, frozen=frozen)
+        values = self._activate(values)
+        if self._batch_norms:
+            values = self._batch_norms[number + 1].forward(values, batch=batch, frozen=frozen)
+        return values
+
 
 def build_critics(
-    policy: Policy, box_size: int, outputs: int, hidden: Sequence[int], activation: Activation, count: int = 2
+    policy: Policy,
+    box_size: int,
+    outputs: int,
+    hidden: Sequence[int],
+    activation: Activation,
+    count: int = 2,
+    norm: Norm = "none",
+    dropout: float = 0.0,
 ) -> StateActionCritics:
     """Return critics for a policy's observations: flattened, or through copies of the policy's encoder.
 
@@ -114,6 +168,6 @@ def build_critics(
                 "Give the policy an attribute `encoder`, or pass only the encoder to Maze.",
             )
     if encoder is None or isinstance(encoder, MlpEncoder):
-        return StateActionCritics(FlatInput(leaves), box_size, outputs, hidden, activation, count)
+        return StateActionCritics(FlatInput(leaves), box_size, outputs, hidden, activation, count, norm, dropout)
     encoders = tuple(copy.deepcopy(encoder) for _ in range(count))
-    return StateActionCritics(encoders, box_size, outputs, hidden, activation, count)
+    return StateActionCritics(encoders, box_size, outputs, hidden, activation, count, norm, dropout)

@@ -30,10 +30,17 @@ _NATURE_SIZE = 36
 class MlpEncoder(nn.Module):
     """Leaves without images, flattened or one-hot → concatenated → fully connected layers."""
 
-    def __init__(self, leaves: Mapping[str, Space[Any]], hidden: Sequence[int], activation: Activation) -> None:
+    def __init__(
+        self,
+        leaves: Mapping[str, Space[Any]],
+        hidden: Sequence[int],
+        activation: Activation,
+        *,
+        layer_norm: bool = False,
+    ) -> None:
         super().__init__()
         self.input = FlatInput(leaves)
-        self.trunk = MLP(self.input.out_features, hidden, activation)
+        self.trunk = MLP(self.input.out_features, hidden, activation, layer_norm=layer_norm)
         self.out_features = self.trunk.out_features
         # Looking up a module as an attribute costs a microsecond; a tuple avoids it.
         self._steps = (self.input, self.trunk)

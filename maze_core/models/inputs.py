@@ -50,6 +50,23 @@ def acting_space(observation_space: Space[Any]) -> Space[Any]:
     return spaces.Dict({key: space for key, space in observation_space.spaces.items() if key != CRITIC})
 
 
+def flat_spaces(observation_space: Space[Any], action_space: Space[Any], model: str) -> dict[str, Space[Any]]:
+    """Return the result of `input_spaces` for a model without convolutions.
+
+    Raises:
+        ConfigError: an observation is an image; `model` names the model.
+    """
+    leaves = input_spaces(observation_space, action_space)
+    for key, space in leaves.items():
+        if is_image(space):
+            raise ConfigError(
+                f"the model {model} does not take images, but observation {key!r} has shape {space.shape}",
+                where="model.name",
+                hint="Use the model cnn (one image) or template (several leaves), or flatten it with a wrapper.",
+            )
+    return leaves
+
+
 class Flatten(nn.Module):
     """A Box or MultiBinary leaf [B, …] → float32 [B, d]; uint8 is divided by its largest value."""
 

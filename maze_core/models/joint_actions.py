@@ -10,13 +10,17 @@ from torch import Tensor, nn
 
 from maze_core.envs.actors import ACTOR, ActorId, actors_of
 from maze_core.envs.spaces import flatten_space
-from maze_core.models.distributions import BoxScale
+from maze_core.errors import ConfigError
+from maze_core.models.actor_policy import probe
+from maze_core.models.distributions import BoxScale, SquashedGaussian
+from maze_core.models.distributions.routed import RoutedLeaf
 from maze_core.models.masks import mask_keys
 
 if TYPE_CHECKING:
     from gymnasium import Space
 
     from maze_core.data.batch import TensorTree
+    from maze_core.models.policy import Policy
 
 
 class JointActions(nn.Module):
@@ -82,15 +86,55 @@ class JointActions(nn.Module):
         """Return the values of actions, [K, B], from the values [K, B, C] of K critics."""
         if not self.choices:
             return values.squeeze(-1)
-        members = [actions[key].reshape(values.shape[1], -1).long() for key in self.choices]
-        index = torch.cat(members, -1) + self.starts
-        picked = values.gather(-1, index.expand(len(values), -1, -1))
+        picked = values.gather(-1, self.indices(actions).expand(len(values), -1, -1))
         if acting is None:
             return picked.sum(-1)
         owned = [acting[key].unsqueeze(-1).expand(-1, len(sizes)) for key, sizes in self.choices.items()]
         counts = torch.cat(owned, -1)
         total = (picked * counts).sum(-1)
         return total + values[..., -1] * ~counts.any(-1) if self.has_idle else total
+
+    def indices(self, actions: TensorTree) -> Tensor:
+        """Return the choices of actions, one for each of M members, counted among all C: [B, M]."""
+        members = [actions[key].reshape(len(actions[key]), -1).long() for key in self.choices]
+        return torch.cat(members, -1) + self.starts
+
+    def allowed(self, obs: TensorTree) -> Tensor | None:
+        """Return True for each choice that the masks of observations allow, [B, C]; None where there are no masks."""
+        if not self.masks:
+            return None
+        rows = len(next(iter(obs.values())))
+        parts = []
+        for key, sizes in self.choices.items():
+            if key not in self.masks:
+                parts.append(self.starts.new_ones((rows, sum(sizes)), dtype=torch.bool))
+                continue
+            mask = (obs[self.masks[key]] != 0).reshape(rows, -1)
+            if mask.shape[1] < sum(sizes):  # of bits: each may stay 0
+                mask = torch.stack((torch.ones_like(mask), mask), -1).flatten(1)
+            parts.append(mask)
+        return torch.cat(parts, -1)
+
+
+def check_squashed(policy: Policy, actions: JointActions, name: str) -> None:
+    """Raise ConfigError unless the policy's Box actions are the tanh of a value: bounded, and differentiable.
+
+    `name`: what needs that, for the message.
+    """
+    device = next(policy.parameters()).device
+    zeros = probe(policy.observation_space, 1)
+    with torch.no_grad():
+        parts = policy.distribution({key: torch.from_numpy(leaf).to(device) for key, leaf in zeros.items()}).parts
+    for key in actions.boxes:
+        leaf: Any = parts[key]
+        for part in leaf.parts.values() if isinstance(leaf, RoutedLeaf) else [leaf]:
+            if not isinstance(part, SquashedGaussian):
+                raise ConfigError(
+                    f"{name} needs a squashed Gaussian for the Box action {key!r}, the model has a "
+                    f"{type(part).__name__}",
+                    "model.distribution",
+                    "Next: --set model.distribution=squashed_gaussian",
+                )
 
 
 def _acting_on(key: str, actors: ActorId) -> list[int]:

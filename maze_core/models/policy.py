@@ -78,10 +78,17 @@ class Policy(nn.Module):
         if has_critic:
             self._add_critic(critic_encoder)
 
+    def normalized(self, obs: TensorTree) -> TensorTree:
+        """Return the observations as the policy's networks see them, for critics outside the policy; leaves [B, …]."""
+        if self.normalizer is None:
+            return obs
+        normalized: TensorTree = self.normalizer(obs)
+        return normalized
+
     def distribution(self, obs: TensorTree, sequences: Sequences | None = None) -> TreeDistribution:
         """Return the action distribution for B observations, leaves [B, …]; `sequences` for a policy that remembers."""
         encoder = cast("nn.Module", self._modules["encoder"])  # as an attribute it costs a microsecond
-        features = encoder(self._normalized(obs))
+        features = encoder(self.normalized(obs))
         if self.remembers:
             features = self._unrolled("memory", features, sequences)
         return self._distribution(obs, features)
@@ -95,7 +102,7 @@ class Policy(nn.Module):
         if not self.has_critic:
             raise ConfigError("this policy has no critic", where="model.critic", hint="Set it to separate or shared.")
         encoder = self.encoder if self.critic_encoder is None else self.critic_encoder
-        features = encoder(self._normalized(obs))
+        features = encoder(self.normalized(obs))
         if self.remembers:
             features = self._unrolled(self._critic_memory_name, features, sequences)
         return self.value_head.forward(features).squeeze(-1)
@@ -103,19 +110,19 @@ class Policy(nn.Module):
     def forward(self, obs: TensorTree, sequences: Sequences | None = None) -> tuple[TreeDistribution, Tensor]:
         """Return distribution and value [B] in one pass; shared layers are computed once."""
         if self.remembers:
-            normalized = self._normalized(obs)
+            normalized = self.normalized(obs)
             features = self._unrolled("memory", self.encoder(normalized), sequences)
             seen = features
             if self.critic_encoder is not None:
                 seen = self._unrolled("critic_memory", self.critic_encoder(normalized), sequences)
             return self._distribution(obs, features), self.value_head.forward(seen).squeeze(-1)
         if self.critic_encoder is not None:
-            obs_normalized = self._normalized(obs)
+            obs_normalized = self.normalized(obs)
             value = self.value_head.forward(self.critic_encoder(obs_normalized)).squeeze(-1)
             return self._distribution(obs, self.encoder(obs_normalized)), value
         if not self.has_critic:
             return self.distribution(obs), self.value(obs)
-        features = self.encoder(self._normalized(obs))
+        features = self.encoder(self.normalized(obs))
         return self._distribution(obs, features), self.value_head.forward(features).squeeze(-1)
 
     # Memory
@@ -135,7 +142,7 @@ class Policy(nn.Module):
 
         The memory of the critic alone, which does not act, stays: `critic_state` returns it.
         """
-        features = self.encoder(self._normalized(obs))
+        features = self.encoder(self.normalized(obs))
         if self.memory is None:
             return self._distribution(obs, features), state
         features, after = self.memory.step(features, _part(state, "policy"))
@@ -146,7 +153,7 @@ class Policy(nn.Module):
 
         Gradients do not reach what is remembered; `forward` is faster where it is not needed.
         """
-        normalized = self._normalized(obs)
+        normalized = self.normalized(obs)
         features, after = self._after("memory", self.encoder(normalized), sequences)
         seen = features
         if self.critic_encoder is not None:
@@ -158,7 +165,7 @@ class Policy(nn.Module):
         """Return what the critic alone remembers after each sequence, leaves [S, …]; empty without such a memory."""
         if self.critic_memory is None or self.critic_encoder is None:
             return {}
-        return self._after("critic_memory", self.critic_encoder(self._normalized(obs)), sequences)[1]
+        return self._after("critic_memory", self.critic_encoder(self.normalized(obs)), sequences)[1]
 
     @property
     def _critic_memory_name(self) -> str:
@@ -199,12 +206,6 @@ class Policy(nn.Module):
     def draw_noise(self, shape: tuple[int, ...], generator: torch.Generator) -> TensorTree:
         """Return noise for `sample`, leaves [*shape, …] on the generator's device; a rollout's shape is (steps, B)."""
         return {key: head.draw_noise((*shape, *head.shape), generator) for key, _, head in self.action_heads}
-
-    def _normalized(self, obs: TensorTree) -> TensorTree:
-        if self.normalizer is None:
-            return obs
-        normalized: TensorTree = self.normalizer(obs)
-        return normalized
 
     def _distribution(self, obs: TensorTree, features: Tensor) -> TreeDistribution:
         return TreeDistribution(

@@ -27,6 +27,14 @@ if TYPE_CHECKING:
 P = TypeVar("P", bound=nn.Module, default="Policy")
 
 
+def learning_parameters(policy: nn.Module) -> list[nn.Parameter]:
+    """Return the trainable parameters of a policy. Raises ConfigError if there are none."""
+    parameters = [p for p in policy.parameters() if p.requires_grad]
+    if not parameters:
+        raise ConfigError("the model has no parameters that learn", "model", "Choose another model.")
+    return parameters
+
+
 class Algorithm(ABC, Generic[P]):
     """A learning algorithm. Subclasses define the batches of an update and the loss of a batch.
 
@@ -143,9 +151,7 @@ class Algorithm(ABC, Generic[P]):
 
         Groups of parameters may have a `name`, which a batch then names to let only this group learn.
         """
-        parameters = [p for p in policy.parameters() if p.requires_grad]
-        if not parameters:
-            raise ConfigError("the model has no parameters that learn", "model", "Choose another model.")
+        parameters = learning_parameters(policy)
         lr = getattr(self.config, "lr", None)
         if lr is None:
             name = self.config.name

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
@@ -57,6 +58,11 @@ def check_replay_sizes(config: RunConfig) -> None:
         )
 
 
+def steps_of_each(collect_steps: int, num_envs: int) -> int:
+    """Return how many steps each of N environments takes so that all take at least `collect_steps` together."""
+    return -(-collect_steps // num_envs)
+
+
 class ReplayCollector:
     """Collects transitions of N training environments into a replay buffer, and saves the buffer with each checkpoint.
 
@@ -69,6 +75,8 @@ class ReplayCollector:
         capacity: rows of the buffer.
         exploration: None: actions are samples of the policy; otherwise they are its most likely ones, changed by it.
         first_policy: the policy plugin that acts in `warm_up`: its name, or a mapping with name and parameters.
+        priority_exponent: as for `ReplayBuffer`; None: steps are sampled uniformly.
+        utd: updates for each environment step (update-to-data ratio), as `collect` counts them.
 
     Raises:
         ConfigError: the buffer does not fit into memory, or there is no such policy plugin.
@@ -82,8 +90,12 @@ class ReplayCollector:
         capacity: int,
         exploration: Exploration | None = None,
         first_policy: str | dict[str, Any] = "random",
+        priority_exponent: float | None = None,
+        utd: float = 1.0,
     ) -> None:
         self._run, self._n_steps = run, n_steps
+        self._utd = Fraction(str(utd))  # exactly what was written: 0.1 is a tenth
+        self._due = Fraction(0)
         self._env = env = run.training_env(num_envs)
         drawn_from = torch.Generator().manual_seed(integer_seed(run.seed, Purpose.POLICY_NOISE))
         noise = SharedNoise(num_envs, drawn_from) if exploration is None else None
@@ -93,7 +105,11 @@ class ReplayCollector:
         self._order = generator(run.seed, Purpose.REPLAY)
         self._warm = False
         self.replay = ReplayBuffer(
-            env.observation_space, env.action_space, capacity, where="algorithm.replay_buffer_size"
+            env.observation_space,
+            env.action_space,
+            capacity,
+            where="algorithm.replay_buffer_size",
+            priority_exponent=priority_exponent,
         )
         self._log: ReplayLog | None = None
         self._sink = ReplaySink(self.replay, env, run.policy.normalizer, run.device, self._count)
@@ -155,19 +171,27 @@ class ReplayCollector:
         self._warm = True
         return True
 
-    def collect(self) -> None:
-        """Step every environment `n_steps` times with the current policy."""
+    def collect(self) -> int:
+        """Step every environment `n_steps` times with the current policy; return the number of updates that are due.
+
+        It is `utd` for each step that was taken. A fraction that is left counts in the next call.
+        """
         self._begin()
+        before = self.replay.steps
         self._agent.expect(self._n_steps)
         self._stepper.step(self._agent, self._sink, self._n_steps)
+        due, self._due = divmod(self._due + self._utd * (self.replay.steps - before), 1)
+        return due
 
-    def sample(self, batch_size: int, gamma: float, n_step: int = 1, stretch: int = 1) -> Batch:
+    def sample(self, batch_size: int, gamma: float, n_step: int = 1, stretch: int = 1, beta: float = 0.0) -> Batch:
         """Return a batch of the buffer's transitions on the run's device; arguments as for `ReplayBuffer.sample`.
 
         Plugins may change the batch (hook `change_transitions`).
         """
         run = self._run
-        batch = self.replay.sample(self._order, batch_size, gamma, n_step=n_step, stretch=stretch, device=run.device)
+        batch = self.replay.sample(
+            self._order, batch_size, gamma, n_step=n_step, stretch=stretch, beta=beta, device=run.device
+        )
         run.hooks.change_transitions(run, batch)
         return batch
 
@@ -189,6 +213,7 @@ class ReplayCollector:
             **self._stepper.state(),
             "first_policy": self._first_agent.state(),
             "warm": self._warm,
+            "due": [self._due.numerator, self._due.denominator],
             "order": self._order.bit_generator.state,
             "replay": self._opened_log().commit(),
         }
@@ -202,6 +227,7 @@ class ReplayCollector:
         self._agent.load_state(state)
         self._first_agent.load_state(state["first_policy"])
         self._warm = state["warm"]
+        self._due = Fraction(*state.get("due", (0, 1)))  # earlier versions had none
         self._order.bit_generator.state = state["order"]
         self._opened_log().load(state["replay"])
         self._stepper.restore(state, self._sink.obs)

@@ -14,6 +14,7 @@ from maze_core.seeding import EpisodeSeeds, Purpose, integer_seed
 from maze_core.training.actor_metrics import actor_metrics
 
 if TYPE_CHECKING:
+    from maze_core.acting.exploration import Exploration
     from maze_core.data.rollout import Rollout
     from maze_core.envs.vector import VectorEnv
     from maze_core.training.run import Run
@@ -33,16 +34,17 @@ class RolloutCollector:
         run: provides environments, policy and counters.
         n_steps: steps of each environment in one rollout.
         num_envs: number of environments.
+        exploration: None: actions are samples of the policy; otherwise they are its most likely ones, changed by it.
     """
 
-    def __init__(self, run: Run, n_steps: int, num_envs: int = 8) -> None:
+    def __init__(self, run: Run, n_steps: int, num_envs: int = 8, exploration: Exploration | None = None) -> None:
         self._run = run
         self._env = run.training_env(num_envs)
         _check_rollout(self._env, n_steps)
         self._actors = actors_of(self._env.observation_space)
         noise = torch.Generator().manual_seed(integer_seed(run.seed, Purpose.POLICY_NOISE))
         seeds = EpisodeSeeds(run.seed, Purpose.TRAIN_EPISODES)
-        self._sampler = Sampler(run.policy, self._env, n_steps, seeds, noise, self._show_progress)
+        self._sampler = Sampler(run.policy, self._env, n_steps, seeds, noise, self._show_progress, exploration)
 
     @property
     def rollout(self) -> Rollout:

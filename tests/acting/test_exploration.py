@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 from gymnasium import spaces
 from maze_devkit.envs import SeededWalk
 
@@ -11,6 +12,7 @@ from maze_core.acting.network import NetworkAgent
 from maze_core.errors import ConfigError
 from maze_core.models.mlp import MlpConfig, MlpModel
 from maze_core.training.off_policy import ReplayCollector
+from maze_core.training.rollout_collector import RolloutCollector
 
 ROWS = 400
 SEEN = spaces.Dict({"x": spaces.Box(-1, 1, (2,)), "action_mask": spaces.MultiBinary(4)})
@@ -107,6 +109,20 @@ def test_a_collector_explores_around_the_most_likely_actions(quick):
         collector.collect()
     later = collector.replay.read(0, collector.replay.settled)["action/action"][len(greedy) :]
     assert np.bincount(later, minlength=3).min() > 5
+    assert collector.state()["exploration"] == exploration.state()
+
+
+def test_a_rollout_explores_around_the_most_likely_actions(quick):
+    now = [0.0]
+    run = quick(SeededWalk, "ppo", {"algorithm.num_envs": 2}).run
+    exploration = EpsilonGreedy(run.observation_space, run.action_space, rngs()[:2], lambda: now[0])
+    collector = RolloutCollector(run, 20, 2, exploration)
+    rollout = collector.collect()
+    rows = rollout.obs["observation"][:-1].reshape(40, -1)
+    greedy = run.policy.distribution({"observation": torch.from_numpy(rows)}).mode()["action"]
+    np.testing.assert_array_equal(rollout.actions["action"].reshape(40), greedy)
+    now[0] = 1.0
+    assert np.bincount(collector.collect().actions["action"].reshape(40)).min() > 3
     assert collector.state()["exploration"] == exploration.state()
 
 

@@ -38,6 +38,7 @@ OTHERS = {
     "bytes": (spaces.Box(0, 255, (5,), np.uint8), spaces.Discrete(3), {}),
     "matrix": (MATRIX, spaces.Discrete(3), {}),
     "another activation": (VECTOR, spaces.Discrete(3), {"activation": "elu"}),
+    "normalised layers": (VECTOR, spaces.Discrete(3), {"layer_norm": True}),
     "large layers": (VECTOR, spaces.Discrete(3), {"hidden": [256, 256]}),
 }
 

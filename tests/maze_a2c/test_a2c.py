@@ -8,9 +8,11 @@ from maze_devkit.envs import SeededWalk
 from pydantic import ValidationError
 
 from maze_core.data.batch import Batch
+from maze_core.errors import CheckpointError
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.configuration import assemble
 from maze_core.plugins.hookspecs import hookimpl
+from maze_core.training import api
 
 
 class Watch(Plugin):
@@ -111,19 +113,39 @@ def test_the_whole_loss_and_its_gradient(quick, overrides):
         assert parameter.grad[index].item() == pytest.approx((ends[0] - ends[1]) / 2e-6, rel=1e-3, abs=1e-5), name
 
 
-def test_the_step_is_that_of_adam_on_the_loss(quick):
-    """One whole update against torch's own Adam on the same batch."""
-    plain = {"algorithm.lr": 0.01, "algorithm.max_grad_norm": 0.0}
+def torchs_optimizer(name, parameters):
+    if name == "adam":
+        return torch.optim.Adam(parameters, lr=0.01)
+    return torch.optim.RMSprop(parameters, lr=0.01, alpha=0.99, eps=1e-5)
+
+
+@pytest.mark.parametrize("name", ["adam", "rmsprop"])
+def test_the_step_is_that_of_the_optimizer_on_the_loss(quick, name):
+    """One whole update against torch's own optimizer on the same batch."""
+    plain = {"algorithm.optimizer": name, "algorithm.lr": 0.01, "algorithm.max_grad_norm": 0.0}
     one_update = {"algorithm.n_epochs": 1, "algorithm.epoch_length": 1}
     context = quick(SeededWalk, "a2c", plain | one_update, callbacks={"watch": Watch})
     other = quick(SeededWalk, "a2c", plain)
     context.train()
     (batch,) = watch_of(context).batches
-    optimizer = torch.optim.Adam(other.policy.parameters(), lr=0.01)
+    optimizer = torchs_optimizer(name, other.policy.parameters())
     other.run.hooks.compute_loss(policy=other.policy, batch=batch).total.backward()
     optimizer.step()
-    for (name, ours), theirs in zip(context.policy.named_parameters(), other.policy.parameters(), strict=True):
-        torch.testing.assert_close(ours, theirs, msg=name, rtol=1e-5, atol=1e-7)
+    for (where, ours), theirs in zip(context.policy.named_parameters(), other.policy.parameters(), strict=True):
+        torch.testing.assert_close(ours, theirs, msg=where, rtol=1e-5, atol=1e-7)
+
+
+def test_a_resumed_run_goes_on_exactly_with_rmsprop_and_with_no_other(quick, whole_state, assert_same):
+    rmsprop = {"algorithm.optimizer": "rmsprop"}
+    whole, parts = quick("CartPole-v1", "a2c", rmsprop), quick("CartPole-v1", "a2c", rmsprop)
+    whole.train()
+    parts.train(1)
+    parts.close()
+    with pytest.raises(CheckpointError, match=r"does not fit this run: .*the saved state is of another optimizer"):
+        api.reopen(parts.run_dir, ["algorithm.optimizer=adam"])
+    again = quick("CartPole-v1")
+    again.resume(parts.run_dir)
+    assert_same(whole_state(whole.run_dir), whole_state(parts.run_dir))
 
 
 @pytest.mark.parametrize(

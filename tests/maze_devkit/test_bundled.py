@@ -24,6 +24,7 @@ INAPPLICABLE = {
     "algorithm bc": ("truncation",),
     "algorithm es": ("host_synchronisation", "truncation"),
     "algorithm impala": ("host_synchronisation",),
+    "algorithm pqn": ("truncation",),
     "algorithm rllib-appo": (*BY_RLLIB, "deterministic", "truncation"),
     "algorithm rllib-bc": (*BY_RLLIB, "truncation"),
     "algorithm rllib-dqn": (*BY_RLLIB, "deterministic", "truncation"),
@@ -76,7 +77,20 @@ def bench(fresh):
 
 def test_the_bundled_plugins_are_all_here():
     names = {claim.name for claim in BUNDLED.values()}
-    assert names >= {"ppo", "a2c", "sac", "sacfd", "impala", "bc", "es", "lunar_lander_heuristics", "random", "mlp"}
+    assert names >= {
+        "ppo",
+        "a2c",
+        "sac",
+        "sacfd",
+        "dqn",
+        "pqn",
+        "impala",
+        "bc",
+        "es",
+        "lunar_lander_heuristics",
+        "random",
+        "mlp",
+    }
 
 
 @pytest.mark.parametrize("title", sorted(BUNDLED))

@@ -162,6 +162,23 @@ def test_layers_are_as_configured():
     assert linear.value({"observation": torch.zeros(3, 4)}).shape == (3,)
 
 
+def test_normalised_layers():
+    """Each layer's outputs have mean 0 and variance 1 in every row, before the activation."""
+    config = MlpConfig(name="mlp", hidden=[16, 8], activation="tanh", layer_norm=True)
+    policy = MlpModel(config).build_policy(spaces.Box(-1, 1, (4,)), spaces.Discrete(2), config)
+    first, second = policy.encoder.trunk.layers
+    rows = 100 * torch.randn(5, 4)
+    features = rows
+    for layer in (first, second):
+        features = layer(features)
+        mean, spread = features.mean(-1, keepdim=True), features.var(-1, keepdim=True, unbiased=False)
+        features = torch.tanh((features - mean) / (spread + 1e-5).sqrt())
+    torch.testing.assert_close(policy.encoder({"observation": rows}), features)
+    assert len(policy.encoder.trunk.norms) == 2
+    plain = MlpConfig(name="mlp")
+    assert not MlpModel(plain).build_policy(spaces.Box(-1, 1, (4,)), spaces.Discrete(2), plain).encoder.trunk.norms
+
+
 @pytest.mark.parametrize(
     "bad",
     [{"hidden": [0]}, {"activation": "swish"}, {"critic": "twin"}, {"temperature": 0}, {"distribution": "laplace"}],

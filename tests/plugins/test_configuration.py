@@ -5,6 +5,7 @@ import pytest
 from pydantic import Field, PositiveFloat, model_validator
 
 from maze_core.config.base import ConfigModel, PluginConfig
+from maze_core.config.presets import presets
 from maze_core.config.run import AlgorithmConfig
 from maze_core.errors import ConfigError, PluginError
 from maze_core.plugins.base import Plugin
@@ -316,6 +317,26 @@ def test_presets_of_an_env_source_name_their_algorithm(with_presets):
 def test_an_env_source_that_is_unknown_is_reported_with_all_other_problems(with_presets):
     with pytest.raises(ConfigError, match=r"(?s)zzz.*lr"):
         assemble("learner", overrides=["env.name=zzz", "algorithm.lr=x"], load=with_presets)
+
+
+def test_an_algorithms_own_presets_come_before_its_packages(with_presets, tmp_path):
+    folder = tmp_path / "preset_package" / "presets"
+    for owner, env in (("learner", "CartPole-v1"), ("learner", "Acrobot-v1"), ("another", "Mine-v0")):
+        (folder / owner).mkdir(exist_ok=True)
+        (folder / owner / f"{env}.yaml").write_text("algorithm: {lr: 9.0}")
+
+    def lr(env, preset="auto"):
+        return assemble("learner", env, preset, load=with_presets).algorithm.lr
+
+    assert [lr(env) for env in ("CartPole-v1", "Acrobot-v1", "ALE/Pong-v5", "Mine-v0")] == [9.0, 9.0, 8.0, 0.5]
+    with pytest.raises(ConfigError, match=r"no preset 'zzz'; known: ALE-Pong-v5, Acrobot-v1, CartPole-v1$"):
+        lr("X", "zzz")
+    found = presets(with_presets("algorithm", "learner"), "learner")
+    assert {name: layer["algorithm"]["lr"] for name, layer in found.items()} == {
+        "ALE-Pong-v5": 8.0,
+        "Acrobot-v1": 9.0,
+        "CartPole-v1": 9.0,
+    }
 
 
 def test_a_preset_stands_below_the_files(with_presets, tmp_path):

@@ -45,6 +45,16 @@ ALGORITHMS = {
         "algorithm.n_step": 2,
         "algorithm.critic_hidden": [8],
     },
+    "dqn": {
+        "algorithm.initial_buffer_size": 20,
+        "algorithm.replay_buffer_size": 100,
+        "algorithm.batch_size": 16,
+        "algorithm.num_envs": 3,
+        "algorithm.n_step": 2,
+        "algorithm.prioritized": True,
+        "algorithm.exploration_final": 0.5,
+    },
+    "pqn": {"algorithm.num_envs": 3, "algorithm.exploration_final": 0.5},
 }
 
 
@@ -123,7 +133,14 @@ def assert_has_seen(normalizer, envs):
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(
-    ("algorithm", "kind"), [*(("sac", kind) for kind in ACTIONS), ("ppo", "Dict"), ("impala", "Dict")]
+    ("algorithm", "kind"),
+    [
+        *(("sac", kind) for kind in ACTIONS),
+        ("ppo", "Dict"),
+        ("impala", "Dict"),
+        ("dqn", "MultiDiscrete"),
+        ("pqn", "Discrete"),
+    ],
 )
 def test_algorithms_learn_from_masked_environments_in_every_mode(quick, algorithm, kind, mode):
     env = {"env.kind": kind, "env.mode": mode}
@@ -133,7 +150,7 @@ def test_algorithms_learn_from_masked_environments_in_every_mode(quick, algorith
     assert run.policy.normalizer.count == run.env_steps > 20
     if algorithm != "impala":  # whose last rollouts nobody learned from
         assert_has_seen(run.policy.normalizer, run.training_env(3)._env.envs)
-    if algorithm == "sac":
+    if algorithm in ("sac", "dqn"):
         assert run.algorithm._collector.replay.steps == run.env_steps
 
 

@@ -64,8 +64,11 @@ def context(tmp_path, known_plugins):
 
 
 def steps_taken(run):
-    optimizer = run.learner.optimizer
-    return {group["name"]: {int(optimizer._state[p].step) for p in group["params"]} for group in optimizer.param_groups}
+    saved = run.learner.optimizer.state_dict()
+    return {
+        group["name"]: {int(saved["state"][number]["step"]) for number in group["params"]}
+        for group in saved["param_groups"]
+    }
 
 
 def test_only_the_group_that_a_batch_names_learns(context):

@@ -8,14 +8,17 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from maze_a2c.config import A2CConfig
 from maze_core.data.batch import Batch, Loss
 from maze_core.plugins.hookspecs import hookimpl
-from maze_core.training.algorithm import Algorithm
+from maze_core.training.adam import Adam
+from maze_core.training.algorithm import Algorithm, learning_parameters
 from maze_core.training.burn_in import CriticBurnIn
 from maze_core.training.on_policy import actor_critic_loss, advantage_rows, normalized
+from maze_core.training.rmsprop import RMSprop
 from maze_core.training.rollout_collector import RolloutCollector
 from maze_core.training.schedules import scheduled
 
 if TYPE_CHECKING:
     from maze_core.models.policy import Policy
+    from maze_core.training.adam import Optimizer
     from maze_core.training.run import Run
 
 
@@ -61,6 +64,11 @@ class A2C(Algorithm):
         policy_loss = distribution.log_prob(batch.actions) * -advantage
         critic_loss = (value - data["target"]).square()
         return actor_critic_loss(config, self._run.epoch, policy_loss, critic_loss, distribution.entropy())
+
+    def build_optimizer(self, policy: Policy) -> Optimizer:
+        """Return the configured optimizer over the trainable parameters."""
+        kind: type[Adam | RMSprop] = RMSprop if self.config.optimizer == "rmsprop" else Adam
+        return kind(learning_parameters(policy), lr=self.config.lr)
 
     def state(self) -> dict[str, Any]:
         """Return the states of the environments and of the noise."""

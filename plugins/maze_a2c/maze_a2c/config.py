@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from pydantic import PositiveInt
+from typing import Annotated, Literal
+
+from pydantic import Field, PositiveInt
 
 from maze_core.config import params
 from maze_core.config.run import AlgorithmConfig
@@ -17,7 +19,10 @@ class A2CConfig(AlgorithmConfig):
     n_rollout_steps: params.RolloutSteps = 5
     sequence_length: params.SequenceLength = None
     num_envs: params.TrainingEnvironments = 8
-    lr: params.LearningRate = 2e-3
+    optimizer: Literal["adam", "rmsprop"] = "adam"
+    """The optimizer: Adam, or RMSprop as in the paper."""
+    lr: Annotated[float, Field(gt=0)] = 2e-3
+    """Learning rate of the optimizer."""
     lr_schedule: params.LearningRateSchedule = "constant"
     gamma: params.Gamma = 0.99
     gae_lambda: params.GaeLambda = 0.95

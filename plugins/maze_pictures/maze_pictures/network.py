@@ -28,7 +28,7 @@ def network_svg(policy: nn.Module, title: str) -> str:
     A policy of a custom class is drawn as the list of its children.
     """
     subtitle = f"{count(policy):,} parameters"
-    if not isinstance(policy, Policy):
+    if type(policy) is not Policy:
         return draw(title, subtitle, [_foreign_panel(policy)])
     heads = _head_boxes(policy)
     value = [_value_box(policy)] if policy.has_critic else []
@@ -140,7 +140,8 @@ def _children_lines(module: nn.Module) -> list[str]:
 
 
 def _mlp_lines(mlp: MLP) -> list[str]:
-    return [f"{layer.in_features} → {layer.out_features}, {mlp.activation}" for layer in mlp.dense_layers]
+    words = f"layer norm, {mlp.activation}" if mlp.norms else mlp.activation
+    return [f"{layer.in_features} → {layer.out_features}, {words}" for layer in mlp.dense_layers]
 
 
 def _image_lines(encoder: ImageEncoder) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -11,11 +12,10 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from maze_core.errors import ConfigError
-from maze_core.models.distributions import Bernoulli, Categorical, MultiCategorical, SquashedGaussian
+from maze_core.models.distributions import Bernoulli, Categorical, MultiCategorical
 from maze_core.models.distributions.base import sum_last
 from maze_core.models.distributions.box import HALF_LOG_2PI
 from maze_core.models.distributions.gaussian import log_tanh_slope
-from maze_core.models.distributions.routed import RoutedLeaf
 from maze_core.models.joint_actions import JointActions, joined
 
 if TYPE_CHECKING:
@@ -42,12 +42,13 @@ class Decision:
         return values.squeeze(-1) if self.probabilities is None else (self.probabilities * values).sum(-1)
 
     def least(self, values: Tensor) -> Tensor:
-        """Return the lesser of the twin critics' expectations, [B], from their values [2, B, C].
+        """Return the least of the K critics' expectations, [B], from their values [K, B, C].
 
         Not the expectation of the lesser values: the critics learn only the sum over an action's choices, and may
-        split it in different ways. The minimum for each choice could then fall below both sums.
+        split it in different ways. The minimum for each choice could then fall below all sums.
         """
-        return torch.minimum(*self.expected(values))
+        least: Tensor = functools.reduce(torch.minimum, self.expected(values))
+        return least
 
 
 def decide(actions: JointActions, distribution: TreeDistribution, noise: TensorTree) -> Decision:
@@ -85,19 +86,6 @@ def target_entropy(actions: JointActions, obs: TensorTree, acting: TensorTree | 
 
 def _counted(entropy: Tensor | float, key: str, acting: TensorTree | None) -> Tensor | float:
     return entropy if acting is None else entropy * acting[key]
-
-
-def check_distribution(actions: JointActions, distribution: TreeDistribution) -> None:
-    """Raise ConfigError unless the samples of all Box leaves are differentiable and bounded."""
-    for key in actions.boxes:
-        leaf = distribution.parts[key]
-        for part in leaf.parts.values() if isinstance(leaf, RoutedLeaf) else [leaf]:
-            if not isinstance(part, SquashedGaussian):
-                raise ConfigError(
-                    f"SAC needs a squashed Gaussian for the Box action {key!r}, the model has a {type(part).__name__}",
-                    "model.distribution",
-                    "Next: --set model.distribution=squashed_gaussian",
-                )
 
 
 def draw(part: Any, noise: Tensor) -> tuple[Tensor, Tensor]:

@@ -10,6 +10,8 @@ from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 from maze_core.config import params
 from maze_core.config.run import AlgorithmConfig
 from maze_core.models.blocks import Activation
+from maze_core.models.stacked_norms import Norm
+from maze_core.training.off_policy import steps_of_each
 
 
 class SACConfig(AlgorithmConfig):
@@ -23,6 +25,12 @@ class SACConfig(AlgorithmConfig):
     num_envs: params.TrainingEnvironments = 1
     rollouts_per_iteration: params.RolloutsPerIteration = 1
     num_batches_per_iter: params.BatchesPerIteration = 1
+    collect_steps: params.CollectSteps | None = None
+    """Environment steps, summed over all environments, before the next updates; rounded up to whole steps of all
+    environments. None: `n_rollout_steps` and `rollouts_per_iteration` decide."""
+    utd: params.UpdatesPerStep | None = None
+    """Updates for each environment step, all environments counted (update-to-data ratio). Below 1 some steps have none;
+    fractions are carried over. None: `num_batches_per_iter` decides."""
     batch_size: params.BatchSize = 100
     split_rollouts_into_transitions: params.SplitRollouts = True
     lr: params.LearningRate = 1e-3
@@ -49,12 +57,48 @@ class SACConfig(AlgorithmConfig):
     """Units of each hidden layer of the critics."""
     critic_activation: Activation = "relu"
     """Activation of the critics' hidden layers."""
+    critic_norm: Norm = "none"
+    """Normalisation in the critics: `layer`, or `batch` renormalisation, which replaces the targets (CrossQ)."""
+    n_critics: Annotated[int, Field(gt=0, le=100)] = 2
+    """Number of critics."""
+    target_subset: PositiveInt | None = None
+    """Critics drawn for each batch, of which the target takes the least; the policy climbs the mean of all (REDQ).
+    None: the least of all, for target and policy."""
+    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    """Share of the critics' hidden units that are dropped in every loss (DroQ)."""
+    quantiles: Annotated[int, Field(gt=0, le=1000)] = 1
+    """Quantiles of the return that each critic estimates; 1: its expectation. More need Box actions (TQC)."""
+    drop_top: NonNegativeInt = 0
+    """Quantiles per critic, the largest of all, that the target leaves out (TQC)."""
+    policy_delay: PositiveInt = 1
+    """Batches from one that policy and entropy coefficient learn from to the next; the critics learn from all."""
+    beta1: Annotated[float, Field(ge=0, lt=1)] = 0.9
+    """Decay of the mean gradient in Adam, for policy and critics."""
     max_grad_norm: params.MaxGradNorm = 0.0
+
+    @property
+    def rollouts(self) -> tuple[int, int]:
+        """The number of rollouts before the next updates, and the steps of each environment in one."""
+        if self.collect_steps is None:
+            return self.rollouts_per_iteration, self.n_rollout_steps
+        return 1, steps_of_each(self.collect_steps, self.num_envs)
 
     @model_validator(mode="after")
     def _check_entropy(self) -> Self:
         if self.entropy_tuning and self.entropy_coef == 0:
             raise ValueError("entropy_tuning needs an entropy_coef above 0 to start from")
+        return self
+
+    @model_validator(mode="after")
+    def _check_critics(self) -> Self:
+        if self.target_subset is not None and self.target_subset > self.n_critics:
+            raise ValueError(f"target_subset draws {self.target_subset} critics, but n_critics is {self.n_critics}")
+        if self.target_subset is not None and self.quantiles > 1:
+            raise ValueError("target_subset is for critics of expectations: with quantiles set drop_top instead")
+        if self.drop_top >= self.quantiles and self.drop_top:
+            raise ValueError(
+                f"drop_top leaves out {self.drop_top} quantiles per critic, but quantiles is {self.quantiles}"
+            )
         return self
 
 

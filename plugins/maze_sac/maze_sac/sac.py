@@ -13,10 +13,9 @@ from maze_core.data.batch import Batch, Loss, TensorTree
 from maze_core.data.trajectories_loader import load_trajectories
 from maze_core.envs.spaces import flatten_space
 from maze_core.errors import ConfigError
-from maze_core.models.actor_policy import probe
-from maze_core.models.critics import build_critics
+from maze_core.models.critics import StateActionCritics, build_critics
 from maze_core.models.distributions import BoxScale
-from maze_core.models.joint_actions import JointActions
+from maze_core.models.joint_actions import JointActions, check_squashed
 from maze_core.plugins.hookspecs import hookimpl
 from maze_core.seeding import Purpose, integer_seed
 from maze_core.training.adam import Adam
@@ -25,8 +24,9 @@ from maze_core.training.off_policy import ReplayCollector, check_replay_sizes
 from maze_core.training.process_state import isolated_rng
 from maze_core.training.schedules import scheduled
 from maze_core.training.targets import Target
-from maze_sac.actions import Decision, check_distribution, decide, target_entropy
+from maze_sac.actions import Decision, decide, target_entropy
 from maze_sac.config import SACConfig, SACfDConfig
+from maze_sac.estimates import estimate_of, soft_target
 from maze_sac.temperature import Temperature
 from maze_sac.turns import decide_in_turns
 
@@ -79,6 +79,12 @@ class SAC(Algorithm):
                     "env",
                     "Give the action space bounds with a wrapper, or use an algorithm that needs none: ppo, a2c.",
                 )
+            if self.config.quantiles > 1 and not isinstance(leaf, Box):
+                raise ConfigError(
+                    f"quantiles of the return need Box actions, but the action {key!r} is {leaf}",
+                    "algorithm.quantiles",
+                    "Next: --set algorithm.quantiles=1 --set algorithm.drop_top=0",
+                )
 
     def setup(self, run: Run) -> None:
         """Build collector, replay buffer, critics and temperature."""
@@ -86,38 +92,47 @@ class SAC(Algorithm):
         self._run = run
         self._collector = ReplayCollector(
             run,
-            config.n_rollout_steps,
+            config.rollouts[1],
             config.num_envs,
             config.replay_buffer_size,
             first_policy=config.initial_sampling_policy,
+            utd=config.utd or 1.0,
         )
         if config.initial_demonstrations and run.run_dir is None:  # a new run: check before its folder is created
             self._collector.check(load_trajectories(config.initial_demonstrations), _DEMONSTRATIONS)
         self._actions = JointActions(run.observation_space, run.action_space).to(run.device)
-        self._check_policy(policy)
-        with isolated_rng(integer_seed(run.seed, Purpose.MODEL_INIT, _CRITICS)):
-            self._critics = build_critics(
-                policy, self._actions.box_size, self._actions.outputs, config.critic_hidden, config.critic_activation
-            ).to(run.device)
-        self._targets = Target(self._critics)
+        check_squashed(policy, self._actions, "SAC")
+        self._critics = self._build_critics(policy).to(run.device)
+        self._targets = None if config.critic_norm == "batch" else Target(self._critics)
         self._temperature = Temperature(config.entropy_coef, config.entropy_tuning).to(run.device)
         self._noise = torch.Generator(run.device)
         self._noise.manual_seed(integer_seed(run.seed, Purpose.POLICY_NOISE, _LOSS_NOISE))
+        self._estimate = estimate_of(config, self._noise)
 
-    def _check_policy(self, policy: Policy) -> None:
-        zeros = probe(policy.observation_space, 1)
-        obs = {key: torch.from_numpy(leaf).to(self._run.device) for key, leaf in zeros.items()}
-        with torch.no_grad():
-            check_distribution(self._actions, policy.distribution(obs))
+    def _build_critics(self, policy: Policy) -> StateActionCritics:
+        config, actions = self.config, self._actions
+        with isolated_rng(integer_seed(self._run.seed, Purpose.MODEL_INIT, _CRITICS)):
+            return build_critics(
+                policy,
+                actions.box_size,
+                config.quantiles if config.quantiles > 1 else actions.outputs,
+                config.critic_hidden,
+                config.critic_activation,
+                config.n_critics,
+                config.critic_norm,
+                config.dropout,
+            )
 
     def modules(self) -> dict[str, nn.Module]:
-        """Return the critics, their targets and the temperature."""
-        return {"critics": self._critics, "targets": self._targets.module, "temperature": self._temperature}
+        """Return the critics, their targets if they have some, and the temperature."""
+        targets = {} if self._targets is None else {"targets": self._targets.module}
+        return {"critics": self._critics, **targets, "temperature": self._temperature}
 
     def build_optimizer(self, policy: Policy) -> Optimizer:
         """Return one Adam: policy and critics at `lr`, the temperature at `entropy_coef_lr`."""
         networks = [p for module in (policy, self._critics) for p in module.parameters() if p.requires_grad]
-        groups: list[dict[str, Any]] = [{"params": networks, "lr": self.config.lr}]
+        betas = (self.config.beta1, 0.999)
+        groups: list[dict[str, Any]] = [{"params": networks, "lr": self.config.lr, "betas": betas}]
         if self.config.entropy_tuning:
             groups.append({"params": list(self._temperature.parameters()), "lr": self.config.entropy_coef_lr})
         return Adam(groups)
@@ -133,32 +148,42 @@ class SAC(Algorithm):
         """Step the environments, then yield batches from replay; the targets follow after each update."""
         config, run = self.config, self._run
         run.learner.scale_lr(scheduled(config.lr_schedule, run.fraction_done))
-        for _ in range(config.rollouts_per_iteration):
-            self._collector.collect()
+        due = sum(self._collector.collect() for _ in range(config.rollouts[0]))
         stretch = 1 if config.split_rollouts_into_transitions else config.n_rollout_steps
-        for _ in range(config.num_batches_per_iter):
-            yield self._collector.sample(config.batch_size, config.gamma, config.n_step, stretch)
-            if run.learner.steps % config.target_update_interval == 0:
+        for _ in range(config.num_batches_per_iter if config.utd is None else due):
+            batch = self._collector.sample(config.batch_size, config.gamma, config.n_step, stretch)
+            if (run.learner.steps + 1) % config.policy_delay:
+                batch.objective = "critic"
+            yield batch
+            if self._targets is not None and run.learner.steps % config.target_update_interval == 0:
                 self._targets.follow(config.tau)
 
     @hookimpl
     def compute_loss(self, policy: Policy, batch: Batch) -> Loss:
-        """Return the squared errors of both critics, the policy's and the temperature's objectives in one scalar.
+        """Return the critics' loss, the policy's and the temperature's objectives in one scalar.
 
         Each part has gradients for its own parameters only: targets and coefficient are constants, and the policy's
-        objective uses critics with detached parameters.
+        objective uses critics with detached parameters. With the objective `critic` the loss is the critics' alone.
         """
         coefficient = self._temperature.coefficient()
-        critics, actions = self._critics, self._actions
-        target = self._target(policy, batch, coefficient)
-        features = critics.features(self._seen(policy, batch.obs))
+        actions, estimate = self._actions, self._estimate
+        with torch.no_grad():
+            following = self._decide(policy, batch.next_obs)
+        features = self._critics.features(policy.normalized(batch.obs))
         acting = actions.acting(batch.obs)
-        box = actions.canonical(batch.actions, acting)
-        values = actions.chosen(critics.values(features, box), batch.actions, acting)
-        critic_loss = 0.5 * (values - target).square().mean(-1).sum()
+        values, next_values = self._replayed(policy, batch, features, following.box, acting)
+        with torch.no_grad():
+            bonus = -coefficient * following.negative_entropy
+            after = estimate.following(following, next_values)
+            target = soft_target(batch.extra["reward"], batch.extra["discount"], after, bonus)
+        values = actions.chosen(values, batch.actions, acting)
+        critic_loss = estimate.loss(values, target)
+        metrics = {"critic": critic_loss.detach(), "q": values.detach().mean()}
+        if batch.objective == "critic":
+            return Loss(critic_loss, metrics)
 
         decision = self._decide(policy, batch.obs)
-        value = decision.least(critics.values(features.detach(), decision.box, frozen=True))
+        value = estimate.objective(decision, self._values(self._critics, features.detach(), decision.box, frozen=True))
         policy_loss = (coefficient * decision.negative_entropy - value).mean()
 
         total = critic_loss + policy_loss
@@ -166,23 +191,36 @@ class SAC(Algorithm):
         if self.config.entropy_tuning:
             wanted = self.config.target_entropy_multiplier * target_entropy(actions, batch.obs, acting)
             total = total + self._temperature.loss((entropy - wanted).mean())
-        metrics = {
-            "critic": critic_loss.detach(),
-            "policy": policy_loss.detach(),
-            "q": values.detach().mean(),
-            "entropy": entropy.mean(),
-            "entropy_coef": coefficient,
-        }
+        metrics |= {"policy": policy_loss.detach(), "entropy": entropy.mean(), "entropy_coef": coefficient}
         return Loss(total, metrics)
 
-    @torch.no_grad()
-    def _target(self, policy: Policy, batch: Batch, coefficient: Tensor) -> Tensor:
-        """Return r + discount * (least target value of the next action - alpha log pi), [B] (1812.05905, eq. 3, 5)."""
-        decision = self._decide(policy, batch.next_obs)
-        targets = self._targets.module
-        values = targets.values(targets.features(self._seen(policy, batch.next_obs)), decision.box)
-        soft = decision.least(values) - coefficient * decision.negative_entropy
-        return torch.addcmul(batch.extra["reward"], batch.extra["discount"], soft)
+    def _replayed(
+        self,
+        policy: Policy,
+        batch: Batch,
+        features: Tensor,
+        following: Tensor | None,
+        acting: TensorTree | None,
+    ) -> tuple[Tensor, Tensor]:
+        """Return the values of the actions taken, and those of what follows as constants, each [K, B, outputs].
+
+        Without targets both come from one forward of the critics, so that batch normalisation sees both
+        distributions of actions (Bhatt et al., arXiv 1902.05605, section 3.2).
+        """
+        taken, next_obs = self._actions.canonical(batch.actions, acting), policy.normalized(batch.next_obs)
+        if self._targets is not None:
+            with torch.no_grad():
+                targets = self._targets.module
+                next_values = self._values(targets, targets.features(next_obs), following)
+            return self._values(self._critics, features, taken), next_values
+        both = torch.cat((features, self._critics.features(next_obs)), 1)
+        box = None if taken is None or following is None else torch.cat((taken, following))
+        values, next_values = self._values(self._critics, both, box, batch=True).chunk(2, 1)
+        return values, next_values.detach()
+
+    def _values(self, critics: StateActionCritics, features: Tensor, box: Tensor | None, **options: bool) -> Tensor:
+        """Return the critics' values with dropout, which is active in every loss (Hiraoka et al., arXiv 2110.02034)."""
+        return critics.values(features, box, chance=self._noise, **options)
 
     def _decide(self, policy: Policy, obs: TensorTree) -> Decision:
         noise: TensorTree = {}
@@ -190,14 +228,6 @@ class SAC(Algorithm):
             noise = policy.draw_noise((len(next(iter(obs.values()))),), self._noise)
         take = decide_in_turns if self._actions.several_actors else decide
         return take(self._actions, policy.distribution(obs), noise)
-
-    @staticmethod
-    def _seen(policy: Policy, obs: TensorTree) -> TensorTree:
-        """Return the observations as the policy's networks see them."""
-        if policy.normalizer is None:
-            return obs
-        seen: TensorTree = policy.normalizer(obs)
-        return seen
 
     @hookimpl
     def on_checkpoint(self, run: Run, path: Path) -> None:

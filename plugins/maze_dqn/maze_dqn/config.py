@@ -1,0 +1,100 @@
+"""The parameters of DQN and PQN."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, PositiveInt, model_validator
+
+from maze_core.config import params
+from maze_core.config.run import AlgorithmConfig
+
+Share = Annotated[float, Field(ge=0, le=1)]
+
+
+class ExploringConfig(AlgorithmConfig):
+    """How often actions are random."""
+
+    exploration_initial: Share = 1.0
+    """Share of random actions at the beginning."""
+    exploration_final: Share = 0.05
+    """Share of random actions in the end."""
+    exploration_steps: PositiveInt = 10_000
+    """Environment steps in which the share falls from the first to the second, in a line."""
+
+    def epsilon(self, env_steps: int) -> float:
+        """Return the share of random actions after so many environment steps."""
+        done = min(1.0, env_steps / self.exploration_steps)
+        return self.exploration_initial + done * (self.exploration_final - self.exploration_initial)
+
+
+class DQNConfig(ExploringConfig):
+    """Deep Q-learning from replay."""
+
+    epoch_length: PositiveInt = 500
+    """Updates per epoch."""
+    n_rollout_steps: params.RolloutSteps = 4
+    num_envs: params.TrainingEnvironments = 1
+    num_batches_per_iter: params.BatchesPerIteration = 1
+    batch_size: params.BatchSize = 64
+    lr: params.LearningRate = 5e-4
+    lr_schedule: params.LearningRateSchedule = "constant"
+    gamma: params.Gamma = 0.99
+    n_step: params.ReturnSteps = 1
+    tau: params.TargetRate = 1.0
+    target_update_interval: params.TargetInterval = 250
+    replay_buffer_size: params.ReplayBufferSize = 100_000
+    initial_buffer_size: params.InitialBufferSize = 1_000
+    initial_sampling_policy: params.InitialSamplingPolicy = "random"
+    max_grad_norm: params.MaxGradNorm = 10.0
+    double: bool = False
+    """Choose the next action of the target with the network that learns, and value it with the target network."""
+    dueling: bool = False
+    """Learn the value of an observation and the advantages of its actions in two streams of layers."""
+    head_hidden: params.Hidden = ()
+    """Units of the layers of each stream after the model's encoder."""
+    noisy: bool = False
+    """Explore by noise on the parameters of the layers after the encoder, whose scale is learnt. Random actions come on
+    top unless `exploration_initial` and `exploration_final` are 0."""
+    noisy_std: Annotated[float, Field(gt=0)] = 0.5
+    """Initial scale of this noise, divided by the square root of a layer's inputs."""
+    prioritized: bool = False
+    """Sample steps with large errors more often."""
+    priority_exponent: Share = 0.6
+    """How much the error decides (alpha); 0: not at all, 1: in proportion."""
+    priority_beta: Share = 0.4
+    """Exponent of the importance weights at the beginning; it rises to 1 at the end of the run."""
+    head: Literal["expected", "quantile", "categorical"] = "expected"
+    """What is learnt of the return: its mean, its quantiles (QR-DQN), or the probabilities of fixed values (C51)."""
+    quantiles: Annotated[int, Field(ge=2, le=10_000)] = 50
+    """Number of quantiles."""
+    atoms: Annotated[int, Field(ge=2, le=10_000)] = 51
+    """Number of fixed values of a categorical head."""
+    value_min: float = -10.0
+    """The lowest of these values: no smaller discounted return can be learnt."""
+    value_max: float = 10.0
+    """The highest of these values."""
+
+    @model_validator(mode="after")
+    def _check_values(self) -> Self:
+        if self.value_min >= self.value_max:
+            raise ValueError("value_min must be below value_max")
+        return self
+
+
+class PQNConfig(ExploringConfig):
+    """Deep Q-learning from environments side by side, without replay."""
+
+    epoch_length: PositiveInt = 10
+    """Updates per epoch."""
+    n_rollout_steps: params.RolloutSteps = 32
+    num_envs: params.TrainingEnvironments = 32
+    n_optimization_epochs: PositiveInt = 4
+    """Passes over each rollout."""
+    batch_size: params.BatchSize = 128
+    lr: params.LearningRate = 1e-3
+    lr_schedule: params.LearningRateSchedule = "auto"
+    gamma: params.Gamma = 0.99
+    q_lambda: Annotated[float, Field(ge=0, le=1)] = 0.65
+    """Lambda of the returns: 0 one-step targets, 1 whole returns."""
+    max_grad_norm: params.MaxGradNorm = 10.0

@@ -1,0 +1,148 @@
+"""Deep Q-learning from replay (Mnih et al. 2015), with the parts of Rainbow as options (Hessel et al., 1710.02298)."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from typing import TYPE_CHECKING, Any, ClassVar, cast
+
+import torch
+from gymnasium.spaces import Dict, Discrete, MultiBinary, MultiDiscrete
+from torch import Tensor, nn
+
+from maze_core.data.batch import Batch, Loss
+from maze_core.plugins.hookspecs import hookimpl
+from maze_core.seeding import Purpose, integer_seed
+from maze_core.training.algorithm import Algorithm
+from maze_core.training.off_policy import ReplayCollector, check_replay_sizes
+from maze_core.training.schedules import scheduled
+from maze_core.training.targets import Target
+from maze_dqn.config import DQNConfig
+from maze_dqn.exploration import epsilon_greedy
+from maze_dqn.network import ValueNetwork, value_network
+from maze_dqn.returns import build_returns
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from gymnasium import Space
+
+    from maze_core.config.base import PluginConfig
+    from maze_core.config.run import AlgorithmConfig, RunConfig
+    from maze_core.models.policy import Policy
+    from maze_core.training.run import Run
+
+_PARAMETER_NOISE = 3
+# Separates the noise on parameters from the other random numbers of acting.
+
+
+class DQN(Algorithm[ValueNetwork]):
+    """Deep Q-learning from replay, for discrete actions of every kind."""
+
+    Config: ClassVar[type[AlgorithmConfig]] = DQNConfig
+    config: DQNConfig
+    needs_critic = False
+    action_spaces = (Discrete, MultiDiscrete, MultiBinary, Dict)
+    columns: ClassVar[Mapping[str, str]] = {"loss/value": "value", "loss/q": "q", "train/epsilon": "epsilon"}
+    defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {"model": {"hidden": [256, 256], "activation": "relu"}}
+
+    def check(self, config: RunConfig) -> None:
+        """Refuse sizes that contradict each other."""
+        check_replay_sizes(config)
+
+    @hookimpl(wrapper=True)
+    def build_policy(
+        self, observation_space: Space[Any], action_space: Space[Any], config: PluginConfig
+    ) -> Generator[None, Policy, ValueNetwork]:
+        """Replace the heads of the model's policy by values."""
+        own = self.config
+        noisy_std = own.noisy_std if own.noisy else None
+        return value_network(
+            (yield), build_returns(own), config, hidden=own.head_hidden, dueling=own.dueling, noisy_std=noisy_std
+        )
+
+    def setup(self, run: Run) -> None:
+        """Build the collector with its exploration, and the target network."""
+        config, policy = self.config, cast("ValueNetwork", run.policy)
+        self._run, self._policy = run, policy
+        self._collector = ReplayCollector(
+            run,
+            config.n_rollout_steps,
+            config.num_envs,
+            config.replay_buffer_size,
+            epsilon_greedy(run, config, config.num_envs),
+            config.initial_sampling_policy,
+            config.priority_exponent if config.prioritized else None,
+        )
+        self._target = Target(policy)
+        self._target.module.normalizer = policy.normalizer  # its statistics belong to both networks
+        self._noise = torch.Generator(run.device)
+        self._noise.manual_seed(integer_seed(run.seed, Purpose.POLICY_NOISE, _PARAMETER_NOISE))
+
+    def modules(self) -> dict[str, nn.Module]:
+        """Return the target network."""
+        return {"target": self._target.module}
+
+    def warm_up(self) -> bool:
+        """Fill the buffer with the first steps."""
+        return self._collector.warm_up(self.config.initial_buffer_size)
+
+    def batches(self) -> Iterator[Batch]:
+        """Step the environments, then yield batches from replay; priorities and target follow after each of them."""
+        config, run, collector = self.config, self._run, self._collector
+        run.learner.scale_lr(scheduled(config.lr_schedule, run.fraction_done))
+        run.record({"train/epsilon": config.epsilon(run.env_steps)})
+        self._policy.resample(self._noise)
+        collector.collect()
+        beta = config.priority_beta + (1 - config.priority_beta) * run.fraction_done
+        for _ in range(config.num_batches_per_iter):
+            batch = collector.sample(config.batch_size, config.gamma, config.n_step, beta=beta)
+            self._policy.resample(self._noise)
+            self._target.module.resample(self._noise)
+            yield batch
+            if collector.replay.priorities is not None:
+                collector.replay.priorities.update(batch.extra["slot"].cpu().numpy(), self._errors.cpu().numpy())
+            if run.learner.steps % config.target_update_interval == 0:
+                self._target.follow(config.tau)
+        self._policy.quiet()  # evaluations act without noise
+
+    @hookimpl
+    def compute_loss(self, policy: ValueNetwork, batch: Batch) -> Loss:
+        """Return the loss of the actions taken, weighted where steps were drawn by their priorities."""
+        chosen = policy.at(policy.atoms(batch.obs), policy.actions.indices(batch.actions))
+        rows, self._errors = policy.returns.loss(chosen, self._target_of(policy, batch))
+        weight = batch.extra.get("weight")
+        loss = (rows if weight is None else weight * rows).mean()
+        q = policy.returns.mean(chosen.detach()).mean()
+        return Loss(loss, {"value": loss.detach(), "q": q, "error": self._errors.mean()})
+
+    @torch.no_grad()
+    def _target_of(self, policy: ValueNetwork, batch: Batch) -> Tensor:
+        """Return the target, [B, A]: the rewards, and the discounted atoms of the best of the next actions.
+
+        The target network values that action. It also chooses it, unless `double` leaves this to the network that
+        learns (van Hasselt et al., arXiv 1509.06461). The discount is 0 where the episode terminated.
+        """
+        network = self._target.module
+        atoms = network.atoms(batch.next_obs)
+        best = policy.best(policy.atoms(batch.next_obs) if self.config.double else atoms, batch.next_obs)
+        return policy.returns.target(network.at(atoms, best), batch.extra["reward"], batch.extra["discount"])
+
+    @hookimpl
+    def on_checkpoint(self, run: Run, path: Path) -> None:
+        """Delete replay files that no checkpoint needs any more."""
+        self._collector.prune()
+
+    @property
+    def disk_bytes(self) -> int:
+        """Return the bytes that the replay data may reach."""
+        return self._collector.disk_bytes
+
+    def state(self) -> dict[str, Any]:
+        """Return the states of the environments, of the replay rows on disk, and of all random generators."""
+        return {"collector": self._collector.state(), "noise": self._noise.get_state()}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Restore the result of `state()`."""
+        self._collector.load_state(state["collector"])
+        self._noise.set_state(state["noise"])

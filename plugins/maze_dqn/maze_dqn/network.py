@@ -1,0 +1,217 @@
+"""The value network: a policy whose logits are the values of the choices."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import torch
+from gymnasium import spaces
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from maze_core.envs.spaces import flatten_space
+from maze_core.errors import ConfigError
+from maze_core.models.blocks import Dense, check_room
+from maze_core.models.distributions import Bernoulli, Categorical, MultiCategorical
+from maze_core.models.distributions.discrete import pad_choices
+from maze_core.models.joint_actions import JointActions
+from maze_core.models.policy import Policy, feature_count
+from maze_core.models.tree_distribution import TreeDistribution
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from maze_core.data.batch import TensorTree
+    from maze_core.models.distributions import Distribution
+    from maze_dqn.returns import Returns
+
+_NEVER = -1e9
+
+
+class NoisyDense(nn.Module):
+    """A linear layer with factorised noise on its parameters, whose scale is learnt (Fortunato et al., 1706.10295).
+
+    Without noise until `resample`, and again after `quiet`.
+    """
+
+    noise_in: Tensor
+    noise_out: Tensor
+
+    def __init__(self, in_features: int, out_features: int, std: float) -> None:
+        check_room(2 * in_features * out_features)
+        super().__init__()
+        bound, scale = 1 / math.sqrt(in_features), std / math.sqrt(in_features)
+        self.weight = nn.Parameter(torch.empty(out_features, in_features).uniform_(-bound, bound))
+        self.bias = nn.Parameter(torch.empty(out_features).uniform_(-bound, bound))
+        self.weight_std = nn.Parameter(torch.full((out_features, in_features), scale))
+        self.bias_std = nn.Parameter(torch.full((out_features,), scale))
+        self.register_buffer("noise_in", torch.zeros(in_features), persistent=False)
+        self.register_buffer("noise_out", torch.zeros(out_features), persistent=False)
+
+    def forward(self, features: Tensor) -> Tensor:
+        """[B, in_features] → [B, out_features]."""
+        weight = torch.addcmul(self.weight, self.weight_std, torch.outer(self.noise_out, self.noise_in))
+        return F.linear(features, weight, torch.addcmul(self.bias, self.bias_std, self.noise_out))
+
+    def resample(self, generator: torch.Generator) -> None:
+        """Draw new noise: the sign times the root of standard normal numbers, for each input and each output."""
+        for noise in (self.noise_in, self.noise_out):
+            drawn = torch.randn(noise.shape, generator=generator, device=noise.device)
+            noise.copy_(drawn.sign() * drawn.abs().sqrt())
+
+    def quiet(self) -> None:
+        """Take the noise away."""
+        self.noise_in.zero_()
+        self.noise_out.zero_()
+
+
+def stream(sizes: Sequence[int], noisy_std: float | None) -> nn.Sequential:
+    """Return linear layers with ReLU between them; `noisy_std` None: without noise."""
+    layers: list[nn.Module] = []
+    for pair in pairwise(sizes):
+        layers += [Dense(*pair) if noisy_std is None else NoisyDense(*pair, noisy_std), nn.ReLU()]
+    return nn.Sequential(*layers[:-1])
+
+
+class ValueNetwork(Policy):
+    """Observations → A atoms for each of the C choices of M members; their means are the logits of the policy.
+
+    Each Discrete leaf is a member, as is each number of a MultiDiscrete and each bit of a MultiBinary: it has a branch
+    of values of its own after layers that all share (Tavakoli et al., arXiv 1711.08946). The policy takes the best
+    choice of each member among those that the masks allow.
+
+    Args:
+        policy: gives its encoder and its normaliser.
+        returns: what the atoms mean.
+        hidden: units of the layers between encoder and values.
+        dueling: add the value of the observation, from a stream of its own, to the choices' advantages over their
+            member's mean (Wang et al., arXiv 1511.06581, eq. 9).
+        noisy_std: initial scale of the noise on the parameters of these layers; None: no noise.
+        temperature: divisor of the values where they are logits.
+    """
+
+    centre: Tensor
+    slots: Tensor
+
+    def __init__(
+        self,
+        policy: Policy,
+        returns: Returns,
+        hidden: Sequence[int] = (),
+        *,
+        dueling: bool = False,
+        noisy_std: float | None = None,
+        temperature: float = 1.0,
+    ) -> None:
+        super().__init__(
+            policy.observation_space,
+            policy.action_space,
+            policy.encoder,
+            has_critic=False,
+            normalizer=policy.normalizer,
+        )
+        self.returns, self.temperature = returns, temperature
+        self.actions = actions = JointActions(policy.observation_space, policy.action_space)
+        sizes = [size for members in actions.choices.values() for size in members]
+        self.members, self._width = len(sizes), max(sizes)
+        slots = torch.cat([member * self._width + torch.arange(size) for member, size in enumerate(sizes)])
+        self.register_buffer("slots", slots, persistent=False)
+        # Values minus the mean of their member's.
+        member = torch.repeat_interleave(torch.arange(len(sizes)), torch.tensor(sizes))
+        same = (member.unsqueeze(0) == member.unsqueeze(1)).float()
+        centre = torch.eye(len(member)) - same / same.sum(-1, keepdim=True)
+        self.register_buffer("centre", centre if dueling else torch.empty(0), persistent=False)
+        features = feature_count(policy.encoder)
+        heads = {"choices": stream([features, *hidden, sum(sizes) * returns.atoms], noisy_std)}
+        if dueling:
+            heads["observation"] = stream([features, *hidden, returns.atoms], noisy_std)
+        self.heads, self.action_heads = nn.ModuleDict(heads), []
+        self._spaces = flatten_space(policy.action_space, "action")
+
+    def atoms(self, obs: TensorTree) -> Tensor:
+        """Return the atoms of every choice for B observations, [B, C, A]."""
+        features = self.encoder(self._normalized(obs))
+        atoms: Tensor = self.heads["choices"](features)
+        atoms = atoms.reshape(len(atoms), -1, self.returns.atoms)
+        if len(self.centre):
+            atoms = self.centre @ atoms + self.heads["observation"](features).unsqueeze(1)
+        return atoms
+
+    def best(self, atoms: Tensor, obs: TensorTree) -> Tensor:
+        """Return each member's best allowed choice, counted among all C, [B, M], by the means of atoms [B, C, A]."""
+        return self._by_member(self.returns.mean(atoms), obs).argmax(-1) + self.actions.starts
+
+    def _by_member(self, values: Tensor, obs: TensorTree) -> Tensor:
+        """Return values [B, C] by member, [B, M, W], and -1e9 where the masks forbid a choice or there is none."""
+        allowed = self.actions.allowed(obs)
+        if allowed is not None:
+            values = values.masked_fill(~allowed, _NEVER)
+        return pad_choices(values, self.slots, (self.members, self._width), fill=_NEVER)
+
+    @staticmethod
+    def at(atoms: Tensor, choices: Tensor) -> Tensor:
+        """Return the atoms [B, M, A] of choices [B, M], out of those of all, [B, C, A]."""
+        return atoms.gather(1, choices.unsqueeze(-1).expand(-1, -1, atoms.shape[-1]))
+
+    def distribution(self, obs: TensorTree) -> TreeDistribution:
+        """Return distributions whose logits are the values of the choices; those of a bit are their difference."""
+        values = self._by_member(self.returns.mean(self.atoms(obs)) / self.temperature, obs)
+        parts: dict[str, Distribution] = {}
+        member = 0
+        for key, sizes in self.actions.choices.items():
+            leaf = values[:, member : member + len(sizes)]
+            if isinstance(self._spaces[key], spaces.Discrete):
+                parts[key] = Categorical(leaf[:, 0, : sizes[0]])
+            elif isinstance(self._spaces[key], spaces.MultiDiscrete):
+                parts[key] = MultiCategorical(leaf)
+            else:
+                parts[key] = Bernoulli(leaf[..., 1] - leaf[..., 0])
+            member += len(sizes)
+        return TreeDistribution(parts)
+
+    def value(self, obs: TensorTree) -> Tensor:
+        """Return the value of the best action, the mean of its members' values, [B]."""
+        atoms = self.atoms(obs)
+        return self.returns.mean(self.at(atoms, self.best(atoms, obs))).mean(-1)
+
+    def draw_noise(self, shape: tuple[int, ...], generator: torch.Generator) -> TensorTree:
+        """Return noise for `sample`, leaves [*shape, …] on the generator's device."""
+        noise = {}
+        for key, sizes in self.actions.choices.items():
+            if isinstance(self._spaces[key], spaces.MultiBinary):
+                noise[key] = Bernoulli.draw_noise((*shape, len(sizes)), generator)
+            elif isinstance(self._spaces[key], spaces.MultiDiscrete):
+                noise[key] = MultiCategorical.draw_noise((*shape, len(sizes), self._width), generator)
+            else:
+                noise[key] = Categorical.draw_noise((*shape, *sizes), generator)
+        return noise
+
+    def resample(self, generator: torch.Generator) -> None:
+        """Draw new noise for the parameters."""
+        for layer in self._noisy():
+            layer.resample(generator)
+
+    def quiet(self) -> None:
+        """Take the noise of the parameters away."""
+        for layer in self._noisy():
+            layer.quiet()
+
+    def _noisy(self) -> list[NoisyDense]:
+        return [layer for layer in self.heads.modules() if isinstance(layer, NoisyDense)]
+
+
+def value_network(policy: Any, returns: Returns, config: Any, **options: Any) -> ValueNetwork:
+    """Return a value network around the encoder of the policy that a model built; `config`: the model's.
+
+    Raises:
+        ConfigError: the policy has no encoder.
+    """
+    if not isinstance(policy, Policy):
+        raise ConfigError(
+            f"values are learnt behind an encoder, and the policy {type(policy).__name__} has none",
+            "model",
+            "Pass only the encoder to Maze; the layers after it are those of the algorithm.",
+        )
+    return ValueNetwork(policy, returns, temperature=getattr(config, "temperature", 1.0), **options)

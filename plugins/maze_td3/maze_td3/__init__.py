@@ -1,0 +1,1 @@
+"""TD3 and DDPG for Maze."""

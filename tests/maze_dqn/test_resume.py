@@ -1,0 +1,123 @@
+"""Runs of DQN and PQN that were killed or stopped end bit-equal to undisturbed ones, priorities and noise included."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from maze_devkit.probes import Doors
+
+from maze_core.plugins.base import Plugin
+from maze_core.plugins.hookspecs import hookimpl
+
+# The ring is overwritten several times.
+SETTINGS = {
+    "dqn": {
+        "algorithm.num_envs": 2,
+        "algorithm.replay_buffer_size": 60,
+        "algorithm.initial_buffer_size": 50,
+        "algorithm.n_step": 2,
+        "algorithm.prioritized": True,
+        "algorithm.noisy": True,
+        "algorithm.dueling": True,
+        "algorithm.double": True,
+        "algorithm.target_update_interval": 5,
+        "algorithm.head": "categorical",
+    },
+    "pqn": {"algorithm.num_envs": 3, "algorithm.n_rollout_steps": 6},
+}
+TINY = {
+    "algorithm.n_epochs": 8,
+    "algorithm.epoch_length": 6,
+    "algorithm.batch_size": 16,
+    "algorithm.exploration_steps": 100,
+    "model.normalize_observations": True,
+    "evaluation.n_episodes": 2,
+    "callbacks.tensorboard": None,
+}
+SCRIPT = """
+import json, sys
+from maze_core.context import RunContext
+from maze_devkit.probes import Doors
+algorithm, values, run_dir, resume = sys.argv[1], json.loads(sys.argv[2]), sys.argv[3], sys.argv[4] == "resume"
+with RunContext(Doors, algorithm, preset="none", seed=1, silent=True, run_dir=run_dir, overrides=values) as context:
+    context.resume(run_dir) if resume else context.train()
+"""
+
+
+def state_of(run_dir, whole_state, name="last"):
+    """The whole state; of the replay data what they are, not which files they lie in."""
+    state = whole_state(run_dir, name)
+    state["algorithm"]["collector"].get("replay", {}).pop("segments", None)
+    return state
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("algorithm", ["dqn", "pqn"])
+def test_kill_9_ends_bit_equal(learn, tmp_path, whole_state, assert_same, algorithm):
+    values, run_dir = TINY | SETTINGS[algorithm] | {"algorithm.n_epochs": 16}, tmp_path / "killed"
+
+    def start(how):
+        command = [sys.executable, "-c", SCRIPT, algorithm, json.dumps(values), str(run_dir), how]
+        return subprocess.Popen(command, env={**os.environ, "OMP_NUM_THREADS": "1"}, stderr=subprocess.PIPE)
+
+    process, deadline = start("train"), time.monotonic() + 120
+    log, last = run_dir / "metrics.jsonl", run_dir / "checkpoints" / "last"
+    while not (last.exists() and log.exists() and len(log.read_bytes().splitlines()) >= 3):
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.002)
+    process.kill()
+    process.communicate()
+    assert process.returncode == -signal.SIGKILL, "it had ended before"
+    process = start("resume")
+    assert process.wait(120) == 0, process.communicate()
+    whole = learn(Doors, algorithm, values)
+    whole.train()
+    for name in ("last", "previous"):
+        assert_same(state_of(run_dir, whole_state, name), state_of(whole.run_dir, whole_state, name))
+
+
+def bomb(at):
+    """A callback that interrupts the run when the loss is computed for the `at`-th time."""
+
+    class Bomb(Plugin):
+        calls = 0
+
+        @hookimpl(wrapper=True)
+        def compute_loss(self, policy, batch):
+            Bomb.calls += 1
+            if Bomb.calls == at:
+                os.kill(os.getpid(), signal.SIGINT)
+            return (yield)
+
+    return Bomb
+
+
+@pytest.mark.parametrize("algorithm", ["dqn", "pqn"])
+def test_stop_in_the_middle_of_an_epoch(learn, whole_state, assert_same, algorithm):
+    values = TINY | SETTINGS[algorithm]
+    stopped = learn(Doors, algorithm, values, callbacks={"bomb": bomb(at=21)})
+    assert stopped.train().outcome == "interrupted"
+    assert stopped.resume(stopped.run_dir).outcome == "finished"
+    whole = learn(Doors, algorithm, values, callbacks={"bomb": bomb(at=0)})
+    whole.train()
+    assert_same(state_of(stopped.run_dir, whole_state), state_of(whole.run_dir, whole_state))
+    if algorithm == "dqn":
+        priorities = whole.run.algorithm._collector.state()["replay"]["priorities"]
+        assert len(set(priorities["values"].tolist())) > 10
+
+
+@pytest.mark.parametrize("before", [False, True])
+def test_a_run_may_go_on_with_priorities_or_without(learn, before):
+    context = learn(Doors, overrides={"algorithm.prioritized": before})
+    context.train()
+    changed = learn(Doors, overrides={"algorithm.prioritized": not before, "algorithm.n_epochs": 4})
+    assert changed.resume(context.run_dir).updates == 20
+    priorities = changed.run.algorithm._collector.replay.priorities
+    assert (priorities is None) == before

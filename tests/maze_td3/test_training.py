@@ -1,0 +1,218 @@
+"""TD3 and DDPG as runs: who learns when, what is stored, what is refused, what a resumed run needs."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import gymnasium
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+from maze_devkit.envs import SpacesEnv
+from maze_devkit.probes import Workshop
+
+from maze_core.errors import ConfigError
+from maze_core.plugins.base import Plugin
+from maze_core.plugins.hookspecs import hookimpl
+from tests.maze_td3.drift import Drift
+
+OBSERVATION = spaces.Box(-1, 1, (3,), np.float32)
+BOX = spaces.Box(np.array([-3, 1], np.float32), np.array([-1, 100], np.float32))
+
+
+def copies(*modules):
+    return [[parameter.detach().clone() for parameter in module.parameters()] for module in modules]
+
+
+def moved(before, after):
+    return [any(not a.equal(b) for a, b in zip(x, y, strict=True)) for x, y in zip(before, after, strict=True)]
+
+
+@pytest.mark.parametrize(("algorithm", "delay"), [("td3", 2), ("td3", 3), ("ddpg", 1)])
+def test_policy_and_targets_move_after_every_few_updates_of_the_critics(td3, algorithm, delay):
+    """Also where a pass has fewer updates than the delay."""
+    context = td3(lambda: SpacesEnv(OBSERVATION, BOX), {"algorithm.policy_delay": delay}, algorithm=algorithm)
+    run, plugin, seen = context.run, context.run.algorithm, []
+    networks = (plugin._critics, run.policy, plugin._critic_target.module, plugin._policy_target.module)
+    before = copies(*networks)
+    count = run.count_update
+
+    def count_update():
+        nonlocal before
+        after = copies(*networks)
+        seen.append(moved(before, after))
+        before = after
+        count()
+
+    run.count_update = count_update
+    context.train()
+    assert seen == [[True, *[update % delay == 0] * 3] for update in range(1, 11)]
+
+
+@pytest.mark.parametrize("algorithm", ["td3", "ddpg"])
+@pytest.mark.parametrize("model", ["mlp", "template"])
+def test_dicts_of_observations_and_actions(td3, algorithm, model):
+    actions = spaces.Dict({"a": BOX, "b": spaces.Dict({"c": spaces.Box(-2, 2, (2, 3), np.float64)})})
+    observations = spaces.Dict({"x": OBSERVATION, "y": spaces.Discrete(3)})
+    values = {"model.name": model, "model.normalize_observations": True, "algorithm.num_envs": 2}
+    context = td3(lambda: SpacesEnv(observations, actions), values, algorithm=algorithm)
+    context.train()
+    assert context.run.policy.normalizer.count == context.run.env_steps
+    assert context.run.algorithm._policy_target.module.normalizer is context.run.policy.normalizer
+
+
+def test_images_pass_encoders_of_the_critics_own(td3):
+    class Photo(SpacesEnv):
+        def __init__(self):
+            super().__init__(Workshop().observation_space, BOX)
+
+    context = td3(Photo, {"model.name": "template", "model.image_features": 8})
+    context.train()
+    assert len(context.run.algorithm._critics.encoders) == 2
+
+
+def test_exploration_adds_noise_of_a_tenth_of_the_half_range(td3):
+    class Wide(SpacesEnv):
+        def __init__(self):
+            super().__init__(OBSERVATION, spaces.Box(-50, 50, (1,), np.float32))
+
+    context = td3(Wide, {"algorithm.initial_buffer_size": 8, "algorithm.collect_steps": 100, "algorithm.utd": 0.01})
+    context.train()
+    collector = context.run.algorithm._collector
+    taken = collector.replay.sample(np.random.default_rng(0), 400, 0.9)
+    with torch.no_grad():
+        wanted = context.policy.distribution(taken.obs).mode()["action"].tanh() * 50
+    spread = (taken.actions["action"] - wanted).std().item()
+    assert spread == pytest.approx(5, rel=0.2)
+
+
+@pytest.mark.parametrize(
+    ("space", "values", "words"),
+    [
+        (BOX, {"model.distribution": "gaussian"}, "model.distribution: td3 needs a squashed Gaussian"),
+        (BOX, {"algorithm.initial_buffer_size": 501}, "algorithm.initial_buffer_size"),
+        (BOX, {"model.critic": "separate"}, "model.critic: td3 does not use"),
+        (BOX, {"algorithm.target_noise": -0.1}, "algorithm.target_noise"),
+        (BOX, {"algorithm.utd": 0}, "algorithm.utd"),
+        (spaces.Discrete(3), {}, "td3 supports actions of Box"),
+        (spaces.Dict({"a": BOX, "b": spaces.Discrete(2)}), {}, "td3 supports actions of Box"),
+        (spaces.Box(-np.inf, np.inf, (1,), np.float32), {}, "finite bounds"),
+    ],
+)
+def test_what_does_not_fit_is_one_clear_error_before_the_first_step(td3, tmp_path, space, values, words):
+    with pytest.raises(ConfigError) as caught:
+        td3(lambda: SpacesEnv(OBSERVATION, space), values).train()
+    assert words in str(caught.value)
+    assert not list(tmp_path.iterdir())
+
+
+class Throw(gymnasium.Env):
+    """One step: hit the target shown, between -1 and 1, by a force from -5 to 5."""
+
+    observation_space = spaces.Dict({"target": spaces.Box(-1, 1, (1,), np.float32)})
+    action_space = spaces.Box(-5, 5, (1,), np.float32)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self._target = self.np_random.uniform(-1, 1, 1).astype(np.float32)
+        return {"target": self._target}, {}
+
+    def step(self, action):
+        return {"target": self._target}, -float((action[0] / 5 - 0.8 * self._target[0]) ** 2), True, False, {}
+
+
+@pytest.mark.parametrize("algorithm", ["td3", "ddpg"])
+def test_a_throw_is_learnt(td3, algorithm):
+    values = {
+        "algorithm.epoch_length": 500, "algorithm.n_epochs": 1, "algorithm.batch_size": 32, "algorithm.lr": 0.003,
+        "algorithm.initial_buffer_size": 100, "algorithm.replay_buffer_size": 2000, "model.hidden": [32, 32],
+        "evaluation.n_episodes": 50,
+    }  # fmt: skip
+    summary = td3(Throw, values, algorithm=algorithm).train()
+    assert summary.final_evaluation["eval/return_mean"] > -0.02
+
+
+LONG = {
+    "algorithm.n_epochs": 10,
+    "algorithm.epoch_length": 6,
+    "algorithm.num_envs": 2,
+    "algorithm.collect_steps": 3,
+    "algorithm.utd": 0.4,
+    "algorithm.policy_delay": 3,
+    "algorithm.replay_buffer_size": 60,
+    "algorithm.initial_buffer_size": 30,
+    "model.normalize_observations": True,
+}
+
+
+def state_of(run_dir, whole_state):
+    state = whole_state(run_dir)
+    del state["algorithm"]["collector"]["replay"]["segments"]
+    return state
+
+
+def bomb(at):
+    """A callback that interrupts the run when the loss is computed for the `at`-th time."""
+
+    class Bomb(Plugin):
+        calls = 0
+
+        @hookimpl(wrapper=True)
+        def compute_loss(self, policy, batch):
+            Bomb.calls += 1
+            if Bomb.calls == at:
+                os.kill(os.getpid(), signal.SIGINT)
+            return (yield)
+
+    return Bomb
+
+
+@pytest.mark.parametrize(("algorithm", "at"), [("td3", 7), ("td3", 8), ("td3", 9), ("ddpg", 9)])
+def test_a_run_that_was_stopped_in_an_epoch_ends_like_an_undisturbed_one(td3, whole_state, assert_same, algorithm, at):
+    """Wherever the delay and the fraction of an update were."""
+    stopped = td3(Drift, LONG | {"algorithm.n_epochs": 3}, callbacks={"bomb": bomb(at)}, algorithm=algorithm)
+    assert stopped.train().outcome == "interrupted"
+    assert stopped.resume(stopped.run_dir).outcome == "finished"
+    whole = td3(Drift, LONG | {"algorithm.n_epochs": 3}, callbacks={"bomb": bomb(0)}, algorithm=algorithm)
+    whole.train()
+    assert_same(state_of(stopped.run_dir, whole_state), state_of(whole.run_dir, whole_state))
+
+
+SCRIPT = """
+import json, sys
+from maze_core.context import RunContext
+from tests.maze_td3.drift import Drift
+values, run_dir, resume = json.loads(sys.argv[1]), sys.argv[2], sys.argv[3] == "resume"
+with RunContext(Drift, "td3", preset="none", seed=1, silent=True, run_dir=run_dir, overrides=values) as context:
+    context.resume(run_dir) if resume else context.train()
+"""
+
+
+@pytest.mark.slow
+def test_kill_9_ends_bit_equal(td3, tmp_path, whole_state, assert_same):
+    from tests.maze_td3.conftest import SMALL
+
+    values, run_dir = SMALL | LONG, tmp_path / "killed"
+    for number, least in enumerate((1, 4, None)):
+        arguments = [json.dumps(values), str(run_dir), "resume" if number else "train"]
+        process = subprocess.Popen([sys.executable, "-c", SCRIPT, *arguments], stderr=subprocess.PIPE)
+        if least is None:
+            assert process.wait(120) == 0, process.communicate()
+            break
+        metrics, deadline = run_dir / "metrics.jsonl", time.monotonic() + 120
+        while not metrics.exists() or len(metrics.read_bytes().splitlines()) < least:
+            assert process.poll() is None, process.communicate()
+            assert time.monotonic() < deadline
+            time.sleep(0.002)
+        process.kill()
+        process.communicate()
+        assert process.returncode == -signal.SIGKILL, "it had ended before"
+    whole = td3(Drift, LONG)
+    whole.train()
+    assert_same(state_of(run_dir, whole_state), state_of(whole.run_dir, whole_state))
