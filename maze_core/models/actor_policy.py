@@ -97,6 +97,14 @@ class ActorPolicy(nn.Module):
             normalizers, leaves = normalizers + critic.normalizers, leaves + critic.keys
         return ActorNormalizer(groups, normalizers, leaves)
 
+    def normalized(self, obs: TensorTree) -> TensorTree:
+        """Return the observations with the leaves of each row's actor as its policy sees them."""
+        normalizer = self.normalizer
+        if normalizer is None:
+            return obs
+        seen: TensorTree = normalizer(obs)
+        return seen
+
     def distribution(self, obs: TensorTree, sequences: Sequences | None = None) -> TreeDistribution:
         """Return the distribution of the acting actors' actions for B observations; `sequences` as in `Policy`."""
         route = self._route(obs)

@@ -7,14 +7,14 @@ import pytest
 import torch
 from gymnasium import spaces
 from maze_devkit.turns import Carousel
-from maze_sac.actions import check_distribution, decide, target_entropy
+from maze_sac.actions import decide, target_entropy
 from maze_sac.turns import decide_in_turns
 
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.envs.turns import TurnEnv
 from maze_core.errors import ConfigError
 from maze_core.models.actor_policy import build_policy
-from maze_core.models.joint_actions import JointActions
+from maze_core.models.joint_actions import JointActions, check_squashed
 from maze_core.models.mlp import MlpConfig, MlpModel
 
 ROWS = 30
@@ -116,9 +116,9 @@ def test_values_of_taken_actions_are_those_of_the_rows_actor():
 
 
 def test_the_distribution_of_every_actor_is_checked():
-    policy, actions, obs = setting(Three(), distribution="gaussian")
+    policy, actions, _ = setting(Three(), distribution="gaussian")
     with pytest.raises(ConfigError, match="a squashed Gaussian for the Box action 'push', the model has a Diagonal"):
-        check_distribution(actions, policy.distribution(obs))
+        check_squashed(policy, actions, "SAC")
 
 
 def test_without_several_actors_nothing_is_selected():

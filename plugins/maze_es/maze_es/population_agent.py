@@ -50,7 +50,8 @@ class PopulationAgent(Agent):
 
     def begin(self, rows: Sequence[int]) -> None:
         """Forget the episodes of these rows."""
-        if self._state:
+        rows = [row for row in rows if row < len(self._members)]  # there may be fewer members than environments
+        if self._state and rows:
             index = torch.tensor(rows, device=self._device)
             fresh = remembered(self._population.policy, len(rows))
             self._state = {key: leaf.index_copy(0, index, fresh[key]) for key, leaf in self._state.items()}

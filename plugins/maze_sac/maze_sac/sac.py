@@ -171,7 +171,7 @@ class SAC(Algorithm):
             following = self._decide(policy, batch.next_obs)
         features = self._critics.features(policy.normalized(batch.obs))
         acting = actions.acting(batch.obs)
-        values, next_values = self._replayed(policy, batch, features, following.box)
+        values, next_values = self._replayed(policy, batch, features, following.box, acting)
         with torch.no_grad():
             bonus = -coefficient * following.negative_entropy
             after = estimate.following(following, next_values)
@@ -195,15 +195,19 @@ class SAC(Algorithm):
         return Loss(total, metrics)
 
     def _replayed(
-        self, policy: Policy, batch: Batch, features: Tensor, following: Tensor | None
+        self,
+        policy: Policy,
+        batch: Batch,
+        features: Tensor,
+        following: Tensor | None,
+        acting: TensorTree | None,
     ) -> tuple[Tensor, Tensor]:
         """Return the values of the actions taken, and those of what follows as constants, each [K, B, outputs].
 
         Without targets both come from one forward of the critics, so that batch normalisation sees both
         distributions of actions (Bhatt et al., arXiv 1902.05605, section 3.2).
         """
-        taken = self._actions.canonical(batch.actions, self._actions.acting(batch.obs))
-        next_obs = policy.normalized(batch.next_obs)
+        taken, next_obs = self._actions.canonical(batch.actions, acting), policy.normalized(batch.next_obs)
         if self._targets is not None:
             with torch.no_grad():
                 targets = self._targets.module
