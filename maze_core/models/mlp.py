@@ -13,8 +13,6 @@ from maze_core.plugins.base import Plugin
 from maze_core.plugins.hookspecs import hookimpl
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from gymnasium import Space
 
     from maze_core.models.policy import Policy
