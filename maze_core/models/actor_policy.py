@@ -279,7 +279,7 @@ def build_policy(build: Build, observation_space: Space[Any], action_space: Spac
     for group in groups:
         try:
             spaces = group_spaces(group, observation_space, action_space, one_hot and len(group.actors) > 1)
-            policies.append(build(*spaces, own))
+            policies.append(build(*spaces, own.for_kind(group.kind) if hasattr(own, "for_kind") else own))
         except ConfigError as error:
             error.args = (f"{error.args[0]}\nThis concerns the actors of the group {group.name!r}.",)
             raise

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import Field
 
@@ -65,6 +65,10 @@ class ModelConfig(PluginConfig):
     """Layers of the memory."""
     memory_window: MemoryWindow = 16
     """Rows that the memory `window` looks at, the current one included."""
+
+    def for_kind(self, kind: str) -> Self:
+        """Return the parameters for one kind of actor, where several actors act: by default the same."""
+        return self
 
     @property
     def head_options(self) -> HeadOptions:

@@ -18,7 +18,7 @@ def shipped(algorithm):
 ROOT = Path(__file__).parents[2]
 SHIPPED = sorted({(path.relative_to(ROOT).parts[2], path.stem) for path in ROOT.glob("plugins/*/*/presets/**/*.yaml")})
 """The package and the name of every preset in the repository."""
-OF_SOURCES = [("maze_cutting_2d", "cutting")]
+OF_SOURCES = [("maze_cutting_2d", "cutting"), ("maze_cutting_2d", "cutting-structured")]
 """Those in packages of env sources."""
 ANYWHERE = ("classic", "rainbow")
 """Presets that name no environment."""

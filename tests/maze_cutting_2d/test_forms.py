@@ -7,7 +7,11 @@ from maze_cutting_2d.config import CuttingConfig
 from maze_cutting_2d.flat import Cutting
 from maze_cutting_2d.geometry import WAYS
 from maze_cutting_2d.structured import ACTORS, StructuredCutting
+from maze_cutting_2d.turns import CuttingInTurns
 from pydantic import ValidationError
+
+from maze_core.context import RunContext
+from maze_core.errors import ConfigError
 
 
 def config(**values):
@@ -98,7 +102,7 @@ def test_the_structured_form_plays_the_flat_form_s_episodes(masked):
         ({"catalogue": [[3]]}, "at least 2 items"),
         ({"sheet": [10, 4], "catalogue": [[2, 2]], "instances": "random"}, "at least 5 by 5"),
         ({"inventory": 1}, "greater than or equal to 2"),
-        ({"form": "round"}, "'flat' or 'masked'"),
+        ({"form": "round"}, "'flat', 'masked', 'structured' or 'structured_masked'"),
     ],
 )
 def test_what_cannot_be_is_refused(values, message):
@@ -118,3 +122,51 @@ def test_the_picture_keeps_its_size_and_shows_every_colour():
     colours = {tuple(colour) for colour in after.reshape(-1, 3).tolist()}
     assert len(colours) >= 6
     assert Cutting(config()).render_mode is None
+
+
+@pytest.mark.parametrize("form", ["structured", "structured_masked"])
+def test_two_actors_decide_about_each_order(form):
+    env = CuttingInTurns(config(form=form), render_mode="rgb_array")
+    check_env(env, skip_render_check=True)
+    observation, _ = env.reset(seed=3)
+    rng, over, turns, total = np.random.default_rng(0), False, [], 0.0
+    while not over:
+        actor = ACTORS[observation["turn"]["actor"]]
+        turns.append((actor, float(observation["turn"]["elapsed"])))
+        mask = observation[actor].get("action_mask")
+        choice = rng.choice(np.flatnonzero(mask)) if mask is not None else env.action_space[actor].sample()
+        action = {"select": 0, "cut": 0, actor: choice}
+        observation, reward, over, truncated, _ = env.step(action)
+        assert not truncated
+        total += reward
+    assert [actor for actor, _ in turns] == ["select", "cut"] * 25
+    assert [elapsed for _, elapsed in turns[1:]] == [0.0, *[1.0, 0.0] * 24]
+    assert -25 <= total <= -1
+    assert env.render().dtype == np.uint8
+
+
+@pytest.mark.parametrize("algorithm", ["ppo", "a2c"])
+def test_an_algorithm_trains_both_actors(tmp_path, algorithm):
+    values = {
+        "env.form": "structured_masked",
+        "env.orders": 10,
+        "env.inventory": 6,
+        "model.name": "set_template",
+        "model.pointers": {"select": "pieces"},
+        "algorithm.n_rollout_steps": 16,
+        "algorithm.num_envs": 2,
+        "algorithm.epoch_length": 2,
+        "evaluation.n_episodes": 2,
+    }
+    parts = {"env": {"name": "cutting_2d"}, "algorithm": algorithm, "overrides": values, "epochs": 1, "seed": 1}
+    with RunContext(**parts, run_dir=tmp_path / "run", silent=True) as context:
+        context.train()
+        lines = (tmp_path / "run" / "metrics.jsonl").read_text()
+    assert "train/actor/select/share" in lines
+    assert "train/actor/cut/share" in lines
+
+
+def test_pointers_name_the_kind_of_actor(tmp_path):
+    values = {"env.form": "structured_masked", "model.name": "set_template", "model.pointers": {"cut": "pieces"}}
+    with pytest.raises(ConfigError, match=r"Discrete\(4\).*does not point"):
+        RunContext(env={"name": "cutting_2d"}, overrides=values, run_dir=tmp_path / "run", silent=True).run

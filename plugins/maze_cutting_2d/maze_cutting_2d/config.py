@@ -16,9 +16,9 @@ Sides = Annotated[tuple[Side, ...], Field(min_length=2, max_length=2)]
 class CuttingConfig(PluginConfig):
     """The parameters of `cutting_2d`."""
 
-    form: Literal["flat", "masked"] = "masked"
+    form: Literal["flat", "masked", "structured", "structured_masked"] = "masked"
     """`masked`: impossible choices are masked. `flat`: no masks; an order that does not fit is turned, or else cut from
-    a fresh sheet."""
+    a fresh sheet. The structured forms have two actors: `select` chooses the piece, then `cut` how to cut it."""
     orders: Annotated[int, Field(gt=0, le=100_000)] = 60
     """Orders of an episode."""
     known: Annotated[int, Field(ge=0, le=1000)] = 4

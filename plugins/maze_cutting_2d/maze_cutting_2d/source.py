@@ -9,6 +9,7 @@ import gymnasium
 from maze_core import Plugin, PluginConfig, hookimpl
 from maze_cutting_2d.config import CuttingConfig
 from maze_cutting_2d.flat import Cutting
+from maze_cutting_2d.turns import CuttingInTurns
 
 
 class CuttingSource(Plugin):
@@ -19,4 +20,6 @@ class CuttingSource(Plugin):
     @hookimpl
     def make_env(self, config: CuttingConfig, seed: int, index: int) -> gymnasium.Env[Any, Any]:
         """Build one environment."""
+        if config.form.startswith("structured"):
+            return CuttingInTurns(config, render_mode="rgb_array")
         return Cutting(config, render_mode="rgb_array")

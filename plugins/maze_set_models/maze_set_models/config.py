@@ -22,7 +22,7 @@ class SetTemplateConfig(ModelConfig):
     image, anything else dense."""
     pointers: dict[str, str] = Field(default_factory=dict)
     """Action leaves whose choices are scored for each element of a set, with the set's leaf. The action is Discrete(K),
-    or Discrete(K * m) for m choices per element."""
+    or Discrete(K * m) for m choices per element. Where several actors act, the leaf begins with the actor's kind."""
     share_embeddings: tuple[tuple[str, ...], ...] = ()
     """Groups of sets with equal features whose elements are embedded by the same layers."""
     embedding: Width = 64
@@ -43,6 +43,13 @@ class SetTemplateConfig(ModelConfig):
     """Units of each layer after the encoded leaves are concatenated."""
     activation: Activation = "relu"
     """Activation of the fully connected layers."""
+
+    def for_kind(self, kind: str) -> Self:
+        """Return the parameters with the pointers of one kind of actor alone, by the keys of its own actions."""
+        own = {key: target for key, target in self.pointers.items() if key == kind or key.startswith(f"{kind}/")}
+        return self.model_copy(
+            update={"pointers": {key.partition("/")[2] or "action": target for key, target in own.items()}}
+        )
 
     @model_validator(mode="after")
     def _heads_divide_the_embedding(self) -> Self:
