@@ -5,7 +5,8 @@
 
 Each seed is one `maze train ppo` process with the preset `cutting`, or `cutting-structured`. Its score is the
 deterministic return of the parameters the run ended with, over 200 episodes: no best checkpoint, no maximum over the
-training. Best fit plays the same episodes. Seeds that docs/benchmarks/cutting.json already has are not trained again; --again trains them anew.
+training. Best fit plays the same episodes. Seeds that docs/benchmarks/cutting.json already has are not trained again;
+--again trains them anew.
 """
 
 from __future__ import annotations
@@ -33,12 +34,12 @@ INTRODUCTION = f"""
 # Cutting
 
 PPO with the preset `cutting` (or `cutting-structured`, for as many orders) on each form of
-[cutting_2d](../environments/cutting.md), and the heuristic `cutting_best_fit`. Scores are mean returns of {EPISODES} episodes, the same ones for all: minus the number of sheets
-used for 60 orders. PPO's is the deterministic return of the parameters a run ended with: no best checkpoint, no maximum
-over the training. The mean over the seeds is shown with its 95 % confidence interval (Student's t). The gate, for forms
-with masks, is that it is above best fit; without masks the same training must also learn what is possible at all. The
-curve has the mean evaluation over the seeds after a quarter, a half, three quarters and all of the training; these are
-other episodes.
+[cutting_2d](../environments/cutting.md), and the heuristic `cutting_best_fit`. Scores are mean returns of {EPISODES}
+episodes, the same ones for all: minus the number of sheets used for 60 orders. PPO's is the deterministic return of the
+parameters a run ended with: no best checkpoint, no maximum over the training. The mean over the seeds is shown with its
+95 % confidence interval (Student's t). The gate, for forms with masks, is that it is above best fit; without masks the
+same training must also learn what is possible at all. The curve has the mean evaluation over the seeds after a quarter,
+a half, three quarters and all of the training; these are other episodes.
 
 Made by `python benchmarks/cutting.py`; the figures of every run are in `cutting.json`.
 """

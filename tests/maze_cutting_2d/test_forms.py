@@ -168,5 +168,6 @@ def test_an_algorithm_trains_both_actors(tmp_path, algorithm):
 
 def test_pointers_name_the_kind_of_actor(tmp_path):
     values = {"env.form": "structured_masked", "model.name": "set_template", "model.pointers": {"cut": "pieces"}}
+    context = RunContext(env={"name": "cutting_2d"}, overrides=values, run_dir=tmp_path / "run", silent=True)
     with pytest.raises(ConfigError, match=r"Discrete\(4\).*does not point"):
-        RunContext(env={"name": "cutting_2d"}, overrides=values, run_dir=tmp_path / "run", silent=True).run
+        context.train()

@@ -51,6 +51,7 @@ def trained(folder, algorithm, memory, values, steps=None, epochs=None):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1200)
 @pytest.mark.parametrize("algorithm", PARTS)
 def test_a_policy_with_memory_learns_what_one_without_cannot(tmp_path, algorithm):
     values, steps = PARTS[algorithm]
