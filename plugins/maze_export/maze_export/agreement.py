@@ -40,8 +40,11 @@ ENVS = 4
 """Environments stepped side by side for them."""
 
 
-def recorded(policy: Policy, env: VectorEnv, seed: int, rows: int) -> Tree:
-    """Return observations of episodes that the policy plays with sampled actions, leaves [R, …], R up to `rows`."""
+def recorded(policy: Policy, env: VectorEnv, seed: int, rows: int) -> tuple[Tree, Tree]:
+    """Return observations of episodes that the policy plays with sampled actions, and what it remembers before each.
+
+    Both have leaves [R, …], R up to `rows`; there is nothing remembered without a memory.
+    """
     noise = torch.Generator().manual_seed(integer_seed(seed, Purpose.ROLLOUT_NOISE))
     agent = NetworkAgent(policy, SharedNoise(env.num_envs, noise))
     stepper = Stepper(env, EpisodeSeeds(seed, Purpose.ROLLOUT_EPISODES, stride=env.num_envs))
@@ -49,8 +52,15 @@ def recorded(policy: Policy, env: VectorEnv, seed: int, rows: int) -> Tree:
     stepper.begin(seen.room({}))
     deadline = time.monotonic() + _SECONDS
     while len(seen.obs) * env.num_envs < rows and time.monotonic() < deadline:
+        if agent.memory is not None:
+            stepper.announce(agent)
+            seen.state.append(agent.memory.snapshot(env.num_envs))
         stepper.step(agent, seen)
-    return {key: np.concatenate([obs[key] for obs in seen.obs])[:rows] for key in seen.obs[0]}
+    return _joined(seen.obs, rows), _joined(seen.state, rows)
+
+
+def _joined(trees: list[Tree], rows: int) -> Tree:
+    return {key: np.concatenate([tree[key] for tree in trees])[:rows] for key in (trees[0] if trees else ())}
 
 
 class _Seen:
@@ -58,6 +68,8 @@ class _Seen:
 
     def __init__(self, env: VectorEnv) -> None:
         self.obs: list[Tree] = []
+        self.state: list[Tree] = []
+        """What was remembered before each of them."""
         self._specs, self._rows = space_specs(env.observation_space, "observation"), env.num_envs
 
     def room(self, obs: Tree) -> Tree:
@@ -69,13 +81,14 @@ class _Seen:
         self.obs.append(obs)
 
 
-def check_agreement(exported: ExportedPolicy, play: Play, obs: Tree, seed: int) -> None:
-    """Compare the actions that environments execute with those of an exported policy.
+def check_agreement(exported: ExportedPolicy, play: Play, obs: Tree, state: Tree, seed: int) -> None:
+    """Compare the actions that environments execute, and what is remembered, with those of an exported policy.
 
     Args:
         exported: the policy in torch.
         play: runs the exported one.
         obs: what to act on, leaves [R, …] as policies see them.
+        state: what the policy remembers before, leaves [R, …]; empty without a memory.
         seed: decides the noise of a stochastic policy.
 
     Raises:
@@ -84,14 +97,15 @@ def check_agreement(exported: ExportedPolicy, play: Play, obs: Tree, seed: int) 
     interface, rng = exported.interface, np.random.default_rng(seed)
     rows = len(next(iter(obs.values())))
     noise = {leaf.name: _drawn(rng, str(leaf.draw), (rows, *leaf.shape)) for leaf in interface.noise}
-    chosen, executed = _actions_of_torch(exported, obs, noise)
+    chosen, executed, after = _actions_of_torch(exported, obs, state, noise)
+    before = {leaf.name: state[leaf.name.removeprefix("state/")] for leaf in interface.state}
     starts = {leaf.key: start_of(leaf.space) for leaf in leaves(interface.observation_space, "observation")}
     observed = {
         leaf.name: obs[key] if starts[key] is None else obs[key] + starts[key]
         for key, leaf in interface.observations.items()
     }
     for size in BATCHES:
-        for rows_played, inputs in _chunks({**observed, **noise}, rows, size):
+        for rows_played, inputs in _chunks({**observed, **before, **noise}, rows, size):
             count = len(next(iter(inputs.values())))
             try:
                 outputs = play(inputs)
@@ -103,6 +117,9 @@ def check_agreement(exported: ExportedPolicy, play: Play, obs: Tree, seed: int) 
                 wanted = (chosen[leaf.key][rows_played], executed[leaf.key][rows_played])
                 if problem := _difference(leaf.space, outputs[name], *wanted):
                     raise _refused(f"{name!r} {problem}, in a batch of {count}")
+            for name, remembered in after.items():
+                if not np.allclose(outputs[name], remembered[rows_played], rtol=TOLERANCE, atol=TOLERANCE):
+                    raise _refused(f"{name!r} differs, in a batch of {count}")
 
 
 def _refused(problem: str) -> ConfigError:
@@ -140,14 +157,21 @@ class _Given:
         """Do nothing."""
 
 
-def _actions_of_torch(exported: ExportedPolicy, obs: Tree, noise: Tree) -> tuple[Tree, Tree]:
-    """Return the actions by leaf key, as the agent of a run chooses them and as its environments execute them."""
+def _actions_of_torch(exported: ExportedPolicy, obs: Tree, state: Tree, noise: Tree) -> tuple[Tree, Tree, Tree]:
+    """Return the actions by leaf key, as the agent of a run chooses them and as its environments execute them.
+
+    Also what the agent remembers afterwards, by the names of outputs.
+    """
     policy, space = exported.policy, exported.interface.action_space
     tensors = joined({name: torch.from_numpy(leaf) for name, leaf in noise.items()}, exported.noise)
     agent = NetworkAgent(policy, _Given(tensors) if tensors else None)
+    if agent.memory is not None:
+        agent.memory.load_state({key: torch.from_numpy(leaf) for key, leaf in state.items()})
     chosen = agent.act(obs).actions
+    after = {} if agent.memory is None else agent.memory.snapshot(len(next(iter(obs.values()))))
     executed = ActionCodec(space).batch(chosen)
-    return chosen, {leaf.key: np.asarray(_at(executed, leaf.path)) for leaf in leaves(space, "action")}
+    done = {leaf.key: np.asarray(_at(executed, leaf.path)) for leaf in leaves(space, "action")}
+    return chosen, done, {f"next_state/{key}": leaf for key, leaf in after.items()}
 
 
 def _at(value: Any, path: tuple[str | int, ...]) -> Any:

@@ -55,8 +55,8 @@ def export_policy(
         policy = ExportedPolicy(actor(run.policy), stochastic=stochastic)
         data = write(policy, chosen, json.dumps(policy.interface.to_json(**_facts(run))))
         with closing(vector_env(run.env_builder("rollout"), ENVS)) as env:
-            obs = recorded(policy.policy, env, run.seed, ROWS)
-        check_agreement(policy, load(data, chosen, policy.interface), obs, run.seed)
+            obs, state = recorded(policy.policy, env, run.seed, ROWS)
+        check_agreement(policy, load(data, chosen, policy.interface), obs, state, run.seed)
     try:
         files.write_bytes(file, data)
     except OSError as error:

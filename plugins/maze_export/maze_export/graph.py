@@ -13,13 +13,14 @@ from maze_core.envs.spaces import allocate, flatten_space, space_specs, start_of
 from maze_core.errors import ConfigError
 from maze_core.models.actor_policy import batchable
 from maze_core.models.policy import Policy
-from maze_export.interface import Interface
+from maze_export.interface import Interface, Leaf
 from maze_export.noise import NoiseLeaves, joined, noise_leaves
 
 if TYPE_CHECKING:
     from gymnasium import Space
 
     from maze_core.data.batch import TensorTree
+    from maze_core.models.tree_distribution import TreeDistribution
 
 
 class ExportedPolicy(nn.Module):
@@ -39,7 +40,7 @@ class ExportedPolicy(nn.Module):
         observations, actions = policy.observation_space, policy.action_space
         self.noise: NoiseLeaves = noise_leaves(policy, example(observations, 1)) if stochastic else {}
         noise = tuple(leaf for leaves in self.noise.values() for leaf in leaves)
-        self.interface = Interface(observations, actions, noise)
+        self.interface = Interface(observations, actions, noise, _state(policy))
         self._observations = {key: leaf.name for key, leaf in self.interface.observations.items()}
         self._actions = {key: leaf.name for key, leaf in self.interface.actions.items()}
         # torch forbids submodules named like a method, and dots in names; a list has no names.
@@ -50,16 +51,35 @@ class ExportedPolicy(nn.Module):
         """Return the actions for the inputs of the interface."""
         starts = zip(self._observations.items(), self.starts, strict=True)
         obs = {key: start(inputs[name]) for (key, name), start in starts}
-        distribution = self.policy.distribution(obs)
+        state = {leaf.name: inputs[leaf.name] for leaf in self.interface.state}
+        distribution, after = self._step(obs, state) if state else (self.policy.distribution(obs), {})
         samples = distribution.sample(joined(inputs, self.noise)) if self.noise else distribution.mode()
         actions = distribution.env_action(samples)
         units = zip(self._actions.items(), self.units, strict=True)
-        return {name: unit(actions[key]) for (key, name), unit in units}
+        return {**{name: unit(actions[key]) for (key, name), unit in units}, **after}
+
+    def _step(self, obs: TensorTree, state: TensorTree) -> tuple[TreeDistribution, TensorTree]:
+        """Return the distribution, and what the policy remembers afterwards by the names of outputs."""
+        distribution, after = self.policy.step(obs, {name.removeprefix("state/"): v for name, v in state.items()})
+        names = [leaf.name for leaf in self.interface.next_state]
+        return distribution, {name: after[name.removeprefix("next_state/")] for name in names}
 
     def example(self, rows: int) -> TensorTree:
         """Return inputs of zeros, of the shapes and dtypes that `forward` takes."""
         zeros = {leaf.name: np.zeros((rows, *leaf.shape), leaf.dtype) for leaf in self.interface.inputs}
         return {name: torch.from_numpy(array) for name, array in zeros.items()}
+
+
+def _state(policy: Policy) -> tuple[Leaf, ...]:
+    """Return the inputs of what a policy remembers."""
+    if not getattr(policy, "remembers", False):
+        return ()
+    remembered = policy.initial_state(1)
+    if any(bool(leaf.any()) for leaf in remembered.values()):
+        raise ConfigError("the memory of this policy does not begin with zeros, so it cannot be exported", "model")
+    return tuple(
+        Leaf(f"state/{key}", tuple(leaf.shape[1:]), leaf.numpy().dtype.name) for key, leaf in remembered.items()
+    )
 
 
 class Start(nn.Module):
@@ -131,6 +151,6 @@ def actor(policy: Policy) -> Policy:
     except Exception as error:
         raise ConfigError(f"the network cannot be copied: {error}", "model") from error
     if isinstance(copied, Policy) and copied.has_critic:
-        copied.critic_encoder, copied.has_critic = None, False
+        copied.critic_encoder, copied.critic_memory, copied.has_critic = None, None, False
         del copied.value_head
     return copied.requires_grad_(False)

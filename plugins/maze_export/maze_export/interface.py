@@ -5,7 +5,7 @@
 | `observation`, or the keys of a Dict | observations, masks included |
 | `noise/KEY` | random numbers for the action KEY, where the policy samples |
 | `action`, or `action/KEY` of a Dict | actions |
-| `state/KEY`, `next_state/KEY` | reserved for the memory of a policy |
+| `state/KEY`, `next_state/KEY` | what a policy with memory remembers, before and after; zeros where an episode begins |
 
 Every leaf has the batch in front. Observations and actions are in the environment's units.
 """
@@ -57,6 +57,8 @@ class Interface:
     action_space: Space[Any]
     noise: tuple[Leaf, ...] = ()
     """Empty: the policy takes the most likely actions."""
+    state: tuple[Leaf, ...] = ()
+    """What the policy remembers, by inputs; empty without a memory."""
 
     @property
     def observations(self) -> dict[str, Leaf]:
@@ -79,12 +81,17 @@ class Interface:
     @property
     def inputs(self) -> tuple[Leaf, ...]:
         """All inputs, in order."""
-        return (*self.observations.values(), *self.noise)
+        return (*self.observations.values(), *self.state, *self.noise)
 
     @property
     def outputs(self) -> tuple[Leaf, ...]:
         """All outputs, in order."""
-        return tuple(self.actions.values())
+        return (*self.actions.values(), *self.next_state)
+
+    @property
+    def next_state(self) -> tuple[Leaf, ...]:
+        """What the policy remembers afterwards, in the order of `state`: the state of the next row."""
+        return tuple(Leaf(f"next_{leaf.name}", leaf.shape, leaf.dtype) for leaf in self.state)
 
     def to_json(self, **facts: Any) -> dict[str, Any]:
         """Return the description for a file as plain data, with further facts about the policy."""
@@ -113,13 +120,21 @@ def read_interface(text: str) -> Interface:
     seen, done = (space_from_json(data.get(name)) for name in ("observation_space", "action_space"))
     try:
         noise = tuple(_noise(each) for each in data["inputs"] if str(each["name"]).startswith("noise/"))
-        interface = Interface(seen, done, noise)
+        state = tuple(_state(each) for each in data["inputs"] if str(each["name"]).startswith("state/"))
+        interface = Interface(seen, done, noise, state)
     except (LookupError, TypeError) as error:
         raise ValueError("its metadata does not describe inputs and outputs") from error
     expected = interface.to_json()
     if any(data.get(name) != expected[name] for name in ("inputs", "outputs")):
         raise ValueError("the inputs and outputs in its metadata do not belong to its spaces")
     return interface
+
+
+def _state(data: dict[str, Any]) -> Leaf:
+    shape = tuple(data["shape"])
+    if data["dtype"] not in ("float32", "int64") or not all(map(is_count, shape)) or math.prod(shape) > MAX_ENTRIES:
+        raise TypeError(data)
+    return Leaf(str(data["name"]), shape, data["dtype"])
 
 
 def _noise(data: dict[str, Any]) -> Leaf:

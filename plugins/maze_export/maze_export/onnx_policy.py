@@ -52,7 +52,8 @@ class OnnxPolicy(ActingPolicy):
         _check_spaces(interface, observation_space, action_space)
         observations = flatten_space(observation_space, "observation")
         self._inputs = [(key, leaf.name, start_of(observations[key])) for key, leaf in interface.observations.items()]
-        self._noise = interface.noise
+        self._noise, self._state = interface.noise, interface.state
+        self._remembered: Tree = {}
         actions = flatten_space(action_space, "action")
         self._outputs = {key: _output(leaf, actions[key]) for key, leaf in interface.actions.items()}
         self._names = [leaf.name for leaf in interface.outputs]
@@ -60,6 +61,20 @@ class OnnxPolicy(ActingPolicy):
             self.act(allocate(space_specs(observation_space, "observation"), (1,)), [np.random.default_rng(0)])
         except RunError as error:
             raise ConfigError(str(error), "policy.file") from None
+        self._remembered = {}
+
+    def begin(self, row: int) -> None:
+        """Forget the episode of a row."""
+        for leaf in self._remembered.values():
+            leaf[row] = 0
+
+    def state(self) -> dict[str, Any]:
+        """Return what the policy remembers, by input."""
+        return {name: leaf.copy() for name, leaf in self._remembered.items()}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Restore the result of `state()`."""
+        self._remembered = {name: np.array(leaf) for name, leaf in state.items()}
 
     def act(self, obs: Tree, rngs: Sequence[np.random.Generator]) -> Tree:
         """Run the file's network for all rows.
@@ -68,6 +83,9 @@ class OnnxPolicy(ActingPolicy):
             RunError: it fails, or returns something else than actions.
         """
         inputs = {name: obs[key] if start is None else obs[key] + start for key, name, start in self._inputs}
+        if self._state and not self._remembered:
+            self._remembered = {leaf.name: np.zeros((len(rngs), *leaf.shape), leaf.dtype) for leaf in self._state}
+        inputs |= self._remembered
         for leaf in self._noise:
             drawn = [getattr(rng, str(leaf.draw))(size=leaf.shape) for rng in rngs]
             inputs[leaf.name] = np.asarray(drawn, np.float32)
@@ -75,6 +93,12 @@ class OnnxPolicy(ActingPolicy):
             arrays = self._session.run(self._names, inputs)
         except Exception as error:  # noqa: BLE001 — onnxruntime's errors have no base
             raise RunError(f"the network in {self.config.file} failed: {_reason(error)}") from None
+        arrays, after = arrays[: len(self._outputs)], arrays[len(self._outputs) :]
+        for leaf, array in zip(self._state, after, strict=True):
+            if (array.shape, array.dtype.name) != ((len(rngs), *leaf.shape), leaf.dtype):
+                got = f"{leaf.name!r} as {array.dtype} {array.shape}"
+                raise RunError(f"the network in {self.config.file} returned {got}")
+            self._remembered[leaf.name] = np.array(array)
         problems = (out.problem(array, len(rngs)) for out, array in zip(self._outputs.values(), arrays, strict=True))
         if problem := next((each for each in problems if each), None):
             raise RunError(f"the network in {self.config.file} returned {problem}")
