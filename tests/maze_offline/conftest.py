@@ -65,7 +65,8 @@ def record(tmp_path):
                 rewards = reward(obs, actions) if reward else rng.normal(size=length)
                 ends = number % 3 == 0, number % 3 == 1
                 rewards = np.asarray(rewards, np.float32)
-                writer.add(Trajectory(obs, actions, rewards, *ends, float(rewards.sum())))
+                raw = 3 * float(rewards.sum())  # as under a wrapper that scales rewards
+                writer.add(Trajectory(obs, actions, rewards, *ends, raw))
         return folder
 
     return build

@@ -256,7 +256,7 @@ def test_better_throws_than_the_recorded_ones_are_learnt(offline, record, algori
     def reward(obs, actions):
         return -((actions["action"] / 5 - 0.8 * obs["target"][:-1]) ** 2)[:, 0]
 
-    # TD3+BC bootstraps from nothing here; only episodes that terminate tell that.
+    # Of these episodes of one step some say that they were cut: without a discount of 0 they would be bootstrapped.
     folder = record(Throw.observation_space, Throw.action_space, [1] * 600, act, reward)
     values = {
         "algorithm.epoch_length": 600, "algorithm.n_epochs": 1, "algorithm.batch_size": 64, "algorithm.lr": 0.003,

@@ -62,8 +62,8 @@ class RecordedSteps:
         self._buffer = ReplayBuffer(run.observation_space, run.action_space, rows, "algorithm.dataset")
         for episode in data:
             self._buffer.add_episode(episode)
-        self.returns = np.array([record.episode_return for record in data.episodes])
-        """The return of each episode, [E]."""
+        self.returns = np.add.reduceat(data.rewards, data.starts[:-1], dtype=np.float64)
+        """The sum of each episode's recorded rewards, [E]."""
         self._fingerprint = _fingerprint(data)
         self._order = generator(run.seed, Purpose.REPLAY)
         if run.policy.normalizer is not None:
