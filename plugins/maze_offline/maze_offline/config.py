@@ -1,0 +1,70 @@
+"""The parameters of offline algorithms."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field, NonNegativeInt, PositiveInt
+
+from maze_core.config import params
+from maze_core.config.run import AlgorithmConfig
+from maze_core.models.blocks import Activation
+
+Noise = Annotated[float, Field(ge=0, le=100)]
+"""In half-ranges of each dimension: 1 is half the distance between its bounds."""
+
+
+class OfflineConfig(AlgorithmConfig):
+    """What every algorithm that learns from recorded trajectories alone has."""
+
+    n_epochs: NonNegativeInt = 1000
+    """Epochs to train; 0: until early stopping ends the run."""
+    epoch_length: PositiveInt = 1000
+    """Updates per epoch; an update learns from one batch."""
+    patience: NonNegativeInt = 0
+    """Epochs without a new best evaluation before the run stops; 0: never."""
+    dataset: Annotated[str, Field(min_length=1)] = "trajectory_data"
+    """Folder of recorded trajectories (written by `maze rollout --record` or `maze trajectories import`), or a folder
+    that contains several."""
+    n_workers: PositiveInt = 1
+    """Threads that read and verify the data."""
+    batch_size: params.BatchSize = 256
+    lr: params.LearningRate = 3e-4
+    lr_schedule: params.LearningRateSchedule = "constant"
+    critic_lr: Annotated[float, Field(gt=0)] | None = None
+    """Learning rate of the critics; none: `lr`."""
+    gamma: params.Gamma = 0.99
+    tau: params.TargetRate = 0.005
+    n_critics: Annotated[int, Field(gt=0, le=100)] = 2
+    """Number of critics of states and actions; the least of their values counts."""
+    critic_hidden: params.Hidden = (256, 256)
+    """Units of each hidden layer of the critics."""
+    critic_activation: Activation = "relu"
+    """Activation of the critics' hidden layers."""
+    max_grad_norm: params.MaxGradNorm = 0.0
+
+
+class IQLConfig(OfflineConfig):
+    """Implicit Q-learning."""
+
+    expectile: Annotated[float, Field(gt=0, lt=1)] = 0.7
+    """Expectile of the actions' values that a state's value estimates: 0.5 is their mean, towards 1 their maximum."""
+    beta: Annotated[float, Field(ge=0)] = 3.0
+    """Inverse temperature of the advantages: 0 clones the data, larger values prefer the better actions."""
+    max_weight: Annotated[float, Field(gt=0)] = 100.0
+    """Largest weight of an action in the policy's loss."""
+    normalize_returns: bool = False
+    """Divide rewards by the range of the recorded episodes' returns, and multiply them by 1000."""
+
+
+class TD3BCConfig(OfflineConfig):
+    """TD3 with behavioural cloning."""
+
+    alpha: Annotated[float, Field(ge=0)] = 2.5
+    """Weight of the critic against cloning, in units of the mean absolute value: 0 clones the data."""
+    policy_delay: PositiveInt = 2
+    """Updates of the critics for each one of the policy and of all targets."""
+    target_noise: Noise = 0.2
+    """Standard deviation of the noise on the target policy's actions, in half-ranges (target policy smoothing)."""
+    target_noise_clip: Noise = 0.5
+    """Largest noise on the target policy's actions, in half-ranges."""

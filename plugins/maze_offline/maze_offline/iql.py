@@ -1,0 +1,144 @@
+"""Implicit Q-learning from recorded trajectories (Kostrikov et al., arXiv 2110.06169)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from maze_core.data.batch import Batch, Loss
+from maze_core.errors import ConfigError
+from maze_core.models.critics import build_critics
+from maze_core.models.joint_actions import JointActions
+from maze_core.plugins.hookspecs import hookimpl
+from maze_core.seeding import Purpose, integer_seed
+from maze_core.training.adam import Adam
+from maze_core.training.algorithm import Algorithm
+from maze_core.training.process_state import isolated_rng
+from maze_core.training.schedules import scheduled
+from maze_core.training.targets import Target
+from maze_offline.config import IQLConfig
+from maze_offline.losses import advantage_weights, expectile_loss, squared_errors
+from maze_offline.recorded import RecordedSteps, check_without_steps
+
+if TYPE_CHECKING:
+    from maze_core.config.run import AlgorithmConfig, RunConfig
+    from maze_core.models.policy import Policy
+    from maze_core.training.adam import Optimizer
+    from maze_core.training.run import Run
+
+_CRITICS = 1
+# Separates the critics' parameters from the policy's.
+
+
+class IQL(Algorithm):
+    """Implicit Q-learning, offline, for every action space: values of recorded actions only."""
+
+    Config: ClassVar[type[AlgorithmConfig]] = IQLConfig
+    config: IQLConfig
+    needs_critic = False
+    columns: ClassVar[Mapping[str, str]] = {
+        "loss/policy": "policy", "loss/critic": "critic", "loss/value": "value", "loss/q": "q",
+    }  # fmt: skip
+    defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {"model": {"hidden": [256, 256], "activation": "relu"}}
+
+    def check(self, config: RunConfig) -> None:
+        """Refuse runs counted in environment steps."""
+        check_without_steps(config)
+
+    def setup(self, run: Run) -> None:
+        """Load the data; build both kinds of critics and the target."""
+        config = self.config
+        self._run = run
+        self._steps = RecordedSteps(run, config)
+        self._reward_scale = _reward_scale(self._steps.returns) if config.normalize_returns else 1.0
+        self._actions = JointActions(run.observation_space, run.action_space).to(run.device)
+        layers = config.critic_hidden, config.critic_activation
+        with isolated_rng(integer_seed(run.seed, Purpose.MODEL_INIT, _CRITICS)):
+            size, outputs = self._actions.box_size, self._actions.outputs
+            self._critics = build_critics(run.policy, size, outputs, *layers, config.n_critics).to(run.device)
+            self._value = build_critics(run.policy, 0, 1, *layers, 1).to(run.device)
+        self._target = Target(self._critics)
+
+    def modules(self) -> dict[str, nn.Module]:
+        """Return the critics, their target, and the critic of states."""
+        return {"critics": self._critics, "critic_target": self._target.module, "value": self._value}
+
+    def build_optimizer(self, policy: Policy) -> Optimizer:
+        """Return one Adam: the policy at `lr`, all critics at `critic_lr`."""
+        lr = self.config.lr
+        critics = [*self._critics.parameters(), *self._value.parameters()]
+        return Adam(
+            [
+                {"params": [p for p in policy.parameters() if p.requires_grad], "lr": lr},
+                {"params": critics, "lr": self.config.critic_lr or lr},
+            ]
+        )
+
+    def batches(self) -> Iterator[Batch]:
+        """Yield a batch of recorded steps; the target follows after the update."""
+        config, run = self.config, self._run
+        run.learner.scale_lr(scheduled(config.lr_schedule, run.fraction_done))
+        batch = self._steps.sample(config.batch_size, config.gamma)
+        batch.extra["reward"] *= self._reward_scale
+        yield batch
+        self._target.follow(config.tau)
+
+    @hookimpl
+    def compute_loss(self, policy: Policy, batch: Batch) -> Loss:
+        """Return the losses of the state's value, the critics and the policy in one scalar.
+
+        Each has gradients for its own network only: what it reads of the others is a constant.
+        """
+        config, obs = self.config, policy.normalized(batch.obs)
+        with torch.no_grad():
+            least = self._values(self._target.module, obs, batch).amin(0)
+            following = self._state_value(policy.normalized(batch.next_obs))
+            target = torch.addcmul(batch.extra["reward"], batch.extra["discount"], following)
+        value = self._state_value(obs)
+        value_loss = expectile_loss(least - value, config.expectile)
+        values = self._values(self._critics, obs, batch)
+        critic_loss = squared_errors(values, target)
+        advantages = least - value.detach()
+        weights = advantage_weights(advantages, config.beta, config.max_weight)
+        distribution = policy.distribution(batch.obs)
+        likelihood = distribution.log_prob(distribution.from_env_action(batch.actions))
+        policy_loss = -(weights * likelihood).mean()
+        metrics = {
+            "policy": policy_loss, "critic": critic_loss, "value": value_loss, "q": values.mean(),
+            "nll": -likelihood.mean(), "weight": weights.mean(),
+        }  # fmt: skip
+        total = value_loss + critic_loss + policy_loss
+        return Loss(total, {name: metric.detach() for name, metric in metrics.items()})
+
+    def _values(self, critics: Any, obs: dict[str, Tensor], batch: Batch) -> Tensor:
+        """Return the critics' values of the recorded actions, [K, B]."""
+        values = critics.values(critics.features(obs), self._actions.canonical(batch.actions))
+        return self._actions.chosen(values, batch.actions)
+
+    def _state_value(self, obs: dict[str, Tensor]) -> Tensor:
+        """Return the values of states, [B]."""
+        return self._value.values(self._value.features(obs), None)[0].squeeze(-1)
+
+    def state(self) -> dict[str, Any]:
+        """Return what a resumed run needs besides networks and optimizer."""
+        return {"steps": self._steps.state()}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Restore the result of `state()`."""
+        self._steps.load_state(state["steps"])
+
+
+def _reward_scale(returns: np.ndarray) -> float:
+    """Return 1000 over the range of the returns. Raises ConfigError where all are equal."""
+    extent = float(np.ptp(returns))
+    if not extent > 0:
+        raise ConfigError(
+            "the recorded episodes have equal returns, which have no range to divide by",
+            "algorithm.normalize_returns",
+            "Next: --no-normalize-returns, or record more episodes",
+        )
+    return 1000.0 / extent

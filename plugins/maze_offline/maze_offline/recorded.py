@@ -1,0 +1,134 @@
+"""Recorded steps in a replay buffer: what offline algorithms learn from."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from maze_core.data.replay import ReplayBuffer
+from maze_core.data.trajectories_files import TrajectoryError
+from maze_core.data.trajectories_loader import load_trajectories
+from maze_core.errors import ConfigError
+from maze_core.models.joint_actions import JointActions
+from maze_core.progress import progress_bar
+from maze_core.seeding import Purpose, generator
+
+if TYPE_CHECKING:
+    from maze_core.config.run import RunConfig
+    from maze_core.data.batch import Batch, TensorTree
+    from maze_core.data.trajectories import Trajectories
+    from maze_core.envs.vector import Tree
+    from maze_core.training.run import Run
+    from maze_offline.config import OfflineConfig
+
+_CHUNK = 1024
+
+
+def check_without_steps(config: RunConfig) -> None:
+    """Raise ConfigError for a run counted in environment steps."""
+    if config.steps is not None:
+        raise ConfigError(
+            f"{config.algorithm.name} learns from recorded data and takes no environment steps",
+            "steps",
+            "Next: --epochs",
+        )
+
+
+class RecordedSteps:
+    """The steps of a data set, drawn with replacement. They are copied into memory.
+
+    The statistics of the policy's normaliser are computed from them.
+
+    Args:
+        run: provides policy, spaces, device and seed.
+        config: names the data set.
+
+    Raises:
+        TrajectoryError: the data is missing, damaged, of other spaces, or has an action that its mask forbids.
+        ConfigError: it does not fit into memory.
+    """
+
+    def __init__(self, run: Run, config: OfflineConfig) -> None:
+        self._run, self._dataset = run, config.dataset
+        with progress_bar(f"loading {config.dataset}", shown="console" in run.config.callbacks) as report:
+            data = load_trajectories(Path(config.dataset), config.n_workers, report)
+        data.check_fits(run.observation_space, run.action_space, config.dataset)
+        _check_masks(data, JointActions(run.observation_space, run.action_space), config.dataset)
+        rows = data.steps + len(data)
+        self._buffer = ReplayBuffer(run.observation_space, run.action_space, rows, "algorithm.dataset")
+        for episode in data:
+            self._buffer.add_episode(episode)
+        self.returns = np.add.reduceat(data.rewards, data.starts[:-1], dtype=np.float64)
+        """The sum of each episode's recorded rewards, [E]."""
+        self._fingerprint = _fingerprint(data)
+        self._order = generator(run.seed, Purpose.REPLAY)
+        if run.policy.normalizer is not None:
+            for chosen in _chunks(data.steps):
+                obs = _tensors(data.obs, data.observation_rows(chosen))
+                run.policy.normalizer.update({key: leaf.to(run.device) for key, leaf in obs.items()})
+
+    def __len__(self) -> int:
+        return self._buffer.steps
+
+    def sample(self, batch_size: int, gamma: float) -> Batch:
+        """Return a batch as `ReplayBuffer.sample` does, on the run's device."""
+        return self._buffer.sample(self._order, batch_size, gamma, device=self._run.device)
+
+    def state(self) -> dict[str, Any]:
+        """Return the state of the draw, and what the data was."""
+        return {"order": self._order.bit_generator.state, "data_set": self._fingerprint}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Restore the result of `state()`.
+
+        Raises:
+            ConfigError: the data set is not the one with which the run began.
+        """
+        if state["data_set"] != self._fingerprint:
+            name = self._run.config.algorithm.name
+            raise ConfigError(
+                f"{self._dataset} no longer contains the episodes that this run started with",
+                "algorithm.dataset",
+                f"To learn from other data, start a new run: maze train {name} --init-from RUN",
+            )
+        self._order.bit_generator.state = state["order"]
+
+
+def _check_masks(data: Trajectories, actions: JointActions, where: str) -> None:
+    """Raise TrajectoryError if a mask forbids a recorded action."""
+    for rows in _chunks(data.steps):
+        allowed = actions.allowed(_tensors(data.obs, data.observation_rows(rows))) if actions.masks else None
+        if allowed is None:
+            return
+        sound = allowed.gather(1, actions.indices(_tensors(data.actions, rows))).all(1).numpy()
+        if not sound.all():
+            row = int(rows[~sound][0])
+            episode = int(np.searchsorted(data.starts, row, side="right")) - 1
+            place = f"episode {episode}, step {row - int(data.starts[episode])}"
+            masks = ", ".join(repr(mask) for mask in actions.masks.values())
+            raise TrajectoryError(f"{where}: the action of {place} is forbidden by its mask {masks}")
+
+
+def _fingerprint(data: Trajectories) -> str:
+    """Return a digest of the episodes' lengths and checksums: equal for equal data sets.
+
+    Flags count too: they decide what a step bootstraps from.
+    """
+    digest = hashlib.sha256()
+    for episode in data.episodes:
+        flags = episode.terminated, episode.truncated
+        digest.update(repr((episode.length, *flags, sorted(episode.crc32.items()))).encode())
+    return digest.hexdigest()
+
+
+def _chunks(rows: int) -> list[np.ndarray]:
+    """Return all row numbers in order, in chunks that bound memory."""
+    return [np.arange(start, min(start + _CHUNK, rows)) for start in range(0, rows, _CHUNK)]
+
+
+def _tensors(tree: Tree, rows: np.ndarray) -> TensorTree:
+    return {key: torch.from_numpy(leaf[rows]) for key, leaf in tree.items()}
