@@ -1,18 +1,21 @@
 # make train   install everything and train PPO on CartPole-v1
 # make test    install everything and run the tests but the slow ones
 # make setup-ray   also install what runs on Ray: clusters, RLlib
+# make setup-loggers   also install the loggers for Weights & Biases and MLflow
 # make help    all targets
 
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 RAY    := $(wildcard plugins/maze_ray/pyproject.toml plugins/maze_rllib/pyproject.toml)
-PLUGINS := $(filter-out $(RAY),$(sort $(wildcard plugins/*/pyproject.toml)))
+LOGGERS := $(wildcard plugins/maze_wandb/pyproject.toml plugins/maze_mlflow/pyproject.toml)
+PLUGINS := $(filter-out $(RAY) $(LOGGERS),$(sort $(wildcard plugins/*/pyproject.toml)))
 STAMP  := $(VENV)/.installed
 RAY_STAMP := $(VENV)/.installed-ray
+LOGGERS_STAMP := $(VENV)/.installed-loggers
 space  := $(subst ,, )
 
-.PHONY: help setup setup-ray train test test-slow lint types docs bench check clean
+.PHONY: help setup setup-ray setup-loggers train test test-slow lint types docs bench check clean
 
 help:
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
@@ -35,6 +38,13 @@ $(RAY_STAMP): $(STAMP) $(RAY)
 		$(foreach p,$(RAY),--editable ./$(dir $(p)))
 	@touch $(RAY_STAMP)
 
+setup-loggers: $(LOGGERS_STAMP) ## also install the loggers for Weights & Biases and MLflow (about 150 MB)
+
+$(LOGGERS_STAMP): $(STAMP) $(LOGGERS)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --no-build-isolation \
+		--editable ./plugins/maze_wandb --editable "./plugins/maze_mlflow[server]"
+	@touch $(LOGGERS_STAMP)
+
 train: setup ## train PPO on CartPole-v1
 	$(BIN)/maze train ppo --env CartPole-v1
 
@@ -49,7 +59,7 @@ test-slow: setup ## run the slow tests: clusters, kills again and again, learnin
 lint: setup ## check style and the boundaries between core and plugins
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	PYTHONPATH=$(subst $(space),:,$(strip $(dir $(RAY)))) $(BIN)/lint-imports
+	PYTHONPATH=$(subst $(space),:,$(strip $(dir $(RAY) $(LOGGERS)))) $(BIN)/lint-imports
 
 types: setup ## check types
 	$(BIN)/mypy

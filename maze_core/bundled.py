@@ -20,6 +20,7 @@ _PUBLISHED: Mapping[str, Mapping[str, str]] = {
     "maze-impala": {"algorithm": "impala"},
     "maze-minari": {"command": "trajectories.import trajectories.export"},
     "maze-offline": {"algorithm": "iql td3_bc"},
+    "maze-mlflow": {"callback": "mlflow"},
     "maze-optuna": {"searcher": "optuna"},
     "maze-pettingzoo": {"env": "pettingzoo", "callback": "self_play"},
     "maze-pictures": {},
@@ -33,6 +34,7 @@ _PUBLISHED: Mapping[str, Mapping[str, str]] = {
     "maze-sweep": {"command": "sweep", "searcher": "grid random"},
     "maze-td3": {"algorithm": "td3 ddpg"},
     "maze-video": {},
+    "maze-wandb": {"callback": "wandb"},
     "maze-wrappers": {
         "wrapper": "normalize_observations flatten one_hot transpose unsqueeze rescale_observations gray resize stack "
         "scale_reward clip_reward normalize_reward time_limit step_skip random_reset rescale_actions "

@@ -1,0 +1,1 @@
+"""Logs runs with MLflow."""
