@@ -43,7 +43,7 @@ def test_every_preset_is_valid_for_each_algorithm_of_its_package(package, name):
 def test_presets_of_env_sources_are_valid(package, name):
     claims = [claim for claim in discovery.declarations() if claim.kind == "env"]
     (source,) = [claim.name for claim in claims if claim.entry_point.module.startswith(f"{package}.")]
-    algorithm = presets_of_source(discovery.load("env", source))[name]
+    algorithm = dict(presets_of_source(discovery.load("env", source)))[name]
     config = assemble(algorithm, preset=name, flags={"env.name": source})
     assert (config.algorithm.name, config.env.name) == (algorithm, source)
 
