@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import ale_py
 import gymnasium
@@ -22,7 +22,7 @@ class Games(AtariVectorEnv):
     `render` shows what a policy sees: the newest frame in gray.
     """
 
-    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["rgb_array"]}  # ALE writes into its class's
+    metadata: dict[str, Any] = {"render_modes": ["rgb_array"]}  # noqa: RUF012 — ALE writes into that of its class
 
     def __init__(self, game: str, num_envs: int, config: AtariConfig) -> None:
         super().__init__(
@@ -47,7 +47,7 @@ class Games(AtariVectorEnv):
 
     def reset(
         self, *, seed: int | np.ndarray | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[np.ndarray, dict[str, Any]]:
+    ) -> tuple[Any, dict[str, Any]]:
         """Begin all games. A seed may be any integer from 0 on; each game gets one of its own derived from it."""
         if isinstance(seed, int | np.integer):
             words = np.random.SeedSequence(int(seed)).generate_state(self.num_envs)
