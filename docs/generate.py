@@ -113,8 +113,8 @@ def _plugin(entry: Entry, plugin: Any) -> str:
     if entry.kind == "algorithm":
         found = [f"- `{name}`{_comment(plugin, entry.name, name)}" for name in presets(plugin, entry.name)]
     if entry.kind == "env":
-        owners = presets_of_source(plugin).items()
-        found = [f"- `{name}` for `{owner}`{_comment(plugin, '', name)}" for name, owner in owners]
+        owners = presets_of_source(plugin)
+        found = [f"- `{name}` for `{owner}`{_comment(plugin, owner, name)}" for name, owner in owners]
     parts += ["Presets:\n\n" + "\n".join(found)] if found else []
     return "\n\n".join(parts)
 

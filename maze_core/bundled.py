@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 _PUBLISHED: Mapping[str, Mapping[str, str]] = {
     "maze-a2c": {"algorithm": "a2c"},
+    "maze-atari": {"env": "atari"},
     "maze-bc": {"algorithm": "bc"},
     "maze-compare": {"command": "runs"},
     "maze-cutting-2d": {"env": "cutting_2d", "policy": "cutting_best_fit"},

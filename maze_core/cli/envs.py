@@ -1,15 +1,84 @@
-"""`maze envs`: look at an environment before training on it."""
+"""`maze envs`: find environments, and look at one before training on it."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from maze_core.cli import output
 from maze_core.local_modules import allow_local_modules
 
-app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Inspect environments.")
+if TYPE_CHECKING:
+    from maze_core.cli.environment_list import EnvList, Listed
+
+app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Find and inspect environments.")
+
+
+@app.command(name="list")
+def list_(
+    text: Annotated[
+        str,
+        typer.Argument(metavar="[TEXT]", help="Part of an id or an env source; module:TEXT.", show_default=False),
+    ] = "",
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """List environments whose id or env source contains TEXT, with their presets, and the spaces if they are few.
+
+    Those of gymnasium's registry, of known installed packages, and of env sources. `module:TEXT` imports a module that
+    registers environments. An environment that cannot be built is listed with the reason.
+
+    \b
+    Examples:
+      maze envs list
+      maze envs list lunar
+      maze envs list minigrid:Empty
+      maze envs list my_envs: --json
+    """
+    from dataclasses import asdict
+
+    from maze_core.cli.environment_list import list_environments
+
+    allow_local_modules()
+    found = list_environments(text)
+    if as_json:
+        output.print_json([asdict(each) for each in found.environments])
+    else:
+        _print_list(found)
+    for problem in found.problems:
+        output.warn(problem)
+    if not found.environments:
+        raise typer.Exit(1)
+
+
+def _print_list(found: EnvList) -> None:
+    from maze_core.cli.environment_list import BUILT
+
+    if not found.environments:
+        output.warn("no environment fits; `maze envs list module:` imports a module that registers some")
+        return
+    columns = ["env source", "environment", "presets"]
+    rows = [[each.env_source, each.id, _named(each)] for each in found.environments]
+    few = len(rows) <= BUILT
+    if few:
+        columns += ["observations", "actions"]
+        for row, each in zip(rows, found.environments, strict=True):
+            row += [each.observation_space or each.problem, each.action_space]
+    output.print_table(columns, rows)
+    if not few:
+        output.warn(f"{len(rows)} environments; a list of at most {BUILT} shows their spaces: maze envs list TEXT")
+
+
+def _named(listed: Listed) -> str:
+    """Return the algorithms with a preset that applies by itself, and other presets as `algorithm (preset)`."""
+    from maze_core.config.presets import preset_of
+
+    own = preset_of(listed.id)
+    return ", ".join(
+        algorithm if name == own else f"{algorithm} ({name})"
+        for algorithm, names in listed.presets.items()
+        for name in names
+    )
 
 
 @app.command()

@@ -90,7 +90,7 @@ def _page(info: PluginInfo) -> dict[str, Any]:
     page["hooks"] = [hook for hook in vars(HookSpecs) if getattr(getattr(plugin, hook, None), "maze_impl", None)]
     page["presets"] = list(presets(plugin, info.name)) if info.kind == "algorithm" else []
     if info.kind == "env":
-        page["presets"] = [f"{title} ({owner})" for title, owner in presets_of_source(plugin).items()]
+        page["presets"] = [f"{title} ({owner})" for title, owner in presets_of_source(plugin)]
     return page
 
 

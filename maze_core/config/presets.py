@@ -1,7 +1,8 @@
 """Presets: partial run configurations that a package ships in `presets/NAME.yaml`.
 
 Those in an algorithm's package are for this algorithm, unless they name another one; those of one algorithm among
-several in a package are in `presets/ALGORITHM/NAME.yaml`. Those in the package of an env source name their algorithm.
+several in a package are in `presets/ALGORITHM/NAME.yaml`. Those in the package of an env source name their
+algorithm, or are in such a folder too.
 """
 
 from __future__ import annotations
@@ -18,15 +19,25 @@ from maze_core.errors import ConfigError
 
 def presets(algorithm: type[Any], name: str, source: type[Any] | None = None) -> dict[str, Raw]:
     """Return the presets for an algorithm by name: those of its package, and those of an env source's package."""
-    own_last = reversed(_shipped(algorithm, name, source))
-    read = {_title(file): layer for file, default in own_last if (layer := _read(file, name, default)) is not None}
-    return dict(sorted(read.items()))
+    return _read_all(_shipped(package(algorithm), name, None if source is None else package(source)), name)
 
 
-def presets_of_source(source: type[Any]) -> dict[str, str]:
-    """Return the names of the presets in an env source's package, each with the algorithm that it is for."""
-    owners = {_title(file): _owner(_content(file), "") for file in files(source)}
-    return {title: owner for title, owner in sorted(owners.items()) if owner}
+def preset_names(name: str, algorithm_package: str | None, source_package: str | None) -> list[str]:
+    """Return the names of the presets for the algorithm `name` in these packages, without importing its class."""
+    return list(_read_all(_shipped(algorithm_package, name, source_package), name))
+
+
+def preset_of(env_id: str) -> str:
+    """Return the name of the preset that `auto` looks for."""
+    return env_id.replace("/", "-")
+
+
+def presets_of_source(source: type[Any]) -> list[tuple[str, str]]:
+    """Return the presets in an env source's package: their names, each with the algorithm that it is for."""
+    top = files(source)
+    found = {(_title(file), _owner(_content(file), "")) for file in top}
+    found |= {(_title(file), folder.name) for folder in _folders(package(source)) for file in _yaml(folder)}
+    return sorted((title, owner) for title, owner in found if owner)
 
 
 def choose(
@@ -39,8 +50,9 @@ def choose(
     """
     if preset == "none":
         return "", {}
-    wanted = (env_id or "").replace("/", "-") if preset == "auto" else preset
-    for file, default in _shipped(algorithm, name, source):
+    wanted = preset_of(env_id or "") if preset == "auto" else preset
+    shipped = _shipped(package(algorithm), name, None if source is None else package(source))
+    for file, default in shipped:
         layer = _read(file, name, default) if _title(file) == wanted else None
         if layer is not None:
             return wanted, layer
@@ -49,10 +61,20 @@ def choose(
     raise ConfigError(f"{name} has no preset {preset!r}; {nearest(preset, presets(algorithm, name, source))}", "preset")
 
 
-def _shipped(algorithm: type[Any], name: str, source: type[Any] | None) -> list[tuple[Traversable, str]]:
+def _shipped(algorithm_package: str | None, name: str, source_package: str | None) -> list[tuple[Traversable, str]]:
     """Return the files of both packages, each with the algorithm that it is for if it names none."""
-    theirs = [] if source is None else files(source)
-    return [*((file, name) for file in files(algorithm, name)), *((file, "") for file in theirs)]
+    found = [] if algorithm_package is None else [(file, name) for file in _files(algorithm_package, name)]
+    if source_package is not None:
+        own = [folder for folder in _folders(source_package) if folder.name == name]
+        found += [(file, name) for folder in own for file in _yaml(folder)]
+        found += [(file, "") for file in _files(source_package)]
+    return found
+
+
+def _read_all(shipped: list[tuple[Traversable, str]], name: str) -> dict[str, Raw]:
+    own_last = reversed(shipped)
+    read = {_title(file): layer for file, default in own_last if (layer := _read(file, name, default)) is not None}
+    return dict(sorted(read.items()))
 
 
 def _read(file: Traversable, name: str, default: str) -> Raw | None:
@@ -76,17 +98,35 @@ def _owner(layer: Raw, default: str) -> str:
     return owner
 
 
+def package(plugin: type[Any]) -> str:
+    """Return the name of the top package that a plugin class is in."""
+    return plugin.__module__.partition(".")[0]
+
+
 def files(plugin: type[Any], name: str = "") -> list[Traversable]:
     """Return the files of presets in a plugin's package: first those of the algorithm `name`, then the others."""
+    return _files(package(plugin), name)
+
+
+def _files(package: str, name: str = "") -> list[Traversable]:
+    own = [folder for folder in _folders(package) if folder.name == name]
+    return [file for place in [*own, _top(package)] if place is not None for file in _yaml(place)]
+
+
+def _folders(package: str) -> list[Traversable]:
+    """Return the folders in a package's `presets`, one for each algorithm that has one."""
+    top = _top(package)
+    return [] if top is None else [each for each in top.iterdir() if each.is_dir()]
+
+
+def _yaml(folder: Traversable) -> list[Traversable]:
+    return [file for file in folder.iterdir() if file.name.endswith(".yaml")]
+
+
+def _top(package: str) -> Traversable | None:
+    """Return a package's folder `presets`; None where there is none."""
     try:
-        package = plugin.__module__.partition(".")[0]
-        folder = resources.files(package) / "presets"
-        found = [folder / name, folder] if name and (folder / name).is_dir() else [folder]
-        return [file for place in found for file in place.iterdir() if file.name.endswith(".yaml")]
-    except (
-        ImportError,
-        TypeError,
-        AttributeError,
-        OSError,
-    ):  # not in a package, or a package without presets
-        return []
+        top = resources.files(package) / "presets"
+        return top if top.is_dir() else None
+    except (ImportError, TypeError, AttributeError, OSError):  # not in a package
+        return None

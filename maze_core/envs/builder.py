@@ -37,7 +37,8 @@ class EnvBuilder:
     seed: int = 0
     """The seed of the run."""
     purpose: str = "training"
-    """What the environments are for: `training` and `evaluation` differ in the seeds of construction."""
+    """What the environments are for, such as `training` and `evaluation`. Seeds of construction depend on it, and the
+    hooks receive it."""
     load: Loader = discovery.load
     max_episode_steps: int | None = None
     """Steps after which a single environment's episode is truncated, whatever its own limit; None: never."""
@@ -89,7 +90,7 @@ class EnvBuilder:
             )
         if self._vector_only:
             return self._lone(index)
-        return self._hooks.make_env(self.env, self._construction_seed(index), index)
+        return self._hooks.make_env(self.env, self._construction_seed(index), index, self.purpose)
 
     def _lone(self, index: int) -> gymnasium.Env[Any, Any]:
         from maze_core.envs.single_from_vector import LoneEnv
@@ -100,7 +101,7 @@ class EnvBuilder:
                 wrapper.place,
             )
 
-        env = self._hooks.make_vector_env(self.env, 1, self._construction_seed(index))
+        env = self._hooks.make_vector_env(self.env, 1, self._construction_seed(index), self.purpose)
         if env is None:
             raise PluginError("make_vector_env returned an environment at one call and none at another")
         return LoneEnv(env)
@@ -111,7 +112,7 @@ class EnvBuilder:
         Also returns None, with a warning, where a wrapper supports single environments only. Warns when its spaces
         differ from those of the single form.
         """
-        env = self._hooks.make_vector_env(self.env, num_envs, self._construction_seed(0))
+        env = self._hooks.make_vector_env(self.env, num_envs, self._construction_seed(0), self.purpose)
         if env is None:
             return None
         if (single := self._single_only) is not None:
@@ -133,7 +134,7 @@ class EnvBuilder:
         """
         if self._single_only is not None:
             return None
-        native = self._hooks.make_vector_env(self.env, 1, self._construction_seed(0))
+        native = self._hooks.make_vector_env(self.env, 1, self._construction_seed(0), self.purpose)
         if native is None:
             return None
         with closing(native):

@@ -118,12 +118,16 @@ def reward_meter(env: gymnasium.Env[Any, Any]) -> RewardMeter | None:
 
 
 def vector_reward_meter(env: gymnasium.vector.VectorEnv[Any, Any, Any]) -> VectorRewardMeter | None:
-    """Return the meter of a natively vectorised environment; None where it has no wrappers."""
+    """Return the innermost meter of a natively vectorised environment; None where there is none.
+
+    An env source that changes rewards itself puts a meter below, so that reported returns are raw.
+    """
+    found = None
     while isinstance(env, gymnasium.vector.VectorWrapper):
         if isinstance(env, VectorRewardMeter):
-            return env
+            found = env
         env = env.env
-    return None
+    return found
 
 
 def episode_metrics(info: Mapping[str, Any], place: str) -> dict[str, float]:

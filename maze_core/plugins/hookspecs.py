@@ -33,14 +33,15 @@ class HookSpecs:
     """The hook specifications of Maze."""
 
     @hookspec(firstresult=True)
-    def make_env(self, config: PluginConfig, seed: int, index: int) -> gymnasium.Env[Any, Any] | None:
+    def make_env(self, config: PluginConfig, seed: int, index: int, purpose: str) -> gymnasium.Env[Any, Any] | None:
         """Build one environment.
 
         When: before the first step, once for every environment of the run (training and evaluation), in the
         process that steps it. Call rule: the first env source that returns an environment wins; env wrappers
         are `wrapper=True` implementations that receive it and return the wrapped one, in configured order, the
         first innermost. `seed` is for choices made at construction; episodes are seeded through `reset`.
-        On error: the run stops and the plugin is named.
+        `purpose` is `training` for environments that a policy learns in, and another word elsewhere; the spaces must
+        not depend on it. On error: the run stops and the plugin is named.
 
             class MySource(Plugin):
                 @hookimpl
@@ -63,9 +64,9 @@ class HookSpecs:
 
     @hookspec(firstresult=True)
     def make_vector_env(
-        self, config: PluginConfig, num_envs: int, seed: int
+        self, config: PluginConfig, num_envs: int, seed: int, purpose: str
     ) -> gymnasium.vector.VectorEnv[Any, Any, Any] | None:
-        """Build a natively vectorised environment; optional.
+        """Build a natively vectorised environment; optional. `purpose` is as for `make_env`.
 
         When: before `make_env`, once for training and once for evaluation. Call rule: first result; if no
         plugin returns one, Maze steps `num_envs` results of `make_env` itself. All three autoreset modes of gymnasium

@@ -137,13 +137,15 @@ class Hooks:
         """Return the first plugin object of a kind, such as the run's algorithm."""
         return next(each.plugin for each in self.members if each.kind == kind)
 
-    def make_env(self, config: PluginConfig, seed: int, index: int) -> gymnasium.Env[Any, Any]:
+    def make_env(
+        self, config: PluginConfig, seed: int, index: int, purpose: str = "training"
+    ) -> gymnasium.Env[Any, Any]:
         """Build one wrapped environment. A plugin's exception gets a note that names the plugin."""
         import gymnasium
 
         from maze_core.plugins.other_interfaces import foreign
 
-        env = self._build("make_env", config=config, seed=seed, index=index)
+        env = self._build("make_env", config=config, seed=seed, index=index, purpose=purpose)
         if (other := foreign(env.unwrapped if isinstance(env, gymnasium.Env) else env)) is not None:
             raise other
         if not isinstance(env, gymnasium.Env):
@@ -156,12 +158,12 @@ class Hooks:
         return env
 
     def make_vector_env(
-        self, config: PluginConfig, num_envs: int, seed: int
+        self, config: PluginConfig, num_envs: int, seed: int, purpose: str = "training"
     ) -> gymnasium.vector.VectorEnv[Any, Any, Any] | None:
         """Build a natively vectorised environment, or return None if no plugin offers one."""
         import gymnasium
 
-        env = self._build("make_vector_env", config=config, num_envs=num_envs, seed=seed)
+        env = self._build("make_vector_env", config=config, num_envs=num_envs, seed=seed, purpose=purpose)
         if env is not None and not isinstance(env, gymnasium.vector.VectorEnv):
             raise self._wrong_result("make_vector_env", env, "gymnasium.vector.VectorEnv", "env")
         return env

@@ -18,7 +18,12 @@ def shipped(algorithm):
 ROOT = Path(__file__).parents[2]
 SHIPPED = sorted({(path.relative_to(ROOT).parts[2], path.stem) for path in ROOT.glob("plugins/*/*/presets/**/*.yaml")})
 """The package and the name of every preset in the repository."""
-OF_SOURCES = [("maze_cutting_2d", "cutting"), ("maze_cutting_2d", "cutting-structured")]
+OF_SOURCES = [
+    ("maze_atari", "ALE-Breakout-v5"),
+    ("maze_atari", "ALE-Pong-v5"),
+    ("maze_cutting_2d", "cutting"),
+    ("maze_cutting_2d", "cutting-structured"),
+]
 """Those in packages of env sources."""
 ANYWHERE = ("classic", "rainbow")
 """Presets that name no environment."""
@@ -43,9 +48,12 @@ def test_every_preset_is_valid_for_each_algorithm_of_its_package(package, name):
 def test_presets_of_env_sources_are_valid(package, name):
     claims = [claim for claim in discovery.declarations() if claim.kind == "env"]
     (source,) = [claim.name for claim in claims if claim.entry_point.module.startswith(f"{package}.")]
-    algorithm = presets_of_source(discovery.load("env", source))[name]
-    config = assemble(algorithm, preset=name, flags={"env.name": source})
-    assert (config.algorithm.name, config.env.name) == (algorithm, source)
+    algorithms = [owner for title, owner in presets_of_source(discovery.load("env", source)) if title == name]
+    assert algorithms
+    env = {"env.name": source} | ({"env.id": name.replace("-", "/", 1)} if name.startswith("ALE-") else {})
+    for algorithm in algorithms:
+        config = assemble(algorithm, preset=name, flags=env)
+        assert (config.algorithm.name, config.env.name) == (algorithm, source)
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
