@@ -140,3 +140,16 @@ def test_images_among_observations_are_found(shape, shown):
 def test_numbers_are_short_and_finite():
     given = [1.0, 0.123456789, 10**20, float("nan"), float("inf"), None, "x", True, np.float32(0.1)]
     assert [rounded(each) for each in given] == [1, 0.12346, 10**20, None, None, None, None, 1, 0.1]
+
+
+def test_a_network_of_values_shows_values_and_a_box_the_most_likely_action(quick):
+    values = quick("CartPole-v1", "dqn", {"algorithm.initial_buffer_size": 8, "algorithm.batch_size": 4})
+    ((trajectory, _, _),) = played(task_of_run(values.run, 3), 1, 0)
+    thoughts = insight(values.run.policy, trajectory)
+    assert (thoughts.unit, thoughts.entropy) == ("value", None)
+    np.testing.assert_array_equal(thoughts.bars["action"].argmax(1), trajectory.actions["action"])
+    box = quick("Pendulum-v1")
+    ((trajectory, film, _),) = played(task_of_run(box.run, 3), 1, 5)
+    assert 2 <= len(film.frames) <= 5
+    likely = insight(box.run.policy, trajectory).likely["action"]
+    np.testing.assert_allclose(np.clip(likely, -2, 2), trajectory.actions["action"], rtol=1e-4, atol=1e-5)
