@@ -153,3 +153,11 @@ def test_a_network_of_values_shows_values_and_a_box_the_most_likely_action(quick
     assert 2 <= len(film.frames) <= 5
     likely = insight(box.run.policy, trajectory).likely["action"]
     np.testing.assert_allclose(np.clip(likely, -2, 2), trajectory.actions["action"], rtol=1e-4, atol=1e-5)
+
+
+def test_a_run_that_contains_a_recording_is_a_run(view, make_run):
+    run = make_run("a", [1.0])
+    (run / "demos").mkdir()
+    (run / "demos" / "trajectories.json").write_text("{}")
+    _, data = view(run, "--episodes", 0)
+    assert data["sources"][0]["curves"]["eval/return_mean"] == [1]

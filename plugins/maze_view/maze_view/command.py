@@ -77,8 +77,10 @@ def _sorted(places: list[Path]) -> tuple[list[RunRecord], list[Path]]:
 
     from maze_core.data.trajectories_files import DESCRIPTION
     from maze_core.errors import ConfigError
+    from maze_core.training.run_dir import CONFIG
 
-    recordings = [each for each in places if (each / DESCRIPTION).is_file() or any(each.glob(f"*/{DESCRIPTION}"))]
+    others = [each for each in places if not (each / CONFIG).is_file()]  # a run may contain recordings
+    recordings = [each for each in others if (each / DESCRIPTION).is_file() or any(each.glob(f"*/{DESCRIPTION}"))]
     rest = [each for each in places if each not in recordings]
     runs = find_records(rest, output.warn)
     if not runs and not recordings:
