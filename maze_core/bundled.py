@@ -36,6 +36,7 @@ _PUBLISHED: Mapping[str, Mapping[str, str]] = {
     "maze-td3": {"algorithm": "td3 ddpg"},
     "maze-video": {},
     "maze-wandb": {"callback": "wandb"},
+    "maze-view": {"command": "view"},
     "maze-wrappers": {
         "wrapper": "normalize_observations flatten one_hot transpose unsqueeze rescale_observations gray resize stack "
         "scale_reward clip_reward normalize_reward time_limit step_skip random_reset rescale_actions "

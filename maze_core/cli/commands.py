@@ -13,7 +13,20 @@ from typer.core import TyperCommand, TyperGroup
 
 from maze_core.terminal_text import printable
 
-_FIRST = ("train", "resume", "eval", "rollout", "export", "sweep", "runs", "trajectories", "plugins", "config", "envs")
+_FIRST = (
+    "train",
+    "resume",
+    "eval",
+    "rollout",
+    "export",
+    "sweep",
+    "runs",
+    "view",
+    "trajectories",
+    "plugins",
+    "config",
+    "envs",
+)
 """The order of help; other commands follow by name."""
 
 

@@ -19,6 +19,7 @@ TOOLS = (
     "maze_pictures",
     "maze_sweep",
     "maze_video",
+    "maze_view",
 )
 """Commands and tools are released together with the core; the promise is for what takes part in a run."""
 PLUGINS = sorted(path.name for path in (ROOT / "plugins").iterdir() if path.name not in TOOLS)

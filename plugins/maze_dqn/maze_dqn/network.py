@@ -93,6 +93,8 @@ class ValueNetwork(Policy):
         temperature: divisor of the values where they are logits.
     """
 
+    logits_are_values = True
+    """Read by viewers, which would show probabilities otherwise."""
     centre: Tensor
     slots: Tensor
 

@@ -1,0 +1,1 @@
+"""Shows runs and recordings in a browser: one self-contained HTML file."""

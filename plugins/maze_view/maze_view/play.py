@@ -1,0 +1,114 @@
+"""Plays episodes with a run's policy and takes pictures where the environment renders."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, closing
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import gymnasium
+import numpy as np
+
+from maze_core.environment_variables import variables_set
+from maze_core.envs.serial import SerialVectorEnv
+from maze_core.envs.vector import agents_of
+from maze_core.errors import ConfigError
+from maze_core.plugins.discovery import describe
+from maze_core.training.episodes import play
+from maze_core.training.process_state import torch_threads
+from maze_view.pictures import Film
+
+if TYPE_CHECKING:
+    from maze_core.data.trajectories import Trajectory
+    from maze_core.envs.builder import EnvBuilder
+    from maze_core.training.rollouts import RolloutTask
+
+
+class Camera(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """Takes pictures of the episode that begins with the next reset after `watch`."""
+
+    def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
+        super().__init__(env)
+        self._next: Film | None = None
+        self._film: Film | None = None
+        self._steps = 0
+
+    def watch(self, film: Film | None) -> None:
+        """Use this film for the next episode."""
+        self._next, self._film = film, None
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Begin an episode, and its film if one is wanted."""
+        observation, info = self.env.reset(seed=seed, options=options)
+        self._film, self._next, self._steps = self._next, None, 0
+        self._shoot(last=False)
+        return observation, info
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        """Step, and take a picture."""
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        self._steps += 1
+        self._shoot(last=bool(terminated or truncated))
+        return observation, reward, bool(terminated), bool(truncated), info
+
+    def _shoot(self, *, last: bool) -> None:
+        if self._film is not None and (last or self._film.wants(self._steps)):
+            with _without_devices():
+                picture: Any = self.env.render()
+            self._film.add(self._steps, np.asarray(picture, np.uint8), last=last)
+
+
+def played(task: RolloutTask, episodes: int, frames: int) -> Iterator[tuple[Trajectory, Film | None, str]]:
+    """Play episodes 0 … episodes - 1 as `maze rollout` does; yield each with its film and why it has none.
+
+    Args:
+        task: how the policy plays, as `task_of_run` returns it.
+        episodes: number of episodes.
+        frames: most pictures of an episode; 0: none.
+
+    Raises:
+        ConfigError: several agents act in the environment, or it cannot be built.
+    """
+    builder, problem = _rendering(task.builder) if frames else (task.builder, "")
+    cameras: list[Camera] = []
+
+    def build(index: int) -> gymnasium.Env[Any, Any]:
+        cameras.append(Camera(builder(index)))
+        return cameras[-1]
+
+    with torch_threads(1), closing(SerialVectorEnv(build, 1)) as env:
+        if agents_of(env):
+            raise ConfigError("several agents act in this environment, and the player shows one", "env")
+        agent_of = task.player(env.observation_space, env.action_space)
+        for number in range(episodes):
+            film = None if problem or not frames else Film(frames)
+            cameras[-1].watch(film)
+            for _, trajectory in play(env, agent_of, task.seed, number, 1, lambda: False):
+                yield trajectory, film, problem
+
+
+def _rendering(builder: EnvBuilder) -> tuple[EnvBuilder, str]:
+    """Return a builder of environments that render pictures; the builder itself and the reason if they cannot."""
+    able = builder
+    if "kwargs" in type(builder.env).model_fields:
+        kwargs = {**getattr(builder.env, "kwargs", {}), "render_mode": "rgb_array"}
+        able = replace(builder, env=builder.env.model_copy(update={"kwargs": kwargs}))
+    try:
+        with _without_devices(), closing(able(0)) as env:
+            if env.render_mode != "rgb_array":
+                return builder, "the environment does not support render_mode rgb_array"
+            env.reset(seed=0)
+            picture = np.asarray(env.render())
+    except Exception as error:  # noqa: BLE001 — whatever an environment's drawing code raises
+        return builder, " ".join(describe(error).split())
+    if picture.ndim != 3 or picture.shape[-1] != 3:
+        return builder, "render() does not return an array [height, width, 3]"
+    return able, ""
+
+
+def _without_devices() -> AbstractContextManager[None]:
+    """Let SDL, with which many environments draw, open neither a window nor a sound card, unless the user chose one."""
+    quiet = {"SDL_VIDEODRIVER": "dummy", "SDL_AUDIODRIVER": "dummy", "PYGAME_HIDE_SUPPORT_PROMPT": "1"}
+    return variables_set({name: value for name, value in quiet.items() if name not in os.environ})
