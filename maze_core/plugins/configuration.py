@@ -279,9 +279,12 @@ def _preset_layer(preset: str, asked: Raw, load: discovery.Loader) -> tuple[str,
 
 def _env_source(env: Any, load: discovery.Loader) -> type[Any] | None:
     """Return the class of a run's env source; None if it cannot be used, which resolve reports."""
+    name = env.get("name") if isinstance(env, dict) else None
+    if not isinstance(name, str):
+        return None
     try:
-        source: type[Any] = load("env", env["name"])
-    except (ConfigError, PluginError, KeyError, TypeError):
+        source: type[Any] = load("env", name)
+    except (ConfigError, PluginError):
         return None
     return source
 

@@ -90,6 +90,7 @@ class ReplayCollector:
         capacity: int,
         exploration: Exploration | None = None,
         first_policy: str | dict[str, Any] = "random",
+        *,
         priority_exponent: float | None = None,
         utd: float = 1.0,
     ) -> None:

@@ -100,7 +100,7 @@ def test_a_package_whose_import_fails_is_reported_and_the_list_goes_on(monkeypat
 
 def test_sources_list_their_own_environments_or_stand_for_themselves(monkeypatch):
     (row,) = list_environments("cutting_2d").environments
-    assert (row.id, row.presets, row.problem) == ("", {"ppo": ["cutting"]}, "")
+    assert (row.id, row.presets, row.problem) == ("", {"ppo": ["cutting", "cutting-structured"]}, "")
     source = discovery.load("env", "cutting_2d")
     monkeypatch.setattr(source, "environments", lambda: ["big", "small"], raising=False)
     assert [each.id for each in list_environments("cutting_2d").environments] == ["big", "small"]

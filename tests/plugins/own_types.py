@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from torch import Tensor, nn
 
 from maze_core import Algorithm, AlgorithmConfig, Batch, Loss, Run, hookimpl
+from maze_core.data.sequences import Sequences
 from maze_core.models.policy import Policy
 from maze_core.models.tree_distribution import TreeDistribution
 from maze_core.training.adam import Adam
@@ -45,7 +46,7 @@ class Quantiles:
 
 
 class MyPolicy(Policy):
-    def distribution(self, obs: dict[str, Tensor]) -> TreeDistribution:
+    def distribution(self, obs: dict[str, Tensor], sequences: Sequences | None = None) -> TreeDistribution:
         return TreeDistribution({"action": Quantiles(obs["observation"])})
 
     def quantiles(self, obs: dict[str, Tensor]) -> Tensor:

@@ -72,7 +72,7 @@ class DQN(Algorithm[ValueNetwork]):
             config.replay_buffer_size,
             epsilon_greedy(run, config, config.num_envs),
             config.initial_sampling_policy,
-            config.priority_exponent if config.prioritized else None,
+            priority_exponent=config.priority_exponent if config.prioritized else None,
         )
         self._target = Target(policy)
         self._target.module.normalizer = policy.normalizer  # its statistics belong to both networks

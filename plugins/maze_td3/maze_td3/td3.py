@@ -64,7 +64,7 @@ class TD3(Algorithm):
             config.replay_buffer_size,
             ActionNoise(run.action_space, noise, config.exploration_noise),
             config.initial_sampling_policy,
-            config.utd,
+            utd=config.utd,
         )
         self._actions = JointActions(run.observation_space, run.action_space).to(run.device)
         check_squashed(run.policy, self._actions, config.name)
