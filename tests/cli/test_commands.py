@@ -126,7 +126,7 @@ def test_a_command_of_the_core_cannot_be_replaced(installation, maze):
     entries = ("envs", "plugins.info", "sweep")
     installation.add("plain", PLAIN, "command:" + "\n".join(f"{name} = {{module}}:shout" for name in entries))
     done = maze("envs", "--help")
-    assert "Inspect environments." in done.stdout
+    assert "Find and inspect environments." in done.stdout
     assert done.stderr.count("warning: the command 'envs' of plain 1.0 is not used: Maze has one of that name") == 1
     listed = json.loads(maze("plugins", "list", "--kind", "command", "--json").stdout)
     found = {(each["name"], each["distribution"]): each["state"] for each in listed}

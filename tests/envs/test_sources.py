@@ -78,7 +78,8 @@ def test_a_module_is_imported_for_its_id(tmp_path, monkeypatch):
         ("xyzzyxyzzy", "no environment", "module:Id"),
     ],
 )
-def test_an_unknown_id_is_refused_before_anything_is_built(env_id, message, hint):
+def test_an_unknown_id_is_refused_before_anything_is_built(monkeypatch, env_id, message, hint):
+    monkeypatch.delitem(gymnasium.registry, env_id, raising=False)  # as long as nobody has imported ale_py
     with pytest.raises(ConfigError, match=message) as caught:
         source(env_id)
     assert caught.value.where == "env.id"
