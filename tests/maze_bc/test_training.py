@@ -25,6 +25,7 @@ from maze_core.training import api
 from maze_core.training.checkpoint import read_checkpoint
 from maze_core.training.rollouts import roll_out, task_of_plugin
 from maze_core.training.saved_evaluation import evaluate_saved
+from tests.bomb import bomb
 from tests.forked import Forked
 
 CART = "CartPole-v1"
@@ -213,22 +214,6 @@ EXACT = {
     "algorithm.batch_size": 9,
     "model.normalize_observations": True,
 }
-
-
-def bomb(at):
-    """A callback that interrupts this process when the loss is computed for the `at`-th time."""
-
-    class Bomb(Plugin):
-        calls = 0
-
-        @hookimpl(wrapper=True)
-        def compute_loss(self, policy, batch):
-            Bomb.calls += 1
-            if Bomb.calls == at:
-                os.kill(os.getpid(), signal.SIGINT)
-            return (yield)
-
-    return Bomb
 
 
 @pytest.mark.parametrize("at", [1, 5, 13, 18])

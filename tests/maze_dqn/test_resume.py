@@ -12,8 +12,7 @@ import time
 import pytest
 from maze_devkit.probes import Doors
 
-from maze_core.plugins.base import Plugin
-from maze_core.plugins.hookspecs import hookimpl
+from tests.bomb import bomb
 
 # The ring is overwritten several times.
 SETTINGS = {
@@ -81,22 +80,6 @@ def test_kill_9_ends_bit_equal(learn, tmp_path, whole_state, assert_same, algori
     whole.train()
     for name in ("last", "previous"):
         assert_same(state_of(run_dir, whole_state, name), state_of(whole.run_dir, whole_state, name))
-
-
-def bomb(at):
-    """A callback that interrupts the run when the loss is computed for the `at`-th time."""
-
-    class Bomb(Plugin):
-        calls = 0
-
-        @hookimpl(wrapper=True)
-        def compute_loss(self, policy, batch):
-            Bomb.calls += 1
-            if Bomb.calls == at:
-                os.kill(os.getpid(), signal.SIGINT)
-            return (yield)
-
-    return Bomb
 
 
 @pytest.mark.parametrize("algorithm", ["dqn", "pqn"])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from pathlib import Path
 
 import gymnasium
@@ -15,9 +13,8 @@ from maze_devkit.envs import SpacesEnv
 from maze_devkit.probes import Workshop
 
 from maze_core.errors import ConfigError, MazeError
-from maze_core.plugins.base import Plugin
-from maze_core.plugins.hookspecs import hookimpl
 from maze_core.training.checkpoint import read_checkpoint
+from tests.bomb import bomb
 from tests.maze_offline.conftest import BOX, LENGTHS, OBSERVATION
 
 ALGORITHMS = ["iql", "td3_bc"]
@@ -270,22 +267,6 @@ def test_better_throws_than_the_recorded_ones_are_learnt(offline, record, algori
 
 
 LONG = {"algorithm.n_epochs": 3, "algorithm.epoch_length": 6, "algorithm.lr_schedule": "linear"}
-
-
-def bomb(at):
-    """A callback that interrupts the run when the loss is computed for the `at`-th time."""
-
-    class Bomb(Plugin):
-        calls = 0
-
-        @hookimpl(wrapper=True)
-        def compute_loss(self, policy, batch):
-            Bomb.calls += 1
-            if Bomb.calls == at:
-                os.kill(os.getpid(), signal.SIGINT)
-            return (yield)
-
-    return Bomb
 
 
 @pytest.mark.parametrize(("algorithm", "at"), [("iql", 1), ("iql", 8), ("td3_bc", 1), ("td3_bc", 10), ("td3_bc", 11)])

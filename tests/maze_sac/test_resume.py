@@ -27,6 +27,7 @@ from maze_core.plugins.hookspecs import hookimpl
 from maze_core.training import api
 from maze_core.training.checkpoint import read_checkpoint
 from maze_core.training.saved_evaluation import evaluate_saved
+from tests.bomb import bomb
 
 # The ring is overwritten several times: its rows reach back three epochs.
 SETTINGS = {
@@ -119,22 +120,6 @@ def test_kill_9_again_and_again_ends_bit_equal(sac, tmp_path, whole_state, asser
     whole = sac(Workshop, SETTINGS | QUICK, run_dir=tmp_path / "whole")
     whole.train()
     assert_runs_equal(run_dir, whole.run_dir, Workshop(), whole_state, assert_same)
-
-
-def bomb(at, number=signal.SIGINT):
-    """A callback that sends a signal when the loss is computed for the `at`-th time."""
-
-    class Bomb(Plugin):
-        calls = 0
-
-        @hookimpl(wrapper=True)
-        def compute_loss(self, policy, batch):
-            Bomb.calls += 1
-            if Bomb.calls == at:
-                os.kill(os.getpid(), number)
-            return (yield)
-
-    return Bomb
 
 
 def test_stop_in_the_middle_of_an_epoch(sac, whole_state, assert_same):

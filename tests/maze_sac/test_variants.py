@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
-
 import numpy as np
 import pytest
 import torch
@@ -17,9 +14,8 @@ from maze_core.errors import ConfigError
 from maze_core.models import critics as critics_module
 from maze_core.models.critics import StateActionCritics
 from maze_core.models.inputs import FlatInput
-from maze_core.plugins.base import Plugin
-from maze_core.plugins.hookspecs import hookimpl
 from maze_core.training.targets import Target
+from tests.bomb import bomb
 from tests.maze_sac.test_learning import FAST, Throw
 
 BOX = spaces.Box(np.array([-2, 0], np.float32), np.array([2, 10], np.float32))
@@ -274,22 +270,6 @@ def test_quantiles_need_box_actions(sac, tmp_path, actions):
         variant(sac, "tqc", lambda: SpacesEnv(OBSERVATION, actions)).train()
     assert "Next: --set algorithm.quantiles=1" in str(caught.value)
     assert not list(tmp_path.iterdir())
-
-
-def bomb(at):
-    """A callback that interrupts the run when the loss is computed for the `at`-th time."""
-
-    class Bomb(Plugin):
-        calls = 0
-
-        @hookimpl(wrapper=True)
-        def compute_loss(self, policy, batch):
-            Bomb.calls += 1
-            if Bomb.calls == at:
-                os.kill(os.getpid(), signal.SIGINT)
-            return (yield)
-
-    return Bomb
 
 
 class Push(SeededWalk):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -18,8 +17,7 @@ from maze_devkit.envs import SpacesEnv
 from maze_devkit.probes import Workshop
 
 from maze_core.errors import ConfigError
-from maze_core.plugins.base import Plugin
-from maze_core.plugins.hookspecs import hookimpl
+from tests.bomb import bomb
 from tests.maze_td3.drift import Drift
 
 OBSERVATION = spaces.Box(-1, 1, (3,), np.float32)
@@ -155,22 +153,6 @@ def state_of(run_dir, whole_state):
     state = whole_state(run_dir)
     del state["algorithm"]["collector"]["replay"]["segments"]
     return state
-
-
-def bomb(at):
-    """A callback that interrupts the run when the loss is computed for the `at`-th time."""
-
-    class Bomb(Plugin):
-        calls = 0
-
-        @hookimpl(wrapper=True)
-        def compute_loss(self, policy, batch):
-            Bomb.calls += 1
-            if Bomb.calls == at:
-                os.kill(os.getpid(), signal.SIGINT)
-            return (yield)
-
-    return Bomb
 
 
 @pytest.mark.parametrize(("algorithm", "at"), [("td3", 7), ("td3", 8), ("td3", 9), ("ddpg", 9)])

@@ -21,6 +21,7 @@ from maze_core.plugins.configuration import assemble, load_run_config
 from maze_core.plugins.hookspecs import hookimpl
 from maze_core.training import api, run_evaluation
 from maze_core.training.run_dir import read_record, write_record
+from tests.bomb import bomb
 
 EPOCHS = 12
 
@@ -108,23 +109,6 @@ def points(run_dir, tag):
     return [(each.step, each.value) for each in events.Scalars(tag)]
 
 
-def bomb(*signals, at):
-    """A callback that sends signals to this process when the loss is computed for the `at`-th time."""
-
-    class Bomb(Plugin):
-        calls = 0
-
-        @hookimpl(wrapper=True)
-        def compute_loss(self, policy, batch):
-            Bomb.calls += 1
-            if Bomb.calls == at:
-                for number in signals:
-                    os.kill(os.getpid(), number)
-            return (yield)
-
-    return Bomb
-
-
 LONG = {"algorithm.epoch_length": 5, "model.name": "template", "model.normalize_observations": True}
 ODD = {
     "ppo": {"algorithm.batch_size": 10, "algorithm.n_optimization_epochs": 2, "algorithm.lr_schedule": "linear"},
@@ -139,7 +123,7 @@ ODD = {
 def test_stop_in_the_middle_of_an_epoch(quick, whole_state, assert_same, metrics, algorithm, at, number):
     """Ctrl-C and SIGTERM end the update, evaluate and save; the resumed run equals the uninterrupted one."""
     parts = {"env": Workshop, "algorithm": algorithm, "overrides": LONG | ODD[algorithm]}
-    stopped = quick(**parts, callbacks={"bomb": bomb(number, at=at)})
+    stopped = quick(**parts, callbacks={"bomb": bomb(at, number)})
     summary = stopped.train()
     assert summary.outcome == "interrupted"
     assert signal.Signals(number).name in summary.reason or "Ctrl-C" in summary.reason
@@ -156,7 +140,7 @@ def test_stop_in_the_middle_of_an_epoch(quick, whole_state, assert_same, metrics
 
 def test_stop_in_the_last_update_of_an_epoch(quick, whole_state, assert_same):
     parts = {"algorithm": "a2c", "overrides": {"algorithm.n_epochs": 3}}
-    stopped = quick(**parts, callbacks={"bomb": bomb(signal.SIGTERM, at=4)})
+    stopped = quick(**parts, callbacks={"bomb": bomb(4, signal.SIGTERM)})
     stopped.train()
     assert (stopped.run.epoch, stopped.run.state.updates_in_epoch) == (2, 0)
     quick(**parts, callbacks={"bomb": bomb(at=0)}).resume(stopped.run_dir)
@@ -173,7 +157,7 @@ def test_a_second_signal_stops_at_once_and_loses_only_the_epoch(quick, whole_sta
         def on_run_end(self, run, summary):
             ends.append(summary.outcome)
 
-    stopped = quick(callbacks={"bomb": bomb(signal.SIGINT, signal.SIGINT, at=3), "watch": Watch})
+    stopped = quick(callbacks={"bomb": bomb(3, signal.SIGINT, signal.SIGINT), "watch": Watch})
     with pytest.raises(KeyboardInterrupt):
         stopped.train()
     assert ends == ["interrupted"]
