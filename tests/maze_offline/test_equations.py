@@ -116,8 +116,8 @@ def test_td3_bc(offline, record):
     plugin._noise.set_state(state)
     with torch.no_grad():
         noise = (0.2 * torch.randn(64, 2, generator=plugin._noise)).clamp(-0.5, 0.5)
-        moved = (torch.tanh(means(plugin._policy_target.module, following)) + noise).clamp(-1, 1)
-        least = torch.minimum(*(q(plugin._critic_target.module, number, following, moved) for number in range(2)))
+        moved = (torch.tanh(means(plugin._targets.policy.module, following)) + noise).clamp(-1, 1)
+        least = torch.minimum(*(q(plugin._targets.critics.module, number, following, moved) for number in range(2)))
         y = batch.extra["reward"] + batch.extra["discount"] * least
         taken = units(batch.actions["action"])
         expected = sum(F.mse_loss(q(plugin._critics, number, seen, taken), y) for number in range(2))

@@ -80,7 +80,7 @@ def copies(*modules):
 def test_policy_and_targets_move_after_every_few_updates_of_the_critics(offline, record, delay):
     context = offline("td3_bc", plain, record(OBSERVATION, BOX), {"algorithm.policy_delay": delay})
     run, plugin, seen = context.run, context.run.algorithm, []
-    networks = (plugin._critics, run.policy, plugin._critic_target.module, plugin._policy_target.module)
+    networks = (plugin._critics, run.policy, plugin._targets.critics.module, plugin._targets.policy.module)
     before = copies(*networks)
     count = run.count_update
 
@@ -105,7 +105,7 @@ def test_the_target_policy_begins_as_the_policy_of_another_run(offline, record):
     second = offline("td3_bc", plain, folder, {"algorithm.policy_delay": 100}, init_from=first.run_dir)
     second.train(n_epochs=1)
     theirs = read_checkpoint(first.run_dir / "checkpoints" / "best").model
-    target = second.run.algorithm._policy_target.module.state_dict()
+    target = second.run.algorithm._targets.policy.module.state_dict()
     assert all(torch.equal(target[name], theirs[name]) for name in target)
 
 

@@ -8,20 +8,24 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from gymnasium.spaces import Box, Dict
-from torch import Tensor, nn
+from torch import nn
 
 from maze_core.acting.exploration import ActionNoise
-from maze_core.data.batch import Batch, Loss, TensorTree
+from maze_core.data.batch import Batch, Loss
 from maze_core.models.critics import build_critics
-from maze_core.models.joint_actions import JointActions, check_squashed
+from maze_core.models.joint_actions import JointActions
 from maze_core.plugins.hookspecs import hookimpl
 from maze_core.seeding import Purpose, generator, integer_seed
-from maze_core.training.adam import Adam
 from maze_core.training.algorithm import Algorithm
+from maze_core.training.deterministic import (
+    DeterministicTargets,
+    check_deterministic,
+    critic_and_policy_optimizer,
+    most_likely,
+)
 from maze_core.training.off_policy import ReplayCollector, check_replay_sizes, steps_of_each
 from maze_core.training.process_state import isolated_rng
 from maze_core.training.schedules import scheduled
-from maze_core.training.targets import Target
 from maze_td3.config import DDPGConfig, TD3Config
 
 if TYPE_CHECKING:
@@ -67,10 +71,7 @@ class TD3(Algorithm):
             utd=config.utd,
         )
         self._actions = JointActions(run.observation_space, run.action_space).to(run.device)
-        check_squashed(run.policy, self._actions, config.name)
-        for name, parameter in run.policy.named_parameters():
-            if name.endswith("log_std"):
-                parameter.requires_grad_(False)  # the policy is deterministic
+        check_deterministic(run.policy, self._actions, config.name)
         with isolated_rng(integer_seed(run.seed, Purpose.MODEL_INIT, _CRITICS)):
             self._critics = build_critics(
                 run.policy,
@@ -80,26 +81,17 @@ class TD3(Algorithm):
                 config.critic_activation,
                 config.n_critics,
             ).to(run.device)
-        self._critic_target, self._policy_target = Target(self._critics), Target(run.policy)
-        self._policy_target.module.normalizer = run.policy.normalizer  # its statistics belong to both networks
         self._noise = torch.Generator(run.device)
         self._noise.manual_seed(integer_seed(run.seed, Purpose.POLICY_NOISE, _TARGET_NOISE))
+        self._targets = DeterministicTargets(self._critics, run.policy, self._actions, self._noise)
 
     def modules(self) -> dict[str, nn.Module]:
         """Return the critics and both targets."""
-        targets = {"critic_target": self._critic_target.module, "policy_target": self._policy_target.module}
-        return {"critics": self._critics, **targets}
+        return {"critics": self._critics, **self._targets.modules()}
 
     def build_optimizer(self, policy: Policy) -> Optimizer:
         """Return Adam with a group for each objective."""
-        lr = self.config.lr
-        networks = {"critic": (self._critics, self.config.critic_lr or lr), "policy": (policy, lr)}
-        return Adam(
-            [
-                {"params": [p for p in network.parameters() if p.requires_grad], "lr": rate, "name": name}
-                for name, (network, rate) in networks.items()
-            ]
-        )
+        return critic_and_policy_optimizer(self._critics, policy, self.config.lr, self.config.critic_lr)
 
     def warm_up(self) -> bool:
         """Fill the buffer with the first steps."""
@@ -115,37 +107,20 @@ class TD3(Algorithm):
             self._updates += 1
             if self._updates % config.policy_delay == 0:
                 yield replace(batch, objective="policy", group="policy")
-                self._critic_target.follow(config.tau)
-                self._policy_target.follow(config.tau)
+                self._targets.follow(config.tau)
 
     @hookimpl
     def compute_loss(self, policy: Policy, batch: Batch) -> Loss:
         """Return the loss of the objective that the batch names."""
-        features = self._critics.features(policy.normalized(batch.obs))
+        config, features = self.config, self._critics.features(policy.normalized(batch.obs))
         if batch.objective == "policy":
-            value = self._critics.values(features.detach(), self._act(policy, batch.obs), frozen=True)[0]
+            acted = most_likely(policy, batch.obs, self._actions)
+            value = self._critics.values(features.detach(), acted, frozen=True)[0]
             return Loss(-value.mean(), {"policy": -value.detach().mean()})
         values = self._critics.values(features, self._actions.canonical(batch.actions)).squeeze(-1)
-        loss = (values - self._target(policy, batch)).square().mean(-1).sum()
+        target = self._targets.values(policy, batch, config.target_noise, config.target_noise_clip)
+        loss = (values - target).square().mean(-1).sum()
         return Loss(loss, {"critic": loss.detach(), "q": values.detach().mean()})
-
-    @torch.no_grad()
-    def _target(self, policy: Policy, batch: Batch) -> Tensor:
-        """Return r + discount * the least target value of the target policy's action with noise, [B] (Algorithm 1)."""
-        config, critics = self.config, self._critic_target.module
-        actions = self._act(self._policy_target.module, batch.next_obs)
-        if config.target_noise:
-            noise = torch.randn(actions.shape, generator=self._noise, device=actions.device) * config.target_noise
-            limit = config.target_noise_clip
-            actions = (actions + noise.clamp_(-limit, limit)).clamp_(-1, 1)
-        features = critics.features(policy.normalized(batch.next_obs))
-        least = critics.values(features, actions).squeeze(-1).amin(0)
-        return torch.addcmul(batch.extra["reward"], batch.extra["discount"], least)
-
-    def _act(self, policy: Policy, obs: TensorTree) -> Tensor:
-        """Return the policy's most likely actions in [-1, 1], [B, d]."""
-        parts = policy.distribution(obs).parts
-        return torch.cat([torch.tanh(parts[key].mode()) for key in self._actions.boxes], -1)
 
     @hookimpl
     def on_checkpoint(self, run: Run, path: Path) -> None:
