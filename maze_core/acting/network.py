@@ -12,6 +12,7 @@ import torch
 from maze_core.acting.agent import Agent, Choice
 from maze_core.acting.forward import Forward, TorchForward, fastest_forward
 from maze_core.acting.memory import RowMemory
+from maze_core.models.memory import remembers
 from maze_core.seeding import load_random_states, random_states
 
 if TYPE_CHECKING:
@@ -102,7 +103,7 @@ class NetworkAgent(Agent):
         self.policy = policy
         self._exploration = exploration
         self._noise, self._fast_rows = noise, fast_rows
-        self.memory = RowMemory(policy) if getattr(policy, "remembers", False) else None
+        self.memory = RowMemory(policy) if remembers(policy) else None
         """What the policy remembers of the rows; None: it remembers nothing."""
         self._ahead: Iterator[dict[str, Any]] = repeat({}) if noise is None else iter(())
         """The noise of the next steps; the most likely actions need none."""

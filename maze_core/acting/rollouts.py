@@ -20,6 +20,7 @@ from maze_core.envs.vector import agents_of
 from maze_core.errors import ConfigError, RunError
 from maze_core.models.inputs import MASK_SUFFIX
 from maze_core.models.masks import check_masks, mask_keys
+from maze_core.models.memory import remembers
 
 if TYPE_CHECKING:
     from maze_core.acting.agent import Agent, Choice
@@ -148,7 +149,7 @@ class Sampler:
         self.noise = noise
         self._env, self._n_steps = env, n_steps
         several = bool(agents_of(env))
-        if several and getattr(policy, "remembers", False):
+        if several and remembers(policy):
             raise ConfigError(
                 f"a policy with memory acts for one agent, and {len(agents_of(env))} agents act in this environment",
                 "model.memory",
@@ -232,7 +233,7 @@ def critic_memory_after(policy: Policy, rollout: Rollout) -> TensorTree:
 def _allocate_samples(policy: Policy, obs: Tree) -> Tree:
     """Allocate arrays [T, N, …] for what the action distribution samples; only a sample tells their shapes."""
     steps, rows = next(iter(obs.values())).shape[:2]
-    forward = TorchForward(policy, memory=RowMemory(policy) if getattr(policy, "remembers", False) else None)
+    forward = TorchForward(policy, memory=RowMemory(policy) if remembers(policy) else None)
     (noise,) = forward.by_step(policy.draw_noise((1, rows), torch.Generator()))
     with torch.inference_mode():
         samples = forward.act({k: np.zeros_like(v[0]) for k, v in obs.items()}, noise).samples

@@ -9,6 +9,7 @@ import torch
 from maze_core.acting.network import NetworkAgent, SharedNoise
 from maze_core.envs.codecs import ActionCodec, ObservationCodec
 from maze_core.errors import ConfigError
+from maze_core.models.memory import remembers
 
 if TYPE_CHECKING:
     from maze_core.models.policy import Policy
@@ -24,16 +25,12 @@ def compute_action(
     Raises:
         ConfigError: the policy remembers, so a single observation does not decide.
     """
-    if getattr(policy, "remembers", False):
+    if remembers(policy):
         raise ConfigError(
             "a policy with memory needs the observations in order: one alone does not decide its action",
             hint="Next: agent = context.agent(), agent.reset() where an episode begins, agent.act(observation)",
         )
-    codec = ObservationCodec(policy.observation_space)
-    codec.check(observation)
-    noise = None if deterministic else SharedNoise(1, generator or torch.default_generator)
-    choice = NetworkAgent(policy, noise).act(codec.tree(observation))
-    return ActionCodec(policy.action_space).rows(choice.actions)[0]
+    return SingleAgent(policy, deterministic=deterministic, generator=generator).act(observation)
 
 
 class SingleAgent:

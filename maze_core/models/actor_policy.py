@@ -17,6 +17,7 @@ from maze_core.models.actor_normalizer import ActorNormalizer
 from maze_core.models.distributions.routed import RoutedLeaf
 from maze_core.models.groups import ONE_HOT, Group, group_spaces, groups_of, keys_below
 from maze_core.models.joint_critic import JointCritic, build_joint_critic
+from maze_core.models.memory import remembers
 from maze_core.models.routing import SCALAR, Blank, DenseRoute, IndexRoute, Route
 from maze_core.models.tree_distribution import TreeDistribution
 
@@ -138,7 +139,7 @@ class ActorPolicy(nn.Module):
     @property
     def remembers(self) -> bool:
         """True where the rows before a row decide too."""
-        return any(getattr(policy, "remembers", False) for policy in self._policies)
+        return any(remembers(policy) for policy in self._policies)
 
     def initial_state(self, rows: int) -> TensorTree:
         """Return what is remembered where episodes begin, leaves [rows, …], named `ACTOR/…`."""
@@ -180,7 +181,7 @@ class ActorPolicy(nn.Module):
         if sequences is None or not isinstance(route, IndexRoute):
             return asked
         for group, (seen,) in asked.items():
-            if getattr(self._policies[group], "remembers", False):
+            if remembers(self._policies[group]):
                 actors = {actor: self._names[actor] for actor in self.groups[group].actors}
                 asked[group] = (seen, ActorSequences.of(sequences, obs[ACTOR], route.rows(group), actors))
         return asked
@@ -224,7 +225,7 @@ class ActorPolicy(nn.Module):
             for policy, actions in zip(self._policies, self._actions, strict=True):
                 zeros = allocate(space_specs(policy.observation_space, "observation"), (1,))
                 obs = {key: torch.from_numpy(leaf) for key, leaf in zeros.items()}
-                if getattr(policy, "remembers", False):
+                if remembers(policy):
                     distribution, _ = policy.step(obs, policy.initial_state(1))
                 else:
                     distribution = policy.distribution(obs)

@@ -249,6 +249,11 @@ def _lstm_cell(features: Tensor, hidden: Tensor, cell: Tensor, *weights: Tensor)
     return torch.sigmoid(show) * torch.tanh(after), after
 
 
+def remembers(policy: nn.Module) -> bool:
+    """Return `policy.remembers`: True where the rows before a row decide too. Policies without memory may lack it."""
+    return bool(getattr(policy, "remembers", False))
+
+
 def build_memory(kind: MemoryKind, in_features: int, size: int, layers: int, window: int) -> Memory | None:
     """Return the memory of a configuration; None where there is none."""
     if kind == "none":

@@ -16,6 +16,7 @@ from maze_core.data.batch import Batch, Loss
 from maze_core.envs.actors import actors_of
 from maze_core.envs.spaces import flatten_space
 from maze_core.errors import ConfigError, PluginError
+from maze_core.models.memory import remembers
 from maze_core.training.adam import Adam, Optimizer
 from maze_core.training.schedules import check_schedules
 
@@ -221,7 +222,7 @@ def check_run(algorithm: Algorithm, config: RunConfig) -> None:
 
 def check_memory_of(policy: nn.Module, algorithm: Algorithm) -> None:
     """Raise ConfigError if the policy remembers and the algorithm would train it without its memory."""
-    if getattr(policy, "remembers", False) and not algorithm.supports_memory:
+    if remembers(policy) and not algorithm.supports_memory:
         raise ConfigError(
             f"{algorithm.config.name} does not train policies with memory",
             "model.memory",

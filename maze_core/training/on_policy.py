@@ -13,6 +13,7 @@ from torch.nn import functional as F
 from maze_core.data.batch import Batch, Loss, TensorTree
 from maze_core.data.discounts import rollout_discounts
 from maze_core.data.returns import explained_variance, generalized_advantages
+from maze_core.models.memory import remembers
 from maze_core.training.remembered import remembered_values
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ def advantage_rows(
     obs = _to_device({k: v.reshape(-1, *v.shape[2:]) for k, v in rollout.obs.items()}, device)
     sequences: Sequences | None = None
     valid = rollout.valid
-    if getattr(policy, "remembers", False):
+    if remembers(policy):
         values, next_values, sequences = remembered_values(policy, rollout, obs, sequence_length)
         keep = sequences.order
         sequences.order = None

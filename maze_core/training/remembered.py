@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from maze_core.data.sequences import Pieces, Sequences, following_rows
+from maze_core.models.memory import remembers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -78,7 +79,7 @@ def distribution_of(policy: Policy, obs: TensorTree, sequences: Sequences | None
 
 def separate_rows(policy: Policy, count: int) -> Sequences | None:
     """Return rows as sequences of one, each at the beginning of an episode; None for a policy without memory."""
-    if not getattr(policy, "remembers", False):
+    if not remembers(policy):
         return None
     return Sequences(np.ones(count, np.int64), policy.initial_state(count))
 

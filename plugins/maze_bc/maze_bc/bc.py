@@ -19,6 +19,7 @@ from maze_bc.dataset import Rows, Segments, as_samples, fingerprint, split
 from maze_core.data.batch import Batch, Loss
 from maze_core.data.trajectories_loader import load_trajectories
 from maze_core.errors import ConfigError
+from maze_core.models.memory import remembers
 from maze_core.plugins.hookspecs import hookimpl
 from maze_core.progress import progress_bar
 from maze_core.seeding import Purpose, generator
@@ -74,7 +75,7 @@ class BC(Algorithm):
     def _units(self, rows: Rows) -> Rows | Segments:
         """Return what minibatches are drawn from: rows, or segments for a policy that remembers."""
         policy = self._run.policy
-        return Segments(rows, policy, self.config.sequence_length) if getattr(policy, "remembers", False) else rows
+        return Segments(rows, policy, self.config.sequence_length) if remembers(policy) else rows
 
     def _load(self, run: Run) -> Trajectories:
         config = self.config

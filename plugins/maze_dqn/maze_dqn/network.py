@@ -17,6 +17,7 @@ from maze_core.models.blocks import Dense, check_room
 from maze_core.models.distributions import Bernoulli, Categorical, MultiCategorical
 from maze_core.models.distributions.discrete import pad_choices
 from maze_core.models.joint_actions import JointActions
+from maze_core.models.memory import remembers
 from maze_core.models.policy import Policy, feature_count
 from maze_core.models.tree_distribution import TreeDistribution
 
@@ -211,7 +212,7 @@ def value_network(policy: Any, returns: Returns, config: Any, **options: Any) ->
     Raises:
         ConfigError: the policy has no encoder, or it remembers.
     """
-    if getattr(policy, "remembers", False):
+    if remembers(policy):
         raise ConfigError("value networks have no memory", "model.memory", "Next: --set model.memory=none")
     if not isinstance(policy, Policy):
         raise ConfigError(

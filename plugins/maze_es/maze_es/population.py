@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
 from maze_core.models.actor_policy import batchable
+from maze_core.models.memory import remembers
 from maze_es.rows import forward_of_rows
 
 if TYPE_CHECKING:
@@ -147,7 +148,7 @@ def make_population(policy: Policy, space: SearchSpace, obs: TensorTree) -> Popu
 
 def remembered(policy: Policy, rows: int) -> TensorTree:
     """Return what a policy remembers where episodes begin, leaves [rows, …]; empty for a policy without memory."""
-    return policy.initial_state(rows) if getattr(policy, "remembers", False) else {}
+    return policy.initial_state(rows) if remembers(policy) else {}
 
 
 def _joined(rows: list[TensorTree]) -> TensorTree:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from maze_core.errors import ConfigError
+from maze_core.models.memory import remembers
 from maze_core.plugins import discovery
 from maze_core.plugins.configuration import part_config
 from maze_core.policies.base import ActingPolicy, build_policy_plugin
@@ -57,7 +58,7 @@ class WrappedPolicy(nn.Module):
         self._wrapper = wrapper
         self.observation_space, self.action_space = policy.observation_space, policy.action_space
         self.has_critic = policy.has_critic
-        self.remembers = getattr(policy, "remembers", False)
+        self.remembers = remembers(policy)
 
     @property
     def normalizer(self) -> Any:

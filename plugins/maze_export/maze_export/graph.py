@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from maze_core.envs.spaces import allocate, flatten_space, space_specs, start_of
 from maze_core.errors import ConfigError
 from maze_core.models.actor_policy import batchable
+from maze_core.models.memory import remembers
 from maze_core.models.policy import Policy
 from maze_export.interface import Interface, Leaf
 from maze_export.noise import NoiseLeaves, joined, noise_leaves
@@ -72,7 +73,7 @@ class ExportedPolicy(nn.Module):
 
 def _state(policy: Policy) -> tuple[Leaf, ...]:
     """Return the inputs of what a policy remembers."""
-    if not getattr(policy, "remembers", False):
+    if not remembers(policy):
         return ()
     remembered = policy.initial_state(1)
     if any(bool(leaf.any()) for leaf in remembered.values()):

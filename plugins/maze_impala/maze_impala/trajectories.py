@@ -62,9 +62,10 @@ class TrajectoryBatch:
             "continues": (rollout.continues & rollout.valid).astype(np.float32),
             "weight": rollout.valid.astype(np.float32),
         }
-        flags = {"terminated": rollout.terminated, "truncated": rollout.truncated | ~rollout.valid}
-        memory = {key: leaf[None] for key, leaf in rollout.memory.items()}
-        trees = {"obs": rollout.obs, "actions": rollout.actions, "steps": steps, "flags": flags, "memory": memory}
+        trees = {"obs": rollout.obs, "actions": rollout.actions, "steps": steps}
+        if rollout.memory:
+            trees["flags"] = {"terminated": rollout.terminated, "truncated": rollout.truncated | ~rollout.valid}
+            trees["memory"] = {key: leaf[None] for key, leaf in rollout.memory.items()}
         for name, tree in trees.items():
             target = self._leaves.setdefault(name, {key: self._allocate(leaf) for key, leaf in tree.items()})
             for key, leaf in tree.items():
@@ -79,7 +80,7 @@ class TrajectoryBatch:
         value of the next observation, where it is not in the next row) and `weight` (0 for filler rows).
         """
         sequences: Sequences | None = None
-        if self._leaves["memory"]:
+        if "memory" in self._leaves:
             bootstrap, sequences = self._remembered(policy, device)
         else:
             bootstrap = self._bootstrap(policy, device)

@@ -12,6 +12,7 @@ from gymnasium import spaces
 from maze_core.data.sequences import Sequences
 from maze_core.envs.spaces import flatten_space
 from maze_core.models.distributions import Bernoulli, Categorical, MultiCategorical
+from maze_core.models.memory import remembers
 
 if TYPE_CHECKING:
     from gymnasium import Space
@@ -46,7 +47,7 @@ def insight(policy: Policy, trajectory: Trajectory) -> Insight:
     device = next(policy.parameters()).device
     obs = {key: torch.from_numpy(np.array(leaf[:length])).to(device) for key, leaf in trajectory.obs.items()}
     policy.eval()
-    if getattr(policy, "remembers", False):
+    if remembers(policy):
         sequence = Sequences(np.array([length], np.int64), policy.initial_state(1))
         parts = [_think(policy, obs, sequence)]
     else:
