@@ -175,7 +175,12 @@ _HEADS: dict[type, Callable[..., _Categorical | _Normal]] = {CategoricalHead: _C
 
 def _is_simple(policy: Policy, rows: int) -> bool:
     """Whether numpy does what the policy does: small layers on flat floats, plain heads without masks, on the CPU."""
-    if type(policy) is not Policy or policy.normalizer is not None or type(policy.encoder) is not MlpEncoder:
+    if (
+        type(policy) is not Policy
+        or policy.remembers
+        or policy.normalizer is not None
+        or type(policy.encoder) is not MlpEncoder
+    ):
         return False
     encoder = policy.encoder
     layers = [*encoder.trunk.dense_layers, *(head.linear for _, _, head in policy.action_heads)]

@@ -5,7 +5,7 @@ import pytest
 import torch
 from gymnasium import spaces
 
-from maze_core.acting.forward import NumpyForward, TorchForward, fastest_forward
+from maze_core.acting.forward import NumpyForward, TorchForward
 from maze_core.acting.memory import RowMemory
 from maze_core.acting.network import NetworkAgent, SharedNoise
 from maze_core.acting.single import SingleAgent, compute_action
@@ -40,12 +40,6 @@ def test_numpy_steps_as_torch_does(kind, layers, actions):
         np.testing.assert_allclose(chosen[0].samples["action"], chosen[1].samples["action"], atol=1e-5)
         for key, leaf in memories[0].state().items():
             torch.testing.assert_close(leaf, memories[1].state()[key], atol=1e-5, rtol=1e-5)
-
-
-@pytest.mark.parametrize(("kind", "way"), [("gru", NumpyForward), ("lstm", NumpyForward), ("window", TorchForward)])
-def test_small_gated_policies_act_through_numpy(kind, way):
-    policy = policy_of(kind)
-    assert type(fastest_forward(policy, ROWS, RowMemory(policy))) is way
 
 
 @pytest.mark.parametrize("kind", ["gru", "lstm", "window"])
