@@ -63,7 +63,8 @@ def _print_list(found: EnvList) -> None:
     if few:
         columns += ["observations", "actions"]
         for row, each in zip(rows, found.environments, strict=True):
-            row += [each.observation_space or each.problem, each.action_space]
+            # A problem and its hint are two lines, and a cell is one.
+            row += [each.observation_space or ". ".join(each.problem.splitlines()), each.action_space]
     output.print_table(columns, rows)
     if not few:
         output.warn(f"{len(rows)} environments; a list of at most {BUILT} shows their spaces: maze envs list TEXT")

@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from maze_core.cli.environment_list import BUILT, brief, list_environments
 from maze_core.cli.main import app
+from maze_core.errors import ConfigError
 from maze_core.plugins import discovery
 
 pytestmark = pytest.mark.usefixtures("known_plugins")
@@ -70,6 +71,18 @@ def test_a_broken_environment_is_listed_with_the_reason_beside_the_others(regist
     assert "no_such_module" in rows["Missing-v0"]["problem"]
     assert rows["Talks-v0"]["problem"] == ""
     assert rows["Talks-v0"]["observation_space"].startswith("Box")
+
+
+def test_a_hint_of_its_own_line_is_one_cell_with_the_problem(register):
+    def incomplete():
+        raise ConfigError("the gears are missing", "env", "Add them.")
+
+    register("Listed/Gears-v0", incomplete)
+    row = json.loads(shown("listed/gears", "--json")[1])[0]
+    assert len(row["problem"].splitlines()) == 2
+    _, table, _ = shown("listed/gears")
+    assert "the gears are missing" in table
+    assert "\\n" not in table
 
 
 def test_a_module_of_ones_own_is_imported_when_it_is_named(tmp_path, monkeypatch):
