@@ -15,8 +15,6 @@ from maze_core.plugins import discovery
 from maze_core.plugins.discovery import describe
 from maze_core.plugins.manager import to_stderr
 from maze_core.seeding import draw_seed
-from maze_core.terminal_text import argument
-from maze_core.training.checkpoint import check_finite, read_checkpoint
 from maze_core.training.loop import train as train_loop
 from maze_core.training.process_state import borrowed_rng, graceful_interrupts, process_turn, torch_threads
 from maze_core.training.report import RunSummary
@@ -24,10 +22,8 @@ from maze_core.training.run import Run, is_about_memory
 from maze_core.training.run_dir import (
     NETWORK,
     check_disk_space,
-    checkpoint_folder,
     create_run_dir,
     discard_run_dir,
-    find_run,
     lock,
     write_record,
 )
@@ -38,7 +34,7 @@ if TYPE_CHECKING:
     from maze_core.config.raw import Raw
     from maze_core.plugins.discovery import Loader
 
-__all__ = ["carry_out", "load_parameters", "open_policy", "reopen", "resume", "start", "train", "training_session"]
+__all__ = ["carry_out", "open_policy", "reopen", "resume", "start", "train", "training_session"]
 
 PICTURES = "maze.pictures"
 """The entry-point group for drawing: `network` is called with the policy and a title, and returns an SVG."""
@@ -72,13 +68,7 @@ def start(
     run = Run(config, load=load, preset=preset)
     try:
         with torch_threads(config.threads):
-            run.build()
-            run.check_first_observations()
-            if init_from is None:
-                run.estimate_statistics()
-        if init_from is not None:
-            load_parameters(run, init_from)
-            run.init_from = find_run(init_from)
+            run.initialize(init_from)
         _create_directory(run, run_dir)
     except BaseException:
         run.close()
@@ -130,31 +120,6 @@ def _draw(run: Run, file: Path) -> None:
             to_stderr(f"{claim.origin} could not draw the network: {describe(error)}")
         else:
             write_bytes(file, svg.encode())
-
-
-def load_parameters(run: Run, source: Path) -> None:
-    """Load parameters and normaliser statistics of another run's best checkpoint (else its last) into the policy.
-
-    Raises:
-        ConfigError: names or shapes differ; each difference is listed.
-    """
-    theirs = read_checkpoint(checkpoint_folder(find_run(source), None)).model
-    ours = run.policy.state_dict()
-    problems = [f"  {name}: this run has no such tensor" for name in theirs.keys() - ours.keys()]
-    problems += [f"  {name}: missing from {source}" for name in ours.keys() - theirs.keys()]
-    problems += [
-        f"  {name}: {tuple(theirs[name].shape)} there, {tuple(ours[name].shape)} here"
-        for name in theirs.keys() & ours.keys()
-        if theirs[name].shape != ours[name].shape
-    ]
-    if problems:
-        raise ConfigError(
-            "\n".join([f"the networks differ from those of {source}:", *sorted(problems)]),
-            "--init-from",
-            f"Next: train with the model of that run (maze config show {argument(source)}).",
-        )
-    check_finite(run.policy, theirs, "policy")
-    run.policy.load_state_dict(theirs)
 
 
 @contextmanager

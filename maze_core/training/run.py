@@ -22,11 +22,13 @@ from maze_core.training.algorithm import check_memory_of, check_run
 from maze_core.training.append_only import GrowingFile
 from maze_core.training.checkpoint import Checkpoint, check_finite, write_checkpoint
 from maze_core.training.estimation import estimate_statistics
+from maze_core.training.initial_parameters import load_parameters
 from maze_core.training.learner import Learner, plugins_optimizer
 from maze_core.training.manifest import CHECKPOINTS
 from maze_core.training.metrics_file import METRICS_FILE
 from maze_core.training.process_state import isolated_rng
 from maze_core.training.report import EpochReport
+from maze_core.training.run_dir import find_run
 from maze_core.training.run_environments import RunEnvironments
 from maze_core.training.run_evaluation import RunEvaluation
 from maze_core.training.run_state import Progress, RunState
@@ -110,12 +112,37 @@ class Run:
 
     # Building
 
+    def initialize(self, init_from: Path | None = None) -> None:
+        """Build a new run: policy, algorithm and optimizer.
+
+        The policy takes its parameters and statistics from the run `init_from`, or estimates its statistics. The
+        algorithm is set up after that, since target networks are copies of the policy.
+
+        Raises:
+            ConfigError: the parameters do not fit, or an observation does not fit the declared space.
+        """
+        self._check_algorithm()
+        self.build_policy()
+        self._evaluation.check_first_observations()
+        if init_from is None:
+            self._estimate_statistics()
+        else:
+            load_parameters(self.policy, init_from)
+            self.init_from = find_run(init_from)
+        self._build_algorithm()
+
     def build(self) -> None:
-        """Build policy, algorithm and optimizer. Then the run can train or load a checkpoint."""
+        """Build policy, algorithm and optimizer, to load a checkpoint into them."""
+        self._check_algorithm()
+        self.build_policy()
+        self._build_algorithm()
+
+    def _check_algorithm(self) -> None:
         self.algorithm.check_action_space(self.action_space)
         self.algorithm.check_actors(self.observation_space)
         self.algorithm.check_agents(agents_of(self._environments.evaluation))
-        self.build_policy()
+
+    def _build_algorithm(self) -> None:
         check_memory_of(self.policy, self.algorithm)
         note = missing_time_limit(self.config.env, lambda: self.env_builder("looking")(0))
         self.notes = [note] if note else []
@@ -152,16 +179,7 @@ class Run:
                 raise ConfigError("the networks do not fit into memory", "model", "Use smaller networks.") from error
             raise
 
-    def check_first_observations(self) -> None:
-        """Reset the evaluation environments once to check their observations.
-
-        Raises:
-            ConfigError: an observation does not fit the declared space.
-        """
-        self._evaluation.check_first_observations()
-
-    def estimate_statistics(self) -> None:
-        """Estimate the statistics of the policy's observation normaliser, if it asks for that before training."""
+    def _estimate_statistics(self) -> None:
         normalizer = getattr(self.policy, "normalizer", None)
         if isinstance(normalizer, ObservationNormalizer | ActorNormalizer):
             estimate_statistics(normalizer, self._environments.evaluation, self.seed, self._load)

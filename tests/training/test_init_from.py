@@ -2,17 +2,22 @@
 
 import json
 import shutil
+from contextlib import ExitStack
 
+import numpy as np
 import pytest
 import torch
-from maze_devkit.envs import SeededWalk
+from gymnasium import spaces
+from maze_devkit.envs import SeededWalk, SpacesEnv
 from typer.testing import CliRunner
 
 from maze_core.cli.main import app
+from maze_core.context import RunContext
 from maze_core.errors import ConfigError
 from maze_core.plugins.configuration import load_run_config
 from maze_core.training.checkpoint import read_checkpoint
 
+BOX = spaces.Box(-1, 1, (3,), np.float32)
 PARENT = {"model.hidden": [5], "model.normalize_observations": True, "algorithm.lr": 0.01}
 
 
@@ -115,3 +120,33 @@ def test_from_the_command_line(parent, tmp_path):
 def test_a_source_that_is_no_run(quick, tmp_path):
     with pytest.raises(ConfigError, match="is not a run directory"):
         quick(init_from=tmp_path)
+
+
+@pytest.mark.parametrize(("algorithm", "target"), [("dqn", "target"), ("td3", "policy_target")])
+@pytest.mark.parametrize("start", ["init_from", "estimated"])
+def test_targets_are_copies_of_what_a_run_starts_from(tmp_path, algorithm, target, start):
+    """Of another run's parameters and statistics, or of statistics estimated before training."""
+    space = BOX if algorithm == "td3" else spaces.Discrete(3)
+    overrides = {
+        "algorithm.initial_buffer_size": 20,
+        "algorithm.replay_buffer_size": 500,
+        "algorithm.epoch_length": 2,
+        "algorithm.n_epochs": 1,
+        "evaluation.n_episodes": 1,
+        "callbacks.tensorboard": None,
+        "wrappers": [{"name": "normalize_observations", "estimate_steps": 50, "running": True}],
+    }
+
+    def run(name, **more):
+        parts = {"preset": "none", "seed": 1, "silent": True, "run_dir": tmp_path / name}
+        return RunContext(lambda: SpacesEnv(BOX, space), algorithm, overrides=overrides, **parts, **more)
+
+    with ExitStack() as stack:
+        context = stack.enter_context(run("first"))
+        if start == "init_from":
+            context.train()
+            context = stack.enter_context(run("second", init_from=tmp_path / "first"))
+        ours, copied = context.policy.state_dict(), context.run.algorithm.modules()[target].state_dict()
+    assert copied.keys() == ours.keys()
+    assert all(torch.equal(value, ours[name]) for name, value in copied.items())
+    assert ours["normalizer.count"] > 0

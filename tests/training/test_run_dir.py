@@ -16,6 +16,7 @@ from maze_devkit.probes import Workshop
 from maze_core.errors import CheckpointError, ConfigError, MazeError
 from maze_core.plugins.configuration import load_run_config
 from maze_core.training import api, run_dir
+from maze_core.training.initial_parameters import load_parameters
 from maze_core.training.run_dir import create_run_dir, find_run, lock
 from maze_core.training.saved_evaluation import evaluate_saved
 from tests.training.dying import dying
@@ -114,7 +115,7 @@ def test_a_run_that_was_killed_before_its_first_checkpoint_is_said_so(quick, tmp
         (begun / name).parent.mkdir(parents=True, exist_ok=True)
         (begun / name).write_bytes((whole / name).read_bytes() if (whole / name).is_file() else b"")
     said = "a run without a checkpoint, which was killed before its first one or has just started"
-    for use in (api.resume, evaluate_saved, lambda path: api.load_parameters(None, path)):
+    for use in (api.resume, evaluate_saved, lambda path: load_parameters(None, path)):
         with pytest.raises(MazeError, match=f"{begun} holds {said}") as caught:
             use(begun)
         assert caught.value.exit_code == 2

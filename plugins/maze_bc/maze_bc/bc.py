@@ -68,7 +68,7 @@ class BC(Algorithm):
         self._data_set = fingerprint(data)
         self._order = _generator(run, Purpose.MINIBATCH_ORDER)
         self._begin_pass()
-        if run.policy.normalizer is not None:
+        if run.policy.normalizer is not None and run.init_from is None:
             for batch in self._train.chunks(run.device):
                 run.policy.normalizer.update(batch.obs)
 

@@ -66,7 +66,7 @@ class RecordedSteps:
         """The sum of each episode's recorded rewards, [E]."""
         self._fingerprint = _fingerprint(data)
         self._order = generator(run.seed, Purpose.REPLAY)
-        if run.policy.normalizer is not None:
+        if run.policy.normalizer is not None and run.init_from is None:
             for chosen in _chunks(data.steps):
                 obs = _tensors(data.obs, data.observation_rows(chosen))
                 run.policy.normalizer.update({key: leaf.to(run.device) for key, leaf in obs.items()})

@@ -86,8 +86,6 @@ class TD3BC(Algorithm):
     def batches(self) -> Iterator[Batch]:
         """Yield a batch of recorded steps for the critics and, after every few of them, for the policy."""
         config, run = self.config, self._run
-        if run.updates == 0:
-            self._targets.policy.follow(1.0)  # parameters of another run are loaded after `setup`
         run.learner.scale_lr(scheduled(config.lr_schedule, run.fraction_done))
         batch = self._steps.sample(config.batch_size, config.gamma)
         yield replace(batch, objective="critic", group="critic")

@@ -74,12 +74,12 @@ def _check_weights(config: RunConfig, source: Path, load: Loader, filled: set[st
     if key in filled:
         return
     filled.add(key)
-    from maze_core.training.api import load_parameters  # imports torch
+    from maze_core.training.initial_parameters import load_parameters  # imports torch
     from maze_core.training.run import Run
 
     with closing(Run(config.model_copy(update={"seed": 0}), load=load)) as run:
         run.build_policy()
-        load_parameters(run, source)
+        load_parameters(run.policy, source)
 
 
 def _key(*parts: PluginConfig) -> str:
