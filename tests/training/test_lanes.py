@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from maze_core.context import RunContext
-from maze_core.envs.agents import Turn
+from maze_core.envs.agents import Round
 from maze_core.errors import ConfigError, PluginError
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.hookspecs import hookimpl
@@ -107,8 +107,8 @@ class InTurn(Plugin):
     @hookimpl
     def make_agents_env(self, config, seed, index):
         first, second = np.zeros(1, np.float32), np.ones(1, np.float32)
-        ends = Turn({}, {"a": 1, "b": -1}, {"a": second, "b": second})
-        return Script([Turn({"a": first}), Turn({"b": second}), Turn({"a": first}), Turn({"b": second}), ends])
+        ends = Round({}, {"a": 1, "b": -1}, {"a": second, "b": second})
+        return Script([Round({"a": first}), Round({"b": second}), Round({"a": first}), Round({"b": second}), ends])
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
