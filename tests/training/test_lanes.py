@@ -82,7 +82,7 @@ def test_workers_and_this_process_give_the_same_run(quick, whole_state, assert_s
     assert_same(*(whole_state(run.run_dir)["model"] for run in runs))
 
 
-@pytest.mark.parametrize("algorithm", ["sac", "es", "rllib-ppo"])
+@pytest.mark.parametrize("algorithm", ["pqn", "es", "rllib-ppo"])
 def test_algorithms_that_cannot_are_refused_in_one_line_before_the_first_step(known_plugins, tmp_path, algorithm):
     context = RunContext(CrowdSource, algorithm, run_dir=tmp_path / "run", silent=True, preset="none")
     with context, pytest.raises(ConfigError, match="agents act in th") as caught:
