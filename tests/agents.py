@@ -9,7 +9,7 @@ import numpy as np
 from gymnasium import spaces
 
 from maze_core.config.base import PluginConfig
-from maze_core.envs.agents import MultiAgentEnv, Turn
+from maze_core.envs.agents import MultiAgentEnv, Round
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.hookspecs import hookimpl
 
@@ -17,17 +17,17 @@ from maze_core.plugins.hookspecs import hookimpl
 class Script(MultiAgentEnv):
     """Returns the given turns, again and again; an observation is one number."""
 
-    def __init__(self, turns: Sequence[Turn], agents: Sequence[str] = ("a", "b")) -> None:
+    def __init__(self, turns: Sequence[Round], agents: Sequence[str] = ("a", "b")) -> None:
         self.agents, self._turns = agents, turns
         self.observation_spaces = dict.fromkeys(agents, spaces.Box(-np.inf, np.inf, (1,), np.float32))
         self.action_spaces = dict.fromkeys(agents, spaces.Discrete(2))
         self.asked: list[dict[str, Any]] = []
 
-    def reset(self, seed: int) -> Turn:
+    def reset(self, seed: int) -> Round:
         self._next = 1
         return self._turns[0]
 
-    def step(self, actions: Mapping[str, Any]) -> Turn:
+    def step(self, actions: Mapping[str, Any]) -> Round:
         self.asked.append(dict(actions))
         self._next += 1
         return self._turns[self._next - 1]
@@ -49,15 +49,15 @@ class Crowd(MultiAgentEnv):
         self.observation_spaces = dict.fromkeys(self.agents, observation)
         self.action_spaces = dict.fromkeys(self.agents, spaces.Discrete(3))
 
-    def reset(self, seed: int) -> Turn:
+    def reset(self, seed: int) -> Round:
         self._rng = np.random.default_rng(seed)
         self._here, self._steps = ["one", "two"], 0
         return self._turn({}, {}, {})
 
-    def step(self, actions: Mapping[str, Any]) -> Turn:
+    def step(self, actions: Mapping[str, Any]) -> Round:
         assert actions.keys() == self._acting.keys()
         for name, action in actions.items():
-            assert self._acting[name]["action_mask"][action], "a forbidden action"
+            self._check(name, action)
         self._steps += 1
         rng, gone = self._rng, [name for name in self._here if self._rng.random() < 0.15]
         if self._steps == 2:
@@ -69,15 +69,37 @@ class Crowd(MultiAgentEnv):
             ended[int(rng.random() < 0.4)][name] = self._observe(name)
         return self._turn(rewards, *ended)
 
-    def _turn(self, rewards: Any, terminated: Any, truncated: Any) -> Turn:
+    def _turn(self, rewards: Any, terminated: Any, truncated: Any) -> Round:
         chosen = [name for name in self._here if self._rng.random() < 0.6] or self._here[:1]
         self._acting = {name: self._observe(name) for name in chosen}
-        return Turn(self._acting, rewards, terminated, truncated)
+        return Round(self._acting, rewards, terminated, truncated)
 
-    def _observe(self, name: str) -> dict[str, Any]:
+    def _check(self, name: str, action: Any) -> None:
+        assert self._acting[name]["action_mask"][action], "a forbidden action"
+
+    def _observe(self, name: str) -> Any:
         mask = np.ones(3, np.int8)
         mask[self._rng.integers(3)] = 0
         return {"x": np.array([self.agents.index(name), self._rng.normal()], np.float32), "action_mask": mask}
+
+
+class Mixed(Crowd):
+    """A crowd in which `two` has spaces of its own: it sees three numbers and answers with two."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.observation_spaces["two"] = spaces.Box(-np.inf, np.inf, (3,), np.float32)
+        self.action_spaces["two"] = spaces.Box(-1, 1, (2,), np.float32)
+
+    def _check(self, name: str, action: Any) -> None:
+        if name == "two":
+            assert self.action_spaces["two"].contains(action), action
+        else:
+            super()._check(name, action)
+
+    def _observe(self, name: str) -> Any:
+        seen = super()._observe(name)
+        return np.array([*seen["x"], self._steps], np.float32) if name == "two" else seen
 
 
 class CrowdConfig(PluginConfig):
@@ -92,3 +114,11 @@ class CrowdSource(Plugin):
     @hookimpl
     def make_agents_env(self, config: CrowdConfig, seed: int, index: int) -> MultiAgentEnv:
         return Crowd()
+
+
+class MixedSource(CrowdSource):
+    """An env source of crowds with different spaces."""
+
+    @hookimpl
+    def make_agents_env(self, config: CrowdConfig, seed: int, index: int) -> MultiAgentEnv:
+        return Mixed()

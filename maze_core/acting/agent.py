@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from maze_core.envs.vector import Tree
 
 
@@ -27,6 +29,9 @@ class Agent(ABC):
 
     def begin(self, rows: Sequence[int]) -> None:  # noqa: B027 — most agents remember nothing
         """Forget the episodes of these rows: new ones begin with the next observation."""
+
+    def wait(self, rows: Sequence[int] | np.ndarray) -> None:  # noqa: B027 — as above
+        """Forget the last observation of these rows: they were not theirs to act on."""
 
     def refresh(self) -> None:  # noqa: B027 — most agents have no network
         """Look at the network anew. To be called where modules may have been exchanged, not for new parameters."""

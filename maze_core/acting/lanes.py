@@ -11,6 +11,8 @@ from maze_core.data.rollout import Rollout
 
 if TYPE_CHECKING:
     from maze_core.acting.agent import Choice
+    from maze_core.acting.memory import RowMemory
+    from maze_core.data.batch import TensorTree
     from maze_core.envs.vector import StepResult, Tree
 
 
@@ -26,9 +28,17 @@ class LaneSink:
         samples: leaves [T, N, …]
         masks: the leaves of `obs` that are action masks.
         on_step: called after each step of the environments.
+        memory: what the policy remembers of the lanes; None: nothing.
     """
 
-    def __init__(self, obs: Tree, samples: Tree, masks: Collection[str], on_step: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        obs: Tree,
+        samples: Tree,
+        masks: Collection[str],
+        on_step: Callable[[], None],
+        memory: RowMemory | None = None,
+    ) -> None:
         steps, lanes = next(iter(samples.values())).shape[:2]
         self._on_step, self._masks = on_step, masks
         self.steps = 0
@@ -48,6 +58,9 @@ class LaneSink:
         self._open = np.zeros(lanes, bool)
         self._carried: Tree = {}
         """The open transitions at the end of the last rollout, by name; leaves [N, …]."""
+        self._memory = memory
+        self._remembered: Tree = {} if memory is None else memory.snapshot(lanes)
+        """What was remembered before the open transitions, leaves [N, …]."""
 
     @property
     def current(self) -> Tree:
@@ -66,6 +79,16 @@ class LaneSink:
         for name, leaf in self._carried.items():
             self._column(name)[0, lanes] = leaf[lanes]
         return self._now
+
+    def before(self, state: Tree) -> Tree:
+        """Return the memory before row 0 of each lane, from that before the current observations, leaves [N, …]."""
+        for key, leaf in state.items():
+            leaf[self._open] = self._remembered[key][self._open]
+        return state
+
+    def replace(self, leaves: TensorTree) -> None:
+        """Replace leaves [N, …] of what was remembered before the open transitions."""
+        self._remembered |= {key: leaf.numpy(force=True).copy() for key, leaf in leaves.items()}
 
     def room(self, obs: Tree) -> Tree:
         """Return the arrays that the current observations are not in."""
@@ -100,7 +123,9 @@ class LaneSink:
         for key, leaf in rollout.obs.items():
             leaf[self._closed[waiting], waiting] = self._now[key][waiting]
         at = np.minimum(self._closed, steps - 1)  # an open transition leaves room
-        self._carried = {name: self._column(name)[at, lanes].copy() for name in self._names()}
+        self._carried = {name: self._column(name)[at, lanes] for name in self._names()}
+        for leaf in self._carried.values():
+            leaf[waiting] = 0  # left over from earlier rollouts, which a resumed run does not have
         self._cut_short()
         for i, count in enumerate(self._closed.tolist()):
             for leaf in rollout.obs.values():
@@ -119,12 +144,14 @@ class LaneSink:
 
     def state(self) -> dict[str, Any]:
         """Return the open transitions."""
-        return {"open": self._open.copy(), "carried": {name: leaf.copy() for name, leaf in self._carried.items()}}
+        saved: dict[str, Any] = {"open": self._open.copy(), "carried": _copies(self._carried)}
+        return saved if self._memory is None else {**saved, "remembered": _copies(self._remembered)}
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Restore the result of `state()`."""
         self._open[:] = state["open"]
-        self._carried = {name: np.array(leaf) for name, leaf in state["carried"].items()}
+        self._carried = _copies(state["carried"])
+        self._remembered = _copies(state.get("remembered", {}))
 
     def _begin(self, acted: np.ndarray, obs: Tree, choice: Choice) -> None:
         """Open a transition for each lane that acted."""
@@ -133,6 +160,9 @@ class LaneSink:
             rollout.obs[key][at, acted] = leaf[acted]
         for key, leaf in choice.samples.items():
             rollout.actions[key][at, acted] = leaf[acted]
+        if self._memory is not None:
+            for key, state in self._memory.before.items():
+                self._remembered[key][acted] = state.numpy(force=True)[acted]
         self._open[acted] = True
 
     def _add_cut(self, cut: np.ndarray, result: StepResult) -> None:
@@ -166,3 +196,7 @@ class LaneSink:
         if kind == "reward":
             return self.rollout.rewards
         return self.rollout.obs[key] if kind == "obs" else self.rollout.actions[key]
+
+
+def _copies(tree: Tree) -> Tree:
+    return {name: np.array(leaf) for name, leaf in tree.items()}

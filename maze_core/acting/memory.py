@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import torch
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from maze_core.data.batch import TensorTree
     from maze_core.envs.vector import Tree
     from maze_core.models.policy import Policy
@@ -20,6 +22,8 @@ class RowMemory:
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
         self._state: TensorTree | None = None
+        self.before: TensorTree = {}
+        """The state of all streams before the last step, leaves [N, …]."""
 
     def begin(self, rows: Sequence[int]) -> None:
         """Forget the episodes of these rows."""
@@ -34,8 +38,16 @@ class RowMemory:
     def step(self, obs: TensorTree) -> TreeDistribution:
         """Return the distributions for the next row of every stream, and remember it."""
         state = self.current(len(next(iter(obs.values()))))
+        self.before = state
         distribution, self._state = self._policy.step(obs, state)
         return distribution
+
+    def wait(self, rows: Sequence[int] | np.ndarray) -> None:
+        """Forget the last step of these rows, which did not act."""
+        state, index = self._state, torch.as_tensor(rows)
+        if state is not None and len(index):
+            index = index.to(next(iter(state.values())).device)
+            self._state = {key: leaf.index_copy(0, index, self.before[key][index]) for key, leaf in state.items()}
 
     def current(self, rows: int) -> TensorTree:
         """Return the state of all `rows` streams, leaves [N, …]."""

@@ -130,6 +130,11 @@ class NetworkAgent(Agent):
         if self.memory is not None:
             self.memory.begin(rows)
 
+    def wait(self, rows: Sequence[int] | np.ndarray) -> None:
+        """Forget the last observation of these rows."""
+        if self.memory is not None:
+            self.memory.wait(rows)
+
     def act(self, obs: Tree) -> Choice:
         """Choose an action for every row, with one forward for all."""
         noise = next(self._ahead, None)

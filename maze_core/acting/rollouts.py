@@ -17,7 +17,7 @@ from maze_core.data.rollout import Rollout
 from maze_core.data.sequences import Pieces, Sequences
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.envs.vector import agents_of
-from maze_core.errors import ConfigError, RunError
+from maze_core.errors import RunError
 from maze_core.models.inputs import MASK_SUFFIX
 from maze_core.models.masks import check_masks, mask_keys
 from maze_core.models.memory import remembers
@@ -72,6 +72,13 @@ class RolloutSink:
         rollout.truncated.fill(False)
         rollout.valid.fill(True)
         return self._rows[0]
+
+    def before(self, state: Tree) -> Tree:
+        """Return the memory before row 0: that before the current observations."""
+        return state
+
+    def replace(self, leaves: TensorTree) -> None:
+        """Do nothing: no transition is open between two rollouts."""
 
     def room(self, obs: Tree) -> Tree:
         """Return the row after the current one."""
@@ -130,9 +137,6 @@ class Sampler:
         on_step: called after each step of the environments.
         exploration: None: actions are samples of the policy; otherwise they are its most likely ones, changed by it.
         wrapped: returns the agent that acts instead of the policy's.
-
-    Raises:
-        ConfigError: the policy remembers, and several agents act in the environments.
     """
 
     def __init__(
@@ -148,13 +152,6 @@ class Sampler:
     ) -> None:
         self.noise = noise
         self._env, self._n_steps = env, n_steps
-        several = bool(agents_of(env))
-        if several and remembers(policy):
-            raise ConfigError(
-                f"a policy with memory acts for one agent, and {len(agents_of(env))} agents act in this environment",
-                "model.memory",
-                "Next: --set model.memory=none",
-            )
         drawn = SharedNoise(env.num_envs, noise) if exploration is None else None
         network = NetworkAgent(policy, drawn, exploration=exploration, fast_rows=env.num_envs)
         self._memory = network.memory
@@ -164,7 +161,11 @@ class Sampler:
         obs = allocate(specs, (n_steps + 1, env.num_envs))
         samples = _allocate_samples(policy, obs)
         masks = mask_keys(env.observation_space, env.action_space).values()
-        self._sink = LaneSink(obs, samples, masks, on_step) if several else RolloutSink(obs, samples, on_step)
+        self._sink = (
+            LaneSink(obs, samples, masks, on_step, self._memory)
+            if agents_of(env)
+            else RolloutSink(obs, samples, on_step)
+        )
 
     @property
     def rollout(self) -> Rollout:
@@ -180,7 +181,7 @@ class Sampler:
         agent.refresh()
         if self._memory is not None:
             stepper.announce(agent)
-            sink.rollout.memory = self._memory.snapshot(self._env.num_envs)
+            sink.rollout.memory = sink.before(self._memory.snapshot(self._env.num_envs))
         agent.expect(self._n_steps)
         try:
             with torch.inference_mode():
@@ -191,7 +192,9 @@ class Sampler:
         sink.finish()
         self._check_masks(self._n_steps)
         if self._memory is not None:
-            self._memory.replace(critic_memory_after(self._policy, sink.rollout))
+            critics = critic_memory_after(self._policy, sink.rollout)
+            self._memory.replace(critics)
+            sink.replace(critics)
         return sink.rollout
 
     def _check_masks(self, steps: int) -> None:
@@ -211,11 +214,14 @@ class Sampler:
 
 
 def critic_memory_after(policy: Policy, rollout: Rollout) -> TensorTree:
-    """Return what the critic alone remembers after a rollout, leaves [N, …]: it does not act, so it reads it now."""
-    valid = rollout.valid
-    pieces = Pieces.of(valid, rollout.terminated | rollout.truncated)
+    """Return what the critic alone remembers after a rollout, leaves [N, …]: it does not act, so it reads it now.
+
+    Lanes without a valid row keep what they remembered before; those whose last episode ended remember nothing.
+    """
+    valid, ended = rollout.valid, rollout.terminated | rollout.truncated
+    pieces = Pieces.of(valid, ended)
     # Of each environment only the last piece counts.
-    last = np.flatnonzero(np.append(pieces.lanes[1:] != pieces.lanes[:-1], True))
+    last = np.flatnonzero(np.append(pieces.lanes[1:] != pieces.lanes[:-1], True)[: len(pieces.lanes)])
     pieces = Pieces(pieces.lanes[last], pieces.first[last], pieces.lengths[last])
     rows = pieces.rows(valid.shape[1])
     device = next(policy.parameters()).device
@@ -224,10 +230,13 @@ def critic_memory_after(policy: Policy, rollout: Rollout) -> TensorTree:
     state = pieces.states(policy.initial_state(len(pieces.lanes)), memory)
     with torch.inference_mode():
         after = policy.critic_state(flat, Sequences(pieces.lengths, state))
-    found = policy.initial_state(valid.shape[1])
+    fresh = policy.initial_state(len(pieces.lanes))
+    over = torch.from_numpy(ended[pieces.first + pieces.lengths - 1, pieces.lanes])
     for key, leaf in after.items():
-        found[key][torch.from_numpy(pieces.lanes)] = leaf
-    return {key: found[key] for key in after}
+        lanes = torch.from_numpy(pieces.lanes).to(leaf.device)
+        rest = torch.where(over.to(leaf.device).reshape(-1, *[1] * (leaf.ndim - 1)), fresh[key], leaf)
+        after[key] = memory[key].to(leaf.device).index_copy(0, lanes, rest)
+    return after
 
 
 def _allocate_samples(policy: Policy, obs: Tree) -> Tree:

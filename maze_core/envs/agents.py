@@ -5,13 +5,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from gymnasium import Space
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class Round:
     """The result of a reset or a step: who acts next, and what happened to everybody."""
 
     acting: Mapping[str, Any]
@@ -37,13 +37,16 @@ class MultiAgentEnv(ABC):
     """The names of all agents that can take part, in a fixed order."""
     observation_spaces: Mapping[str, Space[Any]]
     action_spaces: Mapping[str, Space[Any]]
+    elapsed: Literal["turn", "round"] = "turn"
+    """What the discount counts between two actions of an agent: `turn`: one turn; `round`: the rounds of the
+    environment, each of which is one `step`."""
 
     @abstractmethod
-    def reset(self, seed: int) -> Turn:
+    def reset(self, seed: int) -> Round:
         """Begin an episode, which depends on the seed and the actions only."""
 
     @abstractmethod
-    def step(self, actions: Mapping[str, Any]) -> Turn:
+    def step(self, actions: Mapping[str, Any]) -> Round:
         """Execute the actions of those that act: one action for each key of the last result's `acting`."""
 
     def score(self, returns: Mapping[str, float]) -> float:
@@ -63,24 +66,24 @@ class LimitedAgents(MultiAgentEnv):
 
     def __init__(self, env: MultiAgentEnv, steps: int) -> None:
         self.env, self._limit = env, steps
-        self.agents = env.agents
+        self.agents, self.elapsed = env.agents, env.elapsed
         self.observation_spaces, self.action_spaces = env.observation_spaces, env.action_spaces
         self._present: dict[str, Any] = {}
         """The newest observation of each agent that is in the episode."""
         self._taken = 0
 
-    def reset(self, seed: int) -> Turn:
+    def reset(self, seed: int) -> Round:
         """Begin an episode."""
         self._taken, self._present = 0, {}
         return self._seen(self.env.reset(seed))
 
-    def step(self, actions: Mapping[str, Any]) -> Turn:
+    def step(self, actions: Mapping[str, Any]) -> Round:
         """Step; the last step truncates the part of every agent that has not ended."""
-        turn = self._seen(self.env.step(actions))
+        outcome = self._seen(self.env.step(actions))
         self._taken += 1
-        if self._taken < self._limit or not turn.acting:
-            return turn
-        return Turn({}, turn.rewards, turn.terminated, {**turn.truncated, **self._present}, turn.metrics)
+        if self._taken < self._limit or not outcome.acting:
+            return outcome
+        return Round({}, outcome.rewards, outcome.terminated, {**outcome.truncated, **self._present}, outcome.metrics)
 
     def score(self, returns: Mapping[str, float]) -> float:
         """Return the environment's score."""
@@ -90,7 +93,7 @@ class LimitedAgents(MultiAgentEnv):
         """Release the environment."""
         self.env.close()
 
-    def _seen(self, turn: Turn) -> Turn:
-        ended = {**turn.terminated, **turn.truncated}
-        self._present = {name: obs for name, obs in self._present.items() if name not in ended} | dict(turn.acting)
-        return turn
+    def _seen(self, outcome: Round) -> Round:
+        ended = {**outcome.terminated, **outcome.truncated}
+        self._present = {name: obs for name, obs in self._present.items() if name not in ended} | dict(outcome.acting)
+        return outcome

@@ -42,6 +42,8 @@ class EnvBuilder:
     load: Loader = discovery.load
     max_episode_steps: int | None = None
     """Steps after which a single environment's episode is truncated, whatever its own limit; None: never."""
+    tell_agents: bool = False
+    """Say in each row which of several agents acts, also where all have equal spaces; networks are chosen by it."""
 
     def __call__(self, index: int) -> gymnasium.Env[Any, Any]:
         """Build environment `index`. An exception of a plugin gets a note that names the plugin.

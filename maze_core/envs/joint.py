@@ -10,7 +10,7 @@ import numpy as np
 from gymnasium import spaces
 
 if TYPE_CHECKING:
-    from maze_core.envs.agents import MultiAgentEnv, Turn
+    from maze_core.envs.agents import MultiAgentEnv, Round
 
 
 class JointEnv(gymnasium.Env[Any, Any]):
@@ -40,22 +40,22 @@ class JointEnv(gymnasium.Env[Any, Any]):
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Step with the actions of the agents that act."""
-        turn = self._env.step({name: self._allowed(name, action[name]) for name in self._turn.acting})
-        observation, over = self._after(turn), not turn.acting
-        cut = over and not turn.terminated
-        return observation, float(sum(turn.rewards.values())), over and not cut, cut, {}
+        outcome = self._env.step({name: self._allowed(name, action[name]) for name in self._round.acting})
+        observation, over = self._after(outcome), not outcome.acting
+        cut = over and not outcome.terminated
+        return observation, float(sum(outcome.rewards.values())), over and not cut, cut, {}
 
     def close(self) -> None:
         """Close the environment."""
         self._env.close()
 
-    def _after(self, turn: Turn) -> dict[str, Any]:
-        self._turn = turn
-        self._seen = {**self._seen, **turn.acting, **turn.terminated, **turn.truncated}
+    def _after(self, outcome: Round) -> dict[str, Any]:
+        self._round = outcome
+        self._seen = {**self._seen, **outcome.acting, **outcome.terminated, **outcome.truncated}
         return dict(self._seen)
 
     def _allowed(self, name: str, action: Any) -> Any:
-        observation = self._turn.acting[name]
+        observation = self._round.acting[name]
         mask = observation.get("action_mask") if isinstance(observation, Mapping) else None
         if mask is None or not isinstance(self._env.action_spaces[name], spaces.Discrete) or mask[action]:
             return action

@@ -8,18 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from maze_core.envs.agents import MultiAgentEnv, Turn
-from maze_core.envs.checks import all_finite, check_finite, first_bad_row, non_finite
-from maze_core.envs.codecs import ActionCodec, ObservationCodec
+from maze_core.envs.agents import MultiAgentEnv, Round
+from maze_core.envs.checks import all_finite, first_bad_row, non_finite
+from maze_core.envs.codecs import ActionCodec
+from maze_core.envs.lane_rows import LaneRows
 from maze_core.envs.serial import SerialVectorEnv, check_state
-from maze_core.envs.spaces import ROLES, allocate, leaves
+from maze_core.envs.spaces import allocate, space_specs
 from maze_core.envs.step_log import StepLog
 from maze_core.envs.vector import Episode, StepResult, Tree
 from maze_core.errors import ConfigError, MazeError, RunError
 
 if TYPE_CHECKING:
-    from gymnasium import Space
-
     from maze_core.envs.wrapper_memory import Memory
     from maze_core.seeding import EpisodeSeeds
 
@@ -30,29 +29,29 @@ class LanesVectorEnv:
     """C copies of an environment with A agents as C * A rows: row `c * A + a` is the lane of agent a in copy c.
 
     A lane that may not act waits: `StepResult.valid` is False, its action is ignored, and its row repeats the last
-    observation it acted on (an early one of another agent before its first). Its reward and its flags count: they
-    belong to its last action. When a copy's episode is over, the next one begins in the same step.
+    observation it acted on (a blank before its first). Its reward and its flags count: they belong to its last action.
+    When a copy's episode is over, the next one begins in the same step.
 
-    Copies are counted from `first_index`; episode k of copy c begins with `reset(seeds(c, k))`.
+    Copies are counted from `first_index`; episode k of copy c begins with `reset(seeds(c, k))`. What a row holds, and
+    what `tell_agents` changes, says `LaneRows`.
 
     Raises:
-        ConfigError: a space is not supported, or agents or copies have different ones.
+        ConfigError: a space is not supported, or copies have different agents or spaces.
         RunError: an environment raised, or broke the rules of `MultiAgentEnv`; names it.
     """
 
-    def __init__(self, make: MakeAgents, copies: int, first_index: int = 0) -> None:
+    def __init__(self, make: MakeAgents, copies: int, first_index: int = 0, *, tell_agents: bool = False) -> None:
         self.first_index = first_index
-        self.envs = _build(make, range(first_index, first_index + copies))
+        self.envs, self._layout = _build(make, range(first_index, first_index + copies), tell_agents)
         self.agents: tuple[str, ...] = tuple(self.envs[0].agents)
         """The names of the lanes of each copy."""
         self.num_envs = copies * len(self.agents)
         self._column = {name: a for a, name in enumerate(self.agents)}
-        self.observation_space, self.action_space = _shared_spaces(self.envs[0])
-        self._observations = ObservationCodec(self.observation_space)
+        self.observation_space, self.action_space = self._layout.observation_space, self._layout.action_space
         self._actions = ActionCodec(self.action_space)
         self._log = StepLog(self._actions.specs, self.num_envs)
-        self._current = allocate(self._observations.specs, (self.num_envs,))
-        self._last = allocate(self._observations.specs, (self.num_envs,))
+        specs = space_specs(self.observation_space, "observation")
+        self._current, self._last = allocate(specs, (self.num_envs,)), allocate(specs, (self.num_envs,))
         self._seeds: EpisodeSeeds | None = None
         self._begin(np.zeros(copies, np.int64))
 
@@ -61,12 +60,11 @@ class LanesVectorEnv:
         self._seeds = seeds
         self._begin(np.zeros(len(self.envs), np.int64))
         for c in range(len(self.envs)):
-            turn = self._reset(c)
-            first = next(iter(turn.acting.values()))
-            self._observations.check(first)
-            for row in range(*self._rows(c).indices(self.num_envs)):
-                self._observations.write(self._current, row, first)
-            self._read(c, turn)
+            outcome = self._reset(c)
+            for agent, observation in outcome.acting.items():
+                self._row(c, agent)
+                self._layout.check(agent, observation)
+            self._read(c, outcome)
         self._write(out)
 
     def step(self, actions: Tree, out: Tree) -> StepResult:
@@ -78,13 +76,13 @@ class LanesVectorEnv:
         chosen = self._actions.rows(actions)
         self._clock += 1
         for c in range(len(self.envs)):
-            turn = self._play(c, chosen)
-            self._collect(c, turn, rewards, terminated, truncated)
-            if not turn.acting:
-                episodes.append(self._end(c, turn))
+            outcome = self._play(c, chosen)
+            self._collect(c, outcome, rewards, terminated, truncated)
+            if not outcome.acting:
+                episodes.append(self._end(c, outcome))
                 restarted[self._rows(c)] = True
-                turn = self._reset(c)
-            self._read(c, turn)
+                outcome = self._reset(c)
+            self._read(c, outcome)
         reward32 = rewards.astype(np.float32)
         if not all_finite(reward32):
             bad = first_bad_row(reward32)
@@ -164,6 +162,11 @@ class LanesVectorEnv:
         self._decisions = np.zeros(self.num_envs, np.int64)
         self._acting, self._present = np.zeros((2, self.num_envs), np.bool_)
         """The lanes that act next, and those that are in the episode."""
+        self._waited = np.ones(self.num_envs, np.int64)
+        """Rounds since each lane's last action."""
+        for tree in (self._current, self._last):
+            for row in range(self.num_envs):
+                self._layout.clear(tree, row, self.agents[row % len(self.agents)])
         self._log.clear()
 
     def _rows(self, c: int) -> slice:
@@ -174,23 +177,26 @@ class LanesVectorEnv:
             raise RunError(f"{self._place(c)} names an agent {agent!r:.80}, but its agents are {self.agents}")
         return c * len(self.agents) + self._column[agent]
 
-    def _reset(self, c: int) -> Turn:
+    def _reset(self, c: int) -> Round:
         if self._seeds is None:
             raise RunError("reset the environments before the first step")
         seed = self._seeds(self.first_index + c, int(self._episode[c]))
-        turn = self._called(c, lambda: self.envs[c].reset(seed))
-        if not turn.acting:
+        outcome = self._called(c, lambda: self.envs[c].reset(seed))
+        if not outcome.acting:
             raise RunError(f"{self._place(c)}: no agent acts after the reset")
-        return turn
+        return outcome
 
-    def _play(self, c: int, chosen: list[Any]) -> Turn:
+    def _play(self, c: int, chosen: list[Any]) -> Round:
         """Step copy c with the actions of its lanes that act; `chosen`: the actions of all rows."""
         rows = range(*self._rows(c).indices(self.num_envs))
-        taken = {name: chosen[row] for name, row in zip(self.agents, rows, strict=True) if self._acting[row]}
-        self._decisions[self._rows(c)] += self._acting[self._rows(c)]
+        own = self._layout.own
+        taken = {name: own(name, chosen[row]) for name, row in zip(self.agents, rows, strict=True) if self._acting[row]}
+        acting = self._acting[self._rows(c)]
+        self._decisions[self._rows(c)] += acting
+        self._waited[self._rows(c)] = np.where(acting, 1, self._waited[self._rows(c)] + 1)
         return self._called(c, lambda: self.envs[c].step(taken))
 
-    def _called(self, c: int, call: Callable[[], Turn]) -> Turn:
+    def _called(self, c: int, call: Callable[[], Round]) -> Round:
         try:
             return call()
         except MazeError:
@@ -198,40 +204,42 @@ class LanesVectorEnv:
         except (Exception, SystemExit) as exc:
             raise RunError(f"{self._place(c)} raised {type(exc).__name__}: {exc}") from exc
 
-    def _collect(self, c: int, turn: Turn, rewards: np.ndarray, terminated: np.ndarray, truncated: np.ndarray) -> None:
+    def _collect(
+        self, c: int, outcome: Round, rewards: np.ndarray, terminated: np.ndarray, truncated: np.ndarray
+    ) -> None:
         """Write a step's rewards, flags and last observations into the arrays `[N]`."""
-        for agent, reward in turn.rewards.items():
+        for agent, reward in outcome.rewards.items():
             row = self._row(c, agent)
             rewards[row] = reward
             self._returns[row] += reward
-        for flags, ended in ((truncated, turn.truncated), (terminated, turn.terminated)):
+        for flags, ended in ((truncated, outcome.truncated), (terminated, outcome.terminated)):
             for agent, observation in ended.items():
                 row = self._row(c, agent)
                 if self._present[row]:  # else it has ended before, or never took part
                     flags[row] = True
-                    self._put(c, self._last, row, observation)
+                    self._put(c, self._last, row, agent, observation)
         rows = self._rows(c)
         truncated[rows] &= ~terminated[rows]
         self._present[rows] &= ~(terminated[rows] | truncated[rows])
 
-    def _read(self, c: int, turn: Turn) -> None:
+    def _read(self, c: int, outcome: Round) -> None:
         """Make those that a result names the ones that act next."""
         self._acting[self._rows(c)] = False
-        for agent, observation in turn.acting.items():
+        for agent, observation in outcome.acting.items():
             row = self._row(c, agent)
             self._acting[row] = self._present[row] = True
-            self._put(c, self._current, row, observation)
+            self._put(c, self._current, row, agent, observation)
 
-    def _put(self, c: int, tree: Tree, row: int, observation: Any) -> None:
+    def _put(self, c: int, tree: Tree, row: int, agent: str, observation: Any) -> None:
         try:
-            self._observations.write(tree, row, observation)
+            self._layout.write(tree, row, agent, observation, int(self._waited[row]))
         except Exception as exc:
             raise RunError(f"{self._place(c)} returned an observation unlike its first one: {exc}") from exc
-        bad = check_finite({key: tree[key][row : row + 1] for key in tree}, self._observations.float_keys)
+        bad = self._layout.non_finite(tree, row, agent)
         if bad:
-            raise non_finite(f"value of observation '{bad[0]}'", self._place(c), tree[bad[0]][row])
+            raise non_finite(f"value of observation '{bad}'", self._place(c), tree[bad][row])
 
-    def _end(self, c: int, turn: Turn) -> Episode:
+    def _end(self, c: int, outcome: Round) -> Episode:
         """Record the end of copy c's episode and begin counting the next one."""
         rows = self._rows(c)
         if self._present[rows].any():
@@ -250,9 +258,9 @@ class LanesVectorEnv:
         metrics |= {f"actor/{name}/length_mean": float(self._decisions[rows][self._column[name]]) for name in returns}
         self._episode[c] += 1
         self._started[c] = self._clock
-        self._returns[rows], self._decisions[rows] = 0.0, 0
+        self._returns[rows], self._decisions[rows], self._waited[rows] = 0.0, 0, 1
         score = self.envs[c].score(returns)
-        return Episode(self.first_index + c, number, float(score), length, {**metrics, **turn.metrics})
+        return Episode(self.first_index + c, number, float(score), length, {**metrics, **outcome.metrics})
 
     def _write(self, out: Tree) -> None:
         for key, leaf in self._current.items():
@@ -266,15 +274,15 @@ class LanesVectorEnv:
         flags = np.zeros((2, self.num_envs), np.bool_)
         same = True
         for t in range(self._clock - length, self._clock):
-            turn = self._play(c, self._actions.rows({key: leaf[t] for key, leaf in state["actions"].items()}))
+            outcome = self._play(c, self._actions.rows({key: leaf[t] for key, leaf in state["actions"].items()}))
             rewards[:] = 0
-            self._collect(c, turn, rewards, *flags)
+            self._collect(c, outcome, rewards, *flags)
             same &= np.array_equal(rewards[self._rows(c)].astype(np.float32), state["rewards"][t, self._rows(c)])
-            if not turn.acting:
-                self._end(c, turn)
+            if not outcome.acting:
+                self._end(c, outcome)
                 self._read(c, self._reset(c))
                 return False
-            self._read(c, turn)
+            self._read(c, outcome)
         return same
 
     def _place(self, c: int) -> str:
@@ -288,47 +296,22 @@ def in_turn(make: Any, num_envs: int, first_index: int = 0) -> SerialVectorEnv |
     `make` is an `EnvBuilder`, or a function from an environment's number to a single environment.
     """
     if getattr(make, "several_agents", False):
-        return LanesVectorEnv(make.agents_env, num_envs, first_index)
+        return LanesVectorEnv(make.agents_env, num_envs, first_index, tell_agents=make.tell_agents)
     return SerialVectorEnv(make, num_envs, first_index)
 
 
-def _shared_spaces(env: MultiAgentEnv) -> tuple[Space[Any], Space[Any]]:
-    """Return the observation and the action space that all agents have.
-
-    Raises:
-        ConfigError: agents have different ones, or there is no agent.
-    """
-    if not env.agents:
-        raise ConfigError("the environment names no agents", "env")
-    found = []
-    for role in ROLES:
-        spaces = getattr(env, f"{role}_spaces")
-        first = env.agents[0]
-        for agent in env.agents:
-            if agent not in spaces:
-                raise ConfigError(f"the agent {agent!r} has no {role} space", "env")
-            leaves(spaces[agent], role)  # unsupported spaces cannot always be compared
-            if spaces[agent] != spaces[first]:
-                raise ConfigError(
-                    f"the agents share one network, but their {role} spaces differ: {first} has {spaces[first]}, "
-                    f"{agent} has {spaces[agent]}",
-                    "env",
-                    "Pad them to one space, for example with supersuit.",
-                )
-        found.append(spaces[first])
-    return found[0], found[1]
-
-
-def _build(make: MakeAgents, indices: range) -> list[MultiAgentEnv]:
-    """Build the copies; when one fails, close those already built."""
+def _build(make: MakeAgents, indices: range, tell_agents: bool) -> tuple[list[MultiAgentEnv], LaneRows]:
+    """Build the copies, and what their rows hold; when one fails, close those already built."""
     envs: list[MultiAgentEnv] = []
+    rows: list[LaneRows] = []
     try:
         for index in indices:
             envs.append(make(index))
-            if list(envs[-1].agents) != list(envs[0].agents) or _shared_spaces(envs[-1]) != _shared_spaces(envs[0]):
+            rows.append(LaneRows(envs[-1], tell_agents=tell_agents))
+            if list(envs[-1].agents) != list(envs[0].agents) or not rows[-1].like(rows[0]):
                 raise ConfigError(f"environment {index} has other agents or spaces than environment 0", "env")
     except BaseException:
         for env in envs:
             env.close()
         raise
-    return envs
+    return envs, rows[0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import gymnasium
 import numpy as np
@@ -13,17 +13,10 @@ from gymnasium import Space, spaces
 
 from maze_core.envs.actors import CRITIC, TURN, ActorId, check_name
 from maze_core.envs.codecs import ObservationCodec
+from maze_core.envs.kinds import ActorSpaces as ActorSpaces
+from maze_core.envs.kinds import Kinds, waiting_observation
 from maze_core.envs.spaces import flatten_space
 from maze_core.errors import ConfigError, RunError
-
-_MASK = "_mask"
-
-
-class ActorSpaces(NamedTuple):
-    """What an actor sees and what it may do."""
-
-    observation: Space[Any]
-    action: Space[Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,20 +65,20 @@ class TurnEnv(gymnasium.Env[dict[str, Any], dict[str, Any]]):
         self, actors: Mapping[str, ActorSpaces | tuple[Space[Any], Space[Any]]], critic: Space[Any] | None = None
     ) -> None:
         declared = _checked(actors)
-        kinds: dict[str, ActorSpaces] = {}
-        self._kind_of = {name: _kind(name, declared[name], kinds) for name in declared}
+        kinds = Kinds(declared)
+        self._kind_of = kinds.of
         self._id = ActorId(self._kind_of)
         self._numbers = {name: np.int64(number) for number, name in enumerate(declared)}
-        self._codecs = {kind: ObservationCodec(each.observation) for kind, each in kinds.items()}
-        self._waiting = {kind: _waiting(each) for kind, each in kinds.items()}
+        self._codecs = {kind: ObservationCodec(each.observation) for kind, each in kinds.spaces.items()}
+        self._waiting = {kind: waiting_observation(each) for kind, each in kinds.spaces.items()}
         elapsed = spaces.Box(0, np.inf, (), np.float32)
         parts: dict[str, Space[Any]] = {TURN: spaces.Dict({"actor": self._id, "elapsed": elapsed})}
-        parts |= {kind: each.observation for kind, each in kinds.items()}
+        parts |= kinds.observation_spaces
         self._critic = None if critic is None else ObservationCodec(critic)
         if critic is not None:
             parts[CRITIC] = critic
         self.observation_space = spaces.Dict(parts)
-        self.action_space = spaces.Dict({kind: each.action for kind, each in kinds.items()})
+        self.action_space = spaces.Dict(kinds.action_spaces)
         self._actor: str | None = None
 
     @abstractmethod
@@ -150,40 +143,12 @@ def _checked(actors: Any) -> dict[str, ActorSpaces]:
     return {name: ActorSpaces(*declared) for name, declared in actors.items()}
 
 
-def _kind(name: str, declared: ActorSpaces, kinds: dict[str, ActorSpaces]) -> str:
-    """Return the kind with these spaces; a new one is named after the actor and added to `kinds`."""
-    for kind, known in kinds.items():
-        if known == declared:
-            return kind
-    kinds[name] = declared
-    return name
-
-
 def _check(codec: ObservationCodec, value: Any, what: str) -> None:
     try:
         codec.check(value)
     except ConfigError as error:
         problem = error.message.partition(" at ")[2] or error.message
         raise ConfigError(f"{what} is not in its declared space, which may not change: {problem}", "env") from error
-
-
-def _waiting(declared: ActorSpaces) -> Any:
-    """Return the observation of a kind that waits: zeros, or the nearest value of the space, and ones in masks."""
-    actions = flatten_space(declared.action, "action")
-    return _blank(declared.observation, (), {key + _MASK for key in actions})
-
-
-def _blank(space: Space[Any], path: tuple[str, ...], masks: set[str]) -> Any:
-    if isinstance(space, spaces.Dict):
-        return {key: _blank(child, (*path, key), masks) for key, child in space.spaces.items()}
-    if isinstance(space, spaces.Tuple):
-        return tuple(_blank(child, (*path, str(index)), masks) for index, child in enumerate(space.spaces))
-    if isinstance(space, spaces.Discrete):
-        return space.start
-    if isinstance(space, spaces.MultiDiscrete):
-        return np.array(space.start, space.dtype)
-    value: np.ndarray = np.full(space.shape or (), 1 if "/".join(path) in masks else 0, np.dtype(space.dtype))
-    return np.clip(value, space.low, space.high) if isinstance(space, spaces.Box) else value
 
 
 def _copied(value: Any) -> Any:

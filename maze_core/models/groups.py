@@ -28,6 +28,11 @@ class Group:
     """Their numbers."""
 
 
+def tells_agents(config: Any) -> bool:
+    """Return True where a model's configuration asks who acts, also of agents with equal spaces."""
+    return getattr(config, "groups", "shared") != "shared" or bool(getattr(config, "joint_critic", False))
+
+
 def groups_of(actors: ActorId, wanted: str | Mapping[str, tuple[str, ...]]) -> list[Group]:
     """Return the groups: `shared`: one for each kind; `per_actor`: one for each actor; or as the mapping says.
 

@@ -83,8 +83,8 @@ class Algorithm(ABC, Generic[P]):
     interface alone, and discounts by what has elapsed (`maze_core.data.discounts`). The core refuses other runs in such
     an environment before the first step."""
     supports_agents: ClassVar[bool] = False
-    """True: it learns in environments where several agents act, each with rows of its own. A `RolloutCollector` does
-    what is needed. Other runs are refused before the first step."""
+    """True: it learns in environments where several agents act, each with rows of its own. `RolloutCollector` and
+    `ReplayCollector` do what is needed. Other runs are refused before the first step."""
 
     def __init__(self, config: Any) -> None:
         self.config = config
@@ -101,7 +101,7 @@ class Algorithm(ABC, Generic[P]):
             raise ConfigError(
                 f"{self.config.name} learns from one agent's steps, and {len(agents)} agents act in this environment",
                 "algorithm",
-                "Next: maze train ppo, a2c or impala.",
+                "Next: maze train ppo, a2c, impala, sac or dqn.",
             )
 
     def check_action_space(self, space: spaces.Space[Any]) -> None:

@@ -11,9 +11,12 @@ from maze_core.acting.network import NetworkAgent, SharedNoise
 from maze_core.acting.replay import ReplaySink
 from maze_core.acting.rule import RuleAgent
 from maze_core.acting.stepper import Stepper
+from maze_core.data.lane_replay import LaneReplay
 from maze_core.data.replay import ReplayBuffer
 from maze_core.data.replay_log import ReplayLog
+from maze_core.envs.vector import agents_of
 from maze_core.errors import ConfigError
+from maze_core.models.memory import remembers
 from maze_core.plugins.configuration import part_config
 from maze_core.policies.base import build_policy_plugin
 from maze_core.seeding import EpisodeSeeds, Purpose, generator, integer_seed
@@ -71,7 +74,7 @@ class ReplayCollector:
     Args:
         run: provides environments, policy and counters.
         n_steps: steps of each environment in one `collect`.
-        num_envs: N.
+        num_envs: N; copies, where several agents have a row each.
         capacity: rows of the buffer.
         exploration: None: actions are samples of the policy; otherwise they are its most likely ones, changed by it.
         first_policy: the policy plugin that acts in `warm_up`: its name, or a mapping with name and parameters.
@@ -99,19 +102,13 @@ class ReplayCollector:
         self._due = Fraction(0)
         self._env = env = run.training_env(num_envs)
         drawn_from = torch.Generator().manual_seed(integer_seed(run.seed, Purpose.POLICY_NOISE))
-        noise = SharedNoise(num_envs, drawn_from) if exploration is None else None
-        self._agent = NetworkAgent(run.policy, noise, exploration=exploration, fast_rows=num_envs)
+        noise = SharedNoise(env.num_envs, drawn_from) if exploration is None else None
+        self._agent = NetworkAgent(run.policy, noise, exploration=exploration, fast_rows=env.num_envs)
         self._first_agent = _first_policy(run, first_policy, env)
         self._stepper = Stepper(env, EpisodeSeeds(run.seed, Purpose.TRAIN_EPISODES))
         self._order = generator(run.seed, Purpose.REPLAY)
         self._warm = False
-        self.replay = ReplayBuffer(
-            env.observation_space,
-            env.action_space,
-            capacity,
-            where="algorithm.replay_buffer_size",
-            priority_exponent=priority_exponent,
-        )
+        self.replay = _replay(run, env, capacity, priority_exponent)
         self._log: ReplayLog | None = None
         self._sink = ReplaySink(self.replay, env, run.policy.normalizer, run.device, self._count)
 
@@ -217,6 +214,7 @@ class ReplayCollector:
             "due": [self._due.numerator, self._due.denominator],
             "order": self._order.bit_generator.state,
             "replay": self._opened_log().commit(),
+            **({"lanes": self.replay.open_state()} if isinstance(self.replay, LaneReplay) else {}),
         }
 
     def load_state(self, state: dict[str, Any]) -> None:
@@ -231,6 +229,8 @@ class ReplayCollector:
         self._due = Fraction(*state.get("due", (0, 1)))  # earlier versions had none
         self._order.bit_generator.state = state["order"]
         self._opened_log().load(state["replay"])
+        if isinstance(self.replay, LaneReplay):
+            self.replay.load_open_state(state["lanes"])
         self._stepper.restore(state, self._sink.obs)
         if self._stepper.started:
             self._sink.begin()
@@ -248,6 +248,20 @@ class ReplayCollector:
         if self._run.run_dir is None:
             raise RuntimeError("this run has no run directory")
         return self._run.run_dir
+
+
+def _replay(run: Run, env: VectorEnv, capacity: int, priority_exponent: float | None) -> ReplayBuffer:
+    """Return the buffer of a run. Raises ConfigError where it would have to remember several agents."""
+    where, spaces = "algorithm.replay_buffer_size", (env.observation_space, env.action_space)
+    if not agents_of(env):
+        return ReplayBuffer(*spaces, capacity, where, priority_exponent)
+    if remembers(run.policy):
+        raise ConfigError(
+            "the replay of several agents holds single steps, and the policy remembers the steps before",
+            "model.memory",
+            "Next: --set model.memory=none, or maze train ppo",
+        )
+    return LaneReplay(*spaces, capacity, env.num_envs, where, priority_exponent)
 
 
 def _first_policy(run: Run, part: str | dict[str, Any], env: VectorEnv) -> RuleAgent:

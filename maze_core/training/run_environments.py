@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from maze_core.envs.builder import EnvBuilder
+from maze_core.models.groups import tells_agents
 
 if TYPE_CHECKING:
     from maze_core.config.base import PluginConfig
@@ -41,7 +42,8 @@ class RunEnvironments:
         config = self._config
         seed = 0 if config.seed is None else config.seed
         limit = config.evaluation.max_episode_steps if purpose in ("evaluation", "rollout") else None
-        return EnvBuilder(env or config.env, config.wrappers, seed, purpose, self._load, limit)
+        tell = tells_agents(config.model)
+        return EnvBuilder(env or config.env, config.wrappers, seed, purpose, self._load, limit, tell)
 
     def workers(self, task: Task, count: int | None) -> WorkerPool:
         """Return workers started by the runner; `count` None: the runner chooses how many."""

@@ -6,10 +6,11 @@ import torch
 from gymnasium import spaces
 
 from maze_core.acting.rollouts import Sampler
-from maze_core.envs.agents import Turn
+from maze_core.envs.agents import Round
 from maze_core.envs.lanes import LanesVectorEnv
 from maze_core.envs.spaces import flatten_space
 from maze_core.errors import RunError
+from maze_core.models.actor_policy import build_policy
 from maze_core.models.mlp import MlpConfig, MlpModel
 from maze_core.seeding import EpisodeSeeds, Purpose
 from maze_core.training.on_policy import advantage_rows
@@ -27,7 +28,7 @@ def sampler_of(make, steps, copies=1):
     env = Logged(make, copies)
     config = MlpConfig(name="mlp", hidden=[4])
     torch.manual_seed(1)
-    policy = MlpModel(config).build_policy(env.observation_space, env.action_space, config)
+    policy = build_policy(MlpModel(config).build_policy, env.observation_space, env.action_space, config)
     return env, Sampler(policy, env, steps, SEEDS, torch.Generator().manual_seed(5))
 
 
@@ -156,12 +157,18 @@ class Hundredfold:
     normalizer = None
 
     def value(self, obs, **_):
-        return 100 * obs["observation"][:, 0]
+        return 100 * obs["observation" if "observation" in obs else "a"][:, 0]
 
 
-def advantages(turns, steps, rollouts=1):
+def advantages(turns, steps, rollouts=1, elapsed="turn"):
     """The advantages [T, lanes] of each rollout of a script, nan where a row is not used, and the rollouts' rewards."""
-    _, sampler = sampler_of(lambda _: Script(turns), steps)
+
+    def make(_):
+        env = Script(turns)
+        env.elapsed = elapsed
+        return env
+
+    _, sampler = sampler_of(make, steps)
     tables = []
     for _ in range(rollouts):
         rollout = sampler.collect()
@@ -173,11 +180,11 @@ def advantages(turns, steps, rollouts=1):
 
 
 TURNS = [
-    Turn({"a": o(1)}),
-    Turn({"b": o(2)}, {"a": 5}),
-    Turn({"a": o(3)}, {"a": 7, "b": 11}),  # a is paid while it waits
-    Turn({"b": o(4)}, {"a": 13}),
-    Turn({}, {"a": 17, "b": 19}, {"a": o(6), "b": o(7)}),  # b's action ends the game for a, who waits
+    Round({"a": o(1)}),
+    Round({"b": o(2)}, {"a": 5}),
+    Round({"a": o(3)}, {"a": 7, "b": 11}),  # a is paid while it waits
+    Round({"b": o(4)}, {"a": 13}),
+    Round({}, {"a": 17, "b": 19}, {"a": o(6), "b": o(7)}),  # b's action ends the game for a, who waits
 ]
 
 
@@ -209,10 +216,10 @@ def test_a_rollout_that_ends_while_an_agent_waits_bootstraps_its_last_closed_row
 
 def test_a_dead_agent_is_paid_to_the_end_and_learns_nothing_from_waiting():
     turns = [
-        Turn({"a": o(1), "b": o(2)}),
-        Turn({"b": o(3)}, {"a": -1, "b": 1}, {"a": o(9)}),
-        Turn({"b": o(4)}, {"b": 2}),
-        Turn({}, {"b": 3}, {"b": o(5)}),
+        Round({"a": o(1), "b": o(2)}),
+        Round({"b": o(3)}, {"a": -1, "b": 1}, {"a": o(9)}),
+        Round({"b": o(4)}, {"b": 2}),
+        Round({}, {"b": 3}, {"b": o(5)}),
     ]
     (table,) = advantages(turns, steps=3)
     third = 3 - 400
@@ -223,9 +230,9 @@ def test_a_dead_agent_is_paid_to_the_end_and_learns_nothing_from_waiting():
 
 def test_the_truncation_of_one_agent_is_bootstrapped_and_ends_nobody_else():
     turns = [
-        Turn({"a": o(1), "b": o(2)}),
-        Turn({"b": o(3)}, {"a": -1, "b": 1}, truncated={"a": o(9)}),
-        Turn({}, {"b": 3}, {"b": o(5)}),
+        Round({"a": o(1), "b": o(2)}),
+        Round({"b": o(3)}, {"a": -1, "b": 1}, truncated={"a": o(9)}),
+        Round({}, {"b": 3}, {"b": o(5)}),
     ]
     (table,) = advantages(turns, steps=2)
     second = 3 - 300
@@ -233,11 +240,35 @@ def test_the_truncation_of_one_agent_is_bootstrapped_and_ends_nobody_else():
     np.testing.assert_allclose(table, [[-1 + GAMMA * 900 - 100, first], [np.nan, second]], rtol=1e-5)
 
 
+def test_rounds_discount_what_follows_by_those_that_lie_between_an_agents_actions():
+    (table,) = advantages(TURNS, steps=4, elapsed="round")
+    last_a, last_b = 30 - 300, 19 - 400
+    first_a = 12 + GAMMA**2 * 300 - 100 + GAMMA**2 * LAMBDA * last_a
+    first_b = 11 + GAMMA**2 * 400 - 200 + GAMMA**2 * LAMBDA * last_b
+    np.testing.assert_allclose(table, [[first_a, first_b], [last_a, last_b], [np.nan] * 2, [np.nan] * 2], rtol=1e-5)
+
+
+def test_rounds_count_to_the_end_of_an_agent_that_was_cut_while_it_waited():
+    turns = [
+        Round({"a": o(1), "b": o(2)}),
+        Round({"b": o(3)}, {"a": -1, "b": 1}),
+        Round({"b": o(4)}, {"a": 5, "b": 2}),
+        Round({"b": o(6)}, {"b": 2}, truncated={"a": o(9)}),
+        Round({}, {"b": 3}, {"b": o(5)}),
+    ]
+    for steps, rollouts in ((4, 1), (2, 2)):  # in the second, a's transition is open when the rollout ends
+        table = advantages(turns, steps, rollouts, "round")[-1]
+        assert table[0, 0] == pytest.approx(-1 + 5 + GAMMA**3 * 900 - 100)
+    fourth = 3 - 600
+    third = 2 + GAMMA * 600 - 400 + GAMMA * LAMBDA * fourth
+    np.testing.assert_allclose(table[:, 1], [third, fourth], rtol=1e-5)
+
+
 def test_an_environment_that_leaves_no_choice_is_reported_as_that():
     class Blocked(Script):
         def __init__(self):
             blocked = {"x": o(1), "action_mask": np.zeros(2, np.int8)}
-            super().__init__([Turn({"a": blocked}), Turn({"a": blocked})], ("a",))
+            super().__init__([Round({"a": blocked}), Round({"a": blocked})], ("a",))
             box = self.observation_spaces["a"]
             self.observation_spaces = {"a": spaces.Dict({"x": box, "action_mask": spaces.MultiBinary(2)})}
 

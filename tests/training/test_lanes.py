@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from maze_core.context import RunContext
-from maze_core.envs.agents import Turn
+from maze_core.envs.agents import Round
 from maze_core.errors import ConfigError, PluginError
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.hookspecs import hookimpl
@@ -82,7 +82,7 @@ def test_workers_and_this_process_give_the_same_run(quick, whole_state, assert_s
     assert_same(*(whole_state(run.run_dir)["model"] for run in runs))
 
 
-@pytest.mark.parametrize("algorithm", ["sac", "es", "rllib-ppo"])
+@pytest.mark.parametrize("algorithm", ["pqn", "es", "rllib-ppo"])
 def test_algorithms_that_cannot_are_refused_in_one_line_before_the_first_step(known_plugins, tmp_path, algorithm):
     context = RunContext(CrowdSource, algorithm, run_dir=tmp_path / "run", silent=True, preset="none")
     with context, pytest.raises(ConfigError, match="agents act in th") as caught:
@@ -107,8 +107,8 @@ class InTurn(Plugin):
     @hookimpl
     def make_agents_env(self, config, seed, index):
         first, second = np.zeros(1, np.float32), np.ones(1, np.float32)
-        ends = Turn({}, {"a": 1, "b": -1}, {"a": second, "b": second})
-        return Script([Turn({"a": first}), Turn({"b": second}), Turn({"a": first}), Turn({"b": second}), ends])
+        ends = Round({}, {"a": 1, "b": -1}, {"a": second, "b": second})
+        return Script([Round({"a": first}), Round({"b": second}), Round({"a": first}), Round({"b": second}), ends])
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)

@@ -42,6 +42,7 @@ class DQN(Algorithm[ValueNetwork]):
     Config: ClassVar[type[AlgorithmConfig]] = DQNConfig
     config: DQNConfig
     needs_critic = False
+    supports_agents = True
     action_spaces = (Discrete, MultiDiscrete, MultiBinary, Dict)
     columns: ClassVar[Mapping[str, str]] = {"loss/value": "value", "loss/q": "q", "train/epsilon": "epsilon"}
     defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {"model": {"hidden": [256, 256], "activation": "relu"}}
@@ -70,7 +71,7 @@ class DQN(Algorithm[ValueNetwork]):
             config.n_rollout_steps,
             config.num_envs,
             config.replay_buffer_size,
-            epsilon_greedy(run, config, config.num_envs),
+            epsilon_greedy(run, config, run.training_env(config.num_envs).num_envs),
             config.initial_sampling_policy,
             priority_exponent=config.priority_exponent if config.prioritized else None,
         )

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from gymnasium import Space, spaces
 
-from maze_core.envs.agents import MultiAgentEnv, Turn
+from maze_core.envs.agents import MultiAgentEnv, Round
 from maze_core.errors import ConfigError
 from maze_pettingzoo.observer import MASK, Observer, has_mask
 
@@ -25,10 +25,19 @@ class PettingZooEnv(MultiAgentEnv):
         agent_id: add the agent's number to its observation, one-hot encoded.
         flatten_boards: turn small arrays of three dimensions, such as a board, into vectors.
         score: `mean` or `sum` of the agents' returns, or the name of the agent whose return is the score.
+        elapsed: what the discount counts, see `MultiAgentEnv.elapsed`.
     """
 
-    def __init__(self, env: Any, *, agent_id: bool = False, flatten_boards: bool = True, score: str = "mean") -> None:
-        self.env, self._score = env, score
+    def __init__(
+        self,
+        env: Any,
+        *,
+        agent_id: bool = False,
+        flatten_boards: bool = True,
+        score: str = "mean",
+        elapsed: Literal["turn", "round"] = "turn",
+    ) -> None:
+        self.env, self._score, self.elapsed = env, score, elapsed
         self._ids = {str(agent): agent for agent in _possible_agents(env)}
         """PettingZoo's agents by name; they need not be texts."""
         self._names = {agent: name for name, agent in self._ids.items()}
@@ -75,18 +84,18 @@ class AgentsInTurn(PettingZooEnv):
 
     env: AECEnv[Any, Any, Any]
 
-    def reset(self, seed: int) -> Turn:
+    def reset(self, seed: int) -> Round:
         """Begin an episode."""
         self.env.reset(seed=seed)
         return self._next_turn()
 
-    def step(self, actions: Mapping[str, Any]) -> Turn:
+    def step(self, actions: Mapping[str, Any]) -> Round:
         """Execute the action of the one agent that acts."""
         (action,) = actions.values()
         self.env.step(action)
         return self._next_turn()
 
-    def _next_turn(self) -> Turn:
+    def _next_turn(self) -> Round:
         """Return what happened until the next agent that can act, or until the end."""
         env = self.env
         acting: dict[str, Any] = {}
@@ -103,7 +112,7 @@ class AgentsInTurn(PettingZooEnv):
             else:
                 (ended if terminated else cut)[name] = observation
                 env.step(None)
-        return Turn(acting, rewards, ended, cut)
+        return Round(acting, rewards, ended, cut)
 
     def _first_infos(self) -> Mapping[str, Any]:
         self.env.reset(seed=0)
@@ -116,13 +125,13 @@ class AgentsTogether(PettingZooEnv):
 
     env: ParallelEnv[Any, Any, Any]
 
-    def reset(self, seed: int) -> Turn:
+    def reset(self, seed: int) -> Round:
         """Begin an episode."""
         observations, infos = self.env.reset(seed=seed)
         self._newest: dict[str, Any] = {}
-        return Turn(self._read(observations, infos))
+        return Round(self._read(observations, infos))
 
-    def step(self, actions: Mapping[str, Any]) -> Turn:
+    def step(self, actions: Mapping[str, Any]) -> Round:
         """Execute the actions of all."""
         env = self.env
         observations, rewards, terminated, truncated, infos = env.step({self._ids[n]: a for n, a in actions.items()})
@@ -132,7 +141,7 @@ class AgentsTogether(PettingZooEnv):
         )
         cut -= ended
         alive = {self._names[agent] for agent in env.agents} - ended - cut
-        return Turn(
+        return Round(
             {name: observation for name, observation in seen.items() if name in alive},
             {self._names[agent]: float(reward) for agent, reward in rewards.items()},
             {name: self._newest[name] for name in ended & self._newest.keys()},

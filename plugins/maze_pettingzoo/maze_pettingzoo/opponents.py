@@ -91,6 +91,10 @@ class PoolAgent(Agent):
             self._opponents[copy_number] = self._drawn() if self.lanes[copy_number].any() else NOBODY
             self._playing[copy_number].append(int(self._opponents[copy_number]))
 
+    def wait(self, rows: Sequence[int] | np.ndarray) -> None:
+        """Let the learner forget the last observation of these rows."""
+        self._agent.wait(rows)
+
     def refresh(self) -> None:
         """Look at the learner's network anew."""
         self._agent.refresh()

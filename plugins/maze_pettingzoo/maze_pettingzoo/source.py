@@ -39,12 +39,16 @@ class PettingZooConfig(PluginConfig):
     """PettingZoo's interface: `aec`: one agent acts at a time; `parallel`: all act at once; `auto`: parallel where the
     environment offers it."""
     agent_id: bool = False
-    """Add the agent's number to its observation as the leaf `agent`, one-hot encoded. All agents share one network."""
+    """Add the agent's number to its observation as the leaf `agent`, one-hot encoded."""
     flatten_boards: bool = True
     """Turn small arrays of three dimensions, such as the planes of a board, into vectors, as the model mlp needs."""
     score: str = "mean"
     """The score of an episode: `mean` or `sum` of the agents' returns, or an agent's name for its return. In a zero-sum
     game mean and sum are 0; the metrics `actor/NAME/return_mean` tell who wins."""
+
+    elapsed: Literal["turn", "round"] = "turn"
+    """What the discount counts between two actions of an agent: one `turn`, or the rounds that lie between them, each
+    of which is one step of the environment."""
 
 
 class PettingZooSource(Plugin):
@@ -68,7 +72,7 @@ class PettingZooSource(Plugin):
 
             with _explained(config):
                 env = self._constructor(**config.kwargs)
-        options: dict[str, Any] = config.model_dump(include={"agent_id", "flatten_boards", "score"})
+        options: dict[str, Any] = config.model_dump(include={"agent_id", "flatten_boards", "score", "elapsed"})
         if isinstance(env, ParallelEnv) and self._api != "aec":
             return AgentsTogether(env, **options)
         if isinstance(env, AECEnv) and self._api != "parallel":

@@ -53,6 +53,7 @@ class SAC(Algorithm):
     config: SACConfig
     needs_critic = False
     supports_actors = True
+    supports_agents = True
     columns: ClassVar[Mapping[str, str]] = {
         "loss/policy": "policy", "loss/critic": "critic", "loss/entropy": "entropy", "loss/entropy_coef": "alpha",
     }  # fmt: skip

@@ -1,0 +1,104 @@
+"""What the row of an agent holds: its own observation, and where agents differ also who acts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from gymnasium import Space, spaces
+
+from maze_core.envs.actors import ACTOR, ELAPSED, TURN, ActorId
+from maze_core.envs.checks import check_finite
+from maze_core.envs.codecs import ObservationCodec
+from maze_core.envs.kinds import ActorSpaces, Kinds, waiting_observation
+from maze_core.envs.spaces import ROLES, leaves
+from maze_core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from maze_core.envs.agents import MultiAgentEnv
+    from maze_core.envs.vector import Tree
+
+
+class LaneRows:
+    """Reads and writes the rows of the agents of an environment.
+
+    Agents with equal spaces have plain rows: the observation and the action of the agent. Otherwise each agent is an
+    actor: a row has a part for each kind, of which only that of the row's agent counts, and `turn`, which says who acts
+    and what has elapsed, as in environments whose actors take turns.
+
+    Args:
+        env: one of the copies.
+        tell_agents: make actors of agents with equal spaces too, so that networks can be chosen by agent.
+
+    Raises:
+        ConfigError: there is no agent, one has no spaces, or a space or a name is not supported.
+    """
+
+    def __init__(self, env: MultiAgentEnv, *, tell_agents: bool = False) -> None:
+        kinds = Kinds(_declared(env))
+        self._kind_of = kinds.of
+        self.counts_rounds = env.elapsed == "round"
+        """True where the discount of a row counts the rounds of the environment, not the agent's own turns."""
+        self.tells_agents = tell_agents or self.counts_rounds or len(kinds.spaces) > 1
+        """True where each agent is an actor."""
+        self.observation_space, self.action_space = next(iter(kinds.spaces.values()))
+        if self.tells_agents:
+            self._numbers = {agent: number for number, agent in enumerate(kinds.of)}
+            turn = {"actor": ActorId(kinds.of), "elapsed": spaces.Box(0, np.inf, (), np.float32)}
+            self.observation_space = spaces.Dict({TURN: spaces.Dict(turn), **kinds.observation_spaces})
+            self.action_space = spaces.Dict(kinds.action_spaces)
+        self._codecs = {kind: ObservationCodec(self._placed(kind, s.observation)) for kind, s in kinds.spaces.items()}
+        self._waiting = {kind: self._placed(kind, waiting_observation(s)) for kind, s in kinds.spaces.items()}
+
+    def like(self, other: LaneRows) -> bool:
+        """Return True where the rows of another copy have the same spaces."""
+        mine, its = ((each.observation_space, each.action_space) for each in (self, other))
+        return mine == its
+
+    def clear(self, tree: Tree, row: int, agent: str) -> None:
+        """Write what an agent's row shows before its first observation."""
+        for kind, waiting in self._waiting.items():
+            self._codecs[kind].write(tree, row, waiting)
+        if self.tells_agents:
+            tree[ACTOR][row], tree[ELAPSED][row] = self._numbers[agent], 1
+
+    def write(self, tree: Tree, row: int, agent: str, observation: Any, rounds: int) -> None:
+        """Write an agent's observation, `rounds` rounds after its last action."""
+        kind = self._kind_of[agent]
+        self._codecs[kind].write(tree, row, self._placed(kind, observation))
+        if self.counts_rounds:
+            tree[ELAPSED][row] = rounds
+
+    def check(self, agent: str, observation: Any) -> None:
+        """Raise ConfigError for an observation that is not in the agent's space."""
+        kind = self._kind_of[agent]
+        self._codecs[kind].check(self._placed(kind, observation))
+
+    def non_finite(self, tree: Tree, row: int, agent: str) -> str | None:
+        """Return the key of a leaf in which an agent's observation is not finite."""
+        keys = self._codecs[self._kind_of[agent]].float_keys
+        bad = check_finite({key: tree[key][row : row + 1] for key in keys}, keys)
+        return bad[0] if bad else None
+
+    def own(self, agent: str, action: Any) -> Any:
+        """Return an agent's part of the action of its row."""
+        return action[self._kind_of[agent]] if self.tells_agents else action
+
+    def _placed(self, kind: str, part: Any) -> Any:
+        """Return a kind's observation or its space as the part of a row's."""
+        if not self.tells_agents:
+            return part
+        return spaces.Dict({kind: part}) if isinstance(part, Space) else {kind: part}
+
+
+def _declared(env: MultiAgentEnv) -> dict[str, ActorSpaces]:
+    """Return the spaces of all agents."""
+    if not env.agents:
+        raise ConfigError("the environment names no agents", "env")
+    for role in ROLES:
+        declared = getattr(env, f"{role}_spaces")
+        for agent in env.agents:
+            if agent not in declared:
+                raise ConfigError(f"the agent {agent!r} has no {role} space", "env")
+            leaves(declared[agent], role)  # unsupported spaces cannot always be compared
+    return {agent: ActorSpaces(env.observation_spaces[agent], env.action_spaces[agent]) for agent in env.agents}

@@ -1,0 +1,100 @@
+"""Memory where several agents act: a lane remembers its own rows; while it waits, nothing is added."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from maze_core.acting.rollouts import Sampler
+from maze_core.data.sequences import Sequences
+from maze_core.envs.lanes import LanesVectorEnv
+from maze_core.models.actor_policy import build_policy
+from maze_core.models.mlp import MlpConfig, MlpModel
+from maze_core.seeding import EpisodeSeeds, Purpose
+from maze_core.training.remembered import all_rows, remembered_values
+from tests.agents import Crowd, CrowdSource, Mixed, MixedSource
+
+SEEDS = EpisodeSeeds(3, Purpose.TRAIN_EPISODES)
+LANES = 6
+
+
+def sampler_of(env, kind, steps, **more):
+    env = LanesVectorEnv(lambda _: env(), LANES // 3, tell_agents=more.get("groups", "shared") != "shared")
+    config = MlpConfig(
+        name="mlp", hidden=[4], memory=kind, memory_size=3, memory_window=3, orthogonal_init=False, **more
+    )
+    torch.manual_seed(1)
+    policy = build_policy(MlpModel(config).build_policy, env.observation_space, env.action_space, config).eval()
+    return policy, Sampler(policy, env, steps, SEEDS, torch.Generator().manual_seed(5))
+
+
+class Oracle:
+    """Reads the transitions of each lane one by one, and forgets where an episode of the lane ends."""
+
+    def __init__(self, policy):
+        self.policy, self.states = policy, [policy.initial_state(1) for _ in range(LANES)]
+
+    def read(self, rollout, t, lane):
+        """Return entropy and value of a row, and what was remembered before it."""
+        before = self.states[lane]
+        row = {key: torch.from_numpy(leaf[t, lane : lane + 1]) for key, leaf in rollout.obs.items()}
+        with torch.no_grad():
+            distribution, value, after = self.policy.unroll(row, Sequences(np.array([1]), before))
+        ended = rollout.terminated[t, lane] | rollout.truncated[t, lane]
+        self.states[lane] = self.policy.initial_state(1) if ended else after
+        return distribution.entropy().item(), value.item(), before
+
+
+@pytest.mark.parametrize(
+    ("env", "kind", "more"),
+    [
+        (Crowd, "gru", {}),
+        (Crowd, "lstm", {"critic": "shared"}),
+        (Crowd, "window", {"groups": "per_actor"}),
+        (Mixed, "gru", {}),
+        (Mixed, "window", {}),
+    ],
+)
+@pytest.mark.parametrize("steps", [1, 9])
+def test_every_lane_remembers_the_rows_in_which_it_acted(env, kind, more, steps):
+    policy, sampler = sampler_of(env, kind, steps, **more)
+    oracle, carried = Oracle(policy), 0
+    for _ in range(-(-60 // steps)):
+        was_open = sampler.state().get("open", np.zeros(LANES, bool)).copy()
+        rollout = sampler.collect()
+        flat = {key: torch.from_numpy(leaf.reshape(-1, *leaf.shape[2:])) for key, leaf in rollout.obs.items()}
+        values, following, sequences = remembered_values(policy, rollout, flat)
+        everything = {key: leaf[: steps * LANES] for key, leaf in flat.items()}
+        with torch.no_grad():
+            entropy = policy.distribution(everything, all_rows(policy, rollout)).entropy().reshape(steps, LANES)
+        assert sequences.lengths.sum() == rollout.valid.sum()
+        for lane in range(LANES):
+            for t in np.flatnonzero(rollout.valid[:, lane]):
+                its_entropy, value, before = oracle.read(rollout, t, lane)
+                if t == 0:
+                    carried += was_open[lane]
+                    for key, leaf in before.items():
+                        np.testing.assert_allclose(rollout.memory[key][lane], leaf[0], atol=1e-5)
+                assert values[t, lane] == pytest.approx(value, abs=1e-5)
+                assert entropy[t, lane].item() == pytest.approx(its_entropy, abs=1e-5)
+                if t and rollout.continues[t - 1, lane]:
+                    assert following[t - 1, lane] == pytest.approx(value, abs=1e-5)
+    assert carried
+
+
+@pytest.mark.parametrize("algorithm", ["ppo", "a2c", "impala"])
+@pytest.mark.parametrize("source", [CrowdSource, MixedSource])
+def test_runs_with_agents_memory_and_masks_resume_exactly(quick, whole_state, assert_same, algorithm, source):
+    """With different spaces too; transitions are open when it is saved."""
+    more = {"model.hidden": [6], "model.memory": "gru", "model.memory_size": 5, "algorithm.n_rollout_steps": 7}
+    more |= {"model.normalize_observations": True, "algorithm.sequence_length": 3}
+    if algorithm == "impala":
+        more |= {"algorithm.num_actors": 2, "algorithm.envs_per_actor": 2, "algorithm.actors_batch_size": 4}
+        del more["algorithm.sequence_length"]
+    whole = quick(source, algorithm, more | {"algorithm.n_epochs": 4})
+    whole.train()
+    half = quick(source, algorithm, more)
+    half.train()
+    quick(source, algorithm, more | {"algorithm.n_epochs": 4}, run_dir=None).resume(half.run_dir)
+    assert_same(whole_state(whole.run_dir), whole_state(half.run_dir))

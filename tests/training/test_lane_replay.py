@@ -1,0 +1,63 @@
+"""Off-policy runs in which several agents act: resuming, different spaces, and what is refused."""
+
+import pytest
+
+from maze_core.data.lane_replay import LaneReplay
+from maze_core.errors import ConfigError
+from tests.agents import CrowdSource, MixedSource
+
+SMALL = {
+    "model.hidden": [8],
+    "model.normalize_observations": True,
+    "algorithm.replay_buffer_size": 150,
+    "algorithm.initial_buffer_size": 30,
+    "algorithm.batch_size": 8,
+    "algorithm.num_envs": 2,
+}
+CASES = {
+    "sac": (CrowdSource, "sac", {"algorithm.critic_hidden": [8], "algorithm.n_rollout_steps": 4}),
+    "sac, mixed": (MixedSource, "sac", {"algorithm.critic_hidden": [8], "algorithm.n_step": 2}),
+    "dqn": (CrowdSource, "dqn", {"algorithm.n_rollout_steps": 3}),
+    "rainbow": (
+        CrowdSource,
+        "dqn",
+        {"algorithm.prioritized": True, "algorithm.priority_beta": 1, "algorithm.n_step": 3, "algorithm.noisy": True},
+    ),
+}
+
+
+@pytest.mark.parametrize(("case", "runner"), [*((case, "dev") for case in CASES), ("sac, mixed", "local")])
+def test_a_resumed_run_equals_the_uninterrupted_one(quick, whole_state, assert_same, case, runner):
+    source, algorithm, more = CASES[case]
+    more = SMALL | more | {"algorithm.epoch_length": 8, "runner.name": runner}
+    whole = quick(source, algorithm, more | {"algorithm.n_epochs": 4})
+    whole.train()
+    replay = whole.run.algorithm._collector.replay
+    assert isinstance(replay, LaneReplay)
+    assert replay.open
+    half = quick(source, algorithm, more)
+    half.train()
+    quick(source, algorithm, more | {"algorithm.n_epochs": 4}, run_dir=None).resume(half.run_dir)
+
+    def compared(context):
+        state = whole_state(context.run_dir)
+        state["algorithm"]["collector"]["replay"].pop("segments")  # in two files, where the run was resumed
+        return state
+
+    assert_same(compared(whole), compared(half))
+    assert whole.evaluate()["eval/actor/one/length_mean"] > 0
+
+
+def test_rows_of_agents_that_wait_are_neither_stored_nor_seen_by_the_normaliser(quick):
+    run = quick(CrowdSource, "sac", SMALL | {"algorithm.critic_hidden": [8], "algorithm.replay_buffer_size": 5000})
+    run.train()
+    replay = run.run.algorithm._collector.replay
+    assert replay.steps + (replay._opened >= 0).sum() == run.run.env_steps
+    assert float(run.policy.normalizer.count) == run.run.env_steps
+
+
+def test_what_cannot_be_replayed_is_refused_before_the_first_step(quick):
+    with pytest.raises(ConfigError, match="replay_buffer_size: must be at least 48 where 6 agents act"):
+        _ = quick(CrowdSource, "sac", SMALL | {"algorithm.replay_buffer_size": 40}).run
+    with pytest.raises(ConfigError, match="dqn does not support environments with several actors"):
+        _ = quick(CrowdSource, "dqn", SMALL | {"model.groups": "per_actor"}).run
