@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from maze_core.config.flags import flags
-from maze_core.config.presets import files, presets, presets_of_source
+from maze_core.config.presets import package, package_shelf, presets, presets_of_source
 from maze_core.config.run import EvaluationConfig, RunConfig
 from maze_core.data.batch import Batch, Loss
 from maze_core.plugins.configuration import DEFAULTS
@@ -138,7 +138,8 @@ def _code(text: str) -> str:
 
 def _comment(plugin: Any, algorithm: str, name: str) -> str:
     """What the first line of a preset's file says about it."""
-    file = next(file for file in files(plugin, algorithm) if file.name == f"{name}.yaml")
+    (shelf,) = package_shelf(package(plugin))
+    file = next(file for file, _ in shelf.files(algorithm) if file.stem == name)
     first = file.read_text(encoding="utf-8").partition("\n")[0]
     return f": {first[1:].strip()}" if first.startswith("#") else ""
 

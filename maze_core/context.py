@@ -15,6 +15,7 @@ from maze_core.envs.gymnasium_wrapper import GymnasiumWrapperConfig
 from maze_core.errors import ConfigError
 from maze_core.plugins import discovery
 from maze_core.plugins.configuration import assemble, part_config
+from maze_core.plugins.shelves import experiment as experiment_file
 from maze_core.run_parts import Part, Parts, as_mapping, as_path
 from maze_core.seeding import draw_seed
 from maze_core.training import api
@@ -45,14 +46,15 @@ class RunContext:
     `maze_core.models.custom`). A module that is already built is copied: training does not change it.
 
     Args:
-        env: environment id, or a part, or a callable.
-        algorithm: an algorithm plugin.
+        env: environment id, or a part, or a callable; None: that of the experiment.
+        algorithm: an algorithm plugin; None: that of the experiment, else PPO.
         model: a model plugin, or a network.
         wrappers: environment wrappers, the first innermost.
         critic: the state critic: separate, shared or none, or a class (or module) of its own encoder.
         runner: where environments are stepped.
         callbacks: further callbacks by name, as parts or plugin classes; None removes a default one.
-        config: a YAML file, or several, read in order.
+        experiment: name of an experiment, a file of the folder `experiments` or of an installed package.
+        config: a YAML file, or several, read in order, after the experiment.
         preset: name of a preset of the algorithm, `auto` or `none`.
         overrides: values by path, such as `{"algorithm.lr": 1e-3}`; they override everything else.
         seed: the seed of the run; None: one is drawn.
@@ -68,14 +70,15 @@ class RunContext:
 
     def __init__(
         self,
-        env: Part | Callable[[], gymnasium.Env[Any, Any]],
-        algorithm: Part = "ppo",
+        env: Part | Callable[[], gymnasium.Env[Any, Any]] | None = None,
+        algorithm: Part | None = None,
         model: Part | Callable[..., nn.Module] | None = None,
         wrappers: Sequence[Part | Callable[[Any], gymnasium.Env[Any, Any]]] = (),
         critic: str | Callable[..., nn.Module] | None = None,
         runner: Part | None = None,
         callbacks: Mapping[str, Part | None] | None = None,
         *,
+        experiment: str | None = None,
         config: Path | str | Sequence[Path | str] = (),
         preset: str = "auto",
         overrides: Mapping[str, Any] | None = None,
@@ -90,7 +93,10 @@ class RunContext:
             raise ConfigError("must be the name of a preset, auto or none", "preset")
         parts = Parts()
         flags: dict[str, Any] = {"wrappers": parts.wrappers(wrappers)} if wrappers else {}
-        flags |= {"env": parts.env(env), "algorithm": parts.plugin("algorithm", algorithm)}
+        if env is not None:
+            flags["env"] = parts.env(env)
+        if algorithm is not None or experiment is None:
+            flags["algorithm"] = parts.plugin("algorithm", algorithm or "ppo")
         if model is not None:
             flags["model"] = parts.model(model)
         if critic is not None:
@@ -108,9 +114,10 @@ class RunContext:
         self._run_dir = None if run_dir is None else as_path("run_dir", run_dir)
         values = _values(overrides)
         files = [config] if isinstance(config, str | Path) else config
+        named = [] if experiment is None else [experiment_file(experiment)]
         self.config: RunConfig = assemble(
             preset=preset,
-            files=[as_path("config", path) for path in files],
+            files=[*named, *(as_path("config", path) for path in files)],
             flags=merge(flags, values),
             load=self._load,
             parent=self._init_from and self._init_from / CONFIG,

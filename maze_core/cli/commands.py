@@ -26,6 +26,7 @@ _FIRST = (
     "plugins",
     "config",
     "envs",
+    "init",
 )
 """The order of help; other commands follow by name."""
 

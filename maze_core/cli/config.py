@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -21,6 +21,7 @@ def show(
         str | None, typer.Option(metavar="NAME", help="Assemble a configuration for this algorithm.")
     ] = None,
     env: Annotated[str | None, typer.Option(metavar="ID", help="Environment id.")] = None,
+    experiment: Annotated[str | None, typer.Option(metavar="NAME", help="An experiment, as of maze train.")] = None,
     config: Annotated[list[Path] | None, typer.Option("--config", "-c", metavar="FILE", help="YAML file.")] = None,
     preset: Annotated[str, typer.Option(metavar="NAME", help="Preset: auto, none or a name.")] = "auto",
     set_: Annotated[
@@ -34,16 +35,19 @@ def show(
     Examples:
       maze config show runs/first
       maze config show --algorithm ppo --env CartPole-v1 --set algorithm.lr=1e-3
+      maze config show --experiment quick
     """
     from maze_core.config.plain_yaml import read_yaml
     from maze_core.config.sealed import read_sealed
     from maze_core.plugins.configuration import assemble, dump, load_run_config
+    from maze_core.plugins.shelves import experiment as experiment_file
 
     if run is not None:  # as plain data: showing a configuration runs no code of it
         read = read_sealed if run.is_dir() else read_yaml
         whole = load_run_config(read(run / "config.yaml" if run.is_dir() else run), set_ or ())
     else:
-        whole = assemble(algorithm, env, preset, config or (), set_ or ())
+        files = [] if experiment is None else [experiment_file(experiment)]
+        whole = assemble(algorithm, env, preset, [*files, *(config or ())], set_ or ())
     if as_json:
         output.print_json(whole.model_dump(mode="json"))
     else:
@@ -52,32 +56,21 @@ def show(
 
 @app.command()
 def schema(
-    algorithm: Annotated[str, typer.Argument(metavar="ALGORITHM", help="The algorithm.", show_default=False)],
-    env_source: Annotated[str, typer.Option(metavar="NAME", help="Env source plugin.")] = "gymnasium",
-    model: Annotated[str, typer.Option(metavar="NAME", help="Model plugin.")] = "mlp",
-    runner: Annotated[str, typer.Option(metavar="NAME", help="Runner plugin.")] = "dev",
+    algorithm: Annotated[
+        str | None, typer.Argument(metavar="[ALGORITHM]", help="The only algorithm.", show_default=False)
+    ] = None,
+    env_source: Annotated[str | None, typer.Option(metavar="NAME", help="The only env source plugin.")] = None,
+    model: Annotated[str | None, typer.Option(metavar="NAME", help="The only model plugin.")] = None,
+    runner: Annotated[str | None, typer.Option(metavar="NAME", help="The only runner plugin.")] = None,
 ) -> None:
-    """Print the JSON Schema of a run's configuration with the parameters of the named plugins.
+    """Print the JSON Schema of configuration files, with the parameters of all installed plugins.
 
     \b
     Examples:
+      maze config schema > maze.schema.json
       maze config schema ppo > ppo.schema.json
     """
-    output.print_json(run_schema({"algorithm": algorithm, "env": env_source, "model": model, "runner": runner}))
+    from maze_core.plugins.schema import file_schema
 
-
-def run_schema(names: dict[str, str]) -> dict[str, Any]:
-    """Return the JSON Schema of a RunConfig with the named plugins as its parts."""
-    from pydantic import create_model
-
-    from maze_core.config.run import RunConfig
-    from maze_core.plugins import discovery
-
-    parts: dict[str, Any] = {}
-    for kind, name in names.items():
-        field = RunConfig.model_fields[kind]
-        parts[kind] = (discovery.load(kind, name).Config, field)
-    # Wrappers and callbacks vary; each is checked by its own plugin.
-    parts["wrappers"] = (list[str | dict[str, Any]], RunConfig.model_fields["wrappers"])
-    parts["callbacks"] = (dict[str, dict[str, Any] | None], RunConfig.model_fields["callbacks"])
-    return create_model("RunConfig", __base__=RunConfig, **parts).model_json_schema()
+    given = {"algorithm": algorithm, "env": env_source, "model": model, "runner": runner}
+    output.print_json(file_schema({kind: name for kind, name in given.items() if name is not None}))

@@ -15,12 +15,13 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from maze_core.config.presets import preset_names, preset_of
+from maze_core.config.presets import named_presets, package_shelf, preset_of
 from maze_core.envs.builder import EnvBuilder
 from maze_core.envs.imports import import_module
 from maze_core.errors import MazeError
 from maze_core.plugins import discovery
 from maze_core.plugins.configuration import env_config
+from maze_core.plugins.shelves import preset_shelves
 
 BUILT = 20
 """Most environments of one list that are built to show their spaces."""
@@ -143,8 +144,10 @@ def _presets_with(source: str, has_ids: bool, problems: list[str]) -> dict[str, 
     """Return by algorithm the presets to choose from with an env source: without ids, only those in its package."""
     found = {}
     for algorithm in discovery.names("algorithm"):
-        package = _package("algorithm", algorithm) if has_ids else None
-        found[algorithm] = _caught(partial(preset_names, algorithm, package, _package("env", source)), problems) or []
+        shelves = package_shelf(_package("env", source))
+        if has_ids:
+            shelves = preset_shelves(algorithm, _package("algorithm", algorithm), _package("env", source))
+        found[algorithm] = list(_caught(partial(named_presets, algorithm, shelves), problems) or ())
     return found
 
 

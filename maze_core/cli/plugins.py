@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="List, describe, write and check plugins.")
 """Its commands are separate entry points, such as `plugins.list`, so that other distributions can add some."""
 
+_PRESETS = "presets"
+"""The kind under which packages of presets are listed."""
 _Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 _Kind = Annotated[str | None, typer.Option(metavar="KIND", help="algorithm, env, wrapper, model, runner, …")]
 
@@ -27,10 +29,7 @@ def list_plugins(kind: _Kind = None, as_json: _Json = False) -> None:
       maze plugins list
       maze plugins list --kind algorithm --json
     """
-    from maze_core.plugins.catalog import catalog
-
-    _check_kind(kind)
-    found = catalog(kind)
+    found = _catalog(kind)
     if as_json:
         output.print_json([asdict(info) for info in found])
         return
@@ -54,10 +53,7 @@ def describe(
       maze plugins info ppo
       maze plugins info mlp --kind model --json
     """
-    from maze_core.plugins.catalog import catalog
-
-    _check_kind(kind)
-    found = [info for info in catalog(kind) if info.name.lower() == name.lower()]
+    found = [info for info in _catalog(kind) if info.name.lower() == name.lower()]
     if not found:
         _unknown(name, kind)
     pages = [_page(info) for info in found]
@@ -70,16 +66,26 @@ def describe(
         _print_page(page)
 
 
+def _catalog(kind: str | None) -> list[PluginInfo]:
+    """Return the plugins of a kind, or of all, and packages of presets, which are no plugins."""
+    from maze_core.plugins.catalog import catalog, preset_catalog
+
+    _check_kind(kind)
+    plugins = [] if kind == _PRESETS else catalog(kind)
+    return plugins + (preset_catalog() if kind in (None, _PRESETS) else [])
+
+
 def _page(info: PluginInfo) -> dict[str, Any]:
     page: dict[str, Any] = asdict(info)
     if info.kind == "command":
         page["help"] = f"maze {info.name.replace('.', ' ')} --help"
-    if info.state != "ok" or info.kind == "command":
+    if info.state != "ok" or info.kind in ("command", _PRESETS):
         return page
     from maze_core.config.flags import flags
-    from maze_core.config.presets import presets, presets_of_source
+    from maze_core.config.presets import named_presets, package, presets_of_source
     from maze_core.plugins import discovery
     from maze_core.plugins.hookspecs import HookSpecs
+    from maze_core.plugins.shelves import preset_shelves
 
     plugin = discovery.load(info.kind, info.name)
     page["parameters"] = [
@@ -88,7 +94,10 @@ def _page(info: PluginInfo) -> dict[str, Any]:
         for flag in flags(plugin.Config)
     ]  # fmt: skip
     page["hooks"] = [hook for hook in vars(HookSpecs) if getattr(getattr(plugin, hook, None), "maze_impl", None)]
-    page["presets"] = list(presets(plugin, info.name)) if info.kind == "algorithm" else []
+    page["presets"] = []
+    if info.kind == "algorithm":
+        found = named_presets(info.name, preset_shelves(info.name, package(plugin), None))
+        page["presets"] = [preset.title for preset in found.values()]
     if info.kind == "env":
         page["presets"] = [f"{title} ({owner})" for title, owner in presets_of_source(plugin)]
     return page
@@ -111,10 +120,10 @@ def _unknown(name: str, kind: str | None) -> None:
     from maze_core.errors import ConfigError
     from maze_core.plugins import discovery
 
-    for each in discovery.KINDS if kind is None else (kind,):
+    for each in discovery.KINDS if kind in (None, _PRESETS) else (kind,):
         if advice := discovery.missing(each, name):
             raise ConfigError(f"no plugin is called {name!r}", hint=advice)
-    known = [found.name for found in discovery.declarations() if kind in (None, found.kind)]
+    known = [found.name for found in _catalog(kind)]
     raise ConfigError(f"no plugin is called {name!r}; {nearest(name, sorted(set(known)))}")
 
 
@@ -122,5 +131,5 @@ def _check_kind(kind: str | None) -> None:
     from maze_core.errors import ConfigError
     from maze_core.plugins import discovery
 
-    if kind is not None and kind not in discovery.KINDS:
-        raise ConfigError(f"there is no kind {kind!r}; kinds: {', '.join(discovery.KINDS)}", "--kind")
+    if kind is not None and kind not in (*discovery.KINDS, _PRESETS):
+        raise ConfigError(f"there is no kind {kind!r}; kinds: {', '.join([*discovery.KINDS, _PRESETS])}", "--kind")

@@ -13,7 +13,7 @@ from typer.core import TyperCommand, TyperGroup
 from maze_core.cli import output
 from maze_core.cli.places import placed
 from maze_core.local_modules import allow_local_modules
-from maze_core.terminal_text import argument
+from maze_core.terminal_text import argument, printable
 
 if TYPE_CHECKING:
     from maze_core.config.flags import Flag
@@ -50,11 +50,19 @@ class _Algorithms(TyperGroup):
         return command
 
     def parse_args(self, ctx: Any, args: list[str]) -> Any:
-        """Refuse options before the algorithm's name, since the algorithm determines its options."""
+        """Refuse options before the algorithm's name, since the algorithm determines its options.
+
+        With `--experiment NAME` the experiment names the algorithm.
+        """
         if args and args[0].startswith("-") and args[0] not in ctx.help_option_names:
             from maze_core.errors import ConfigError
 
-            named = next((each for each in args if each in self.list_commands(ctx)), None)
+            experiment, others = _experiment_in(args)
+            named = next((each for each in others if each in self.list_commands(ctx)), None)
+            if experiment is not None and named is None:
+                from maze_core.plugins.shelves import experiment_algorithm
+
+                return super().parse_args(ctx, [experiment_algorithm(experiment), *args])
             rest = [each for each in args if each != named]
             hint = f"Next: maze train {named or 'ppo'} {' '.join(map(argument, rest))}"
             raise ConfigError("name the algorithm first, then its options", hint=hint)
@@ -66,6 +74,27 @@ class _Algorithms(TyperGroup):
         if name.startswith("-"):
             return super().resolve_command(ctx, args)
         return name, algorithm_command(name), args[1:]
+
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:
+        """List the experiments that there are."""
+        from maze_core.plugins.shelves import experiments
+
+        if found := experiments():
+            with formatter.section("Experiments"):
+                formatter.write_dl([(printable(name), printable(file)) for name, file in found.items()])
+
+
+def _experiment_in(args: list[str]) -> tuple[str | None, list[str]]:
+    """Return the value of `--experiment` and the other arguments; None where it is not given."""
+    found, others, rest = None, [], iter(args)
+    for each in rest:
+        if each == "--experiment":
+            found = next(rest, found)
+        elif each.startswith("--experiment="):
+            found = each.partition("=")[2]
+        else:
+            others.append(each)
+    return found, others
 
 
 class _AlgorithmCommand(TyperCommand):
@@ -97,7 +126,10 @@ app = typer.Typer(
 
 @app.callback()
 def _train() -> None:
-    """Train a policy: maze train ppo --env CartPole-v1."""
+    """Train a policy: maze train ppo --env CartPole-v1.
+
+    With an experiment, which names the algorithm itself: maze train --experiment NAME.
+    """
 
 
 def algorithm_command(name: str) -> Any:
@@ -131,6 +163,7 @@ def _train_algorithm(
     algorithm: str,
     parameters: dict[str, Any],
     env: str | None,
+    experiment: str | None,
     config: list[Path] | None,
     preset: str | None,
     set_: list[str] | None,
@@ -140,17 +173,19 @@ def _train_algorithm(
     **common: Any,
 ) -> None:
     from maze_core.plugins.configuration import assemble_with_preset
+    from maze_core.plugins.shelves import experiment as experiment_file
     from maze_core.training.run_dir import CONFIG, find_run
 
     allow_local_modules()
     typed = placed(common)
     if quiet:
         typed["callbacks.console"] = None
+    files = [] if experiment is None else [experiment_file(experiment)]
     run_config, chosen = assemble_with_preset(
         algorithm,
         env,
         preset or "auto",
-        config or (),
+        [*files, *(config or ())],
         set_ or (),
         {**typed, **parameters},
         parent=None if init_from is None else find_run(init_from) / CONFIG,
@@ -163,6 +198,13 @@ def _train_algorithm(
 _COMMON: tuple[tuple[str, Any, str, str, str], ...] = (
     ("env", str | None, "--env", "ID", "Environment id, such as CartPole-v1 or module:Id."),
     ("env_source", str | None, "--env-source", "NAME", "Env source plugin; default: gymnasium."),
+    (
+        "experiment",
+        str | None,
+        "--experiment",
+        "NAME",
+        "A file of the folder experiments, or of an installed package; it may name the algorithm, too.",
+    ),
     ("config", list[Path] | None, "--config,-c", "FILE", "YAML file; repeatable, later files win."),
     (
         "preset",

@@ -1,101 +1,108 @@
-"""Presets: partial run configurations that a package ships in `presets/NAME.yaml`.
+"""Presets: partial run configurations in folders, `NAME.yaml` or `ALGORITHM/NAME.yaml`.
 
-Those in an algorithm's package are for this algorithm, unless they name another one; those of one algorithm among
-several in a package are in `presets/ALGORITHM/NAME.yaml`. Those in the package of an env source name their
-algorithm, or are in such a folder too.
+A file is for the algorithm that it names, or else for that of its folder. Where the folders are is said in
+`maze_core.plugins.shelves`.
 """
 
 from __future__ import annotations
 
-from importlib import resources
-from importlib.resources.abc import Traversable
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from maze_core.config.explain import nearest
-from maze_core.config.plain_yaml import parse_mapping
+from maze_core.config.plain_yaml import read_yaml
 from maze_core.config.raw import Raw
 from maze_core.errors import ConfigError
 
 
-def presets(algorithm: type[Any], name: str, source: type[Any] | None = None) -> dict[str, Raw]:
-    """Return the presets for an algorithm by name: those of its package, and those of an env source's package."""
-    return _read_all(_shipped(package(algorithm), name, None if source is None else package(source)), name)
+@dataclass(frozen=True)
+class Shelf:
+    """A folder of presets, or of experiments."""
+
+    folder: Path
+    algorithm: str = ""
+    """The algorithm of files that name none and are in no algorithm's folder; empty: such files are no presets."""
+    origin: str = ""
+    """Where it comes from, for messages; empty for the package of the algorithm or of the env source."""
+    trusted: bool = True
+    """Whether it is installed. A file of the current folder may come from anyone."""
+
+    def files(self, algorithm: str = "") -> Iterator[tuple[Path, str]]:
+        """Yield the files, each with the algorithm that it is for if it names none: first those in `algorithm/`."""
+        if algorithm:
+            yield from ((file, algorithm) for file in yaml_files(self.folder / algorithm))
+        yield from ((file, self.algorithm) for file in yaml_files(self.folder))
+
+    def contents(self) -> list[tuple[str, str]]:
+        """Return the names of all presets, each with its algorithm."""
+        found = {(file.stem, algorithm_of(read_yaml(file), self.algorithm)) for file in yaml_files(self.folder)}
+        for folder in self.folder.iterdir() if self.folder.is_dir() else ():
+            found |= {(file.stem, algorithm_of(read_yaml(file), folder.name)) for file in yaml_files(folder)}
+        return sorted((name, algorithm) for name, algorithm in found if algorithm)
 
 
-def preset_names(name: str, algorithm_package: str | None, source_package: str | None) -> list[str]:
-    """Return the names of the presets for the algorithm `name` in these packages, without importing its class."""
-    return list(_read_all(_shipped(algorithm_package, name, source_package), name))
+@dataclass(frozen=True)
+class Preset:
+    """A preset that was found."""
+
+    file: Path
+    content: Raw
+    shelf: Shelf
+
+    @property
+    def title(self) -> str:
+        """Its name, and where it comes from if that is neither the algorithm's nor the env source's package."""
+        if not self.shelf.trusted:
+            return f"{self.file.stem} ({self.file.as_posix()})"
+        return f"{self.file.stem} ({self.shelf.origin})" if self.shelf.origin else self.file.stem
 
 
-def preset_of(env_id: str) -> str:
-    """Return the name of the preset that `auto` looks for."""
-    return env_id.replace("/", "-")
+def choose(preset: str, env_id: str | None, algorithm: str, shelves: Sequence[Shelf]) -> Preset | None:
+    """Return the preset to apply, or None: the first with this name.
+
+    `auto` takes the preset named like the environment, if there is one; `none` takes none.
+
+    Raises:
+        ConfigError: there is no preset of this name.
+    """
+    if preset == "none":
+        return None
+    wanted = preset_of(env_id or "") if preset == "auto" else preset
+    for found in _read(algorithm, shelves, wanted):
+        return found
+    if preset == "auto":
+        return None
+    raise ConfigError(
+        f"{algorithm} has no preset {preset!r}; {nearest(preset, named_presets(algorithm, shelves))}", "preset"
+    )
+
+
+def named_presets(algorithm: str, shelves: Sequence[Shelf]) -> dict[str, Preset]:
+    """Return the presets for an algorithm by name, sorted."""
+    found: dict[str, Preset] = {}
+    for preset in _read(algorithm, shelves):
+        found.setdefault(preset.file.stem, preset)
+    return dict(sorted(found.items()))
+
+
+def presets(plugin: type[Any], algorithm: str) -> dict[str, Raw]:
+    """Return the presets in the package of an algorithm, by name."""
+    found = named_presets(algorithm, package_shelf(package(plugin), algorithm))
+    return {name: preset.content for name, preset in found.items()}
 
 
 def presets_of_source(source: type[Any]) -> list[tuple[str, str]]:
     """Return the presets in an env source's package: their names, each with the algorithm that it is for."""
-    top = files(source)
-    found = {(_title(file), _owner(_content(file), "")) for file in top}
-    found |= {(_title(file), folder.name) for folder in _folders(package(source)) for file in _yaml(folder)}
-    return sorted((title, owner) for title, owner in found if owner)
+    return [pair for shelf in package_shelf(package(source)) for pair in shelf.contents()]
 
 
-def choose(
-    preset: str, env_id: str | None, algorithm: type[Any], name: str, source: type[Any] | None = None
-) -> tuple[str, Raw]:
-    """Return name and content of the preset to apply, empty if there is none.
-
-    `auto` takes the preset named like the environment, `none` takes none. Presets are those of the algorithm and those
-    of the env source `source`. Raises ConfigError for an unknown name.
-    """
-    if preset == "none":
-        return "", {}
-    wanted = preset_of(env_id or "") if preset == "auto" else preset
-    shipped = _shipped(package(algorithm), name, None if source is None else package(source))
-    for file, default in shipped:
-        layer = _read(file, name, default) if _title(file) == wanted else None
-        if layer is not None:
-            return wanted, layer
-    if preset == "auto":
-        return "", {}
-    raise ConfigError(f"{name} has no preset {preset!r}; {nearest(preset, presets(algorithm, name, source))}", "preset")
-
-
-def _shipped(algorithm_package: str | None, name: str, source_package: str | None) -> list[tuple[Traversable, str]]:
-    """Return the files of both packages, each with the algorithm that it is for if it names none."""
-    found = [] if algorithm_package is None else [(file, name) for file in _files(algorithm_package, name)]
-    if source_package is not None:
-        own = [folder for folder in _folders(source_package) if folder.name == name]
-        found += [(file, name) for folder in own for file in _yaml(folder)]
-        found += [(file, "") for file in _files(source_package)]
-    return found
-
-
-def _read_all(shipped: list[tuple[Traversable, str]], name: str) -> dict[str, Raw]:
-    own_last = reversed(shipped)
-    read = {_title(file): layer for file, default in own_last if (layer := _read(file, name, default)) is not None}
-    return dict(sorted(read.items()))
-
-
-def _read(file: Traversable, name: str, default: str) -> Raw | None:
-    """Return the content of a preset, or None if it is for another algorithm."""
-    layer = _content(file)
-    return layer if _owner(layer, default) == name else None
-
-
-def _title(file: Traversable) -> str:
-    return file.name.removesuffix(".yaml")
-
-
-def _content(file: Traversable) -> Raw:
-    return parse_mapping(file.read_text(encoding="utf-8"), f"preset {file.name}")
-
-
-def _owner(layer: Raw, default: str) -> str:
-    """Return the algorithm that a preset names, or the default."""
-    part = layer.get("algorithm")
-    owner: str = part.get("name", default) if isinstance(part, dict) else part or default
-    return owner
+def preset_of(env_id: str) -> str:
+    """Return the name of the preset that `auto` looks for: the id, with `-` for what file names cannot hold."""
+    return re.sub("[/:]", "-", env_id)
 
 
 def package(plugin: type[Any]) -> str:
@@ -103,30 +110,40 @@ def package(plugin: type[Any]) -> str:
     return plugin.__module__.partition(".")[0]
 
 
-def files(plugin: type[Any], name: str = "") -> list[Traversable]:
-    """Return the files of presets in a plugin's package: first those of the algorithm `name`, then the others."""
-    return _files(package(plugin), name)
+def package_shelf(name: str | None, algorithm: str = "", origin: str = "", folder: str = "presets") -> list[Shelf]:
+    """Return the shelf in a package, if it has one."""
+    place = package_folder(name) if name else None
+    return [Shelf(place / folder, algorithm, origin)] if place and (place / folder).is_dir() else []
 
 
-def _files(package: str, name: str = "") -> list[Traversable]:
-    own = [folder for folder in _folders(package) if folder.name == name]
-    return [file for place in [*own, _top(package)] if place is not None for file in _yaml(place)]
-
-
-def _folders(package: str) -> list[Traversable]:
-    """Return the folders in a package's `presets`, one for each algorithm that has one."""
-    top = _top(package)
-    return [] if top is None else [each for each in top.iterdir() if each.is_dir()]
-
-
-def _yaml(folder: Traversable) -> list[Traversable]:
-    return [file for file in folder.iterdir() if file.name.endswith(".yaml")]
-
-
-def _top(package: str) -> Traversable | None:
-    """Return a package's folder `presets`; None where there is none."""
+def package_folder(name: str) -> Path | None:
+    """Return the folder of a package without importing it; None if there is none."""
+    top, *rest = name.split(".")
     try:
-        top = resources.files(package) / "presets"
-        return top if top.is_dir() else None
-    except (ImportError, TypeError, AttributeError, OSError):  # not in a package
+        spec = find_spec(top)
+    except (ImportError, ValueError, AttributeError):  # `__main__`, a module without a spec
         return None
+    places = [Path(place, *rest) for place in (spec.submodule_search_locations if spec else None) or ()]
+    return next((place for place in places if place.is_dir()), None)
+
+
+def yaml_files(folder: Path) -> list[Path]:
+    """Return the YAML files directly in a folder, sorted; none if there is no such folder."""
+    return sorted(folder.glob("*.yaml"))
+
+
+def algorithm_of(content: Raw, default: str = "") -> str:
+    """Return the algorithm that a configuration names, or the default."""
+    part = content.get("algorithm")
+    named = part.get("name") if isinstance(part, dict) else part
+    return named if isinstance(named, str) else default
+
+
+def _read(algorithm: str, shelves: Sequence[Shelf], name: str | None = None) -> Iterator[Preset]:
+    """Yield the presets for an algorithm in order; with `name`, only the files of that name are read."""
+    for shelf in shelves:
+        for file, default in shelf.files(algorithm):
+            if name in (None, file.stem):
+                content = read_yaml(file)
+                if algorithm_of(content, default) == algorithm:
+                    yield Preset(file, content, shelf)

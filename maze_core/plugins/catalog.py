@@ -60,6 +60,20 @@ def catalog(kind: str | None = None) -> list[PluginInfo]:
     return _with_clashes([_info(claim, file, known[key]) for claim, file, key in zip(claims, files, keys, strict=True)])
 
 
+def preset_catalog() -> list[PluginInfo]:
+    """Return every installed package of presets, with what it contains as its summary."""
+    from maze_core.plugins.shelves import preset_packages  # reading YAML takes time that a list of plugins can spare
+
+    infos = []
+    for claim, contents, problem in preset_packages():
+        file, state = locate(claim.entry_point), "broken" if problem else "ok"
+        summary, place = ", ".join(contents), str(file) if file else ""
+        infos.append(
+            PluginInfo("presets", claim.name, claim.distribution, claim.version, state, problem, summary, place)
+        )
+    return infos
+
+
 def _info(claim: discovery.Declaration, file: Path | None, record: list[str]) -> PluginInfo:
     state, detail, summary = record
     place = str(file) if file else ""

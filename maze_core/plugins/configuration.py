@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from maze_core.config.base import PluginConfig
 from maze_core.config.explain import combined, explain
 from maze_core.config.outside import (
+    Assignments,
     Reach,
     assigned,
     check_said,
@@ -20,13 +21,14 @@ from maze_core.config.outside import (
     without_missing,
 )
 from maze_core.config.plain_yaml import read_yaml, to_yaml
-from maze_core.config.presets import choose
+from maze_core.config.presets import Preset, choose, package
 from maze_core.config.raw import PARTS, Raw, assign, merge, parse_assignment
 from maze_core.config.run import RunConfig
 from maze_core.config.sealed import read_sealed
 from maze_core.config.wrapper_classes import by_path, check_classes
 from maze_core.errors import ConfigError, PluginError
 from maze_core.plugins import discovery
+from maze_core.plugins.shelves import preset_shelves
 
 DEFAULTS: Raw = {
     "env": {"name": "gymnasium"},
@@ -50,8 +52,8 @@ def assemble(
     """Assemble and validate the configuration of a run.
 
     `env` is an environment id, `files` are YAML files or their contents, `overrides` are `path=value` texts with
-    YAML values, `flags` maps paths to values, `preset` is a name, `auto` (the one named like the environment, if there
-    is one) or `none`.
+    YAML values, `flags` maps paths to values, `preset` is a name, `auto` (the one that the files name, else the one
+    named like the environment, if there is one) or `none`.
     `parent` is the `config.yaml` of the run whose parameters this one starts from: its model and wrappers, and its
     environment if none is named, override the preset.
     Raises one ConfigError that lists every problem, and PluginError if a named plugin cannot be used.
@@ -69,7 +71,7 @@ def assemble_with_preset(
     load: discovery.Loader = discovery.load,
     parent: Path | None = None,
 ) -> tuple[RunConfig, str]:
-    """Like `assemble`, and also return the name of the applied preset, empty if there is none."""
+    """Like `assemble`, and also return the title of the applied preset, empty if there is none."""
     assignments = [parse_assignment(text) for text in overrides]
     assignments += [(tuple(path.split(".")), value) for path, value in (flags or {}).items()]
     if algorithm is not None:
@@ -80,22 +82,35 @@ def assemble_with_preset(
     for path, layer in zip(files, layers, strict=True):
         if not isinstance(path, dict):
             check_classes(layer, by_path(assignments), path)
-    doubtful: list[Reach] = []
+    named = [layer.pop("preset") for layer in layers if "preset" in layer]
+    doubtful: list[tuple[Reach, Path]] = []
     if parent is not None:
         names_env = any("env" in layer for layer in layers) or any(path[0] == "env" for path, _ in assignments)
-        inherited = _parent_layer(parent, names_env)
-        check_classes(inherited, by_path(assignments), parent)
-        doubtful = elsewhere(inherited, load, parent)
-        layers.insert(0, without(inherited, doubtful))
+        layers.insert(0, _untrusted(_parent_layer(parent, names_env), parent, assignments, load, doubtful))
 
-    asked = assign(_stack(DEFAULTS, *layers), assignments)
-    name, chosen = _preset_layer(preset, asked, load)
+    # Wrappers that the preset brings cannot be counted yet, and do not decide which preset it is.
+    asked = assign(_stack(DEFAULTS, *layers), [each for each in assignments if each[0][0] != "wrappers"])
+    found = _find_preset(named[-1] if named and preset == "auto" else preset, asked, load)
+    chosen = {} if found is None else found.content
+    if found is not None and not found.shelf.trusted:
+        chosen = _untrusted(chosen, found.file, assignments, load, doubtful)
     raw = assign(_stack(DEFAULTS, chosen, *layers), assignments)
     if _says_its_end(asked):
         raw["algorithm"]["patience"] = 0
-    for each in doubtful:
-        check_said(each, raw, assignments, parent or Path())
-    return resolve(_with_preferences(raw, chosen, load), load), name
+    for each, source in doubtful:
+        check_said(each, raw, assignments, source)
+    return resolve(_with_preferences(raw, chosen, load), load), "" if found is None else found.title
+
+
+def _untrusted(
+    layer: Raw, source: Path, assignments: Assignments, load: discovery.Loader, doubtful: list[tuple[Reach, Path]]
+) -> Raw:
+    """Return a layer of a file that may come from others, without the values that reach outside: these are noted."""
+    layer = merge({}, layer)
+    check_classes(layer, by_path(assignments), source)
+    away = elsewhere(layer, load, source)
+    doubtful += [(each, source) for each in away]
+    return without(layer, away)
 
 
 def load_run_config(
@@ -264,17 +279,21 @@ def _says_its_end(asked: Raw) -> bool:
     return bool(asked.get("steps") or algorithm.get("n_epochs"))
 
 
-def _preset_layer(preset: str, asked: Raw, load: discovery.Loader) -> tuple[str, Raw]:
+def _find_preset(preset: Any, asked: Raw, load: discovery.Loader) -> Preset | None:
+    if not isinstance(preset, str):
+        raise ConfigError("must be the name of a preset, auto or none", "preset")
     algorithm, env = asked.get("algorithm"), asked.get("env")
     name = algorithm.get("name") if isinstance(algorithm, dict) else None
     if preset == "none" or not isinstance(name, str):
-        return "", {}
+        return None
     env_id = env.get("id") if isinstance(env, dict) else None
     try:
         plugin = load("algorithm", name)
     except ConfigError:
-        return "", {}  # resolve reports the unknown name together with all other problems
-    return choose(preset, env_id if isinstance(env_id, str) else None, plugin, name, _env_source(env, load))
+        return None  # resolve reports the unknown name together with all other problems
+    source = _env_source(env, load)
+    shelves = preset_shelves(name, package(plugin), None if source is None else package(source))
+    return choose(preset, env_id if isinstance(env_id, str) else None, name, shelves)
 
 
 def _env_source(env: Any, load: discovery.Loader) -> type[Any] | None:

@@ -151,6 +151,12 @@ def entries(group: str, name: str) -> list[Declaration]:
     return [found for found in _turned_on() if (found.kind, found.name) == (group, name)]
 
 
+def group(name: str) -> list[Declaration]:
+    """Return all claims in a group `maze.…` that holds no plugins, sorted by name and distribution."""
+    found = [each for each in _turned_on() if each.kind == name]
+    return sorted(found, key=lambda each: (each.name, each.distribution))
+
+
 def _turned_on() -> list[Declaration]:
     off = _disabled()
     return [found for found in _declared() if found.distribution == CORE or not off & {found.name, found.distribution}]

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import gymnasium
+import jsonschema
 import numpy as np
 import pytest
 from gymnasium import spaces
@@ -228,17 +229,13 @@ def test_config_show_prints_what_train_would_use(tmp_path):
 def test_the_schema_describes_a_saved_configuration():
     schema = json.loads(maze("config", "schema", "ppo").stdout)
     definitions = schema["$defs"]
-
-    def properties(part):
-        return definitions[schema["properties"][part]["$ref"].rpartition("/")[2]]["properties"]
-
-    assert properties("algorithm")["clip_range"]["exclusiveMinimum"] == 0
-    assert "hidden" in properties("model")
-    assert "id" in properties("env")
-    assert "num_envs" in properties("algorithm")
+    assert definitions["algorithm.ppo"]["properties"]["clip_range"]["exclusiveMinimum"] == 0
+    assert "hidden" in definitions["model.mlp"]["properties"]
+    assert "id" in definitions["env.gymnasium"]["properties"]
     config = assemble("ppo", "CartPole-v1").model_dump(mode="json")
-    assert config.keys() == schema["properties"].keys()
-    assert config["algorithm"].keys() == properties("algorithm").keys()
+    assert config.keys() | {"preset"} == schema["properties"].keys()
+    assert config["algorithm"].keys() == definitions["algorithm.ppo"]["properties"].keys()
+    jsonschema.validate(config, schema)
 
 
 def test_an_environment_can_be_checked(tmp_path, monkeypatch):

@@ -1,11 +1,12 @@
 import sys
+from pathlib import Path
 from typing import Annotated, Literal
 
 import pytest
 from pydantic import Field, PositiveFloat, model_validator
 
 from maze_core.config.base import ConfigModel, PluginConfig
-from maze_core.config.presets import presets
+from maze_core.config.presets import Preset, Shelf, presets
 from maze_core.config.run import AlgorithmConfig
 from maze_core.errors import ConfigError, PluginError
 from maze_core.plugins.base import Plugin
@@ -115,7 +116,9 @@ def test_an_end_that_the_user_gives_is_not_cut_short_by_patience(more, monkeypat
     """Unless she asks for that too. What a preset says does not count, neither as an end nor as patience."""
     assert assembled(**more).algorithm.patience == 0
     preset = {"algorithm": {"patience": 7}}
-    monkeypatch.setattr("maze_core.plugins.configuration.choose", lambda *_: ("tuned", preset))
+    monkeypatch.setattr(
+        "maze_core.plugins.configuration.choose", lambda *_: Preset(Path("tuned.yaml"), preset, Shelf(Path()))
+    )
     config = assembled(**more)
     assert config.algorithm.patience == 0
     assert load_run_config(config.model_dump(mode="json"), load=LOAD).algorithm.patience == 0
@@ -131,7 +134,9 @@ def test_an_end_that_the_user_gives_is_not_cut_short_by_patience(more, monkeypat
 def test_without_an_end_of_the_users_patience_is_as_preset_or_by_default(more, monkeypatch):
     assert assembled(**more).algorithm.patience == 15
     preset = {"algorithm": {"patience": 7, "n_epochs": 50}, "steps": 1000}
-    monkeypatch.setattr("maze_core.plugins.configuration.choose", lambda *_: ("tuned", preset))
+    monkeypatch.setattr(
+        "maze_core.plugins.configuration.choose", lambda *_: Preset(Path("tuned.yaml"), preset, Shelf(Path()))
+    )
     assert assembled(**more).algorithm.patience == 7
 
 

@@ -24,3 +24,11 @@ def clean(wheels, tmp_path_factory):
     environment = CleanEnvironment(tmp_path_factory.mktemp("clean"))
     environment.install(*wheels)
     return environment
+
+
+@pytest.fixture(scope="session")
+def author(wheels, kit_wheels, tmp_path_factory):
+    """The environment of an author of plugins and projects."""
+    environment = CleanEnvironment(tmp_path_factory.mktemp("author"))
+    environment.install(*wheels, *kit_wheels)
+    return environment

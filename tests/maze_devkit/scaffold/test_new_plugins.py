@@ -13,14 +13,6 @@ SHORT = (
 
 
 @pytest.fixture(scope="module")
-def author(wheels, kit_wheels, tmp_path_factory):
-    """The environment of a plugin's author."""
-    environment = CleanEnvironment(tmp_path_factory.mktemp("author"))
-    environment.install(*wheels, *kit_wheels)
-    return environment
-
-
-@pytest.fixture(scope="module")
 def workshop(author):
     """A folder with a new package `maze-first-KIND` of each kind, installed as `pip install -e` does."""
     folder = author.folder / "workshop"

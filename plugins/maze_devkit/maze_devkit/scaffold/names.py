@@ -14,8 +14,8 @@ from maze_core.errors import ConfigError
 from maze_core.plugins import discovery
 from maze_devkit.scaffold.kinds import STARTERS, VARIANTS, Starter
 
-_NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
-_LONGEST = 30
+NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
+LONGEST = 30
 _RESERVED = {"core", "none", "null", "true", "false", "yes", "no", "on", "off", "auto"}
 """`maze-core` is the core; the others are values in YAML or on the command line."""
 
@@ -87,16 +87,21 @@ def new_names(kind: str, name: str, variant: str = "") -> Names:
 
 
 def _check_form(name: str) -> None:
-    if _NAME.fullmatch(name) and len(name) <= _LONGEST:
+    if NAME.fullmatch(name) and len(name) <= LONGEST:
         return
-    better = re.sub(r"[^a-z0-9]+", "_", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()).strip("_")
-    better = better.removeprefix("maze_").lstrip("0123456789_")[:_LONGEST].rstrip("_")
     raise ConfigError(
         f"{name!r} is not a valid plugin name: lower-case letters, digits and single underscores, a letter first, "
-        f"at most {_LONGEST} characters",
+        f"at most {LONGEST} characters",
         "NAME",
-        f"Did you mean {better}?" if better else None,
+        suggestion(name, "maze_"),
     )
+
+
+def suggestion(name: str, prefix: str = "") -> str | None:
+    """Return a hint with a similar valid name, without a prefix; None if there is none."""
+    better = re.sub(r"[^a-z0-9]+", "_", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()).strip("_")
+    better = better.removeprefix(prefix).lstrip("0123456789_")[:LONGEST].rstrip("_")
+    return f"Did you mean {better}?" if better else None
 
 
 def _check_reserved(names: Names) -> None:

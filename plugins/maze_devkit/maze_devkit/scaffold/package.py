@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
 from string import Template
@@ -26,7 +27,12 @@ def write_package(names: Names, parent: Path, license: License = "MIT", author: 
     folder = parent / names.distribution
     if folder.exists():
         raise ConfigError(f"{folder} exists already", "NAME", "Choose another name, or another folder with --dir.")
-    contents = package_files(names, license, author)
+    write_files(folder, package_files(names, license, author))
+    return folder
+
+
+def write_files(folder: Path, contents: Mapping[str, str]) -> None:
+    """Write texts to files below a folder, by path. Raises ConfigError."""
     try:
         for path, text in contents.items():
             file = folder / path
@@ -34,7 +40,6 @@ def write_package(names: Names, parent: Path, license: License = "MIT", author: 
             file.write_text(text, encoding="utf-8")
     except OSError as error:
         raise ConfigError(f"{folder} cannot be written: {error.strerror or error}", "--dir") from error
-    return folder
 
 
 def package_files(names: Names, license: License = "MIT", author: str = "") -> dict[str, str]:
@@ -51,7 +56,7 @@ def package_files(names: Names, license: License = "MIT", author: str = "") -> d
     }
     if license != "none":
         templates["LICENSE"] = license
-    files = {path: _filled(template, values) for path, template in templates.items()}
+    files = {path: filled(template, values) for path, template in templates.items()}
     return {**files, f"{names.package}/py.typed": ""}
 
 
@@ -102,6 +107,7 @@ def _requires(kind: str) -> list[str]:
     return [discovery.CORE, "maze-sweep"] if kind == "searcher" else [discovery.CORE]
 
 
-def _filled(template: str, values: dict[str, str]) -> str:
+def filled(template: str, values: Mapping[str, str]) -> str:
+    """Return a template with its values filled in."""
     source = resources.files("maze_devkit.scaffold").joinpath("templates", f"{template}.txt")
     return Template(source.read_text(encoding="utf-8")).substitute(values)

@@ -1,0 +1,115 @@
+"""Where presets and experiments are.
+
+- the project: the folders `presets` and `experiments` of the current folder
+- presets also in the package of the algorithm, and in that of the env source
+- packages that other distributions name in the entry-point group `maze.presets`; they are not imported
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from maze_core.config.explain import nearest
+from maze_core.config.plain_yaml import read_yaml
+from maze_core.config.presets import Shelf, algorithm_of, package_folder, package_shelf, yaml_files
+from maze_core.errors import ConfigError, MazeError
+from maze_core.plugins import discovery
+
+GROUP = "maze.presets"
+"""The entry-point group of packages with folders `presets` and `experiments`."""
+
+
+def preset_shelves(algorithm: str, algorithm_package: str | None, source_package: str | None) -> list[Shelf]:
+    """Return where the presets for an algorithm are; the first with a name is the one that is used."""
+    return [
+        Shelf(Path("presets"), origin="the project", trusted=False),
+        *package_shelf(algorithm_package, algorithm),
+        *package_shelf(source_package),
+        *_installed("presets"),
+    ]
+
+
+def experiment_shelves() -> list[Shelf]:
+    """Return where experiments are; the first with a name is the one that is used."""
+    return [Shelf(Path("experiments"), origin="the project", trusted=False), *_installed("experiments")]
+
+
+def experiments() -> dict[str, Path]:
+    """Return the files of all experiments by name, sorted."""
+    found: dict[str, Path] = {}
+    for shelf in experiment_shelves():
+        for file in yaml_files(shelf.folder):
+            found.setdefault(file.stem, file)
+    return dict(sorted(found.items()))
+
+
+def experiment(name: str) -> Path:
+    """Return the file of an experiment.
+
+    Raises:
+        ConfigError: there is none of this name.
+    """
+    found = experiments()
+    if name in found:
+        return found[name]
+    if Path(name).suffix in (".yaml", ".yml") or Path(name).name != name:
+        bare = Path(name).stem
+        hint = f"Did you mean --experiment {bare}?" if bare in found else "To use a file: --config FILE"
+        raise ConfigError(f"{name!r:.200} is not the name of an experiment, but of a file", "--experiment", hint)
+    raise ConfigError(
+        f"there is no experiment {name!r:.200}; {nearest(name, found)}", "--experiment", f"Looked in {_places()}"
+    )
+
+
+def experiment_algorithm(name: str) -> str:
+    """Return the algorithm of an experiment.
+
+    Raises:
+        ConfigError: there is no such experiment, or it names no algorithm, or one that is not installed.
+    """
+    file = experiment(name)
+    algorithm = algorithm_of(read_yaml(file))
+    if not algorithm:
+        raise ConfigError("names no algorithm", str(file), f"Next: maze train ALGORITHM --experiment {name}")
+    if algorithm not in discovery.names("algorithm"):
+        try:
+            discovery.load("algorithm", algorithm)
+        except ConfigError as error:
+            raise ConfigError(error.message, f"{file}: algorithm", error.hint) from None
+    return algorithm
+
+
+def preset_packages() -> list[tuple[discovery.Declaration, list[str], str]]:
+    """Return each package of the group with what it contains, as texts, or with what is wrong with it."""
+    return [(claim, *_looked_at(claim)) for claim in discovery.group(GROUP)]
+
+
+def _looked_at(claim: discovery.Declaration) -> tuple[list[str], str]:
+    try:
+        module = claim.entry_point.module
+    except AttributeError:  # a malformed value
+        return [], f"{claim.entry_point.value!r} is not the name of a package"
+    if package_folder(module) is None:
+        return [], f"there is no package {module}"
+    try:
+        found = [f"{name} ({algorithm})" for shelf in package_shelf(module) for name, algorithm in shelf.contents()]
+        for shelf in package_shelf(module, folder="experiments"):
+            found += [f"{file.stem} (experiment)" for file in yaml_files(shelf.folder) if read_yaml(file) is not None]
+    except MazeError as error:
+        return [], str(error)
+    return found, "" if found else f"{module} has neither presets nor experiments"
+
+
+def _installed(folder: str) -> list[Shelf]:
+    """Return the folders of this name in the packages of the group."""
+    shelves = []
+    for claim in discovery.group(GROUP):
+        if claim.entry_point.value.replace(".", "").isidentifier():
+            shelves += package_shelf(claim.entry_point.module, origin=claim.origin, folder=folder)
+    return shelves
+
+
+def _places() -> str:
+    here = Path("experiments").resolve()
+    first = str(here) if here.is_dir() else f"{here} (there is no such folder)"
+    return ", ".join([first, *(shelf.origin for shelf in experiment_shelves()[1:])])
