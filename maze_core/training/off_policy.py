@@ -13,6 +13,7 @@ from maze_core.acting.rule import RuleAgent
 from maze_core.acting.stepper import Stepper
 from maze_core.data.replay import ReplayBuffer
 from maze_core.data.replay_log import ReplayLog
+from maze_core.data.segments import POLICY, below
 from maze_core.errors import ConfigError
 from maze_core.plugins.configuration import part_config
 from maze_core.policies.base import build_policy_plugin
@@ -26,8 +27,10 @@ if TYPE_CHECKING:
     from maze_core.acting.exploration import Exploration
     from maze_core.config.run import RunConfig
     from maze_core.data.batch import Batch
+    from maze_core.data.segment_replay import SegmentReplay
     from maze_core.data.trajectories import Trajectories
     from maze_core.envs.vector import StepResult, VectorEnv
+    from maze_core.training.replay_memory import ReplayMemory
     from maze_core.training.run import Run
 
 _FIRST = 1
@@ -77,6 +80,7 @@ class ReplayCollector:
         first_policy: the policy plugin that acts in `warm_up`: its name, or a mapping with name and parameters.
         priority_exponent: as for `ReplayBuffer`; None: steps are sampled uniformly.
         utd: updates for each environment step (update-to-data ratio), as `collect` counts them.
+        memory: how segments are kept and drawn for a policy that remembers; None: single steps, for other policies.
 
     Raises:
         ConfigError: the buffer does not fit into memory, or there is no such policy plugin.
@@ -93,6 +97,7 @@ class ReplayCollector:
         *,
         priority_exponent: float | None = None,
         utd: float = 1.0,
+        memory: ReplayMemory | None = None,
     ) -> None:
         self._run, self._n_steps = run, n_steps
         self._utd = Fraction(str(utd))  # exactly what was written: 0.1 is a tenth
@@ -105,12 +110,12 @@ class ReplayCollector:
         self._stepper = Stepper(env, EpisodeSeeds(run.seed, Purpose.TRAIN_EPISODES))
         self._order = generator(run.seed, Purpose.REPLAY)
         self._warm = False
-        self.replay = ReplayBuffer(
-            env.observation_space,
-            env.action_space,
-            capacity,
-            where="algorithm.replay_buffer_size",
-            priority_exponent=priority_exponent,
+        where = "algorithm.replay_buffer_size"
+        self._segments = None if memory is None else memory.replay(env, capacity, where)
+        self.replay: ReplayBuffer | SegmentReplay = (
+            ReplayBuffer(env.observation_space, env.action_space, capacity, where, priority_exponent)
+            if self._segments is None
+            else self._segments
         )
         self._log: ReplayLog | None = None
         self._sink = ReplaySink(self.replay, env, run.policy.normalizer, run.device, self._count)
@@ -135,13 +140,14 @@ class ReplayCollector:
             TrajectoryError: they were recorded in other spaces.
         """
         demonstrations.check_fits(self._env.observation_space, self._env.action_space, where)
-        rows = demonstrations.steps + len(demonstrations)
-        if rows > self.replay.capacity - 2 * self._env.num_envs:
+        each = 1 if self._segments is None else self._segments.length
+        rows = each * (demonstrations.steps // each + len(demonstrations))
+        if rows > each * (self.replay.capacity - 2 * self._env.num_envs):
             raise ConfigError(
                 f"the {len(demonstrations):,} recorded episodes need {rows:,} rows, but the replay buffer has "
-                f"{self.replay.capacity:,}",
+                f"{each * self.replay.capacity:,}",
                 where,
-                f"Set algorithm.replay_buffer_size to at least {rows + 2 * self._env.num_envs:,}.",
+                f"Set algorithm.replay_buffer_size to at least {rows + 2 * each * self._env.num_envs:,}.",
             )
 
     def add(self, demonstrations: Trajectories, where: str) -> None:
@@ -165,10 +171,12 @@ class ReplayCollector:
         if self._warm:
             return True
         self._begin()
-        while self.replay.steps < steps:
+        while self.replay.steps < steps or not len(self.replay):
             if self._run.interrupted or self._run.steps_done:
                 return False
             self._stepper.step(self._first_agent, self._sink)
+        if self._segments is not None and self._agent.memory is not None:
+            self._agent.memory.replace(below(self._segments.memory(), POLICY))  # it goes on with these episodes
         self._warm = True
         return True
 
@@ -217,6 +225,7 @@ class ReplayCollector:
             "due": [self._due.numerator, self._due.denominator],
             "order": self._order.bit_generator.state,
             "replay": self._opened_log().commit(),
+            "segments": None if self._segments is None else self._segments.open_state(),
         }
 
     def load_state(self, state: dict[str, Any]) -> None:
@@ -230,10 +239,14 @@ class ReplayCollector:
         self._warm = state["warm"]
         self._due = Fraction(*state.get("due", (0, 1)))  # earlier versions had none
         self._order.bit_generator.state = state["order"]
+        if self._segments is not None:
+            self._segments.load_open_state(state["segments"])
         self._opened_log().load(state["replay"])
         self._stepper.restore(state, self._sink.obs)
         if self._stepper.started:
             self._sink.begin()
+            if self._segments is not None:
+                self._segments.restart(self._stepper.begun, self._sink.obs)
 
     def prune(self) -> None:
         """Delete rows on disk that no checkpoint refers to. Call it when a checkpoint is complete."""
