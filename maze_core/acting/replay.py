@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from maze_core.acting.agent import Choice
     from maze_core.data.batch import TensorTree
     from maze_core.data.replay import ReplayBuffer
+    from maze_core.data.segment_replay import SegmentReplay
     from maze_core.envs.vector import StepResult, Tree, VectorEnv
     from maze_core.models.normalizer import ObservationNormalizer
 
@@ -35,7 +36,7 @@ class ReplaySink:
 
     def __init__(
         self,
-        replay: ReplayBuffer,
+        replay: ReplayBuffer | SegmentReplay,
         env: VectorEnv,
         normalizer: ObservationNormalizer | None,
         device: torch.device,

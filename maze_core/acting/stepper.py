@@ -52,6 +52,11 @@ class Stepper:
         """True once there are current observations."""
         return self._obs is not None
 
+    @property
+    def begun(self) -> list[int]:
+        """The environments whose episode has just begun."""
+        return list(self._begun)
+
     def begin(self, obs: Tree) -> None:
         """Begin the first episodes; their first observations are written to `obs`, leaves [N, …]."""
         self.env.reset(self._seeds, obs)

@@ -88,6 +88,24 @@ SplitRollouts = Annotated[
     bool,
     Field(description="Sample single steps from replay; false: sequences of `n_rollout_steps` consecutive steps."),
 ]
+ReplayedLength = Annotated[
+    int,
+    Field(
+        gt=0,
+        le=100_000,
+        description="Steps of a sequence, for a policy with memory (`model.memory`): gradients flow back to its start. "
+        "Shorter at the end of an episode.",
+    ),
+]
+ReplayBurnIn = Annotated[
+    int,
+    Field(
+        ge=0,
+        le=100_000,
+        description="Steps before a sequence that a policy with memory reads without gradient, starting with what was "
+        "remembered there when they were collected.",
+    ),
+]
 ReturnSteps = Annotated[
     int, Field(gt=0, description="Rewards summed before bootstrapping from the critics (n-step returns).")
 ]

@@ -25,6 +25,7 @@ from maze_core.terminal_text import argument
 
 if TYPE_CHECKING:
     from maze_core.data.replay import ReplayBuffer
+    from maze_core.data.segment_replay import SegmentReplay
     from maze_core.envs.spaces import Specs
     from maze_core.envs.vector import Tree
 
@@ -58,7 +59,7 @@ class ReplayLog:
         CheckpointError: rows that a checkpoint refers to are missing or damaged.
     """
 
-    def __init__(self, folder: Path, buffer: ReplayBuffer) -> None:
+    def __init__(self, folder: Path, buffer: ReplayBuffer | SegmentReplay) -> None:
         self._folder, self._run_dir, self._buffer = folder, folder.parent, buffer
         self._dtype = _record(buffer.specs)
         self._chunk = max(1, _CHUNK_BYTES // self._dtype.itemsize)
@@ -107,7 +108,7 @@ class ReplayLog:
                 files.remove(self._folder / name, self._run_dir)
 
     def _append(self, first: int, columns: Tree) -> None:
-        records = np.empty(len(columns["ahead"]), self._dtype)
+        records = np.empty(len(next(iter(columns.values()))), self._dtype)
         for name, column in columns.items():
             records[name] = column
         data = records.tobytes()

@@ -175,6 +175,13 @@ class ActorPolicy(nn.Module):
             after |= own.after(self._policies[group].critic_state(seen, own), after)
         return {key: leaf for key, leaf in after.items() if key.partition("/")[2].startswith("critic/")}
 
+    def state_after(self, obs: TensorTree, sequences: Sequences) -> TensorTree:
+        """Return what is remembered after each sequence of observations, leaves [S, …]."""
+        route, after = self._route(obs), dict(sequences.state)
+        for group, (seen, own) in self._asked(route, obs, sequences).items():
+            after |= own.after(self._policies[group].state_after(seen, own), after)
+        return after
+
     def _asked(self, route: Route, obs: TensorTree, sequences: Sequences | None) -> dict[int, tuple[Any, ...]]:
         """Return what each group's policy is given: its rows, and their sequences where it remembers."""
         asked: dict[int, tuple[Any, ...]] = {group: (self._seen(route, group, obs),) for group in route.groups}

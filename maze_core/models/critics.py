@@ -12,15 +12,20 @@ from torch import Tensor, nn
 
 from maze_core.errors import ConfigError
 from maze_core.models.blocks import activation_function
+from maze_core.models.critic_memories import CriticMemories
 from maze_core.models.encoders import MlpEncoder
-from maze_core.models.inputs import FlatInput, critic_spaces, is_image
+from maze_core.models.inputs import FlatInput, critic_spaces, is_for_critics, is_image
 from maze_core.models.stacked_norms import StackedBatchRenorm, StackedLayerNorm, dropped
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+
+    from gymnasium import Space
 
     from maze_core.data.batch import TensorTree
+    from maze_core.data.sequences import Sequences
     from maze_core.models.blocks import Activation
+    from maze_core.models.memory import Memory
     from maze_core.models.policy import Policy
     from maze_core.models.stacked_norms import Norm
 
@@ -40,6 +45,8 @@ class StateActionCritics(nn.Module):
         norm: `layer`: layer normalisation before the activations; `batch`: batch renormalisation of the inputs and
             after the activations.
         dropout: share of the hidden units that are dropped, before normalisation.
+        make_memory: builds a memory for features of a width, between observations and layers; None: no memory.
+        share_memory: one memory for all critics; false: each has its own.
     """
 
     def __init__(
@@ -52,12 +59,17 @@ class StateActionCritics(nn.Module):
         count: int = 2,
         norm: Norm = "none",
         dropout: float = 0.0,
+        make_memory: Callable[[int], Memory] | None = None,
+        share_memory: bool = False,
     ) -> None:
         super().__init__()
         self.count = count
         self.encoders = nn.ModuleList(observations if isinstance(observations, tuple) else [observations])
         self._encoders = list(self.encoders)
         features = cast(int, self._encoders[0].out_features)
+        memories = 1 if share_memory else count
+        self.memories = None if make_memory is None else CriticMemories(make_memory, features, memories)
+        features = features if self.memories is None else self.memories.out_features
         self._layers: list[tuple[str, str]] = []
         for number, sizes in enumerate(pairwise([features + box_size, *hidden, outputs])):
             self._add_layer(number, *sizes)
@@ -77,9 +89,23 @@ class StateActionCritics(nn.Module):
         self.register_parameter(bias, nn.Parameter(torch.empty(self.count, 1, outputs).uniform_(-bound, bound)))
         self._layers.append((weight, bias))
 
-    def features(self, obs: TensorTree) -> Tensor:
-        """Return the critics' features of observations [B, …]: [K, B, F], or [1, B, F] where they are equal."""
-        return torch.stack([encoder.forward(obs) for encoder in self._encoders])
+    def features(self, obs: TensorTree, sequences: Sequences | None = None) -> Tensor:
+        """Return the critics' features of observations [B, …]: [K, B, F], or [1, B, F] where they are equal.
+
+        `sequences`: those of the rows, with what the critics remember, where they have a memory.
+        """
+        features = torch.stack([encoder.forward(obs) for encoder in self._encoders])
+        return features if self.memories is None else self.memories.forward(features, sequences)
+
+    def initial_state(self, rows: int) -> TensorTree:
+        """Return what the critics remember where episodes begin, leaves [rows, …]; empty without memory."""
+        return {} if self.memories is None else self.memories.initial_state(rows)
+
+    def state_after(self, obs: TensorTree, sequences: Sequences) -> TensorTree:
+        """Return what the critics remember after each sequence of observations, leaves [S, …]; empty without memory."""
+        if self.memories is None:
+            return {}
+        return self.memories.after(torch.stack([encoder.forward(obs) for encoder in self._encoders]), sequences)
 
     def values(
         self,
@@ -147,12 +173,15 @@ def build_critics(
     count: int = 2,
     norm: Norm = "none",
     dropout: float = 0.0,
+    make_memory: Callable[[int], Memory] | None = None,
+    share_memory: bool = False,
 ) -> StateActionCritics:
     """Return critics for a policy's observations: flattened, or through copies of the policy's encoder.
 
     Arguments as for `StateActionCritics`.
 
-    Encoders are copied where they are more than fully connected layers (images, a user's own module).
+    Encoders are copied where they are more than fully connected layers (images, a user's own module). Leaves that
+    critics alone see, which these do not take, are flattened beside their features.
 
     Raises:
         ConfigError: an observation is an image and the policy has no encoder to copy.
@@ -168,6 +197,28 @@ def build_critics(
                 "Give the policy an attribute `encoder`, or pass only the encoder to Maze.",
             )
     if encoder is None or isinstance(encoder, MlpEncoder):
-        return StateActionCritics(FlatInput(leaves), box_size, outputs, hidden, activation, count, norm, dropout)
-    encoders = tuple(copy.deepcopy(encoder) for _ in range(count))
-    return StateActionCritics(encoders, box_size, outputs, hidden, activation, count, norm, dropout)
+        observations: FlatInput | tuple[nn.Module, ...] = FlatInput(leaves)
+    else:
+        copies = 1 if make_memory is not None and share_memory else count  # what one memory reads is the same for all
+        unseen = {key: space for key, space in leaves.items() if is_for_critics(key)}
+        observations = tuple(_with_leaves(copy.deepcopy(encoder), unseen) for _ in range(copies))
+    return StateActionCritics(
+        observations, box_size, outputs, hidden, activation, count, norm, dropout, make_memory, share_memory
+    )
+
+
+class _WithLeaves(nn.Module):
+    """The features of an encoder, and those of leaves that it does not see."""
+
+    def __init__(self, encoder: nn.Module, leaves: FlatInput) -> None:
+        super().__init__()
+        self.encoder, self.leaves = encoder, leaves
+        self.out_features = cast(int, encoder.out_features) + leaves.out_features
+
+    def forward(self, obs: TensorTree) -> Tensor:
+        """Leaves [B, …] → [B, out_features]."""
+        return torch.cat((self.encoder(obs), self.leaves.forward(obs)), -1)
+
+
+def _with_leaves(encoder: nn.Module, leaves: dict[str, Space[Any]]) -> nn.Module:
+    return _WithLeaves(encoder, FlatInput(leaves)) if leaves else encoder

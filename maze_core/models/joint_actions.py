@@ -15,6 +15,7 @@ from maze_core.models.actor_policy import probe
 from maze_core.models.distributions import BoxScale, SquashedGaussian
 from maze_core.models.distributions.routed import RoutedLeaf
 from maze_core.models.masks import mask_keys
+from maze_core.models.memory import remembers
 
 if TYPE_CHECKING:
     from gymnasium import Space
@@ -123,8 +124,12 @@ def check_squashed(policy: Policy, actions: JointActions, name: str) -> None:
     """
     device = next(policy.parameters()).device
     zeros = probe(policy.observation_space, 1)
+    obs = {key: torch.from_numpy(leaf).to(device) for key, leaf in zeros.items()}
+    rows = len(next(iter(obs.values())))
     with torch.no_grad():
-        parts = policy.distribution({key: torch.from_numpy(leaf).to(device) for key, leaf in zeros.items()}).parts
+        remember = remembers(policy)
+        distribution = policy.step(obs, policy.initial_state(rows))[0] if remember else policy.distribution(obs)
+    parts = distribution.parts
     for key in actions.boxes:
         leaf = parts[key]
         for part in leaf.parts.values() if isinstance(leaf, RoutedLeaf) else [leaf]:

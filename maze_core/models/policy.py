@@ -167,6 +167,11 @@ class Policy(nn.Module):
             return {}
         return self._after("critic_memory", self.critic_encoder(self.normalized(obs)), sequences)[1]
 
+    def state_after(self, obs: TensorTree, sequences: Sequences) -> TensorTree:
+        """Return what is remembered after each sequence of observations, leaves [S, …]; no distribution is computed."""
+        after = self._after("memory", self.encoder(self.normalized(obs)), sequences)[1]
+        return {**after, **self.critic_state(obs, sequences)}
+
     @property
     def _critic_memory_name(self) -> str:
         return "memory" if self.critic_encoder is None else "critic_memory"

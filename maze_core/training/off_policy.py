@@ -12,15 +12,15 @@ from maze_core.acting.replay import ReplaySink
 from maze_core.acting.rule import RuleAgent
 from maze_core.acting.stepper import Stepper
 from maze_core.data.lane_replay import LaneReplay
-from maze_core.data.replay import ReplayBuffer
 from maze_core.data.replay_log import ReplayLog
-from maze_core.envs.vector import agents_of
+from maze_core.data.segment_replay import SegmentReplay
+from maze_core.data.segments import POLICY, below
 from maze_core.errors import ConfigError
-from maze_core.models.memory import remembers
 from maze_core.plugins.configuration import part_config
 from maze_core.policies.base import build_policy_plugin
 from maze_core.seeding import EpisodeSeeds, Purpose, generator, integer_seed
 from maze_core.training.manifest import states
+from maze_core.training.replays import replay_of
 from maze_core.training.run_dir import REPLAY
 
 if TYPE_CHECKING:
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from maze_core.data.batch import Batch
     from maze_core.data.trajectories import Trajectories
     from maze_core.envs.vector import StepResult, VectorEnv
+    from maze_core.training.replay_memory import ReplayMemory
+    from maze_core.training.replays import Replay
     from maze_core.training.run import Run
 
 _FIRST = 1
@@ -80,6 +82,7 @@ class ReplayCollector:
         first_policy: the policy plugin that acts in `warm_up`: its name, or a mapping with name and parameters.
         priority_exponent: as for `ReplayBuffer`; None: steps are sampled uniformly.
         utd: updates for each environment step (update-to-data ratio), as `collect` counts them.
+        memory: how segments are kept and drawn for a policy that remembers; None: single steps, for other policies.
 
     Raises:
         ConfigError: the buffer does not fit into memory, or there is no such policy plugin.
@@ -96,6 +99,7 @@ class ReplayCollector:
         *,
         priority_exponent: float | None = None,
         utd: float = 1.0,
+        memory: ReplayMemory | None = None,
     ) -> None:
         self._run, self._n_steps = run, n_steps
         self._utd = Fraction(str(utd))  # exactly what was written: 0.1 is a tenth
@@ -108,7 +112,8 @@ class ReplayCollector:
         self._stepper = Stepper(env, EpisodeSeeds(run.seed, Purpose.TRAIN_EPISODES))
         self._order = generator(run.seed, Purpose.REPLAY)
         self._warm = False
-        self.replay = _replay(run, env, capacity, priority_exponent)
+        self.replay: Replay = replay_of(run, env, capacity, priority_exponent, memory)
+        self._segments = self.replay if isinstance(self.replay, SegmentReplay) else None
         self._log: ReplayLog | None = None
         self._sink = ReplaySink(self.replay, env, run.policy.normalizer, run.device, self._count)
 
@@ -132,13 +137,14 @@ class ReplayCollector:
             TrajectoryError: they were recorded in other spaces.
         """
         demonstrations.check_fits(self._env.observation_space, self._env.action_space, where)
-        rows = demonstrations.steps + len(demonstrations)
-        if rows > self.replay.capacity - 2 * self._env.num_envs:
+        each = 1 if self._segments is None else self._segments.length
+        rows = each * (demonstrations.steps // each + len(demonstrations))
+        if rows > each * (self.replay.capacity - 2 * self._env.num_envs):
             raise ConfigError(
                 f"the {len(demonstrations):,} recorded episodes need {rows:,} rows, but the replay buffer has "
-                f"{self.replay.capacity:,}",
+                f"{each * self.replay.capacity:,}",
                 where,
-                f"Set algorithm.replay_buffer_size to at least {rows + 2 * self._env.num_envs:,}.",
+                f"Set algorithm.replay_buffer_size to at least {rows + 2 * each * self._env.num_envs:,}.",
             )
 
     def add(self, demonstrations: Trajectories, where: str) -> None:
@@ -162,10 +168,12 @@ class ReplayCollector:
         if self._warm:
             return True
         self._begin()
-        while self.replay.steps < steps:
+        while self.replay.steps < steps or not len(self.replay):
             if self._run.interrupted or self._run.steps_done:
                 return False
             self._stepper.step(self._first_agent, self._sink)
+        if self._segments is not None and self._agent.memory is not None:
+            self._agent.memory.replace(below(self._segments.memory(), POLICY))  # it goes on with these episodes
         self._warm = True
         return True
 
@@ -214,7 +222,7 @@ class ReplayCollector:
             "due": [self._due.numerator, self._due.denominator],
             "order": self._order.bit_generator.state,
             "replay": self._opened_log().commit(),
-            **({"lanes": self.replay.open_state()} if isinstance(self.replay, LaneReplay) else {}),
+            "open": self.replay.open_state() if isinstance(self.replay, LaneReplay | SegmentReplay) else None,
         }
 
     def load_state(self, state: dict[str, Any]) -> None:
@@ -228,12 +236,16 @@ class ReplayCollector:
         self._warm = state["warm"]
         self._due = Fraction(*state.get("due", (0, 1)))  # earlier versions had none
         self._order.bit_generator.state = state["order"]
+        if self._segments is not None:
+            self._segments.load_open_state(state["open"])  # first, since it says what the rows are
         self._opened_log().load(state["replay"])
         if isinstance(self.replay, LaneReplay):
-            self.replay.load_open_state(state["lanes"])
+            self.replay.load_open_state(state["open"])  # behind the rows that are settled
         self._stepper.restore(state, self._sink.obs)
         if self._stepper.started:
             self._sink.begin()
+            if self._segments is not None:
+                self._segments.restart(self._stepper.begun, self._sink.obs)
 
     def prune(self) -> None:
         """Delete rows on disk that no checkpoint refers to. Call it when a checkpoint is complete."""
@@ -248,20 +260,6 @@ class ReplayCollector:
         if self._run.run_dir is None:
             raise RuntimeError("this run has no run directory")
         return self._run.run_dir
-
-
-def _replay(run: Run, env: VectorEnv, capacity: int, priority_exponent: float | None) -> ReplayBuffer:
-    """Return the buffer of a run. Raises ConfigError where it would have to remember several agents."""
-    where, spaces = "algorithm.replay_buffer_size", (env.observation_space, env.action_space)
-    if not agents_of(env):
-        return ReplayBuffer(*spaces, capacity, where, priority_exponent)
-    if remembers(run.policy):
-        raise ConfigError(
-            "the replay of several agents holds single steps, and the policy remembers the steps before",
-            "model.memory",
-            "Next: --set model.memory=none, or maze train ppo",
-        )
-    return LaneReplay(*spaces, capacity, env.num_envs, where, priority_exponent)
 
 
 def _first_policy(run: Run, part: str | dict[str, Any], env: VectorEnv) -> RuleAgent:

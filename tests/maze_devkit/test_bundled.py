@@ -19,9 +19,10 @@ that they share and start another one takes many seconds. `maze plugins check` a
 
 NO_CONFIG = ("config_described", "config_frozen", "config_closed", "config_round_trip", "builds")
 NO_HOOKS = ("command", "policy", "runner", "searcher")
-BY_RLLIB = ("gradients", "host_synchronisation", "resumes")
+BY_RLLIB = ("critic_leaves", "gradients", "host_synchronisation", "resumes")
 INAPPLICABLE = {
     "algorithm bc": ("truncation",),
+    "algorithm ddpg": ("masks",),
     "algorithm es": ("host_synchronisation", "truncation"),
     "algorithm impala": ("host_synchronisation",),
     "algorithm iql": ("truncation",),
@@ -33,7 +34,8 @@ INAPPLICABLE = {
     "algorithm rllib-marwil": (*BY_RLLIB, "truncation"),
     "algorithm rllib-ppo": (*BY_RLLIB, "truncation"),
     "algorithm rllib-sac": (*BY_RLLIB, "deterministic", "truncation"),
-    "algorithm td3_bc": ("truncation",),
+    "algorithm td3": ("masks",),
+    "algorithm td3_bc": ("masks", "truncation"),
     "env cutting_2d": ("time_limit", "vector_env"),
     "env factory": ("vector_env",),
     "env gymnasium": ("vector_env",),

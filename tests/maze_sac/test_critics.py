@@ -10,11 +10,14 @@ import torch
 from gymnasium import spaces
 from maze_sac.temperature import Temperature
 
-from maze_core.errors import ConfigError
+from maze_core.data.sequences import Sequences
+from maze_core.errors import ConfigError, PluginError
 from maze_core.models.assembly import ModelConfig
 from maze_core.models.critics import StateActionCritics, build_critics
 from maze_core.models.custom import wrap_module
 from maze_core.models.inputs import FlatInput
+from maze_core.models.memory import RecurrentMemory
+from maze_core.models.mlp import MlpConfig, MlpModel
 from maze_core.models.template import TemplateConfig, TemplateModel
 from maze_core.training.targets import Target
 
@@ -162,3 +165,30 @@ def test_targets_copy_buffers_such_as_running_statistics():
     target.follow(0.5)
     assert target.module.running_mean.equal(network.running_mean)
     assert target.module.running_mean.data_ptr() != network.running_mean.data_ptr()
+
+
+@pytest.mark.parametrize("name", ["mlp", "template"])
+@pytest.mark.parametrize("memory", [None, "own", "shared"])
+def test_critics_see_the_leaves_that_are_theirs_alone_whatever_the_encoder(name, memory):
+    """Also where they copy the policy's encoder, which does not see these leaves."""
+    hidden = {"position": spaces.Box(-9, 9, (2,), np.float32), "kind": spaces.Discrete(3)}
+    seen = spaces.Dict({"x": spaces.Box(-1, 1, (3,), np.float32), "critic": spaces.Dict(hidden)})
+    model, config = {"mlp": (MlpModel, MlpConfig), "template": (TemplateModel, TemplateConfig)}[name]
+    settings = config(name=name, critic="none")
+    policy = model(settings).build_policy(seen, spaces.Discrete(4), settings)
+    make = (lambda features: RecurrentMemory("gru", features, 5, 1)) if memory else None
+    critics = build_critics(policy, 0, 4, (8,), "relu", make_memory=make, share_memory=memory == "shared")
+    obs = {"x": torch.randn(6, 3), "critic/position": torch.randn(6, 2), "critic/kind": torch.arange(6) % 3}
+    obs["critic/position"].requires_grad_()
+    sequences = Sequences(np.array([4, 2]), critics.initial_state(2)) if memory else None
+    values = critics.values(critics.features(obs, sequences), None)
+    assert values.shape == (2, 6, 4)
+    for critic in values:
+        (gradient,) = torch.autograd.grad(critic.sum(), obs["critic/position"], retain_graph=True)
+        assert (gradient != 0).any(-1).all()
+    if memory:
+        assert len(critics.memories.memories) == (1 if memory == "shared" else 2)
+        with pytest.raises(PluginError, match="without their sequences"):
+            critics.features(obs)
+        after = critics.state_after(obs, sequences)
+        assert {leaf.shape[0] for leaf in after.values()} == {2}

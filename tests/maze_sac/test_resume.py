@@ -9,11 +9,13 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import closing
 
 import numpy as np
 import pytest
 from maze_devkit.envs import SeededWalk
 from maze_devkit.probes import Workshop
+from maze_devkit.turns import Carousel
 
 from maze_core.context import RunContext
 from maze_core.data.replay import ReplayBuffer
@@ -46,12 +48,22 @@ SCRIPT = """
 import sys
 from maze_core.context import RunContext
 from maze_devkit.probes import Workshop
-from maze_devkit.envs import SeededWalk
+from maze_devkit.turns import Carousel
 import json
 values, run_dir, resume = json.loads(sys.argv[1]), sys.argv[2], sys.argv[3] == "resume"
-with RunContext(Workshop, "sac", preset="none", seed=1, silent=True, run_dir=run_dir, overrides=values) as context:
+env = Carousel if "model.memory" in values else Workshop
+with RunContext(env, "sac", preset="none", seed=1, silent=True, run_dir=run_dir, overrides=values) as context:
     context.resume(run_dir) if resume else context.train()
 """
+REMEMBERING = {name: value for name, value in SETTINGS.items() if not name.startswith("model.")} | {
+    "algorithm.replay_buffer_size": 90,
+    "algorithm.sequence_length": 6,
+    "algorithm.burn_in": 4,
+    "model.memory": "gru",
+    "model.memory_size": 8,
+    "model.normalize_observations": True,
+}
+"""The settings of a policy with memory, for several actors and masks."""
 QUICK = {
     "algorithm.batch_size": 16,
     "algorithm.critic_hidden": [8, 8],
@@ -85,9 +97,9 @@ def assert_runs_equal(one, other, env, whole_state, assert_same):
         assert replay_of(one, env, name) == replay_of(other, env, name)
 
 
-def start(run_dir, *, resume):
+def start(run_dir, *, resume, settings=SETTINGS):
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    arguments = [json.dumps(SETTINGS | QUICK), str(run_dir), "resume" if resume else "train"]
+    arguments = [json.dumps(settings | QUICK), str(run_dir), "resume" if resume else "train"]
     return subprocess.Popen(
         [sys.executable, "-c", SCRIPT, *arguments], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
@@ -101,9 +113,38 @@ def epochs_logged(run_dir):
 @pytest.mark.slow
 def test_kill_9_again_and_again_ends_bit_equal(sac, tmp_path, whole_state, assert_same):
     """Kills at random moments, then the end: parameters, replay and every checkpoint equal the undisturbed."""
-    run_dir, chance = tmp_path / "killed", random.Random()
+    run_dir = killed(tmp_path / "killed", SETTINGS)
+    whole = sac(Workshop, SETTINGS | QUICK, run_dir=tmp_path / "whole")
+    whole.train()
+    assert_runs_equal(run_dir, whole.run_dir, Workshop(), whole_state, assert_same)
+
+
+@pytest.mark.slow
+def test_kill_9_with_memory_masks_and_several_actors_ends_bit_equal(sac, tmp_path, whole_state, assert_same):
+    run_dir = killed(tmp_path / "killed", REMEMBERING)
+    whole = sac(Carousel, REMEMBERING | QUICK, run_dir=tmp_path / "whole")
+    whole.train()
+    for name in ("last", "previous", "best"):
+        assert_same(state_of(run_dir, whole_state, name), state_of(whole.run_dir, whole_state, name))
+    one, other = (segments_of(each) for each in (run_dir, whole.run_dir))
+    assert len(one["steps"]) == 15
+    for name, column in one.items():
+        np.testing.assert_array_equal(column, other[name], err_msg=name)
+
+
+def segments_of(run_dir):
+    """The segments of the last checkpoint that can be sampled, as a new process finds them."""
+    load = overlay({("env", "factory"): FactorySource.of(Carousel)})
+    with closing(api.reopen(run_dir, ["algorithm.n_epochs=13"], load=load)) as run:
+        replay = run.algorithm._collector.replay
+        return replay.read(replay.rows - len(replay), len(replay))
+
+
+def killed(run_dir, settings):
+    """Train in processes that are killed at random moments, and resume to the end; return the run directory."""
+    chance = random.Random()
     for number, least in enumerate((0, 5)):
-        process = start(run_dir, resume=number > 0)
+        process = start(run_dir, resume=number > 0, settings=settings)
         wait = least + chance.randint(0, 4), chance.random() / 20
         print("kill after epoch and seconds", wait)
         deadline = time.monotonic() + 120
@@ -115,11 +156,9 @@ def test_kill_9_again_and_again_ends_bit_equal(sac, tmp_path, whole_state, asser
         process.kill()
         process.communicate()
         assert process.returncode == -signal.SIGKILL, "it had ended before"
-    process = start(run_dir, resume=True)
+    process = start(run_dir, resume=True, settings=settings)
     assert process.wait(120) == 0, process.communicate()
-    whole = sac(Workshop, SETTINGS | QUICK, run_dir=tmp_path / "whole")
-    whole.train()
-    assert_runs_equal(run_dir, whole.run_dir, Workshop(), whole_state, assert_same)
+    return run_dir
 
 
 def test_stop_in_the_middle_of_an_epoch(sac, whole_state, assert_same):

@@ -21,6 +21,23 @@ PARTS = {
         },
         500_000,
     ),
+    "sac": (
+        {
+            "algorithm.num_envs": 8,
+            "algorithm.utd": 0.1,
+            "algorithm.initial_buffer_size": 2000,
+            "algorithm.batch_size": 400,
+            "algorithm.epoch_length": 200,
+            "algorithm.lr": 3e-3,
+            "algorithm.tau": 0.05,
+            "algorithm.entropy_coef": 0.01,
+            "algorithm.entropy_tuning": False,
+            "algorithm.critic_hidden": [32],
+            "model.hidden": [32],
+            "model.memory_size": 32,
+        },
+        12_000,
+    ),
 }
 """Parameters and environment steps."""
 
@@ -57,6 +74,9 @@ def test_a_policy_with_memory_learns_what_one_without_cannot(tmp_path, algorithm
     values, steps = PARTS[algorithm]
     context, score = trained(tmp_path / "gru", algorithm, "gru", values, steps)
     assert score >= 0.95
+    if algorithm == "sac":
+        _, without = trained(tmp_path / "none", algorithm, "none", values, steps)
+        assert without < 0.75
     if algorithm == "ppo":
         _, without = trained(tmp_path / "none", algorithm, "none", {}, steps)
         assert without < 0.75

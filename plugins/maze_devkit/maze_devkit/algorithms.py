@@ -11,7 +11,7 @@ import torch
 
 from maze_core.errors import ConfigError
 from maze_core.training import api
-from maze_devkit import defaults, elsewhere, runs
+from maze_devkit import abilities, defaults, elsewhere, runs
 from maze_devkit.findings import Check, Failed, NotApplicable
 from maze_devkit.learning import learns
 from maze_devkit.probes import Ending
@@ -195,6 +195,7 @@ CHECKS = (
         "smaller ones in `conformance`.",
         learns,
     ),
+    *abilities.CHECKS,
     Check(
         "host_synchronisation",
         "`compute_loss` calls nothing that waits for the device: `item`, `tolist`, `numpy`, `cpu`, `bool`, `float`.",

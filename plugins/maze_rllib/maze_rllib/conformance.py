@@ -29,6 +29,7 @@ _SIZES: Mapping[str, Mapping[str, Any]] = {
     "MARWIL": _RECORDED,
 }
 _RESUMES = {"resumes": "RLlib resumes with new episodes and empty replay buffers, see docs/algorithms/rllib.md"}
+_CRITICS = {"critic_leaves": "what RLlib's own critics learn is not among the networks of the run"}
 _BY_SEED = "this check compares runs with the same seed, and those differ"
 _REPLAY = {"deterministic": "RLlib draws from its replay buffer without a seed", "truncation": _BY_SEED}
 _QUEUE = {
@@ -50,7 +51,7 @@ def trial(case: Case) -> Trial:
     parameters = dict(_SIZES[algorithm.title])
     if "dataset" in algorithm.Config.model_fields:
         parameters["dataset"] = str(case.demonstrations())
-    waived = {**_RESUMES, **_WAIVED.get(algorithm.title, {})}
+    waived = {**_RESUMES, **_CRITICS, **_WAIVED.get(algorithm.title, {})}
     return Trial(parameters=parameters, waived=waived, shared=one_ray)
 
 

@@ -37,6 +37,11 @@ class Decision:
     negative_entropy: Tensor
     """[B] log-density of the sample plus the discrete leaves' negative entropy, Box leaves measured in [-1, 1]."""
 
+    def rows(self, places: Tensor) -> Decision:
+        """Return the decision for some of the observations, by their places [b]."""
+        box, probabilities = (None if leaf is None else leaf[places] for leaf in (self.box, self.probabilities))
+        return Decision(box, probabilities, self.negative_entropy[places])
+
     def expected(self, values: Tensor) -> Tensor:
         """Return the expected value of the action, [..., B], from values [..., B, C] of its choices."""
         return values.squeeze(-1) if self.probabilities is None else (self.probabilities * values).sum(-1)

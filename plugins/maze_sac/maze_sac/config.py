@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 
@@ -32,6 +32,10 @@ class SACConfig(AlgorithmConfig):
     """Updates for each environment step, all environments counted (update-to-data ratio). Below 1 some steps have none;
     fractions are carried over. None: `num_batches_per_iter` decides."""
     batch_size: params.BatchSize = 100
+    sequence_length: params.ReplayedLength = 20
+    burn_in: params.ReplayBurnIn = 10
+    critic_memory: Literal["own", "shared"] = "own"
+    """Memory of the critics, for a policy with memory: `own`: each critic has one; `shared`: all critics share one."""
     split_rollouts_into_transitions: params.SplitRollouts = True
     lr: params.LearningRate = 1e-3
     lr_schedule: params.LearningRateSchedule = "constant"

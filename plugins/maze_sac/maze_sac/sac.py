@@ -10,18 +10,22 @@ from gymnasium.spaces import Box
 from torch import Tensor, nn
 
 from maze_core.data.batch import Batch, Loss, TensorTree
+from maze_core.data.segments import replayed
 from maze_core.data.trajectories_loader import load_trajectories
 from maze_core.envs.spaces import flatten_space
 from maze_core.errors import ConfigError
 from maze_core.models.critics import StateActionCritics, build_critics
 from maze_core.models.distributions import BoxScale
 from maze_core.models.joint_actions import JointActions, check_squashed
+from maze_core.models.memory import remembers
 from maze_core.plugins.hookspecs import hookimpl
 from maze_core.seeding import Purpose, integer_seed
 from maze_core.training.adam import Adam
 from maze_core.training.algorithm import Algorithm
 from maze_core.training.off_policy import ReplayCollector, check_replay_sizes
 from maze_core.training.process_state import isolated_rng
+from maze_core.training.remembered import distribution_of
+from maze_core.training.replay_memory import ReplayMemory, check_segments, memory_builder
 from maze_core.training.schedules import scheduled
 from maze_core.training.targets import Target
 from maze_sac.actions import Decision, decide, target_entropy
@@ -37,6 +41,7 @@ if TYPE_CHECKING:
     from gymnasium import Space
 
     from maze_core.config.run import AlgorithmConfig, RunConfig
+    from maze_core.data.sequences import Sequences
     from maze_core.models.policy import Policy
     from maze_core.training.adam import Optimizer
     from maze_core.training.run import Run
@@ -52,6 +57,7 @@ class SAC(Algorithm):
     Config: ClassVar[type[AlgorithmConfig]] = SACConfig
     config: SACConfig
     needs_critic = False
+    supports_memory = True
     supports_actors = True
     supports_agents = True
     columns: ClassVar[Mapping[str, str]] = {
@@ -69,6 +75,7 @@ class SAC(Algorithm):
     def check(self, config: RunConfig) -> None:
         """Refuse sizes that contradict each other."""
         check_replay_sizes(config)
+        check_segments(config)
 
     def check_action_space(self, space: Space[Any]) -> None:
         """Refuse also Box actions without finite bounds."""
@@ -91,6 +98,15 @@ class SAC(Algorithm):
         """Build collector, replay buffer, critics and temperature."""
         config, policy = self.config, run.policy
         self._run = run
+        if remembers(policy) and not config.split_rollouts_into_transitions:
+            raise ConfigError(
+                "a policy with memory learns from whole sequences, whose length is algorithm.sequence_length",
+                "algorithm.split_rollouts_into_transitions",
+                "Next: --set algorithm.split_rollouts_into_transitions=true",
+            )
+        self._actions = JointActions(run.observation_space, run.action_space).to(run.device)
+        check_squashed(policy, self._actions, "SAC")
+        self._critics = self._build_critics(policy).to(run.device)
         self._collector = ReplayCollector(
             run,
             config.rollouts[1],
@@ -98,12 +114,10 @@ class SAC(Algorithm):
             config.replay_buffer_size,
             first_policy=config.initial_sampling_policy,
             utd=config.utd or 1.0,
+            memory=ReplayMemory.of(policy, config.sequence_length, config.burn_in, critics=self._critics),
         )
         if config.initial_demonstrations and run.run_dir is None:  # a new run: check before its folder is created
             self._collector.check(load_trajectories(config.initial_demonstrations), _DEMONSTRATIONS)
-        self._actions = JointActions(run.observation_space, run.action_space).to(run.device)
-        check_squashed(policy, self._actions, "SAC")
-        self._critics = self._build_critics(policy).to(run.device)
         self._targets = None if config.critic_norm == "batch" else Target(self._critics)
         self._temperature = Temperature(config.entropy_coef, config.entropy_tuning).to(run.device)
         self._noise = torch.Generator(run.device)
@@ -122,6 +136,8 @@ class SAC(Algorithm):
                 config.n_critics,
                 config.critic_norm,
                 config.dropout,
+                memory_builder(self._run),
+                config.critic_memory == "shared",
             )
 
     def modules(self) -> dict[str, nn.Module]:
@@ -169,8 +185,11 @@ class SAC(Algorithm):
         coefficient = self._temperature.coefficient()
         actions, estimate = self._actions, self._estimate
         with torch.no_grad():
-            following = self._decide(policy, batch.next_obs)
-        features = self._critics.features(policy.normalized(batch.obs))
+            following = self._decide_next(policy, batch)
+        sequences = replayed(batch)
+        features = self._critics.features(
+            policy.normalized(batch.obs), None if sequences is None else sequences.of("critics")
+        )
         acting = actions.acting(batch.obs)
         values, next_values = self._replayed(policy, batch, features, following.box, acting)
         with torch.no_grad():
@@ -183,7 +202,7 @@ class SAC(Algorithm):
         if batch.objective == "critic":
             return Loss(critic_loss, metrics)
 
-        decision = self._decide(policy, batch.obs)
+        decision = self._decide(policy, batch.obs, sequences)
         value = estimate.objective(decision, self._values(self._critics, features.detach(), decision.box, frozen=True))
         policy_loss = (coefficient * decision.negative_entropy - value).mean()
 
@@ -208,13 +227,13 @@ class SAC(Algorithm):
         Without targets both come from one forward of the critics, so that batch normalisation sees both
         distributions of actions (Bhatt et al., arXiv 1902.05605, section 3.2).
         """
-        taken, next_obs = self._actions.canonical(batch.actions, acting), policy.normalized(batch.next_obs)
+        taken = self._actions.canonical(batch.actions, acting)
         if self._targets is not None:
             with torch.no_grad():
                 targets = self._targets.module
-                next_values = self._values(targets, targets.features(next_obs), following)
+                next_values = self._values(targets, _next_features(targets, policy, batch), following)
             return self._values(self._critics, features, taken), next_values
-        both = torch.cat((features, self._critics.features(next_obs)), 1)
+        both = torch.cat((features, _next_features(self._critics, policy, batch)), 1)
         box = None if taken is None or following is None else torch.cat((taken, following))
         values, next_values = self._values(self._critics, both, box, batch=True).chunk(2, 1)
         return values, next_values.detach()
@@ -223,12 +242,19 @@ class SAC(Algorithm):
         """Return the critics' values with dropout, which is active in every loss (Hiraoka et al., arXiv 2110.02034)."""
         return critics.values(features, box, chance=self._noise, **options)
 
-    def _decide(self, policy: Policy, obs: TensorTree) -> Decision:
+    def _decide_next(self, policy: Policy, batch: Batch) -> Decision:
+        """Return the policy's decision for the observations that follow."""
+        sequences = replayed(batch)
+        if sequences is None:
+            return self._decide(policy, batch.next_obs)
+        return self._decide(policy, sequences.obs, sequences.beyond("policy")).rows(sequences.following)
+
+    def _decide(self, policy: Policy, obs: TensorTree, sequences: Sequences | None = None) -> Decision:
         noise: TensorTree = {}
         if self._actions.box_size:
             noise = policy.draw_noise((len(next(iter(obs.values()))),), self._noise)
         take = decide_in_turns if self._actions.several_actors else decide
-        return take(self._actions, policy.distribution(obs), noise)
+        return take(self._actions, distribution_of(policy, obs, sequences), noise)
 
     @hookimpl
     def on_checkpoint(self, run: Run, path: Path) -> None:
@@ -248,6 +274,15 @@ class SAC(Algorithm):
         """Restore the result of `state()`."""
         self._collector.load_state(state["collector"])
         self._noise.set_state(state["noise"])
+
+
+def _next_features(critics: StateActionCritics, policy: Policy, batch: Batch) -> Tensor:
+    """Return the critics' features of the observations that follow, [K, B, F]."""
+    sequences = replayed(batch)
+    if sequences is None:
+        return critics.features(policy.normalized(batch.next_obs))
+    features = critics.features(policy.normalized(sequences.obs), sequences.beyond("critics"))
+    return features.index_select(1, sequences.following)
 
 
 class SACfD(SAC):

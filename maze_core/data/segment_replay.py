@@ -1,0 +1,353 @@
+"""Replay for policies that remember: segments of episodes, with what is remembered at their starts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from maze_core.data.batch import Batch, TensorTree
+from maze_core.data.segments import POLICY, ReplayedSequences, below
+from maze_core.envs.actors import ELAPSED
+from maze_core.envs.spaces import LeafSpec, Specs, allocate, allocated_bytes, space_specs
+from maze_core.errors import ConfigError
+from maze_core.free_memory import check_memory
+
+if TYPE_CHECKING:
+    from gymnasium import Space
+
+    from maze_core.data.trajectories import Trajectory
+    from maze_core.envs.vector import StepResult, Tree
+
+Carry = Callable[[TensorTree, np.ndarray, TensorTree], TensorTree]
+"""Returns what networks remember after sequences: observations [B, …], lengths [S], memory before them [S, …]."""
+
+
+class SegmentReplay:
+    """The newest segments of N environments stepped together, and of recorded episodes.
+
+    Steps 0 … length - 1 of an episode are its first segment, the next ones the second, and so on; its last may be
+    shorter. A segment also has up to `burn_in` observations of the episode before its first step, and what was
+    remembered before these (Kapturowski et al. 2019, R2D2: stored states and burn-in). It is drawn only when it is
+    complete. Segment number n lies in slot n % capacity.
+
+    Args:
+        observation_space: of a single environment.
+        action_space: of a single environment.
+        rows: steps to keep, in segments of `length` steps.
+        length: most steps of a segment.
+        burn_in: most observations before them.
+        initial: what is remembered where an episode begins, leaves [1, …] named `NETWORK/…`.
+        carry: returns what networks remember after some rows.
+        where: the setting that an error about the memory names.
+
+    Raises:
+        ConfigError: the segments do not fit into the free memory; nothing is allocated.
+    """
+
+    priorities: None = None
+    """Segments are drawn uniformly."""
+
+    def __init__(
+        self,
+        observation_space: Space[Any],
+        action_space: Space[Any],
+        rows: int,
+        length: int,
+        burn_in: int,
+        initial: TensorTree,
+        carry: Carry,
+        where: str = "",
+    ) -> None:
+        self.length, self.burn_in = length, burn_in
+        self.capacity = max(1, rows // length)
+        self._initial, self._carry = {key: leaf.numpy(force=True) for key, leaf in initial.items()}, carry
+        self.specs = _specs(observation_space, action_space, length, burn_in, self._initial)
+        check_memory(self.nbytes, rows, where)
+        self._columns = allocate(self.specs, (self.capacity,))
+        self._open: Tree | None = None
+        """The segments that are not complete, one for each environment, leaves [N, …]."""
+        self.rows = 0
+        """Segments written so far, overwritten ones included; the number of the next one."""
+        self.steps = 0
+        """Steps added so far, those of segments that are not complete included."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that all segments take."""
+        return allocated_bytes(self.specs, (self.capacity,))
+
+    def __len__(self) -> int:
+        """Return the number of complete segments held."""
+        return min(self.rows, self.capacity)
+
+    # Writing
+
+    def begin(self, obs: Tree) -> None:
+        """Go on from the environments' current observations, leaves [N, …]; at the first call, begin episodes."""
+        count = len(next(iter(obs.values())))
+        if self._open is None:
+            self._open = allocate(self.specs, (count,))
+            self.restart(range(count), obs)
+        else:
+            self._see(self._open, np.arange(count), obs)
+
+    def restart(self, lanes: Sequence[int], obs: Tree) -> None:
+        """Begin episodes in some environments with the current observations, leaves [N, …]."""
+        opened, rows = self._opened(), np.asarray(lanes, np.int64)
+        opened["steps"][rows] = opened["burnt"][rows] = 0
+        for key, leaf in self._initial.items():
+            opened[f"state/{key}"][rows] = leaf
+        self._see(opened, rows, {key: leaf[rows] for key, leaf in obs.items()})
+
+    def step(self, actions: Tree, result: StepResult, obs: Tree) -> None:
+        """Store one step of every environment; filler rows are left out.
+
+        `actions`: leaves [N, …] in environment units; `obs`: leaves [N, …], the observations for the next actions.
+        """
+        opened = self._opened()
+        lanes = np.flatnonzero(result.valid) if result.has_filler else np.arange(len(result.reward))
+        at = opened["steps"][lanes]
+        for key, leaf in actions.items():
+            opened[f"action/{key}"][lanes, at] = leaf[lanes]
+        opened["reward"][lanes, at], opened["terminated"][lanes] = result.reward[lanes], result.terminated[lanes]
+        opened["steps"][lanes] += 1
+        self._see(opened, lanes, {key: leaf[lanes] for key, leaf in obs.items()})
+        if len(result.final_indices) and result.final_obs is not None:
+            self._see(opened, result.final_indices, result.final_obs)
+        ended = result.terminated | result.truncated
+        self._close(lanes[ended[lanes] | (opened["steps"][lanes] == self.length)], ended)
+        if begun := result.begun:
+            self.restart(begun, obs)
+        self.steps += result.steps
+
+    def add_episode(self, episode: Trajectory) -> None:
+        """Store a recorded episode; what is remembered in it is computed with the networks as they are."""
+        count, first, state = len(episode.rewards), 0, self._initial
+        for start in range(0, count, self.length):
+            burnt, steps = min(self.burn_in, start), min(self.length, count - start)
+            if start - burnt > first:
+                seen = {key: leaf[first : start - burnt] for key, leaf in episode.obs.items()}
+                first, state = start - burnt, self._carried(seen, np.array([start - burnt - first]), state)
+            record = allocate(self.specs, (1,))
+            for key, leaf in episode.obs.items():
+                record[f"obs/{key}"][0, : burnt + steps + 1] = leaf[first : start + steps + 1]
+            for key, leaf in episode.actions.items():
+                record[f"action/{key}"][0, :steps] = leaf[start : start + steps]
+            record["reward"][0, :steps] = episode.rewards[start : start + steps]
+            record["terminated"][0] = episode.terminated and start + steps == count
+            record["steps"][0], record["burnt"][0] = steps, burnt
+            self._append(record | {f"state/{key}": leaf for key, leaf in state.items()})
+        self.steps += count
+
+    def memory(self) -> TensorTree:
+        """Return what networks remember before the current observations, leaves [N, …] named `NETWORK/…`."""
+        opened = self._opened()
+        return {
+            key: torch.from_numpy(leaf) for key, leaf in self._after(opened, opened["burnt"] + opened["steps"]).items()
+        }
+
+    def _opened(self) -> Tree:
+        if self._open is None:
+            raise RuntimeError("call `begin` first")
+        return self._open
+
+    @staticmethod
+    def _see(opened: Tree, lanes: np.ndarray, obs: Tree) -> None:
+        """Write observations, leaves [n, …], behind the last steps of some environments."""
+        at = opened["burnt"][lanes] + opened["steps"][lanes]
+        for key, leaf in obs.items():
+            opened[f"obs/{key}"][lanes, at] = leaf
+
+    def _close(self, lanes: np.ndarray, ended: np.ndarray) -> None:
+        """Store complete segments, and begin the next ones of episodes that go on."""
+        if not len(lanes):
+            return
+        opened = self._opened()
+        self._append({name: column[lanes] for name, column in opened.items()})
+        lanes = lanes[~ended[lanes]]
+        if not len(lanes):
+            return
+        known = opened["burnt"][lanes] + opened["steps"][lanes]
+        kept = np.minimum(self.burn_in, known)
+        after = self._after({name: column[lanes] for name, column in opened.items()}, known - kept)
+        for key, leaf in after.items():
+            opened[f"state/{key}"][lanes] = leaf
+        for name, column in opened.items():
+            if name.startswith("obs/"):
+                for lane, begin, end in zip(lanes, known - kept, known, strict=True):
+                    column[lane, : end - begin + 1] = column[lane, begin : end + 1].copy()
+        opened["steps"][lanes], opened["burnt"][lanes] = 0, kept
+
+    def _append(self, records: Tree) -> None:
+        count = len(records["steps"])
+        slots = (self.rows + np.arange(count)) % self.capacity
+        for name, column in self._columns.items():
+            column[slots[-self.capacity :]] = records[name][-self.capacity :]
+        self.rows += count
+
+    def _after(self, records: Tree, counts: np.ndarray) -> Tree:
+        """Return what is remembered after the first `counts` [S] observations of S segments, leaves [S, …]."""
+        state = {name[6:]: column.copy() for name, column in records.items() if name.startswith("state/")}
+        some = np.flatnonzero(counts)
+        if len(some):
+            seen = {
+                name[4:]: np.concatenate([column[i, : counts[i]] for i in some])
+                for name, column in records.items()
+                if name.startswith("obs/")
+            }
+            after = self._carried(seen, counts[some].astype(np.int64), {key: leaf[some] for key, leaf in state.items()})
+            for key, leaf in after.items():
+                state[key][some] = leaf
+        return state
+
+    def _carried(self, obs: Tree, lengths: np.ndarray, state: Tree) -> Tree:
+        after = self._carry(_to(obs, None), lengths, _to(state, None))
+        return {key: leaf.numpy(force=True) for key, leaf in after.items()}
+
+    # Reading
+
+    def sample(
+        self,
+        rng: np.random.Generator,
+        batch_size: int,
+        gamma: float,
+        *,
+        n_step: int = 1,
+        stretch: int = 1,
+        beta: float = 0.0,
+        device: torch.device | None = None,
+    ) -> Batch:
+        """Return whole segments drawn uniformly with replacement, so that all steps are equally likely.
+
+        Args:
+            rng: random generator of the draw.
+            batch_size: segments are drawn until they have as many steps.
+            gamma: discount of a decision: of a step, unless observations say what has elapsed.
+            n_step: rewards summed before the bootstrap; fewer at the end of a segment.
+            stretch: only 1: segments are stretches already.
+            beta: unused: there are no priorities.
+            device: the batch's device.
+
+        Returns:
+            A batch as from `ReplayBuffer.sample`, sequence by sequence, whose `sequences` are `ReplayedSequences`. The
+            observations before the segments have been read: they are in what is remembered.
+        """
+        if stretch > 1:
+            raise ValueError("segments are stretches already")
+        slots = self._draw(rng, batch_size)
+        records = {name: column.take(slots, 0) for name, column in self._columns.items()}
+        steps, burnt = records["steps"].astype(np.int64), records["burnt"].astype(np.int64)
+        memories = _to(self._after(records, burnt), device)  # the burn-in
+        number, time = np.repeat(np.arange(len(slots)), steps), _counted(steps)
+        everywhere = np.repeat(np.arange(len(slots)), steps + 1), np.repeat(burnt, steps + 1) + _counted(steps + 1)
+        obs = _to({k[4:]: v[everywhere] for k, v in records.items() if k.startswith("obs/")}, device)
+        reward, discount, last = _returns(records, number, time, gamma, n_step)
+        place = (np.cumsum(steps + 1) - steps - 1)[number]
+        here, there = _to({"here": place + time, "there": place + last}, device).values()
+        actions = {k[7:]: v[number, time] for k, v in records.items() if k.startswith("action/")}
+        return Batch(
+            {key: leaf.index_select(0, here) for key, leaf in obs.items()},
+            _to(actions, device),
+            _to({"reward": reward, "discount": discount}, device),
+            {key: leaf.index_select(0, there) for key, leaf in obs.items()},
+            sequences=ReplayedSequences(steps, below(memories, POLICY), obs=obs, memories=memories, following=there),
+        )
+
+    def _draw(self, rng: np.random.Generator, batch_size: int) -> np.ndarray:
+        if not len(self):
+            raise ValueError("the replay buffer has no complete segment to sample")
+        drawn: list[np.ndarray] = []
+        missing = batch_size
+        while missing > 0:
+            drawn.append(rng.integers(len(self), size=-(-missing // self.length)))
+            missing -= int(self._columns["steps"][drawn[-1]].sum())
+        return np.concatenate(drawn)
+
+    # Saving
+
+    @property
+    def settled(self) -> int:
+        """The number of segments that are final: they can only be overwritten."""
+        return self.rows
+
+    def read(self, first: int, count: int) -> Tree:
+        """Return copies of the columns of segments `first` to `first + count - 1`, by name, leaves [count, …]."""
+        slots = (first + np.arange(count)) % self.capacity
+        return {name: column[slots] for name, column in self._columns.items()}
+
+    def restore(self, first: int, columns: Tree) -> None:
+        """Write results of `read`, in order."""
+        self.rows = first
+        self._append(columns)
+
+    def open_state(self) -> dict[str, Any]:
+        """Return the segments that are not complete."""
+        opened = None if self._open is None else {name: column.copy() for name, column in self._open.items()}
+        return {"sequence_length": self.length, "burn_in": self.burn_in, "open": opened}
+
+    def load_open_state(self, state: dict[str, Any]) -> None:
+        """Restore the result of `open_state`; `begin` follows.
+
+        Raises:
+            ConfigError: the segments were of other lengths.
+        """
+        for name, now in (("sequence_length", self.length), ("burn_in", self.burn_in)):
+            if (before := state[name]) != now:
+                raise ConfigError(
+                    f"the replay data of this run are for {before}, which cannot change to {now}", f"algorithm.{name}"
+                )
+        opened = state["open"]
+        self._open = None if opened is None else {name: np.array(column) for name, column in opened.items()}
+
+    def priority_state(self) -> None:
+        """Return None: there are no priorities."""
+
+    def restore_priorities(self, state: None) -> None:
+        """Do nothing."""
+
+
+def _specs(observation_space: Space[Any], action_space: Space[Any], length: int, burn_in: int, initial: Tree) -> Specs:
+    """Return the storage of each column of a segment."""
+    obs, actions = space_specs(observation_space, "observation"), space_specs(action_space, "action")
+    seen = burn_in + length + 1
+    return {
+        **{f"obs/{key}": LeafSpec((seen, *spec.shape), spec.dtype) for key, spec in obs.items()},
+        **{f"action/{key}": LeafSpec((length, *spec.shape), spec.dtype) for key, spec in actions.items()},
+        "reward": LeafSpec((length,), np.dtype(np.float32)),
+        "terminated": LeafSpec((), np.dtype(np.bool_)),
+        "steps": LeafSpec((), np.dtype(np.int32)),
+        "burnt": LeafSpec((), np.dtype(np.int32)),
+        **{f"state/{key}": LeafSpec(leaf.shape[1:], leaf.dtype) for key, leaf in initial.items()},
+    }
+
+
+def _counted(lengths: np.ndarray) -> np.ndarray:
+    """Return 0 … n - 1 for each length n, one after the other."""
+    counted: np.ndarray = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    return counted
+
+
+def _returns(
+    records: Tree, number: np.ndarray, time: np.ndarray, gamma: float, n_step: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the sum of at most `n_step` rewards, the discount of the bootstrap and its time, for steps of segments."""
+    elapsed = records.get(f"obs/{ELAPSED}")
+    steps, reward = records["steps"][number], np.zeros(len(number), np.float32)
+    discount, last = np.ones(len(number), np.float32), time.copy()
+    for _ in range(n_step):
+        going = np.flatnonzero(last < steps)
+        if not len(going):
+            break
+        its = number[going]
+        reward[going] += discount[going] * records["reward"][its, last[going]]
+        last[going] += 1
+        after = 1 if elapsed is None else elapsed[its, records["burnt"][its] + last[going]]
+        discount[going] *= gamma**after
+    return reward, discount * ~(records["terminated"][number] & (last == steps)), last
+
+
+def _to(tree: Tree, device: torch.device | None) -> TensorTree:
+    return {key: torch.from_numpy(leaf).to(device) for key, leaf in tree.items()}

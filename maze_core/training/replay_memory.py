@@ -1,0 +1,153 @@
+"""What off-policy algorithms need for policies that remember: segments in replay, and memories of their networks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+import torch
+
+from maze_core.data.segment_replay import SegmentReplay
+from maze_core.data.segments import POLICY, below
+from maze_core.data.sequences import Sequences
+from maze_core.errors import ConfigError
+from maze_core.models.memory import Memory, remembers
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    import numpy as np
+
+    from maze_core.config.run import RunConfig
+    from maze_core.data.batch import TensorTree
+    from maze_core.envs.vector import VectorEnv
+    from maze_core.models.policy import Policy
+    from maze_core.training.run import Run
+
+
+class Remembering(Protocol):
+    """A network that remembers."""
+
+    def initial_state(self, rows: int) -> TensorTree:
+        """Return what is remembered where episodes begin, leaves [rows, …]."""
+
+    def state_after(self, obs: TensorTree, sequences: Sequences) -> TensorTree:
+        """Return what is remembered after each sequence of observations, leaves [S, …]."""
+
+
+@dataclass
+class ReplayMemory:
+    """How an algorithm learns with memory from replay: in segments, which begin with what its networks remembered.
+
+        memory = ReplayMemory.of(run.policy, config.sequence_length, config.burn_in, critics=self._critics)
+        collector = ReplayCollector(…, memory=memory)
+
+    Its batches then have `sequences`; see `maze_core.data.segments.replayed`.
+    """
+
+    policy: Policy
+    length: int
+    """Most steps of a segment."""
+    burn_in: int
+    """Most steps before it that are read without gradient."""
+    others: Mapping[str, Remembering] = field(default_factory=dict)
+    """Further networks that remember, by name. They get normalised observations."""
+
+    @staticmethod
+    def of(policy: Policy, length: int, burn_in: int, **others: Remembering) -> ReplayMemory | None:
+        """Return it for a policy that remembers; None for others.
+
+        Raises:
+            ConfigError: a policy class of one's own does not say what it remembers after a sequence.
+        """
+        if not remembers(policy):
+            return None
+        if not hasattr(policy, "state_after"):
+            raise ConfigError(
+                f"learning from replay needs the method `state_after`, which {type(policy).__name__} does not have",
+                "model",
+                "Write it as `maze_core.models.policy.Policy` does, or set model.memory=none.",
+            )
+        return ReplayMemory(policy, length, burn_in, others)
+
+    def replay(self, env: VectorEnv, rows: int, where: str) -> SegmentReplay:
+        """Return an empty buffer for so many steps; `where` is the setting of their number.
+
+        Raises:
+            ConfigError: the steps do not fit into memory.
+        """
+        spaces = env.observation_space, env.action_space
+        return SegmentReplay(*spaces, rows, self.length, self.burn_in, self.initial_state(1), self.after, where)
+
+    def initial_state(self, rows: int) -> TensorTree:
+        """Return what all networks remember where episodes begin, leaves [rows, …] named `NETWORK/…`."""
+        return _joined({name: network.initial_state(rows) for name, network in self._networks.items()})
+
+    @torch.no_grad()
+    def after(self, obs: TensorTree, lengths: np.ndarray, state: TensorTree) -> TensorTree:
+        """Return what all networks remember after sequences of observations, leaves [S, …] named `NETWORK/…`.
+
+        Args:
+            obs: leaves [B, …], sequence by sequence.
+            lengths: [S] int64, rows of each sequence.
+            state: before each sequence, leaves [S, …] named `NETWORK/…`.
+        """
+        device = next(self.policy.parameters()).device
+        seen, before = ({key: leaf.to(device) for key, leaf in tree.items()} for tree in (obs, state))
+        normalized = self.policy.normalized(seen) if self.others else seen
+        return _joined(
+            {
+                name: network.state_after(
+                    seen if name == POLICY else normalized, Sequences(lengths, below(before, name))
+                )
+                for name, network in self._networks.items()
+            }
+        )
+
+    @property
+    def _networks(self) -> dict[str, Remembering]:
+        return {POLICY: self.policy, **self.others}
+
+
+def memory_builder(run: Run) -> Callable[[int], Memory] | None:
+    """Return what builds memories for further networks like the model's for the policy; None for policies without one.
+
+    It takes the width of the features. Raises ConfigError if the policy remembers and `model.memory` does not say how.
+    """
+    if not remembers(run.policy):
+        return None
+    config: Any = run.config.model
+    if getattr(config, "memory", "none") == "none":
+        raise ConfigError(
+            f"the critics need a memory too, and {type(run.policy).__name__} does not say which",
+            "model.memory",
+            "Next: --set model.memory=gru",
+        )
+    return cast("Callable[[int], Memory]", config.make_memory)
+
+
+def check_segments(config: RunConfig) -> None:
+    """Raise ConfigError for sizes of an off-policy algorithm with memory that contradict each other."""
+    algorithm: Any = config.algorithm
+    if getattr(config.model, "memory", "none") == "none":
+        return
+    length = algorithm.sequence_length
+    if algorithm.replay_buffer_size < length:
+        raise ConfigError(
+            f"a sequence of {length:,} steps does not fit into a buffer of {algorithm.replay_buffer_size:,}",
+            "algorithm.sequence_length",
+            "Lower it, or raise algorithm.replay_buffer_size.",
+        )
+    # Steps of all environments until the first segment is complete, if no episode ends before.
+    first = length * algorithm.num_envs
+    if config.steps is not None and config.steps <= first:
+        raise ConfigError(
+            f"{algorithm.num_envs} environments take {first:,} steps for their first sequences of {length:,}, but the "
+            f"run has only {config.steps:,}",
+            "algorithm.sequence_length",
+            "Lower it, or raise steps.",
+        )
+
+
+def _joined(trees: Mapping[str, TensorTree]) -> TensorTree:
+    return {f"{name}/{key}": leaf for name, tree in trees.items() for key, leaf in tree.items()}

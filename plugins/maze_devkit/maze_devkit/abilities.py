@@ -1,0 +1,219 @@
+"""Checks of what algorithms declare: memory, several actors; and of masks and leaves that critics alone see.
+
+What an algorithm declares must hold in a small run, also when it is resumed. What it does not declare must be refused
+by name before the first step.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import torch
+from gymnasium import spaces
+
+from maze_core.errors import ConfigError
+from maze_core.plugins.discovery import describe
+from maze_core.training import api
+from maze_devkit import runs
+from maze_devkit.challenges import Errand, Masked, Privileged
+from maze_devkit.findings import Check, Failed, NotApplicable
+from maze_devkit.rehearsal import Probe, rehearse
+from maze_devkit.subject import MakeEnv, Subject, refusal
+
+if TYPE_CHECKING:
+    from maze_core.training.run import Run
+
+_MEMORY: Mapping[str, Any] = {"model.memory": "gru", "model.memory_size": 8}
+_EPOCHS = 2
+
+
+def _memory(subject: Subject) -> None:
+    env = runs.walk(subject)
+    if "memory" not in _model_fields(subject):
+        raise NotApplicable("its model has no parameter `memory`")
+    if not subject.plugin.supports_memory:
+        _refused(subject, env, _MEMORY, "memory", "a policy with memory")
+        return
+    _holds(subject, env, _MEMORY, "memory")
+
+
+def _masks(subject: Subject) -> None:
+    if runs.continuous(subject):
+        raise NotApplicable("only choices have masks")
+    try:
+        with runs.started(subject, Masked, subject.folder / "run", {"algorithm.n_epochs": _EPOCHS}) as run:
+            api.carry_out(run)
+    except ConfigError as error:
+        _insist_on_name(error, "mask", "an environment with masks")
+    except Exception as error:
+        _insist_on_runs(subject, error)
+        raise Failed(f"with masks, a small run fails: {describe(error)}") from error
+
+
+def _actors(subject: Subject) -> None:
+    env = functools.partial(Errand, continuous=runs.continuous(subject))
+    if not subject.plugin.supports_actors:
+        several = spaces.Dict in subject.plugin.action_spaces
+        _refused(subject, env, {}, "actor" if several else "", "an environment with several actors")
+        return
+    learned = _holds(subject, env, {}, "policies.")
+    if "gamma" not in subject.plugin.Config.model_fields:
+        return
+    values = {"algorithm.n_epochs": _EPOCHS, "algorithm.gamma": 0.5}
+    if runs.differing(learned, runs.train(subject, env, subject.folder / "discounted", values)):
+        raise Failed("it discounts by gamma within a decision, where observations say that none has elapsed")
+
+
+def _critic_leaves(subject: Subject) -> None:
+    try:
+        critics, first = _with_leaves(subject, 1.0, "first")
+        _, other = _with_leaves(subject, 2.0, "other")
+    except ConfigError as error:
+        _insist_on_name(error, "critic", "leaves below `critic/`")
+        return
+    except Failed:
+        raise
+    except Exception as error:
+        _insist_on_runs(subject, error)
+        raise Failed(f"with leaves below `critic/`, a small run fails: {describe(error)}") from error
+    differs = bool(runs.differing(first, other))
+    if differs and runs.differing(first, _with_leaves(subject, 1.0, "again")[1]):
+        raise NotApplicable("two runs with the same seed differ, see the check `deterministic`")
+    if critics and not differs:
+        raise Failed("it has critics, but what critics alone see makes no difference to them")
+    if not critics and differs:
+        raise Failed("it has no critics, but its result depends on what critics alone may see")
+
+
+def _with_leaves(subject: Subject, scale: float, name: str) -> tuple[bool, Mapping[str, torch.Tensor]]:
+    """Train with leaves for critics alone; return whether the algorithm has critics, and what it learned."""
+    env = functools.partial(Privileged, scale, runs.continuous(subject))
+    with runs.started(subject, env, subject.folder / name, {"algorithm.n_epochs": 1}) as run:
+        _insist_on_blindness(run, env)
+        api.carry_out(run)
+        # A network like the policy is its target, which decides, as the policy does.
+        others = [module for module in run.algorithm.modules().values() if type(module) is not type(run.policy)]
+        return bool(others) or bool(getattr(run.policy, "has_critic", False)), runs.learned(run)
+
+
+def _insist_on_blindness(run: Run, env: MakeEnv) -> None:
+    """Raise Failed if the policy's decision depends on what critics alone may see."""
+    made = env()
+    observation, _ = made.reset(seed=1)
+    made.close()
+    place = torch.from_numpy(observation["place"]).unsqueeze(0).to(run.device)
+    policy: Any = run.policy
+    modes = []
+    for number in (0.0, 100.0):
+        obs = {"place": place, "critic/number": torch.full((1, 1), number, device=run.device)}
+        with torch.no_grad():
+            distribution = policy.distribution(obs)
+            modes.append(torch.cat([distribution.entropy(), distribution.log_prob(distribution.mode())]))
+    if not torch.equal(*modes):
+        raise Failed("the policy's decision depends on leaves below `critic/`")
+
+
+def _holds(subject: Subject, env: MakeEnv, values: Mapping[str, Any], part: str) -> dict[str, torch.Tensor]:
+    """Return what a small run learns; raise Failed if it fails, leaves a part of the policy out, or resumes otherwise.
+
+    `part`: what the names of the parameters contain that must learn.
+    """
+    values = {**values, "algorithm.n_epochs": _EPOCHS}
+    whole, split = subject.folder / "whole", subject.folder / "split"
+    more = {("callback", "probe"): Probe}
+    try:
+        with runs.started(subject, env, whole, {**values, "callbacks.probe.name": "probe"}, more) as run:
+            idle = _idle(run, part)
+            learned = runs.learned(run)
+    except Exception as error:
+        _insist_on_runs(subject, error)
+        raise Failed(f"it declares that it can, but a small run fails: {describe(error)}") from error
+    if idle:
+        raise Failed(f"the loss gives no gradient to {', '.join(idle[:4])}")
+    if subject.walk.waived.get("resumes"):
+        return learned
+    runs.train(subject, env, split, values, until=_EPOCHS - 1)
+    names = runs.differing(learned, runs.resume(subject, env, split, _EPOCHS))
+    if names and not runs.differing(learned, runs.train(subject, env, subject.folder / "again", values)):
+        raise Failed(f"a resumed run differs in {len(names)} of {len(learned)} tensors, such as {names[0]}")
+    return learned
+
+
+def _idle(run: Run, part: str) -> list[str]:
+    """Carry out a run; return the policy's parameters named like `part` that no loss gave a gradient to."""
+    probe: Probe = run.hooks.plugin("callback")
+    named = {name: p for name, p in run.policy.named_parameters() if part in name and p.requires_grad}
+    probe.tensors = list(named.values())
+    api.carry_out(run)
+    return [name for name, p in named.items() if id(p) not in probe.reached] if probe.batches else []
+
+
+def _refused(subject: Subject, env: MakeEnv, values: Mapping[str, Any], word: str, what: str) -> None:
+    """Raise Failed unless a run is refused before its first step by a message with `word`."""
+    try:
+        with runs.started(subject, env, subject.folder / "run", values):
+            pass
+    except ConfigError as error:
+        _insist_on_name(error, word, what)
+    except Exception as error:
+        _insist_on_runs(subject, error)
+        raise Failed(f"{what} ends in {type(error).__name__} instead of a ConfigError: {error}") from error
+    else:
+        raise Failed(f"it does not declare support for {what}, but does not refuse it")
+
+
+def _insist_on_name(error: ConfigError, word: str, what: str) -> None:
+    if word not in str(error):
+        raise Failed(f"it refuses {what}, but does not say why: {refusal(error)}") from error
+
+
+def _insist_on_runs(subject: Subject, error: Exception) -> None:
+    """Raise NotApplicable for an algorithm that runs nowhere."""
+    if subject.bench.once(subject, rehearse).error is not None:
+        raise NotApplicable(runs.BROKEN_RUN) from error
+
+
+def _model_fields(subject: Subject) -> Mapping[str, Any]:
+    load = subject.load()
+    name = runs.quick(subject.walk.run, load)["model.name"]
+    fields: Mapping[str, Any] = load("model", name).Config.model_fields
+    return fields
+
+
+CHECKS = (
+    Check(
+        "memory",
+        "If it declares `supports_memory`, a policy with memory learns, through time, and resumes bit-equally; if not, "
+        "such a policy is refused before the first step.",
+        "A policy whose memory is wrong trains without an error, and badly.",
+        "Pass `batch.sequences` to the policy with every batch, and save what agents remember: collectors do. Leave "
+        "`supports_memory` unset otherwise.",
+        _memory,
+    ),
+    Check(
+        "masks",
+        "Masked choices are never taken, or masks are refused before the first step.",
+        "Environments with masks fail at a forbidden action, or learn from actions that were never taken.",
+        "Act with the distribution of the policy, which reads the masks.",
+        _masks,
+    ),
+    Check(
+        "actors",
+        "If it declares `supports_actors`, every actor's policy learns, nothing is discounted within a decision, and a "
+        "resumed run is bit-equal; if not, several actors are refused before the first step.",
+        "An actor that does not learn, or is discounted as if time had passed, shows in nothing but the results.",
+        "Use the policy through its methods alone, and discounts from `maze_core.data.discounts` or the replay buffer. "
+        "Leave `supports_actors` unset otherwise.",
+        _actors,
+    ),
+    Check(
+        "critic_leaves",
+        "Leaves below `critic/` change what critics learn, and never what the policy decides; or they are refused.",
+        "A policy that sees them cannot act where they are missing; critics that do not see them learn less.",
+        "Build critics with `maze_core.models.inputs.critic_spaces`, and policies with `input_spaces`.",
+        _critic_leaves,
+    ),
+)
+"""The checks of what algorithms declare."""

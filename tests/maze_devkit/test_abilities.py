@@ -1,0 +1,105 @@
+"""Algorithms that are broken in what they declare: memory, masks, several actors, leaves that critics alone see."""
+
+import pytest
+from maze_devkit.kit import checks
+
+from tests.maze_devkit.sources import ALGORITHM
+
+NAMES = ("memory", "masks", "actors", "critic_leaves")
+OTHERS = [check.name for check in checks("algorithm") if check.name not in NAMES]
+
+ABLE = ALGORITHM.replace(
+    "from maze_core.config import params",
+    "from maze_core.config import params\nfrom maze_core.training import remembered",
+)
+ABLE = ABLE.replace(
+    "    needs_critic = True\n", "    needs_critic = True\n    supports_memory = True\n    supports_actors = True\n"
+).replace("policy(batch.obs)", "policy(batch.obs, batch.sequences)")
+"""The sound algorithm, for policies with memory and several actors."""
+
+ROLLOUT = "        rollout = self.collector.collect()\n"
+SETUP = "        self.run = run\n"
+LOSS = "        return Loss(policy_loss"
+FORGETS = """
+    from maze_core import hookimpl
+
+    @hookimpl(wrapper=True)
+    def build_policy(self, observation_space, action_space, config):
+        yield
+        from maze_core.models.template import TemplateModel
+
+        config = config.model_copy(update={"memory": "none"})
+        return TemplateModel(config).build_policy(observation_space, action_space, config)
+
+    def setup"""
+SEES = """
+        decide = run.policy.distribution
+        run.policy.distribution = lambda obs, *more: decide(
+            {**obs, "place": obs["place"] + obs.get("critic/number", 0)} if "place" in obs else obs, *more
+        )
+"""
+
+# the check that is to catch it, what of the sound one is replaced, by what, what the finding says
+BROKEN = {
+    "a memory that is given no sequences": (
+        "memory", "policy(batch.obs, batch.sequences)", "policy(batch.obs)", "without their sequences"),
+    "rows that forget what was before them": (
+        "memory", "policy(batch.obs, batch.sequences)",
+        "policy(batch.obs, remembered.separate_rows(policy, len(batch)))",
+        "gives no gradient"),
+    "a memory that is not saved": (
+        "memory", '{"collector": self.collector.state()}',
+        '{"collector": {**self.collector.state(), **({"memory": {}} if self.run.policy.remembers else {})}}',
+        "a resumed run differs"),
+    "a memory that is dropped without a word": (
+        "memory", "    supports_memory = True\n", "    supports_memory = False\n", "does not refuse it"),
+    "an agent that does not look at masks": (
+        "masks", SETUP,
+        SETUP + "        if hasattr(run.policy, 'action_heads'):\n"
+        "            run.policy.action_heads = [(k, None, h) for k, _, h in run.policy.action_heads]\n",
+        "is masked"),
+    "a discount within a decision": (
+        "actors", ROLLOUT,
+        ROLLOUT + "        import dataclasses\n"
+        "        kept = {k: v for k, v in rollout.obs.items() if k != 'turn/elapsed'}\n"
+        "        rollout = dataclasses.replace(rollout, obs=kept)\n",
+        "it discounts by gamma within a decision"),
+    "an actor that does not learn": (
+        "actors", LOSS,
+        "        if 'turn/actor' in batch.obs:\n"
+        "            mine = batch.obs['turn/actor'] == 0\n"
+        "            policy_loss = -(log_prob * mine * batch.extra['advantage']).mean()\n" + LOSS,
+        "gives no gradient to policies.push"),
+    "actors that nothing is declared of": (
+        "actors", "    supports_actors = True\n",
+        "    supports_actors = False\n\n    def check_actors(self, space): pass\n\n", "does not refuse it"),
+    "critics that do not see what is theirs": (
+        "critic_leaves", ROLLOUT,
+        ROLLOUT + "        if 'critic/number' in rollout.obs: rollout.obs['critic/number'][:] = 0\n",
+        "makes no difference"),
+    "a policy that sees what is the critics'": ("critic_leaves", SETUP, SETUP + SEES, "the policy's decision depends"),
+}  # fmt: skip
+
+
+@pytest.fixture
+def asked(publish, findings):
+    """`asked(source)`: what these checks find."""
+    return lambda source: findings(*publish("algorithm", source), OTHERS)
+
+
+@pytest.mark.parametrize("source", [ABLE, ALGORITHM], ids=["declares all", "declares nothing"])
+def test_what_is_declared_holds_and_the_rest_is_refused(source, asked):
+    found = asked(source)
+    assert {name: each.state for name, each in found.items()} == dict.fromkeys(NAMES, "passed"), found
+
+
+@pytest.mark.parametrize("mistake", BROKEN)
+def test_a_broken_algorithm_is_caught_by_the_check_for_it_alone(mistake, asked):
+    check, old, new, words = BROKEN[mistake]
+    assert ABLE.count(old) == 1
+    source = ABLE.replace(old, new)
+    if mistake == "a memory that is dropped without a word":
+        source = source.replace("\n    def setup", FORGETS)
+    found = asked(source)
+    assert [name for name, each in found.items() if each.state == "failed"] == [check], found
+    assert words in found[check].what
