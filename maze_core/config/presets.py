@@ -28,8 +28,8 @@ def preset_names(name: str, algorithm_package: str | None, source_package: str |
 
 
 def preset_of(env_id: str) -> str:
-    """Return the name of the preset that `auto` looks for."""
-    return env_id.replace("/", "-")
+    """Return the name of the preset that `auto` looks for: the id without the module that registers it."""
+    return env_id.rpartition(":")[2].replace("/", "-")
 
 
 def presets_of_source(source: type[Any]) -> list[tuple[str, str]]:

@@ -11,9 +11,12 @@ from maze_core.acting.network import NetworkAgent, SharedNoise
 from maze_core.acting.replay import ReplaySink
 from maze_core.acting.rule import RuleAgent
 from maze_core.acting.stepper import Stepper
+from maze_core.data.goals import Hindsight
 from maze_core.data.replay import ReplayBuffer
 from maze_core.data.replay_log import ReplayLog
+from maze_core.envs.goals import GoalRewards
 from maze_core.errors import ConfigError
+from maze_core.models.memory import remembers
 from maze_core.plugins.configuration import part_config
 from maze_core.policies.base import build_policy_plugin
 from maze_core.seeding import EpisodeSeeds, Purpose, generator, integer_seed
@@ -56,6 +59,21 @@ def check_replay_sizes(config: RunConfig) -> None:
         raise ConfigError(
             f"must be at least {fewest} for {algorithm.num_envs} environments", "algorithm.replay_buffer_size"
         )
+    if getattr(algorithm, "her_goals", 0):
+        _check_hindsight(algorithm)
+
+
+def _check_hindsight(algorithm: Any) -> None:
+    if algorithm.n_step > 1:
+        raise ConfigError(
+            "rewards for other goals are computed for single steps, not summed", "algorithm.n_step",
+            "Next: --set algorithm.n_step=1, or --set algorithm.her_goals=0",
+        )  # fmt: skip
+    if getattr(algorithm, "prioritized", False):
+        raise ConfigError(
+            "the priority of a step belongs to its own goal", "algorithm.prioritized",
+            "Next: --set algorithm.prioritized=false, or --set algorithm.her_goals=0",
+        )  # fmt: skip
 
 
 def steps_of_each(collect_steps: int, num_envs: int) -> int:
@@ -77,9 +95,11 @@ class ReplayCollector:
         first_policy: the policy plugin that acts in `warm_up`: its name, or a mapping with name and parameters.
         priority_exponent: as for `ReplayBuffer`; None: steps are sampled uniformly.
         utd: updates for each environment step (update-to-data ratio), as `collect` counts them.
+        her_goals: goals reached later for each own one, in samples of a step (hindsight experience replay); 0: none.
 
     Raises:
-        ConfigError: the buffer does not fit into memory, or there is no such policy plugin.
+        ConfigError: the buffer does not fit into memory, there is no such policy plugin, or the environments have no
+            goals to exchange.
     """
 
     def __init__(
@@ -93,6 +113,7 @@ class ReplayCollector:
         *,
         priority_exponent: float | None = None,
         utd: float = 1.0,
+        her_goals: int = 0,
     ) -> None:
         self._run, self._n_steps = run, n_steps
         self._utd = Fraction(str(utd))  # exactly what was written: 0.1 is a tenth
@@ -111,6 +132,7 @@ class ReplayCollector:
             capacity,
             where="algorithm.replay_buffer_size",
             priority_exponent=priority_exponent,
+            hindsight=_hindsight(run, her_goals) if her_goals else None,
         )
         self._log: ReplayLog | None = None
         self._sink = ReplaySink(self.replay, env, run.policy.normalizer, run.device, self._count)
@@ -248,6 +270,18 @@ class ReplayCollector:
         if self._run.run_dir is None:
             raise RuntimeError("this run has no run directory")
         return self._run.run_dir
+
+
+def _hindsight(run: Run, goals: int) -> Hindsight:
+    """Return what exchanges goals, by the rewards of one more environment. Errors as for `GoalRewards`."""
+    where = "algorithm.her_goals"
+    if remembers(run.policy):
+        raise ConfigError(
+            "goals are exchanged in single steps, and the policy remembers the steps before",
+            where,
+            "Next: --set algorithm.her_goals=0, or --set model.memory=none",
+        )
+    return Hindsight(GoalRewards(run.spare_env(), where, integer_seed(run.seed, Purpose.REPLAY)), goals)
 
 
 def _first_policy(run: Run, part: str | dict[str, Any], env: VectorEnv) -> RuleAgent:
