@@ -22,6 +22,7 @@ NO_HOOKS = ("command", "policy", "runner", "searcher")
 BY_RLLIB = ("gradients", "host_synchronisation", "resumes")
 INAPPLICABLE = {
     "algorithm bc": ("truncation",),
+    "algorithm cql": ("truncation",),
     "algorithm es": ("host_synchronisation", "truncation"),
     "algorithm impala": ("host_synchronisation",),
     "algorithm iql": ("truncation",),
@@ -89,6 +90,7 @@ def test_the_bundled_plugins_are_all_here():
         "pqn",
         "impala",
         "bc",
+        "cql",
         "iql",
         "td3_bc",
         "es",
