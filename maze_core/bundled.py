@@ -20,7 +20,7 @@ _PUBLISHED: Mapping[str, Mapping[str, str]] = {
     "maze-heuristics": {"policy": "lunar_lander_heuristics"},
     "maze-impala": {"algorithm": "impala"},
     "maze-minari": {"command": "trajectories.import trajectories.export"},
-    "maze-offline": {"algorithm": "iql td3_bc"},
+    "maze-offline": {"algorithm": "cql iql td3_bc"},
     "maze-mlflow": {"callback": "mlflow"},
     "maze-optuna": {"searcher": "optuna"},
     "maze-pettingzoo": {"env": "pettingzoo", "callback": "self_play"},

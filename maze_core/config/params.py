@@ -106,6 +106,16 @@ ReplayBurnIn = Annotated[
         "remembered there when they were collected.",
     ),
 ]
+HindsightGoals = Annotated[
+    int,
+    Field(
+        ge=0,
+        le=1000,
+        description="Hindsight experience replay: goals achieved later in the episode that replace the desired one in "
+        "as many samples of a step for each that keeps it (4: in 4 of 5). The environment needs goals and "
+        "`compute_reward`. 0: none.",
+    ),
+]
 ReturnSteps = Annotated[
     int, Field(gt=0, description="Rewards summed before bootstrapping from the critics (n-step returns).")
 ]

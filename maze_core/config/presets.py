@@ -6,7 +6,6 @@ A file is for the algorithm that it names, or else for that of its folder. Where
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -101,8 +100,8 @@ def presets_of_source(source: type[Any]) -> list[tuple[str, str]]:
 
 
 def preset_of(env_id: str) -> str:
-    """Return the name of the preset that `auto` looks for: the id, with `-` for what file names cannot hold."""
-    return re.sub("[/:]", "-", env_id)
+    """Return the name of the preset that `auto` looks for: the id without its module, with `-` for `/`."""
+    return env_id.rpartition(":")[2].replace("/", "-")
 
 
 def package(plugin: type[Any]) -> str:

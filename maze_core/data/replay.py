@@ -10,12 +10,14 @@ import torch
 from maze_core.data.batch import Batch, TensorTree
 from maze_core.data.prioritized import Priorities, tree_bytes
 from maze_core.envs.actors import ELAPSED
+from maze_core.envs.goals import ACHIEVED
 from maze_core.envs.spaces import LeafSpec, Specs, allocate, allocated_bytes, space_specs
 from maze_core.free_memory import check_memory
 
 if TYPE_CHECKING:
     from gymnasium import Space
 
+    from maze_core.data.goals import Hindsight
     from maze_core.data.trajectories import Trajectory
     from maze_core.envs.vector import StepResult, Tree
 
@@ -52,6 +54,7 @@ class ReplayBuffer:
         capacity: number of rows.
         where: the setting that an error about the memory names.
         priority_exponent: draw steps in proportion to their errors to this power; None: uniformly.
+        hindsight: exchanges the goals of sampled steps; None: they keep them.
 
     Raises:
         ConfigError: the rows do not fit into the free memory; nothing is allocated.
@@ -64,10 +67,13 @@ class ReplayBuffer:
         capacity: int,
         where: str = "",
         priority_exponent: float | None = None,
+        hindsight: Hindsight | None = None,
     ) -> None:
         self.specs = row_specs(observation_space, action_space)
         self.capacity = capacity
-        self._priority_bytes = 0 if priority_exponent is None else tree_bytes(capacity)
+        self._hindsight = hindsight
+        self._index_bytes = 0 if priority_exponent is None else tree_bytes(capacity)
+        self._index_bytes += 0 if hindsight is None else hindsight.nbytes(capacity)
         check_memory(self.nbytes, capacity, where)
         self._columns = allocate(self.specs, (capacity,))
         self._obs = {key[4:]: column for key, column in self._columns.items() if key.startswith("obs/")}
@@ -86,8 +92,8 @@ class ReplayBuffer:
 
     @property
     def nbytes(self) -> int:
-        """Bytes that all rows take, with their priorities."""
-        return allocated_bytes(self.specs, (self.capacity,)) + self._priority_bytes
+        """Bytes that all rows take, with their priorities, and what is needed to exchange their goals."""
+        return allocated_bytes(self.specs, (self.capacity,)) + self._index_bytes
 
     def __len__(self) -> int:
         """Return the number of rows held."""
@@ -196,20 +202,28 @@ class ReplayBuffer:
         """
         if self.priorities is not None and stretch > 1:
             raise ValueError("prioritised steps are drawn one by one")
+        if self._hindsight is not None and (n_step > 1 or self.priorities is not None):
+            raise ValueError("goals are exchanged for single rewards of steps that are drawn uniformly")
         slots = self._draw(rng, batch_size) if stretch == 1 else self._draw_stretches(rng, batch_size, stretch)
         if n_step == 1:
             following = (slots + self._ahead[slots]) % self.capacity
-            reward, discount = self._reward[slots], self._factor(following, gamma) * ~self._terminated[slots]
+            reward, terminated = self._reward[slots], self._terminated[slots]
         else:
             reward, discount, following = self._look_ahead(slots, gamma, n_step)
+        obs, next_obs = _taken(self._obs, slots), _taken(self._obs, following)
+        if self._hindsight is not None:
+            self._hindsight.update(self._ahead, self.rows, self.settled)
+            self._hindsight.relabel(rng, slots, self._obs[ACHIEVED], obs, next_obs, reward, terminated)
+        if n_step == 1:
+            discount = self._factor(following, gamma) * ~terminated
         extra = {"reward": reward, "discount": discount.astype(np.float32, copy=False)}
         if self.priorities is not None:
             extra |= {"weight": self.priorities.weights(slots, beta), "slot": slots}
         return Batch(
-            _tensors(self._obs, slots, device),
-            _tensors(self._actions, slots, device),
-            {key: torch.from_numpy(column).to(device) for key, column in extra.items()},
-            _tensors(self._obs, following, device),
+            _tensors(obs, device),
+            _tensors(_taken(self._actions, slots), device),
+            _tensors(extra, device),
+            _tensors(next_obs, device),
         )
 
     def _factor(self, slots: np.ndarray, gamma: float) -> Any:
@@ -303,5 +317,9 @@ class ReplayBuffer:
         self.priorities.restore((self.settled - len(values) + np.arange(len(values))) % self.capacity, values)
 
 
-def _tensors(columns: Tree, slots: np.ndarray, device: torch.device | None) -> TensorTree:
-    return {key: torch.from_numpy(column.take(slots, 0)).to(device) for key, column in columns.items()}
+def _taken(columns: Tree, slots: np.ndarray) -> Tree:
+    return {key: column.take(slots, 0) for key, column in columns.items()}
+
+
+def _tensors(columns: Tree, device: torch.device | None) -> TensorTree:
+    return {key: torch.from_numpy(column).to(device) for key, column in columns.items()}

@@ -36,7 +36,7 @@ from maze_core.terminal_text import argument, printable
 _CHUNK = 16_384
 
 
-def load_trajectories(path: Path, workers: int = 1, report: Report | None = None) -> Trajectories:
+def load_trajectories(path: str | os.PathLike[str], workers: int = 1, report: Report | None = None) -> Trajectories:
     """Load a recording, or a folder of recordings with equal spaces, and verify every row.
 
     Args:
@@ -48,7 +48,7 @@ def load_trajectories(path: Path, workers: int = 1, report: Report | None = None
         TrajectoryError: there is no recording, or one is damaged, empty, of another format or has other spaces than
             the first. The message names the file.
     """
-    folders = recordings(path)
+    folders = recordings(Path(path))
     descriptions = [read_description(folder) for folder in folders]
     for folder, other in zip(folders[1:], descriptions[1:], strict=True):
         _check_equal(folders[0], descriptions[0], folder, other)

@@ -36,13 +36,13 @@ class TrajectoryWriter:
 
     Episodes added before an interruption of any kind are kept.
 
-        with TrajectoryWriter(Path("demos"), env.observation_space, env.action_space) as writer:
+        with TrajectoryWriter("demos", env.observation_space, env.action_space) as writer:
             writer.add(trajectory)
     """
 
     def __init__(
         self,
-        folder: Path,
+        folder: str | os.PathLike[str],
         observation_space: Space[Any],
         action_space: Space[Any],
         source: dict[str, Any] | None = None,
@@ -59,7 +59,7 @@ class TrajectoryWriter:
             TrajectoryError: the folder is not empty, or cannot be written.
             ConfigError: a space is not supported.
         """
-        self.folder = folder
+        self.folder = Path(folder)
         self.episodes = 0
         self.steps = 0
         self._description = Description(observation_space, action_space, source or {})

@@ -8,6 +8,7 @@ from numbers import Real
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import gymnasium
+import numpy as np
 
 from maze_core.errors import RunError
 from maze_core.plugins.hookspecs import hookimpl
@@ -131,16 +132,18 @@ def vector_reward_meter(env: gymnasium.vector.VectorEnv[Any, Any, Any]) -> Vecto
 
 
 def episode_metrics(info: Mapping[str, Any], place: str) -> dict[str, float]:
-    """Return the metrics in the `info` of an episode's last step.
+    """Return the metrics in the `info` of an episode's last step, and `success` where it says `is_success`.
 
     Raises:
         RunError: it is not a mapping of names to numbers.
     """
+    success = info.get("is_success")  # as environments with goals report it
+    found = {"success": float(success)} if isinstance(success, Real | np.bool_) else {}
     given = info.get(METRICS)
     if not given:
-        return {}
+        return found
     if not isinstance(given, Mapping) or not all(isinstance(value, Real) for value in given.values()):
         raise RunError(
             f"{place} returned an info whose {METRICS!r} is not a mapping of names to numbers: {given!r:.80}"
         )
-    return {str(name): float(value) for name, value in given.items()}
+    return found | {str(name): float(value) for name, value in given.items()}

@@ -61,6 +61,21 @@ def check_replay_sizes(config: RunConfig) -> None:
         raise ConfigError(
             f"must be at least {fewest} for {algorithm.num_envs} environments", "algorithm.replay_buffer_size"
         )
+    if getattr(algorithm, "her_goals", 0):
+        _check_hindsight(algorithm)
+
+
+def _check_hindsight(algorithm: Any) -> None:
+    if algorithm.n_step > 1:
+        raise ConfigError(
+            "rewards for other goals are computed for single steps, not summed", "algorithm.n_step",
+            "Next: --set algorithm.n_step=1, or --set algorithm.her_goals=0",
+        )  # fmt: skip
+    if getattr(algorithm, "prioritized", False):
+        raise ConfigError(
+            "the priority of a step belongs to its own goal", "algorithm.prioritized",
+            "Next: --set algorithm.prioritized=false, or --set algorithm.her_goals=0",
+        )  # fmt: skip
 
 
 def steps_of_each(collect_steps: int, num_envs: int) -> int:
@@ -83,9 +98,11 @@ class ReplayCollector:
         priority_exponent: as for `ReplayBuffer`; None: steps are sampled uniformly.
         utd: updates for each environment step (update-to-data ratio), as `collect` counts them.
         memory: how segments are kept and drawn for a policy that remembers; None: single steps, for other policies.
+        her_goals: goals reached later for each own one, in samples of a step (hindsight experience replay); 0: none.
 
     Raises:
-        ConfigError: the buffer does not fit into memory, or there is no such policy plugin.
+        ConfigError: the buffer does not fit into memory, there is no such policy plugin, or the environments have no
+            goals to exchange.
     """
 
     def __init__(
@@ -100,6 +117,7 @@ class ReplayCollector:
         priority_exponent: float | None = None,
         utd: float = 1.0,
         memory: ReplayMemory | None = None,
+        her_goals: int = 0,
     ) -> None:
         self._run, self._n_steps = run, n_steps
         self._utd = Fraction(str(utd))  # exactly what was written: 0.1 is a tenth
@@ -112,7 +130,7 @@ class ReplayCollector:
         self._stepper = Stepper(env, EpisodeSeeds(run.seed, Purpose.TRAIN_EPISODES))
         self._order = generator(run.seed, Purpose.REPLAY)
         self._warm = False
-        self.replay: Replay = replay_of(run, env, capacity, priority_exponent, memory)
+        self.replay: Replay = replay_of(run, env, capacity, priority_exponent, memory, her_goals)
         self._segments = self.replay if isinstance(self.replay, SegmentReplay) else None
         self._log: ReplayLog | None = None
         self._sink = ReplaySink(self.replay, env, run.policy.normalizer, run.device, self._count)

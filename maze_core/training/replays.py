@@ -1,14 +1,17 @@
-"""The replay of a run: single steps, the steps of several agents, or segments for policies that remember."""
+"""The replay of a run: single steps, with or without exchanged goals, the steps of several agents, or segments."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from maze_core.data.goals import Hindsight
 from maze_core.data.lane_replay import LaneReplay
 from maze_core.data.replay import ReplayBuffer
+from maze_core.envs.goals import GoalRewards
 from maze_core.envs.vector import agents_of
 from maze_core.errors import ConfigError
 from maze_core.models.memory import remembers
+from maze_core.seeding import Purpose, integer_seed
 
 if TYPE_CHECKING:
     from maze_core.data.segment_replay import SegmentReplay
@@ -22,12 +25,18 @@ _WHERE = "algorithm.replay_buffer_size"
 
 
 def replay_of(
-    run: Run, env: VectorEnv, capacity: int, priority_exponent: float | None, memory: ReplayMemory | None
+    run: Run,
+    env: VectorEnv,
+    capacity: int,
+    priority_exponent: float | None,
+    memory: ReplayMemory | None,
+    her_goals: int,
 ) -> Replay:
     """Return the empty replay of a run; arguments as for `ReplayCollector`.
 
     Raises:
-        ConfigError: it does not fit into memory, or it would have to remember several agents.
+        ConfigError: it does not fit into memory, it would have to remember several agents, or the environments
+            have no goals to exchange.
     """
     spaces = env.observation_space, env.action_space
     if agents_of(env) and remembers(run.policy):
@@ -36,8 +45,24 @@ def replay_of(
             "model.memory",
             "Next: --set model.memory=none, or maze train ppo",
         )
+    hindsight = _hindsight(run, env, her_goals) if her_goals else None
     if memory is not None:
         return memory.replay(env, capacity, _WHERE)
     if agents_of(env):
         return LaneReplay(*spaces, capacity, env.num_envs, _WHERE, priority_exponent)
-    return ReplayBuffer(*spaces, capacity, _WHERE, priority_exponent)
+    return ReplayBuffer(*spaces, capacity, _WHERE, priority_exponent, hindsight)
+
+
+def _hindsight(run: Run, env: VectorEnv, goals: int) -> Hindsight:
+    """Return what exchanges goals, by the rewards of one more environment. Errors as for `GoalRewards`."""
+    where = "algorithm.her_goals"
+    if agents_of(env):
+        problem = "goals are exchanged in the steps of one agent, and several act here"
+        raise ConfigError(problem, where, "Next: --set algorithm.her_goals=0")
+    if remembers(run.policy):
+        raise ConfigError(
+            "goals are exchanged in single steps, and the policy remembers the steps before",
+            where,
+            "Next: --set algorithm.her_goals=0, or --set model.memory=none",
+        )
+    return Hindsight(GoalRewards(run.spare_env(), where, integer_seed(run.seed, Purpose.REPLAY)), goals)

@@ -35,6 +35,7 @@ from maze_core.training.run_state import Progress, RunState
 from maze_core.training.statistics import EpochStatistics
 
 if TYPE_CHECKING:
+    import gymnasium
     from torch import nn
 
     from maze_core.config.base import PluginConfig
@@ -187,6 +188,10 @@ class Run:
     def training_env(self, num_envs: int) -> VectorEnv:
         """Return the `num_envs` training environments, built at the first call and closed with the run."""
         return self._environments.training(num_envs)
+
+    def spare_env(self) -> gymnasium.Env[Any, Any]:
+        """Return one more environment like those of training, in this process; it is closed with the run."""
+        return self._environments.spare()
 
     def env_builder(self, purpose: str, env: PluginConfig | None = None) -> EnvBuilder:
         """Return a builder of single environments, the same as in training unless `env` is given.

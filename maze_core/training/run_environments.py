@@ -8,6 +8,8 @@ from maze_core.envs.builder import EnvBuilder
 from maze_core.models.groups import tells_agents
 
 if TYPE_CHECKING:
+    import gymnasium
+
     from maze_core.config.base import PluginConfig
     from maze_core.config.run import RunConfig
     from maze_core.envs.vector import VectorEnv
@@ -26,6 +28,7 @@ class RunEnvironments:
         self._runner: Any = load("runner", config.runner.name)(config.runner)
         self._training: VectorEnv | None = None
         self._pools: list[WorkerPool] = []
+        self._spares: list[gymnasium.Env[Any, Any]] = []
         self.evaluation = self._vector_env(self._evaluation_size(), "evaluation")
 
     def training(self, num_envs: int) -> VectorEnv:
@@ -33,6 +36,12 @@ class RunEnvironments:
         if self._training is None:
             self._training = self._vector_env(num_envs, "training")
         return self._training
+
+    def spare(self) -> gymnasium.Env[Any, Any]:
+        """Return one more training environment, of this process."""
+        env = self.builder("training")(0 if self._training is None else self._training.num_envs)
+        self._spares.append(env)
+        return env
 
     def builder(self, purpose: str, env: PluginConfig | None = None) -> EnvBuilder:
         """Return a builder of single environments: those of training, or of `env`.
@@ -55,7 +64,7 @@ class RunEnvironments:
         """Close all workers and environments."""
         for pool in self._pools:
             pool.close()
-        for env in (self._training, self.evaluation):
+        for env in (self._training, self.evaluation, *self._spares):
             if env is not None:
                 env.close()
 

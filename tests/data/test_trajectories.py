@@ -78,6 +78,14 @@ def assert_equal(a, b):
     assert a.episode_return == b.episode_return
 
 
+def test_folders_may_be_named_by_a_string(tmp_path):
+    with TrajectoryWriter(str(tmp_path / "demos"), OBSERVATION, ACTION) as writer:
+        writer.add(episode(3, seed=1))
+    assert_equal(load_trajectories(str(tmp_path / "demos"))[0], load_trajectories(tmp_path / "demos")[0])
+    with pytest.raises(TrajectoryError, match="there is no such folder"):
+        load_trajectories("nowhere")
+
+
 def test_what_is_recorded_comes_back_bit_equal(tmp_path):
     episodes = [episode(n, seed=n, terminated=n % 2 == 0) for n in (1, 7, 2)]
     data = load_trajectories(record(tmp_path / "demos", episodes), workers=2)

@@ -23,6 +23,7 @@ BY_RLLIB = ("critic_leaves", "gradients", "host_synchronisation", "resumes")
 INAPPLICABLE = {
     "algorithm bc": ("truncation",),
     "algorithm ddpg": ("masks",),
+    "algorithm cql": ("truncation",),
     "algorithm es": ("host_synchronisation", "truncation"),
     "algorithm impala": ("host_synchronisation",),
     "algorithm iql": ("truncation",),
@@ -91,6 +92,7 @@ def test_the_bundled_plugins_are_all_here():
         "pqn",
         "impala",
         "bc",
+        "cql",
         "iql",
         "td3_bc",
         "es",

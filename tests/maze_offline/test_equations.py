@@ -1,4 +1,4 @@
-"""What IQL and TD3+BC minimise, against the equations of their papers, written out with ordinary layers."""
+"""What IQL, TD3+BC and CQL minimise, against the equations of their papers, written out with ordinary layers."""
 
 from __future__ import annotations
 
@@ -140,6 +140,76 @@ def test_td3_bc(offline, record):
     learning = [p for p in policy.parameters() if p.requires_grad]
     for gradient, parameter in zip(found, learning, strict=True):
         torch.testing.assert_close(gradient, parameter.grad, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("lagrange", [None, 3.0])
+def test_cql(offline, record, lagrange):
+    values = {"algorithm.sampled_actions": 4, "algorithm.lagrange_gap": lagrange, "algorithm.alpha": 2.0}
+    run, plugin, batch = started(offline, record, "cql", BOX, values)
+    policy, seen, following = run.policy, batch.obs["observation"], batch.next_obs["observation"]
+    networks = {"policy": policy, **plugin.modules()}
+    for network in networks.values():
+        network.zero_grad()
+    state = plugin._noise.get_state()
+    loss = plugin.compute_loss(policy, batch)
+    loss.total.backward()
+    found = {name: [p.grad for p in network.parameters()] for name, network in networks.items()}
+    for network in networks.values():
+        network.zero_grad()
+    plugin._noise.set_state(state)
+
+    def q(critics, number, obs, actions):
+        return value(critics, number, torch.cat([obs.expand(*actions.shape[:-1], 3), actions], -1)).squeeze(-1)
+
+    def draw(obs):
+        mean, log_std = (part.expand(64, 2) for part in outputs(policy, obs))
+        normal = torch.distributions.Normal(mean, log_std.exp())
+        drawn = mean + log_std.exp() * torch.randn((5, 64, 2), generator=plugin._noise)
+        # The density of the tanh: the normal's over the slope.
+        return torch.tanh(drawn), (normal.log_prob(drawn) - torch.log1p(-(torch.tanh(drawn) ** 2))).sum(-1)
+
+    taken = units(batch.actions["action"])
+    with torch.no_grad():
+        then, then_density = draw(following)
+        target = plugin._target.module
+        least = torch.minimum(q(target, 0, following, then[0]), q(target, 1, following, then[0]))
+        y = batch.extra["reward"] + batch.extra["discount"] * least
+    now, density = draw(seen)
+    evenly = 2 * torch.rand((4, 64, 2), generator=plugin._noise) - 1
+    actions = torch.cat([evenly, now[1:], then[1:]]).detach()
+    logs = torch.cat([torch.full((4, 64), np.log(0.25)), density[1:], then_density[1:]]).detach()
+    gaps = [
+        (q(plugin._critics, k, seen, actions) - logs).exp().mean(0).log().mean()
+        - q(plugin._critics, k, seen, taken).mean()
+        for k in range(2)
+    ]
+    errors = sum(F.mse_loss(q(plugin._critics, k, seen, taken), y) for k in range(2))
+    alpha = 2.0 if lagrange is None else plugin._alpha.log.exp()
+    weight = 2.0 if lagrange is None else alpha.detach()
+    critic_loss = errors + weight * sum(gaps)
+    coefficient = plugin._entropy.log.exp().detach()
+    frozen = torch.minimum(q(plugin._critics, 0, seen, now[0]), q(plugin._critics, 1, seen, now[0]))
+    policy_loss = (coefficient * density[0] - frozen).mean()
+    parts = [
+        ("critics", critic_loss),
+        ("policy", policy_loss),
+        ("entropy", plugin._entropy.log * (-density[0].mean().detach() + 2)),  # its entropy shall be -2
+    ]
+    if lagrange:
+        parts.append(("alpha", -alpha * (sum(gaps).detach() - 2 * lagrange)))
+    for name, wanted in parts:
+        gradients = torch.autograd.grad(wanted, list(networks[name].parameters()), retain_graph=True)
+        for gradient, other in zip(found[name], gradients, strict=True):
+            torch.testing.assert_close(gradient, other, rtol=2e-3, atol=1e-5, msg=name)
+    assert all(gradient is None for gradient in found["critic_target"])
+    torch.testing.assert_close(loss.metrics["gap"], sum(gaps).detach() / 2, rtol=1e-4, atol=1e-4)
+
+
+def outputs(policy, seen):
+    """Mean and log standard deviation of the policy's normal; by ordinary layers."""
+    distribution = policy.distribution({"observation": seen}).parts["action"]
+    torch.testing.assert_close(distribution.mean, means(policy, seen)[:, :2])
+    return distribution.mean, distribution.log_std
 
 
 def test_observations_are_scaled_by_the_whole_data_set(offline, record):

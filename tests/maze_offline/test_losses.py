@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from maze_offline.losses import advantage_weights, expectile_loss, squared_errors, value_weight
+from maze_offline.losses import advantage_weights, expectile_loss, log_integral, squared_errors, value_weight
 
 
 def test_errors_above_the_value_count_more():
@@ -49,3 +49,15 @@ def test_values_weigh_alpha_over_their_mean_size():
 def test_errors_are_summed_over_critics():
     values, target = torch.tensor([[1.0, 2.0], [0.0, 0.0]]), torch.tensor([0.0, 4.0])
     assert squared_errors(values, target).item() == pytest.approx((1 + 4) / 2 + (0 + 16) / 2)
+
+
+def test_the_integral_is_that_over_all_actions_whatever_they_are_sampled_from():
+    """Of exp(2 a) over a from -1 to 1: sinh 2. Half of the samples are even, half from the density (1 + a) / 2."""
+    rng = np.random.default_rng(0)
+    even, slanted = rng.uniform(-1, 1, 200_000), 2 * np.sqrt(rng.random(200_000)) - 1
+    for actions, density in ((even, np.full(200_000, 0.5)), (slanted, (1 + slanted) / 2)):
+        values, logs = torch.from_numpy(2 * actions).unsqueeze(-1), torch.from_numpy(np.log(density)).unsqueeze(-1)
+        assert log_integral(values, logs).item() == pytest.approx(math.log(math.sinh(2)), abs=0.01)
+    by_hand = log_integral(torch.tensor([[[1.0], [3.0]], [[0.0], [0.0]]]), torch.tensor([[0.5], [-0.5]]))
+    wanted = [math.log((math.exp(0.5) + math.exp(3.5)) / 2), math.log((math.exp(-0.5) + math.exp(0.5)) / 2)]
+    assert by_hand.flatten().tolist() == pytest.approx(wanted)

@@ -17,7 +17,7 @@ from maze_core.training.checkpoint import read_checkpoint
 from tests.bomb import bomb
 from tests.maze_offline.conftest import BOX, LENGTHS, OBSERVATION
 
-ALGORITHMS = ["iql", "td3_bc"]
+ALGORITHMS = ["cql", "iql", "td3_bc"]
 
 
 def plain():
@@ -203,6 +203,10 @@ def test_a_wrong_data_set_is_one_clear_error(offline, record, tmp_path, algorith
     [
         ("iql", BOX, {"steps": 1000}, "steps: iql learns from recorded data"),
         ("td3_bc", BOX, {"steps": 1000}, "steps: td3_bc learns from recorded data"),
+        ("cql", BOX, {"steps": 1000}, "steps: cql learns from recorded data"),
+        ("cql", BOX, {"model.distribution": "gaussian"}, "model.distribution: cql needs a squashed Gaussian"),
+        ("cql", spaces.Discrete(3), {}, "cql supports actions of Box"),
+        ("cql", BOX, {"algorithm.lagrange_gap": 0}, "algorithm.lagrange_gap"),
         ("iql", BOX, {"algorithm.expectile": 1.0}, "algorithm.expectile"),
         ("iql", BOX, {"algorithm.beta": -1}, "algorithm.beta"),
         ("iql", BOX, {"model.critic": "separate"}, "model.critic: iql does not use"),
@@ -269,7 +273,9 @@ def test_better_throws_than_the_recorded_ones_are_learnt(offline, record, algori
 LONG = {"algorithm.n_epochs": 3, "algorithm.epoch_length": 6, "algorithm.lr_schedule": "linear"}
 
 
-@pytest.mark.parametrize(("algorithm", "at"), [("iql", 1), ("iql", 8), ("td3_bc", 1), ("td3_bc", 10), ("td3_bc", 11)])
+@pytest.mark.parametrize(
+    ("algorithm", "at"), [("cql", 8), ("iql", 1), ("iql", 8), ("td3_bc", 1), ("td3_bc", 10), ("td3_bc", 11)]
+)
 def test_a_stopped_run_goes_on_bit_by_bit(offline, record, whole_state, assert_same, algorithm, at):
     values = LONG | {"model.normalize_observations": True}
     folder = record(OBSERVATION, BOX)

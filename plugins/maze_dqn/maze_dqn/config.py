@@ -46,6 +46,7 @@ class DQNConfig(ExploringConfig):
     replay_buffer_size: params.ReplayBufferSize = 100_000
     initial_buffer_size: params.InitialBufferSize = 1_000
     initial_sampling_policy: params.InitialSamplingPolicy = "random"
+    her_goals: params.HindsightGoals = 0
     max_grad_norm: params.MaxGradNorm = 10.0
     double: bool = False
     """Choose the next action of the target with the network that learns, and value it with the target network."""

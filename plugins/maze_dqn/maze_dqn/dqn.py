@@ -74,6 +74,7 @@ class DQN(Algorithm[ValueNetwork]):
             epsilon_greedy(run, config, run.training_env(config.num_envs).num_envs),
             config.initial_sampling_policy,
             priority_exponent=config.priority_exponent if config.prioritized else None,
+            her_goals=config.her_goals,
         )
         self._target = Target(policy)
         self._target.module.normalizer = policy.normalizer  # its statistics belong to both networks

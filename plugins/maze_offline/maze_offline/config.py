@@ -57,6 +57,26 @@ class IQLConfig(OfflineConfig):
     """Divide rewards by the range of the recorded episodes' returns, and multiply them by 1000."""
 
 
+class CQLConfig(OfflineConfig):
+    """Conservative Q-learning."""
+
+    lr: params.LearningRate = 1e-4
+    critic_lr: Annotated[float, Field(gt=0)] | None = 3e-4
+    """Learning rate of the critics; none: `lr`."""
+    alpha: Annotated[float, Field(ge=0)] = 5.0
+    """Weight of the conservative term against the squared error; its initial value with `lagrange_gap`. 0: SAC."""
+    lagrange_gap: Annotated[float, Field(gt=0)] | None = None
+    """Learn `alpha` so that actions of the policy are valued this much above recorded ones at most (tau of the paper).
+    none: `alpha` is constant."""
+    sampled_actions: Annotated[int, Field(gt=0, le=1000)] = 10
+    """Actions of each kind that are sampled to estimate the conservative term: random ones, and the policy's for the
+    observation and for the next one."""
+    entropy_coef: Annotated[float, Field(gt=0)] = 1.0
+    """Initial weight of the entropy in the policy's objective; it is learnt."""
+    target_entropy_multiplier: float = 1.0
+    """Factor of the target entropy, which is -1 per dimension of the actions."""
+
+
 class TD3BCConfig(OfflineConfig):
     """TD3 with behavioural cloning."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -24,3 +26,16 @@ def value_weight(values: Tensor, alpha: float) -> Tensor:
 def squared_errors(values: Tensor, target: Tensor) -> Tensor:
     """Return the mean squared error of values [K, B] to a target [B], summed over the K critics, shape ()."""
     return (values - target).square().mean(-1).sum()
+
+
+def log_integral(values: Tensor, log_densities: Tensor) -> Tensor:
+    """Return log of the integral of exp(value) over actions, estimated from N samples (2006.04779, appendix F).
+
+    Args:
+        values: of sampled actions, [..., N, B].
+        log_densities: of the distributions that they were sampled from, [N, B].
+
+    Returns:
+        log mean exp(value - log-density), [..., B].
+    """
+    return torch.logsumexp(values - log_densities, -2) - math.log(values.shape[-2])

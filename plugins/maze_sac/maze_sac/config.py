@@ -55,6 +55,7 @@ class SACConfig(AlgorithmConfig):
     replay_buffer_size: params.ReplayBufferSize = 1_000_000
     initial_buffer_size: params.InitialBufferSize = 10_000
     initial_sampling_policy: params.InitialSamplingPolicy = "random"
+    her_goals: params.HindsightGoals = 0
     initial_demonstrations: Path | None = None
     """Folder of recorded trajectories that fill the buffer first, instead of `initial_sampling_policy`."""
     critic_hidden: params.Hidden = (256, 256)

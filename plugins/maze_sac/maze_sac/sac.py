@@ -115,6 +115,7 @@ class SAC(Algorithm):
             first_policy=config.initial_sampling_policy,
             utd=config.utd or 1.0,
             memory=ReplayMemory.of(policy, config.sequence_length, config.burn_in, critics=self._critics),
+            her_goals=config.her_goals,
         )
         if config.initial_demonstrations and run.run_dir is None:  # a new run: check before its folder is created
             self._collector.check(load_trajectories(config.initial_demonstrations), _DEMONSTRATIONS)

@@ -45,6 +45,7 @@ class TD3Config(AlgorithmConfig):
     replay_buffer_size: params.ReplayBufferSize = 1_000_000
     initial_buffer_size: params.InitialBufferSize = 10_000
     initial_sampling_policy: params.InitialSamplingPolicy = "random"
+    her_goals: params.HindsightGoals = 0
     critic_hidden: params.Hidden = (256, 256)
     """Units of each hidden layer of the critics."""
     critic_activation: Activation = "relu"

@@ -69,6 +69,7 @@ class TD3(Algorithm):
             ActionNoise(run.action_space, noise, config.exploration_noise),
             config.initial_sampling_policy,
             utd=config.utd,
+            her_goals=config.her_goals,
         )
         self._actions = JointActions(run.observation_space, run.action_space).to(run.device)
         check_deterministic(run.policy, self._actions, config.name)

@@ -44,7 +44,7 @@ def test_its_own_tests_pass(author, project):
 
 def test_its_experiments_train_with_its_preset_and_play(maze, project):
     printed = maze("train", "--experiment", "long", *SHORT, folder=project)
-    assert "preset  my_cart-MyCart-v0 (presets/ppo/my_cart-MyCart-v0.yaml)" in printed
+    assert "preset  MyCart-v0 (presets/ppo/MyCart-v0.yaml)" in printed
     assert "force: 0.05" in (project / "run" / "config.yaml").read_text()
     assert "episodes" in maze("eval", "run", folder=project)
 

@@ -1,0 +1,182 @@
+"""Conservative Q-learning from recorded trajectories, CQL(H) with SAC's actor (Kumar et al., arXiv 2006.04779)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, cast
+
+import torch
+from gymnasium.spaces import Box, Dict
+from torch import Tensor, nn
+
+from maze_core.data.batch import Batch, Loss
+from maze_core.models.critics import build_critics
+from maze_core.models.joint_actions import JointActions, check_squashed
+from maze_core.plugins.hookspecs import hookimpl
+from maze_core.seeding import Purpose, integer_seed
+from maze_core.training.adam import Adam
+from maze_core.training.algorithm import Algorithm
+from maze_core.training.process_state import isolated_rng
+from maze_core.training.schedules import scheduled
+from maze_core.training.targets import Target
+from maze_offline.config import CQLConfig
+from maze_offline.losses import log_integral, squared_errors
+from maze_offline.recorded import RecordedSteps, check_without_steps
+
+if TYPE_CHECKING:
+    from maze_core.config.run import AlgorithmConfig, RunConfig
+    from maze_core.data.batch import TensorTree
+    from maze_core.models.policy import Policy
+    from maze_core.training.adam import Optimizer
+    from maze_core.training.run import Run
+
+_CRITICS, _SAMPLES = 1, 2
+# Separate random streams of one purpose.
+_LARGEST_ALPHA = 1e6
+
+
+class Coefficient(nn.Module):
+    """A positive number that is learnt as its logarithm."""
+
+    def __init__(self, initial: float) -> None:
+        super().__init__()
+        self.log = nn.Parameter(torch.tensor(initial).log())
+
+    def value(self) -> Tensor:
+        """Return it, with its gradient, shape ()."""
+        return self.log.exp().clamp(max=_LARGEST_ALPHA)
+
+
+class CQL(Algorithm):
+    """Conservative Q-learning, offline, for Box actions with finite bounds."""
+
+    Config: ClassVar[type[AlgorithmConfig]] = CQLConfig
+    config: CQLConfig
+    needs_critic = False
+    action_spaces = (Box, Dict)
+    columns: ClassVar[Mapping[str, str]] = {
+        "loss/policy": "policy", "loss/critic": "critic", "loss/gap": "gap", "loss/q": "q",
+    }  # fmt: skip
+    defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "model": {
+            "distribution": "squashed_gaussian",
+            "state_dependent_std": True,
+            "hidden": [256, 256],
+            "activation": "relu",
+        }
+    }
+
+    def check(self, config: RunConfig) -> None:
+        """Refuse runs counted in environment steps."""
+        check_without_steps(config)
+
+    def setup(self, run: Run) -> None:
+        """Load the data; build critics, their target and the coefficients."""
+        config, policy = self.config, run.policy
+        self._run = run
+        self._actions = JointActions(run.observation_space, run.action_space).to(run.device)
+        check_squashed(policy, self._actions, config.name)
+        self._steps = RecordedSteps(run, config)
+        layers = config.critic_hidden, config.critic_activation
+        with isolated_rng(integer_seed(run.seed, Purpose.MODEL_INIT, _CRITICS)):
+            self._critics = build_critics(policy, self._actions.box_size, 1, *layers, config.n_critics).to(run.device)
+        self._target = Target(self._critics)
+        self._entropy = Coefficient(config.entropy_coef).to(run.device)
+        learnt = config.lagrange_gap is not None
+        self._alpha = Coefficient(config.alpha or 1.0).to(run.device) if learnt else None
+        self._noise = torch.Generator(run.device)
+        self._noise.manual_seed(integer_seed(run.seed, Purpose.POLICY_NOISE, _SAMPLES))
+
+    def modules(self) -> dict[str, nn.Module]:
+        """Return the critics, their target, and the coefficients."""
+        alpha = {} if self._alpha is None else {"alpha": self._alpha}
+        return {"critics": self._critics, "critic_target": self._target.module, "entropy": self._entropy, **alpha}
+
+    def build_optimizer(self, policy: Policy) -> Optimizer:
+        """Return one Adam: policy and entropy coefficient at `lr`, critics and alpha at `critic_lr`."""
+        config = self.config
+        actor = [p for p in (*policy.parameters(), *self._entropy.parameters()) if p.requires_grad]
+        critics = [*self._critics.parameters(), *(() if self._alpha is None else self._alpha.parameters())]
+        return Adam([{"params": actor, "lr": config.lr}, {"params": critics, "lr": config.critic_lr or config.lr}])
+
+    def batches(self) -> Iterator[Batch]:
+        """Yield a batch of recorded steps; the target follows after the update."""
+        config, run = self.config, self._run
+        run.learner.scale_lr(scheduled(config.lr_schedule, run.fraction_done))
+        yield self._steps.sample(config.batch_size, config.gamma)
+        self._target.follow(config.tau)
+
+    @hookimpl
+    def compute_loss(self, policy: Policy, batch: Batch) -> Loss:
+        """Return the losses of critics, policy and coefficients in one scalar; each moves its own parameters only."""
+        config, critics = self.config, self._critics
+        features = critics.features(policy.normalized(batch.obs))
+        with torch.no_grad():
+            following, next_density = self._sample(policy, batch.next_obs, 1 + config.sampled_actions)
+            next_features = self._target.module.features(policy.normalized(batch.next_obs))
+            next_values = self._target.module.values(next_features, following[0]).squeeze(-1)
+            target = torch.addcmul(batch.extra["reward"], batch.extra["discount"], next_values.amin(0))
+        acted, density = self._sample(policy, batch.obs, 1 + config.sampled_actions)
+        recorded = cast("Tensor", self._actions.canonical(batch.actions))  # every leaf is a Box
+        values = critics.values(features, recorded).squeeze(-1)
+        critic_loss = squared_errors(values, target)
+        others = torch.cat((acted[1:], following[1:])).detach()
+        gap = self._gap(features, others, torch.cat((density[1:], next_density[1:])).detach()) - values.mean(-1)
+
+        value = critics.values(features.detach(), acted[0], frozen=True).squeeze(-1).amin(0)
+        coefficient = self._entropy.value()
+        policy_loss = (coefficient.detach() * density[0] - value).mean()
+        surplus = -density[0].detach().mean() + config.target_entropy_multiplier * self._actions.box_size
+        total = critic_loss + policy_loss + self._entropy.log * surplus + self._conservative(gap)
+        metrics = {
+            "policy": policy_loss, "critic": critic_loss, "gap": gap.mean(), "q": values.mean(),
+            "entropy": -density[0].mean(), "entropy_coef": coefficient,
+        }  # fmt: skip
+        if self._alpha is not None:
+            metrics["alpha"] = self._alpha.value()
+        return Loss(total, {name: metric.detach() for name, metric in metrics.items()})
+
+    def _conservative(self, gap: Tensor) -> Tensor:
+        """Return the critics' conservative loss and alpha's, shape (), for the gaps of K critics, [K]."""
+        if self._alpha is None or self.config.lagrange_gap is None:
+            return self.config.alpha * gap.sum()
+        alpha = self._alpha.value()
+        return alpha.detach() * gap.sum() - alpha * (gap.detach() - self.config.lagrange_gap).sum()
+
+    def _gap(self, features: Tensor, others: Tensor, density: Tensor) -> Tensor:
+        """Return the mean log-integral of the exponential values over all actions, [K].
+
+        Args:
+            features: the critics' of B observations, [K or 1, B, F].
+            others: sampled actions, [2N, B, d]; N random ones are added.
+            density: their log-densities, [2N, B].
+        """
+        count, (rows, size) = self.config.sampled_actions, others.shape[1:]
+        shape = (count, rows, size)
+        evenly = 2 * torch.rand(shape, generator=self._noise, device=others.device) - 1
+        actions = torch.cat((evenly, others))
+        densities = torch.cat((density.new_full((count, rows), -size * math.log(2.0)), density))
+        repeated = features.unsqueeze(1).expand(-1, len(actions), -1, -1).flatten(1, 2)
+        values = self._critics.values(repeated, actions.flatten(0, 1)).squeeze(-1)
+        return log_integral(values.reshape(len(values), *actions.shape[:2]), densities).mean(-1)
+
+    def _sample(self, policy: Policy, obs: TensorTree, count: int) -> tuple[Tensor, Tensor]:
+        """Return `count` sampled actions in [-1, 1] for each of B observations, and their log-densities there.
+
+        Shapes [count, B, d] and [count, B].
+        """
+        parts: Any = policy.distribution(obs).parts
+        noise = policy.draw_noise((count, len(next(iter(obs.values())))), self._noise)
+        samples = {key: parts[key].sample(noise[key]) for key in self._actions.boxes}
+        densities = [parts[key].log_prob(sample) + parts[key].scale.log_volume for key, sample in samples.items()]
+        return torch.cat([torch.tanh(sample) for sample in samples.values()], -1), torch.stack(densities).sum(0)
+
+    def state(self) -> dict[str, Any]:
+        """Return what a resumed run needs besides networks and optimizer."""
+        return {"steps": self._steps.state(), "noise": self._noise.get_state()}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Restore the result of `state()`."""
+        self._steps.load_state(state["steps"])
+        self._noise.set_state(state["noise"])
