@@ -40,6 +40,7 @@ class LocalRunner(Runner):
     """Steps the environments in worker processes: faster than `dev` where one step takes a millisecond or more."""
 
     Config: ClassVar[type[PluginConfig]] = LocalConfig
+    has_collectors = True
 
     def vector_env(self, builder: EnvBuilder, num_envs: int) -> VectorEnv:
         """Build the environments in worker processes, or a natively vectorised one in this process."""
@@ -59,6 +60,12 @@ class LocalRunner(Runner):
         """Start worker processes."""
         config = self.config
         return ProcessPool(task, count, config.job_timeout, config.max_restarts, config.start_method)
+
+    def collectors(self, task: Task, count: int) -> WorkerPool:
+        """Start worker processes that report within the time limit of a step."""
+        config = self.config
+        setup = 10 * config.step_timeout
+        return ProcessPool(task, count, config.step_timeout, config.max_restarts, config.start_method, setup)
 
 
 def _cores() -> int:

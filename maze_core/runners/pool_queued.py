@@ -25,13 +25,16 @@ class Job:
     worker: int | None
     """The number of the worker that must run it; None: any worker."""
     content: bytes
+    patience: float = 1.0
+    """How many times the time limit it may take."""
 
 
 class QueuedPool(ABC):
     """Queues jobs and results of `count` workers; subclasses implement the communication."""
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, job_timeout: float = 300.0) -> None:
         self.num_workers = count
+        self.job_timeout = job_timeout
         self.restarts = 0
         self._queues: dict[int | None, deque[Job]] = {worker: deque() for worker in (None, *range(count))}
         """Jobs not assigned yet: for each worker, and under None for the first free one."""
@@ -41,12 +44,12 @@ class QueuedPool(ABC):
         self._submitted = 0
         self._closed = False
 
-    def submit(self, job: Any, worker: int | None = None) -> int:
+    def submit(self, job: Any, worker: int | None = None, patience: float = 1.0) -> int:
         """Queue a job for one worker, or for the first free one. Return its number."""
         self._check_open()
         number = self._submitted
         self._submitted += 1
-        self._queue(number, worker, job)
+        self._queue(number, worker, job, patience)
         self._hand_out()
         return number
 
@@ -110,8 +113,8 @@ class QueuedPool(ABC):
         self._queues[None].extendleft(reversed(self._queues[worker]))
         self._queues[worker].clear()
 
-    def _queue(self, number: int, worker: int | None, job: Any) -> None:
-        self._queue_of(worker).append(Job(number, worker, pickle.dumps(job, protocol=5)))
+    def _queue(self, number: int, worker: int | None, job: Any, patience: float = 1.0) -> None:
+        self._queue_of(worker).append(Job(number, worker, pickle.dumps(job, protocol=5), patience))
 
     def _queue_of(self, worker: int | None) -> deque[Job]:
         return self._queues[None if worker in self._absent else worker]

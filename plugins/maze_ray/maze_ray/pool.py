@@ -65,7 +65,7 @@ class RayPool(QueuedPool):
     """
 
     def __init__(self, task: Task, count: int, config: RayConfig, cpus: float) -> None:
-        super().__init__(count)
+        super().__init__(count, config.job_timeout)
         self._config = config
         self._complete = False
         self._members: dict[int, _Member] = {}
