@@ -38,6 +38,8 @@ class QueuedPool(ABC):
         self.restarts = 0
         self._queues: dict[int | None, deque[Job]] = {worker: deque() for worker in (None, *range(count))}
         """Jobs not assigned yet: for each worker, and under None for the first free one."""
+        self._queued = 0
+        """Number of jobs in all queues."""
         self._absent: set[int] = set()
         """Absent workers; their jobs go to the others."""
         self._results: deque[JobResult] = deque()
@@ -63,7 +65,7 @@ class QueuedPool(ABC):
         deadline = None if timeout is None else time.monotonic() + timeout
         while not self._results:
             self._hand_out()
-            if not any(self._queues.values()) and not self._at_work():
+            if not self._queued and not self._at_work():
                 return None
             if not self._receive(deadline) and deadline is not None and time.monotonic() >= deadline:
                 return None
@@ -100,12 +102,16 @@ class QueuedPool(ABC):
     def _take(self, worker: int, largest: int | None = None) -> Job | None:
         """Remove and return the next job for a worker; None if there is none or it exceeds `largest` bytes."""
         queue = self._queues[worker] or self._queues[None]
-        return None if not queue or (largest is not None and len(queue[0].content) > largest) else queue.popleft()
+        if not queue or (largest is not None and len(queue[0].content) > largest):
+            return None
+        self._queued -= 1
+        return queue.popleft()
 
     def _give_back(self, jobs: Iterable[Job]) -> None:
         """Put the jobs of a lost worker at the front of the queues."""
         for job in reversed(list(jobs)):
             self._queue_of(job.worker).appendleft(job)
+            self._queued += 1
 
     def _pass_on(self, worker: int) -> None:
         """Give a worker's jobs to the others, now and until it is no longer absent."""
@@ -115,6 +121,7 @@ class QueuedPool(ABC):
 
     def _queue(self, number: int, worker: int | None, job: Any, patience: float = 1.0) -> None:
         self._queue_of(worker).append(Job(number, worker, pickle.dumps(job, protocol=5), patience))
+        self._queued += 1
 
     def _queue_of(self, worker: int | None) -> deque[Job]:
         return self._queues[None if worker in self._absent else worker]
