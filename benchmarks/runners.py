@@ -1,27 +1,28 @@
 """PPO and A2C on the runners `local` and `ray` beside `dev`, with environments of which a step takes 0 to 10 ms.
 
     python benchmarks/runners.py
-    python benchmarks/runners.py --only a2c --milliseconds 1 --pairs 5
+    python benchmarks/runners.py --only a2c --milliseconds 1 --rounds 5
 
-Machines drift while a benchmark runs. So the runners take turns, each run in a process of its own, and each ratio is of
-two neighbouring runs.
+Machines drift while a benchmark runs. So the runs of all three take turns, a block of a few updates each, and each
+ratio is of two neighbouring blocks.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import statistics
-import subprocess
 import sys
+import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import results
-from command import one_thread
-from ours import measure
 from statistics_of_runs import spread
+
+from maze_core import RunContext
+from maze_core.training.process_state import torch_threads
 
 PAGE, HERE = "runners", Path(__file__).parent
 RUNNERS = ("dev", "local", "ray")
@@ -30,8 +31,8 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "a2c": {"algorithm.n_rollout_steps": 16},
 }
 """The rollouts of A2C are those of its preset for CartPole-v1."""
-UPDATES = {"ppo": {0.0: 20, 0.1: 10, 1.0: 2, 10.0: 1}, "a2c": {0.0: 200, 0.1: 100, 1.0: 20, 10.0: 3}}
-"""Updates of an epoch, by milliseconds of a step. The first epoch is the warm-up; three are measured, or one at 10 ms."""
+UPDATES = {"ppo": {0.0: 2, 0.1: 2, 1.0: 1, 10.0: 1}, "a2c": {0.0: 30, 0.1: 20, 1.0: 5, 10.0: 1}}
+"""Updates of a block, by milliseconds of a step."""
 HEADERS = [
     "work",
     "ms per step",
@@ -47,14 +48,15 @@ INTRODUCTION = """
 
 Environment steps per second of PPO and A2C on CartPole-v1 whose steps sleep for the time shown: 8 environments, two
 workers, networks of two layers of 64 units, rollouts of 128 and 16 steps, one torch thread. `ray` starts a Ray on this
-machine. All runners give bit-equal results. The runners take turns, and each ratio is of two neighbouring runs; shown is
-the median (min to max). The gate is a median of at least 0.8 without a sleep, and above 1 from 1 ms on.
+machine. All runners give bit-equal results. They take turns, and each ratio is of two neighbouring blocks of a few
+updates; shown is the median (min to max). The gate is a median of at least 0.8 without a sleep, and above 1 from 1 ms
+on.
 
 A rollout on workers costs a fixed time: parameters out, a call, and an answer, about 1 ms on `ray`. It is divided among
 the steps of a rollout, so it shows most for A2C, whose rollouts are short. Two workers save at most half the time that
 eight environments need one after the other.
 
-Made by `python benchmarks/runners.py`; the figures of every run are in `runners.json`.
+Made by `python benchmarks/runners.py`; the figures of every block are in `runners.json`.
 """
 
 
@@ -62,59 +64,53 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", action="append", choices=list(SETTINGS), help="this algorithm alone")
     parser.add_argument("--milliseconds", action="append", type=float, choices=[0.0, 0.1, 1.0, 10.0])
-    parser.add_argument("--pairs", type=int, default=3, help="runs on each runner (default 3)")
-    parser.add_argument("--one", help=argparse.SUPPRESS)
+    parser.add_argument("--rounds", type=int, default=10, help="blocks on each runner (default 10)")
     options = parser.parse_args()
-    if options.one:
-        print(json.dumps(one(**json.loads(options.one))))
-        return 0
+    # Workers import the environments, too.
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])])
     rows = results.load(PAGE)
     for algorithm in options.only or SETTINGS:
         for milliseconds in options.milliseconds or UPDATES[algorithm]:
             name = f"{algorithm} {milliseconds:g} ms"
-            rows = results.merge(PAGE, name, paired(algorithm, milliseconds, options.pairs))
+            rows = results.merge(PAGE, name, paired(algorithm, milliseconds, options.rounds))
             results.write_page(PAGE, INTRODUCTION, HEADERS, cells_of(rows), rows)
     results.show("Runners", HEADERS, cells_of(rows))
     return 0 if all(passes(row) for row in rows.values()) else 1
 
 
-def paired(algorithm: str, milliseconds: float, pairs: int) -> dict[str, Any]:
-    """Return the rates of every run by runner."""
-    rates: dict[str, list[float]] = {runner: [] for runner in RUNNERS}
-    for pair in range(pairs):
-        for runner in RUNNERS:
-            settings = {"algorithm": algorithm, "milliseconds": milliseconds, "runner": runner, "seed": pair + 1}
-            rates[runner].append(run_once(settings))
-            print(
-                f"{algorithm}  {milliseconds:g} ms  {pair + 1}/{pairs}  {runner:<6} {rates[runner][-1]:>9,.0f} steps/s"
-            )
+def paired(algorithm: str, milliseconds: float, rounds: int) -> dict[str, Any]:
+    """Return the rates of every block by runner. The runs of all runners take turns."""
+    updates, rates = UPDATES[algorithm][milliseconds], dict[str, list[float]]()
+    with ExitStack() as stack:
+        stack.enter_context(torch_threads(1))
+        runs = {runner: stack.enter_context(context_of(algorithm, milliseconds, runner)).run for runner in RUNNERS}
+        for round_ in range(-1, rounds):  # the first one is the warm-up
+            for runner, run in runs.items():
+                steps, began = run.env_steps, time.perf_counter()
+                for _ in range(updates):
+                    for batch in run.algorithm.batches():
+                        run.learner.step(run.hooks.compute_loss(run.policy, batch), batch.group)
+                rate = (run.env_steps - steps) / (time.perf_counter() - began)
+                if round_ >= 0:
+                    rates.setdefault(runner, []).append(rate)
+                    print(
+                        f"{algorithm}  {milliseconds:g} ms  {round_ + 1}/{rounds}  {runner:<6} {rate:>9,.0f}",
+                        flush=True,
+                    )
     return {"algorithm": algorithm, "milliseconds": milliseconds, "rates": rates}
 
 
-def run_once(settings: dict[str, Any]) -> float:
-    """One process, one measurement."""
-    paths = [str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])]
-    command = [sys.executable, str(HERE / "runners.py"), "--one", json.dumps(settings)]
-    variables = {**one_thread(), "PYTHONPATH": os.pathsep.join(paths)}
-    done = subprocess.run(command, capture_output=True, text=True, env=variables, check=False)
-    if done.returncode:
-        sys.exit(f"{settings} failed:\n{done.stdout}\n{done.stderr}")
-    return float(json.loads(done.stdout.splitlines()[-1]))
-
-
-def one(algorithm: str, milliseconds: float, runner: str, seed: int) -> float:
-    """Train, and return the environment steps per second after the first epoch."""
+def context_of(algorithm: str, milliseconds: float, runner: str) -> RunContext:
+    """Return a run that has not begun."""
     overrides = {
         **SETTINGS[algorithm],
         "algorithm.num_envs": 8,
-        "algorithm.epoch_length": UPDATES[algorithm][milliseconds],
-        "algorithm.n_epochs": 2 if milliseconds > 1 else 4,
-        "evaluation.n_episodes": 0,
+        "evaluation.n_episodes": 1,
         "env.kwargs": {"milliseconds": milliseconds},
         **({} if runner == "dev" else {"runner.workers": 2}),
     }
-    settings = {"algorithm": algorithm, "env": "sleeping:SleepingCartPole-v0", "seed": seed}
-    return measure(settings, overrides, runner)["env_steps_per_second"]
+    env, kind = "sleeping:SleepingCartPole-v0", {"runner": runner, "preset": "none", "run_dir": None}
+    return RunContext(env, algorithm, overrides=overrides, seed=1, silent=True, **kind)
 
 
 def ratios(row: dict[str, Any], runner: str) -> list[float]:

@@ -27,13 +27,15 @@ class LocalConfig(PluginConfig):
     workers: SideBySide | None = None
     """Worker processes; none: one per core, but at most one per environment."""
     step_timeout: Annotated[float, Field(ge=0.01)] = 60.0
-    """Seconds before a step that does not return ends the run. Construction and reset may take ten times as long."""
+    """Seconds before a step that does not return ends the run; workers that collect rollouts report within this time.
+    Construction and reset may take ten times as long."""
     start_method: StartMethod = "forkserver"
     """Method by which Python starts worker processes."""
     job_timeout: Annotated[float, Field(ge=0.01)] = 300.0
     """Seconds before a worker that does not finish a job of the algorithm (a rollout of IMPALA) ends the run."""
     max_restarts: NonNegativeInt = 10
-    """Total number of restarts of an algorithm's workers that died; one more death ends the run."""
+    """Total number of restarts of workers that died, of those that do jobs or collect rollouts; one more death ends the
+    run."""
 
 
 class LocalRunner(Runner):

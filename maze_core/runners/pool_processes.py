@@ -150,6 +150,8 @@ class ProcessPool(QueuedPool):
             self._send(member, ("parameters", self._parameters.specs, self._parameters.name))
 
     def _hand_out(self) -> None:
+        if not self._queued:
+            return
         for load in range(AHEAD):
             for member in self._members:
                 if member.ready and len(member.jobs) == load:

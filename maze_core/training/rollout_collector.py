@@ -63,7 +63,7 @@ class RolloutCollector:
 
         _check_rollout(run.observation_space, num_envs, n_steps)
         found = run.collectors(task_of, num_envs)
-        return found and ShareSampler(run.policy, *found, n_steps, noise, self._show_progress)
+        return found and ShareSampler(run.policy, *found, noise, self._show_progress)
 
     def _lockstep(
         self, n_steps: int, num_envs: int, noise: torch.Generator, exploration: Exploration | None

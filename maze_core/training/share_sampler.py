@@ -10,7 +10,6 @@ import numpy as np
 import torch
 
 from maze_core.acting.memory import RowMemory
-from maze_core.acting.network import SharedNoise
 from maze_core.acting.rollouts import critic_memory_after
 from maze_core.data.rollout import Rollout
 from maze_core.envs.ledger import EpisodeLedger
@@ -42,8 +41,7 @@ class ShareSampler:
         policy: the policy of which the workers have copies, on the CPU.
         pool: workers with the task `CollectShares`, one for each share.
         shares: of each worker.
-        n_steps: T, steps in one rollout.
-        noise: the sampling noise is drawn from it.
+        noise: the workers draw the sampling noise from its state.
         on_steps: called within long rollouts, with the number of steps of environments since the last call.
     """
 
@@ -52,15 +50,14 @@ class ShareSampler:
         policy: Policy,
         pool: WorkerPool,
         shares: Sequence[Share],
-        n_steps: int,
         noise: torch.Generator,
         on_steps: Callable[[int], None] = lambda steps: None,
     ) -> None:
-        self._policy, self._pool, self._shares, self._n_steps = policy, pool, shares, n_steps
+        self._policy, self._pool, self._shares = policy, pool, shares
         self._on_steps = on_steps
         self._rows = [slice(share.first, share.first + share.count) for share in shares]
         self._num_envs = shares[0].total
-        self._noise = SharedNoise(self._num_envs, noise)
+        self._noise = noise
         self._memory = RowMemory(policy) if remembers(policy) else None
         self._ledger = EpisodeLedger(policy.observation_space, policy.action_space, self._num_envs)
         self._collected = 0
@@ -78,11 +75,12 @@ class ShareSampler:
         return self._rollout
 
     def collect(self) -> Rollout:
-        """Let every environment take `n_steps` steps; the returned arrays are overwritten by the next call."""
+        """Let every environment take the steps of a rollout; the returned arrays are overwritten by the next call."""
         remembered = {} if self._memory is None else self._announced(self._memory)
-        state = self._noise.state()["noise"]
-        self._pool.share({**state_arrays(self._policy), NOISE: state.numpy()})
+        self._pool.share({**state_arrays(self._policy), NOISE: self._noise.get_state().numpy()})
         parts = self._gather()
+        if parts[0].noise is not None:
+            self._noise.set_state(torch.from_numpy(parts[0].noise))
         self._rollout = rollout = _joined(parts, self._rows, self._rollout)
         rollout.memory = remembered
         self._record(parts, rollout)
@@ -96,11 +94,11 @@ class ShareSampler:
         """Return everything that decides the next rollout except the policy, as `Sampler.state` does."""
         remembered = {} if self._memory is None else {"memory": self._memory.state()}
         env = self._ledger.state() if self._collected else None
-        return {**self._noise.state(), **remembered, "env": env, "begun": list(self._begun)}
+        return {"noise": self._noise.get_state(), **remembered, "env": env, "begun": list(self._begun)}
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Restore the result of `state()`; the workers replay unfinished episodes."""
-        self._noise.load_state(state)
+        self._noise.set_state(state["noise"])
         if self._memory is not None:
             self._memory.load_state(state["memory"])
         if state["env"] is None:
@@ -121,7 +119,6 @@ class ShareSampler:
     def _gather(self) -> list[ShareRollout]:
         """Return the rollouts of all shares, in order."""
         jobs = {self._ask(number): number for number in range(len(self._shares))}
-        self._noise.draw(self._policy, self._n_steps)  # as the workers do meanwhile
         parts: dict[int, ShareRollout] = {}
         steps = [0] * len(self._shares)
         for share, answer in self._answers(jobs):

@@ -68,6 +68,8 @@ class ShareRollout:
     """What each environment's wrappers remembered when its current episode began."""
     remembered: Tree
     """What the policy remembers afterwards, leaves [n, …]."""
+    noise: np.ndarray | None
+    """The state of the noise afterwards, the same in all workers: only the first share tells it."""
 
 
 Answer = ShareRollout | Restored | int | None
@@ -198,6 +200,7 @@ class _Held:
         """Begin the next rollout."""
         self._noise.set_state(torch.from_numpy(noise.copy()))
         self._sampler.begin()
+        self._noise_after = self._noise.get_state().numpy()
         self.under_way, self._steps = True, 0
 
     def collect(self, seconds: float) -> ShareRollout | int:
@@ -207,7 +210,8 @@ class _Held:
         rollout = self._sampler.finish()
         self.under_way = False
         self.number += 1
-        return ShareRollout(rollout, self._taken(rollout), list(self.env.episode_memory), self._remembered())
+        noise = None if self._share.first else self._noise_after
+        return ShareRollout(rollout, self._taken(rollout), list(self.env.episode_memory), self._remembered(), noise)
 
     def _taken(self, rollout: Rollout) -> Tree:
         """Return the leaves of the actions in environment units that differ from those of the rollout at some step."""
