@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -137,6 +138,8 @@ class Sampler:
         on_step: called after each step of the environments.
         exploration: None: actions are samples of the policy; otherwise they are its most likely ones, changed by it.
         wrapped: returns the agent that acts instead of the policy's.
+        rows: the number of rows that the policy acts for, more than those of `env`, which `wrapped` then has to choose;
+            what the critic alone remembers is left to the caller. None: those of `env`.
     """
 
     def __init__(
@@ -149,12 +152,13 @@ class Sampler:
         on_step: Callable[[], None] = lambda: None,
         exploration: Exploration | None = None,
         wrapped: Callable[[Agent], Agent] = lambda agent: agent,
+        rows: int | None = None,
     ) -> None:
         self.noise = noise
         self._env, self._n_steps = env, n_steps
-        drawn = SharedNoise(env.num_envs, noise) if exploration is None else None
-        network = NetworkAgent(policy, drawn, exploration=exploration, fast_rows=env.num_envs)
-        self._memory = network.memory
+        drawn = SharedNoise(rows or env.num_envs, noise) if exploration is None else None
+        network = NetworkAgent(policy, drawn, exploration=exploration, fast_rows=rows or env.num_envs)
+        self._memory = network.memory if rows is None else None
         self._policy, self._agent = policy, wrapped(network)
         self._stepper = Stepper(env, seeds)
         specs = space_specs(env.observation_space, "observation")
@@ -174,6 +178,12 @@ class Sampler:
 
     def collect(self) -> Rollout:
         """Step every environment `n_steps` times; the returned arrays are overwritten by the next call."""
+        self.begin()
+        self.advance()
+        return self.finish()
+
+    def begin(self) -> None:
+        """Begin a rollout."""
         agent, stepper, sink = self._agent, self._stepper, self._sink
         if not stepper.started:
             stepper.begin(sink.current)
@@ -183,12 +193,25 @@ class Sampler:
             stepper.announce(agent)
             sink.rollout.memory = sink.before(self._memory.snapshot(self._env.num_envs))
         agent.expect(self._n_steps)
+
+    def advance(self, seconds: float | None = None) -> bool:
+        """Step to the end of the rollout, or for so many seconds, at least once; return True at its end."""
+        agent, stepper, sink = self._agent, self._stepper, self._sink
+        end = None if seconds is None else time.monotonic() + seconds
         try:
             with torch.inference_mode():
-                stepper.step(agent, sink, self._n_steps)
+                while sink.steps < self._n_steps:
+                    stepper.step(agent, sink, self._n_steps if end is None else 1)
+                    if end is not None and time.monotonic() >= end:
+                        break
         except RunError:
             self._check_masks(sink.steps + 1)  # an environment that refuses an action may have left no choice
             raise
+        return sink.steps == self._n_steps
+
+    def finish(self) -> Rollout:
+        """End the rollout after its last step."""
+        sink = self._sink
         sink.finish()
         self._check_masks(self._n_steps)
         if self._memory is not None:
@@ -209,8 +232,12 @@ class Sampler:
     def load_state(self, state: dict[str, Any]) -> None:
         """Restore the result of `state()`; unfinished episodes are replayed."""
         self._agent.load_state(state)
-        self._stepper.restore(state, self._sink.current)
+        self.restore(state)
         self._sink.load_state(state)
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Restore only where the environments stand."""
+        self._stepper.restore(state, self._sink.current)
 
 
 def critic_memory_after(policy: Policy, rollout: Rollout) -> TensorTree:

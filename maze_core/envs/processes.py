@@ -5,7 +5,6 @@ from __future__ import annotations
 import pickle
 import warnings
 import weakref
-from itertools import pairwise
 from multiprocessing.reduction import ForkingPickler
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +14,7 @@ from maze_core.envs import worker
 from maze_core.envs.pool import Pool
 from maze_core.envs.serial import check_state, share_of_state
 from maze_core.envs.vector import StepResult, Tree
-from maze_core.envs.worker import STEP, Share, part
+from maze_core.envs.worker import STEP, part, shares_of
 from maze_core.errors import ConfigError
 from maze_core.processes import StartMethod
 
@@ -59,7 +58,7 @@ class ProcessVectorEnv:
         step_timeout: float = 60.0,
         start_method: StartMethod = "forkserver",
     ) -> None:
-        self._pool = Pool(_pack(make), _shares(num_envs, min(workers, num_envs)), start_method, step_timeout)
+        self._pool = Pool(_pack(make), shares_of(num_envs, workers), start_method, step_timeout)
         self._finalizer = weakref.finalize(self, self._pool.close)
         first, *others = self._pool.gather(10 * step_timeout, _STARTING)
         self.observation_space, self.action_space, self.agents = first[1:]
@@ -170,11 +169,6 @@ def _pack(make: MakeEnv) -> bytes:
         return bytes(ForkingPickler.dumps(make))
     except (pickle.PicklingError, AttributeError, TypeError) as exc:
         raise worker.not_portable(exc) from exc
-
-
-def _shares(num_envs: int, workers: int) -> list[Share]:
-    edges = [num_envs * k // workers for k in range(workers + 1)]
-    return [Share(a, b - a, num_envs) for a, b in pairwise(edges)]
 
 
 def _lengthened(array: np.ndarray, steps: int) -> np.ndarray:

@@ -37,6 +37,17 @@ class StepLog:
         self._rewards[self._end] = rewards
         self._end += 1
 
+    def extend(self, actions: Tree, rewards: np.ndarray) -> None:
+        """Copy the actions (leaves `[T, N, …]`) and the rewards `[T, N]` of T steps."""
+        end = self._end + len(rewards)
+        if end > self._capacity:
+            self._make_room(len(rewards))
+            end = self._end + len(rewards)
+        for key, array in self._actions.items():
+            array[self._end : end] = actions[key]
+        self._rewards[self._end : end] = rewards
+        self._end = end
+
     def keep(self, steps: int) -> None:
         """Forget all but the last `steps` steps."""
         self._first = max(self._first, self._end - steps)
@@ -68,10 +79,10 @@ class StepLog:
         self._actions = allocate(self._specs, (capacity, self._num_envs))
         self._rewards = np.zeros((capacity, self._num_envs), np.float32)
 
-    def _make_room(self) -> None:
+    def _make_room(self, steps: int = 1) -> None:
         kept, past = slice(self._first, self._end), (self._actions, self._rewards)
         count = self._end - self._first
-        self._allocate(max(_CAPACITY, 2 * count))
+        self._allocate(max(_CAPACITY, 2 * (count + steps - 1)))
         for key, array in past[0].items():
             self._actions[key][:count] = array[kept]
         self._rewards[:count] = past[1][kept]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import warnings
 from dataclasses import dataclass
+from itertools import pairwise
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -29,6 +30,13 @@ class Share:
     first: int
     count: int
     total: int
+
+
+def shares_of(num_envs: int, workers: int) -> list[Share]:
+    """Return the share of each worker: contiguous, nearly equal, and none without an environment."""
+    count = min(num_envs, workers)
+    edges = [num_envs * k // count for k in range(count + 1)]
+    return [Share(a, b - a, num_envs) for a, b in pairwise(edges)]
 
 
 def block_specs(observation_space: Any, action_space: Any, agents: tuple[str, ...]) -> Specs:

@@ -209,6 +209,11 @@ class Hooks:
                 agent = _call(implementation, {"run": run, "agent": agent, "env": env}) or agent
         return agent
 
+    @property
+    def wraps_agent(self) -> bool:
+        """True where a plugin changes who acts."""
+        return any(True for _ in self._in_order("wrap_agent"))
+
     def check_wrapped(self, algorithm: str) -> None:
         """Raise ConfigError for a plugin that wraps the agent of a run whose algorithm never asked for it."""
         for each, _ in self._in_order("wrap_agent"):

@@ -17,6 +17,8 @@ class Runner(ABC):
     """A runner plugin: decides in which processes environments are stepped and tasks run."""
 
     Config: ClassVar[type[PluginConfig]] = PluginConfig
+    has_collectors: ClassVar[bool] = False
+    """True: workers collect the rollouts of algorithms that do not run ahead. False: these step `vector_env`."""
 
     def __init__(self, config: Any) -> None:
         self.config = config
@@ -44,3 +46,11 @@ class Runner(ABC):
             ConfigError: the task cannot be sent to another process, or its `setup` raised this.
             RunError: a worker failed to start.
         """
+
+    def collectors(self, task: Task, count: int) -> WorkerPool:
+        """Start `count` workers that collect rollouts, where `has_collectors`. The caller closes the pool.
+
+        Raises:
+            ConfigError, RunError: as for `workers`.
+        """
+        return self.workers(task, count)

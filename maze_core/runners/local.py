@@ -27,19 +27,22 @@ class LocalConfig(PluginConfig):
     workers: SideBySide | None = None
     """Worker processes; none: one per core, but at most one per environment."""
     step_timeout: Annotated[float, Field(ge=0.01)] = 60.0
-    """Seconds before a step that does not return ends the run. Construction and reset may take ten times as long."""
+    """Seconds before a step that does not return ends the run; workers that collect rollouts report within this time.
+    Construction and reset may take ten times as long."""
     start_method: StartMethod = "forkserver"
     """Method by which Python starts worker processes."""
     job_timeout: Annotated[float, Field(ge=0.01)] = 300.0
     """Seconds before a worker that does not finish a job of the algorithm (a rollout of IMPALA) ends the run."""
     max_restarts: NonNegativeInt = 10
-    """Total number of restarts of an algorithm's workers that died; one more death ends the run."""
+    """Total number of restarts of workers that died, of those that do jobs or collect rollouts; one more death ends the
+    run."""
 
 
 class LocalRunner(Runner):
     """Steps the environments in worker processes: faster than `dev` where one step takes a millisecond or more."""
 
     Config: ClassVar[type[PluginConfig]] = LocalConfig
+    has_collectors = True
 
     def vector_env(self, builder: EnvBuilder, num_envs: int) -> VectorEnv:
         """Build the environments in worker processes, or a natively vectorised one in this process."""
@@ -59,6 +62,12 @@ class LocalRunner(Runner):
         """Start worker processes."""
         config = self.config
         return ProcessPool(task, count, config.job_timeout, config.max_restarts, config.start_method)
+
+    def collectors(self, task: Task, count: int) -> WorkerPool:
+        """Start worker processes that report within the time limit of a step."""
+        config = self.config
+        setup = 10 * config.step_timeout
+        return ProcessPool(task, count, config.step_timeout, config.max_restarts, config.start_method, setup)
 
 
 def _cores() -> int:

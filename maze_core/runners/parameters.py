@@ -37,7 +37,11 @@ class SharedParameters:
         Raises:
             ValueError: the arrays differ in name, shape or type from the first ones.
         """
-        if {name: LeafSpec(array.shape, array.dtype) for name, array in arrays.items()} != self.specs:
+        specs = self.specs
+        same = arrays.keys() == specs.keys() and all(
+            array.shape == specs[name].shape and array.dtype == specs[name].dtype for name, array in arrays.items()
+        )
+        if not same:
             raise ValueError("the parameters differ in name, shape or type from those that were shared first")
         shared, self.version = self._memory.arrays, self.version + 1
         buffer = self.version % _BUFFERS

@@ -55,9 +55,10 @@ class ProcessPool(QueuedPool):
     Args:
         task: sent to each worker.
         count: number of worker processes.
-        job_timeout: time limit of the set-up, and of each job, in seconds.
+        job_timeout: time limit of each job, in seconds.
         max_restarts: how often in all a worker that died is replaced.
         start_method: how the processes are started.
+        setup_timeout: time limit of the set-up; None: that of a job.
 
     Raises:
         ConfigError: the task cannot be sent to another process, the machine has no room for so many, or the task's
@@ -72,11 +73,13 @@ class ProcessPool(QueuedPool):
         job_timeout: float = 300.0,
         max_restarts: int = 10,
         start_method: StartMethod = "forkserver",
+        setup_timeout: float | None = None,
     ) -> None:
-        super().__init__(count)
+        super().__init__(count, job_timeout)
         self._task = _pack(task)
         self._context = worker_context(start_method)
-        self._job_timeout, self._max_restarts = job_timeout, max_restarts
+        self._setup_timeout = setup_timeout or job_timeout
+        self._max_restarts = max_restarts
         self._parameters: SharedParameters | None = None
         self._complete = False
         self._members: list[_Member] = []
@@ -139,7 +142,7 @@ class ProcessPool(QueuedPool):
             process = self._context.Process(target=pool_worker.main, args=arguments, daemon=True)
             process.start()
             theirs.close()  # so that the driver sees end of file when the worker dies
-        return _Member(number, process, ours, time.monotonic() + self._job_timeout)
+        return _Member(number, process, ours, time.monotonic() + self._setup_timeout)
 
     def _introduce(self, member: _Member) -> None:
         """Tell a worker where the parameters are."""
@@ -147,6 +150,8 @@ class ProcessPool(QueuedPool):
             self._send(member, ("parameters", self._parameters.specs, self._parameters.name))
 
     def _hand_out(self) -> None:
+        if not self._queued:
+            return
         for load in range(AHEAD):
             for member in self._members:
                 if member.ready and len(member.jobs) == load:
@@ -156,10 +161,15 @@ class ProcessPool(QueuedPool):
         job = self._take(member.number, largest=_AHEAD_BYTES if member.jobs else None)
         if job is None:
             return
-        if not member.jobs:
-            member.deadline = time.monotonic() + self._job_timeout
         member.jobs.append(job)
+        if len(member.jobs) == 1:
+            self._await(member)
         self._send(member, ("job", job.number, job.content, member.unpacker.emptied()))
+
+    def _await(self, member: _Member) -> None:
+        """Set the time by which a worker must answer its first job."""
+        if member.jobs:
+            member.deadline = time.monotonic() + self.job_timeout * member.jobs[0].patience
 
     def _at_work(self) -> bool:
         return any(member.jobs for member in self._members)
@@ -185,7 +195,8 @@ class ProcessPool(QueuedPool):
             return True
         for member in busy:
             if member.deadline <= now:
-                raise self._failure(f"{member.title} did not answer within {self._job_timeout:g} seconds")
+                limit = self.job_timeout * member.jobs[0].patience if member.jobs else self._setup_timeout
+                raise self._failure(f"{member.title} did not answer within {limit:g} seconds")
         return False
 
     def _listen(self, member: _Member) -> None:
@@ -193,7 +204,7 @@ class ProcessPool(QueuedPool):
         try:
             while member.pipe.poll():
                 self._hear(member, *member.pipe.recv())
-                member.deadline = time.monotonic() + self._job_timeout
+                self._await(member)
         except (EOFError, OSError):
             end_processes([member.process], _PATIENCE)
         if not member.process.is_alive():

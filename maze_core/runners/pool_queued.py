@@ -25,28 +25,33 @@ class Job:
     worker: int | None
     """The number of the worker that must run it; None: any worker."""
     content: bytes
+    patience: float = 1.0
+    """How many times the time limit it may take."""
 
 
 class QueuedPool(ABC):
     """Queues jobs and results of `count` workers; subclasses implement the communication."""
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, job_timeout: float = 300.0) -> None:
         self.num_workers = count
+        self.job_timeout = job_timeout
         self.restarts = 0
         self._queues: dict[int | None, deque[Job]] = {worker: deque() for worker in (None, *range(count))}
         """Jobs not assigned yet: for each worker, and under None for the first free one."""
+        self._queued = 0
+        """Number of jobs in all queues."""
         self._absent: set[int] = set()
         """Absent workers; their jobs go to the others."""
         self._results: deque[JobResult] = deque()
         self._submitted = 0
         self._closed = False
 
-    def submit(self, job: Any, worker: int | None = None) -> int:
+    def submit(self, job: Any, worker: int | None = None, patience: float = 1.0) -> int:
         """Queue a job for one worker, or for the first free one. Return its number."""
         self._check_open()
         number = self._submitted
         self._submitted += 1
-        self._queue(number, worker, job)
+        self._queue(number, worker, job, patience)
         self._hand_out()
         return number
 
@@ -60,7 +65,7 @@ class QueuedPool(ABC):
         deadline = None if timeout is None else time.monotonic() + timeout
         while not self._results:
             self._hand_out()
-            if not any(self._queues.values()) and not self._at_work():
+            if not self._queued and not self._at_work():
                 return None
             if not self._receive(deadline) and deadline is not None and time.monotonic() >= deadline:
                 return None
@@ -97,12 +102,16 @@ class QueuedPool(ABC):
     def _take(self, worker: int, largest: int | None = None) -> Job | None:
         """Remove and return the next job for a worker; None if there is none or it exceeds `largest` bytes."""
         queue = self._queues[worker] or self._queues[None]
-        return None if not queue or (largest is not None and len(queue[0].content) > largest) else queue.popleft()
+        if not queue or (largest is not None and len(queue[0].content) > largest):
+            return None
+        self._queued -= 1
+        return queue.popleft()
 
     def _give_back(self, jobs: Iterable[Job]) -> None:
         """Put the jobs of a lost worker at the front of the queues."""
         for job in reversed(list(jobs)):
             self._queue_of(job.worker).appendleft(job)
+            self._queued += 1
 
     def _pass_on(self, worker: int) -> None:
         """Give a worker's jobs to the others, now and until it is no longer absent."""
@@ -110,8 +119,9 @@ class QueuedPool(ABC):
         self._queues[None].extendleft(reversed(self._queues[worker]))
         self._queues[worker].clear()
 
-    def _queue(self, number: int, worker: int | None, job: Any) -> None:
-        self._queue_of(worker).append(Job(number, worker, pickle.dumps(job, protocol=5)))
+    def _queue(self, number: int, worker: int | None, job: Any, patience: float = 1.0) -> None:
+        self._queue_of(worker).append(Job(number, worker, pickle.dumps(job, protocol=5), patience))
+        self._queued += 1
 
     def _queue_of(self, worker: int | None) -> deque[Job]:
         return self._queues[None if worker in self._absent else worker]

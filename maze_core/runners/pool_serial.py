@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections import deque
 from dataclasses import dataclass
 from typing import Any
@@ -31,6 +32,7 @@ class SerialPool:
     def __init__(self, task: Task, count: int) -> None:
         self.num_workers = count
         self.restarts = 0
+        self.job_timeout = math.inf
         self._shared = Shared(0, {})
         self._jobs: deque[_Job] = deque()
         self._submitted = 0
@@ -48,8 +50,8 @@ class SerialPool:
         self._shared = Shared(self._shared.version + 1, {name: _frozen(array) for name, array in arrays.items()})
         return self._shared.version
 
-    def submit(self, job: Any, worker: int | None = None) -> int:
-        """Queue a job. Return its number."""
+    def submit(self, job: Any, worker: int | None = None, patience: float = 1.0) -> int:
+        """Queue a job. Return its number. There is no time limit here."""
         number = self._submitted
         self._submitted += 1
         self._jobs.append(_Job(number, number % self.num_workers if worker is None else worker, job))

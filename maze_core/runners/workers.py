@@ -62,12 +62,17 @@ class WorkerPool(Protocol):
     num_workers: int
     restarts: int
     """Number of restarts so far."""
+    job_timeout: float
+    """Time limit of a job in seconds."""
 
     def share(self, arrays: Arrays) -> int:
         """Copy and publish parameters for the jobs that begin from now on. Return the version."""
 
-    def submit(self, job: Any, worker: int | None = None) -> int:
-        """Queue a job for one worker, or for the first free one. Return its number."""
+    def submit(self, job: Any, worker: int | None = None, patience: float = 1.0) -> int:
+        """Queue a job for one worker, or for the first free one. Return its number.
+
+        `patience`: how many times the time limit it may take.
+        """
 
     def collect(self, timeout: float | None = None) -> JobResult | None:
         """Return the next result; None where `timeout` seconds pass without one, or no job is pending."""

@@ -13,19 +13,22 @@ from maze_core.envs.vector import copies_of
 from maze_core.free_memory import check_memory
 from maze_core.seeding import EpisodeSeeds, Purpose, integer_seed
 from maze_core.training.actor_metrics import actor_metrics
+from maze_core.training.share_sampler import ShareSampler
+from maze_core.training.share_task import CollectShares, draws_itself
 
 if TYPE_CHECKING:
-    from maze_core.acting.agent import Agent
+    from gymnasium import Space
+
     from maze_core.acting.exploration import Exploration
     from maze_core.data.rollout import Rollout
-    from maze_core.envs.vector import VectorEnv
+    from maze_core.envs.worker import Share
     from maze_core.training.run import Run
 
 
-def _check_rollout(env: VectorEnv, n_steps: int) -> None:
+def _check_rollout(space: Space[Any], num_envs: int, n_steps: int) -> None:
     """Raise ConfigError if a rollout and its shuffled copy do not fit into memory."""
-    specs = space_specs(env.observation_space, "observation")
-    needed = 2 * allocated_bytes(specs, (n_steps + 1, env.num_envs))
+    specs = space_specs(space, "observation")
+    needed = 2 * allocated_bytes(specs, (n_steps + 1, num_envs))
     check_memory(needed, n_steps, "algorithm.n_rollout_steps", what="steps of a rollout")
 
 
@@ -41,13 +44,44 @@ class RolloutCollector:
 
     def __init__(self, run: Run, n_steps: int, num_envs: int = 8, exploration: Exploration | None = None) -> None:
         self._run = run
-        self._env = run.training_env(num_envs)
-        _check_rollout(self._env, n_steps)
-        self._actors = actors_of(self._env.observation_space)
+        self._actors = actors_of(run.observation_space)
         noise = torch.Generator().manual_seed(integer_seed(run.seed, Purpose.POLICY_NOISE))
-        seeds = EpisodeSeeds(run.seed, Purpose.TRAIN_EPISODES)
-        self._sampler = Sampler(
-            run.policy, self._env, n_steps, seeds, noise, self._show_progress, exploration, self._wrapped
+        shared = exploration is None and not run.hooks.wraps_agent and self._share(n_steps, num_envs, noise)
+        self._sampler: Sampler | ShareSampler = shared or self._lockstep(n_steps, num_envs, noise, exploration)
+
+    def _share(self, n_steps: int, num_envs: int, noise: torch.Generator) -> ShareSampler | None:
+        """Return a sampler whose workers step the environments; None where they have to be stepped from here."""
+        run = self._run
+        # With several actors rows are computed in groups, whose sizes depend on all environments.
+        if run.device.type != "cpu" or self._actors is not None or draws_itself(run.policy):
+            return None
+
+        def task_of(shares: list[Share]) -> CollectShares:
+            return CollectShares(
+                run.policy, run.env_builder("training"), run.seed, shares, n_steps, torch.get_num_threads()
+            )
+
+        _check_rollout(run.observation_space, num_envs, n_steps)
+        found = run.collectors(task_of, num_envs)
+        return found and ShareSampler(run.policy, *found, noise, self._show_progress)
+
+    def _lockstep(
+        self, n_steps: int, num_envs: int, noise: torch.Generator, exploration: Exploration | None
+    ) -> Sampler:
+        """Return a sampler that steps the environments together, one forward for all."""
+        run = self._run
+        env = run.training_env(num_envs)
+        _check_rollout(env.observation_space, env.num_envs, n_steps)
+        copies, seeds = copies_of(env), EpisodeSeeds(run.seed, Purpose.TRAIN_EPISODES)
+        return Sampler(
+            run.policy,
+            env,
+            n_steps,
+            seeds,
+            noise,
+            lambda: self._show_progress(copies),
+            exploration,
+            lambda agent: run.hooks.wrap_agent(run, agent, env),
         )
 
     @property
@@ -65,15 +99,12 @@ class RolloutCollector:
         self._run.count_env_steps(int(rollout.valid.sum()))
         self._run.statistics.add(rollout.episodes)
         if self._actors is not None:
-            self._run.record(actor_metrics(self._actors, self._env.action_space, rollout))
+            self._run.record(actor_metrics(self._actors, self._run.action_space, rollout))
         self._run.hooks.change_rollout(self._run, rollout)
         return rollout
 
-    def _wrapped(self, agent: Agent) -> Agent:
-        return self._run.hooks.wrap_agent(self._run, agent, self._env)
-
-    def _show_progress(self) -> None:
-        self._run.progress.env_steps += copies_of(self._env)
+    def _show_progress(self, steps: int) -> None:
+        self._run.progress.env_steps += steps
 
     def update_normalizer(self) -> None:
         """Update the policy's observation normaliser, if it has one, with this rollout.

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from maze_core.envs.builder import EnvBuilder
+from maze_core.envs.vector import agents_of
+from maze_core.envs.worker import shares_of
+from maze_core.errors import ConfigError
 from maze_core.models.groups import tells_agents
 
 if TYPE_CHECKING:
@@ -13,6 +17,7 @@ if TYPE_CHECKING:
     from maze_core.config.base import PluginConfig
     from maze_core.config.run import RunConfig
     from maze_core.envs.vector import VectorEnv
+    from maze_core.envs.worker import Share
     from maze_core.plugins.discovery import Loader
     from maze_core.runners.workers import Task, WorkerPool
 
@@ -60,6 +65,23 @@ class RunEnvironments:
         self._pools.append(pool)
         return pool
 
+    def collectors(
+        self, task_of: Callable[[list[Share]], Task], num_envs: int
+    ) -> tuple[WorkerPool, list[Share]] | None:
+        """Return workers for the rollouts of the training environments, and the share of each.
+
+        None where environments are stepped in this process, or what they need cannot be sent to others.
+        """
+        if not self._runner.has_collectors or agents_of(self.evaluation) or self._is_native(num_envs):
+            return None
+        shares = shares_of(num_envs, self._runner.default_workers)
+        try:
+            pool: WorkerPool = self._runner.collectors(task_of(shares), len(shares))
+        except ConfigError:  # such as a model that was defined in a notebook; other mistakes show without workers too
+            return None
+        self._pools.append(pool)
+        return pool, shares
+
     def close(self) -> None:
         """Close all workers and environments."""
         for pool in self._pools:
@@ -71,6 +93,13 @@ class RunEnvironments:
     def _vector_env(self, num_envs: int, purpose: str) -> VectorEnv:
         env: VectorEnv = self._runner.vector_env(self.builder(purpose), num_envs)
         return env
+
+    def _is_native(self, num_envs: int) -> bool:
+        """Return True where the training environments have a vectorised form, which is stepped in this process."""
+        native = self.builder("training").vector_env(num_envs)
+        if native is not None:
+            native.close()
+        return native is not None
 
     def _evaluation_size(self) -> int:
         return max(1, min(self._config.evaluation.num_envs, self._config.evaluation_episodes))

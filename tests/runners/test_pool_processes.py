@@ -163,7 +163,7 @@ def test_without_restarts_a_death_is_an_error_within_two_seconds(start):
 
 def test_a_driver_that_looks_late_does_not_take_finished_work_for_a_hang(start):
     pool = start(1, job_timeout=5.0)
-    pool._job_timeout = 0.5
+    pool.job_timeout = 0.5
     jobs = [pool.submit(("who", 0.01)) for _ in range(2)]
     time.sleep(1.0)
     assert [pool.collect().job for _ in jobs] == jobs
@@ -173,7 +173,7 @@ def test_the_runner_gives_its_configuration_to_the_pool():
     config = LocalConfig(name="local", max_restarts=3, job_timeout=20.0, start_method="spawn")
     pool = LocalRunner(config).workers(Answers(), 1)
     try:
-        assert (pool._max_restarts, pool._job_timeout, pool._context.get_start_method()) == (3, 20.0, "spawn")
+        assert (pool._max_restarts, pool.job_timeout, pool._context.get_start_method()) == (3, 20.0, "spawn")
         pool.submit(("square", 4))
         assert pool.collect().value == 16
     finally:

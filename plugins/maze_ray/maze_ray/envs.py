@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from maze_core.envs.ledger import EpisodeLedger
 from maze_core.envs.serial import SerialVectorEnv, check_state, share_of_state
 from maze_core.envs.spaces import allocate, space_specs
-from maze_core.envs.step_log import StepLog
 from maze_core.envs.vector import StepResult, Tree
 from maze_core.errors import ConfigError, RunError
 
@@ -135,11 +135,7 @@ class PooledVectorEnv:
         if any(other != spaces[0] for other in spaces):
             self.close()
             raise ConfigError("the environments of a run must all have the same spaces", where="env")
-        self._log = StepLog(space_specs(self.action_space, "action"), num_envs)
-        self._current = allocate(space_specs(self.observation_space, "observation"), (num_envs,))
-        self._episode, self._length = np.zeros(num_envs, np.int64), np.zeros(num_envs, np.int64)
-        self._memory: list[Memory] = []
-        """Memory of each environment's wrappers at the start of its current episode."""
+        self._ledger = EpisodeLedger(self.observation_space, self.action_space, num_envs)
         self._pending: list[Memory] = []
         """Memory to load at the next reset; empty: keep the current one."""
         self._seeds: EpisodeSeeds | None = None
@@ -149,35 +145,25 @@ class PooledVectorEnv:
         # After the loss of a worker, another one first replays the earlier episodes, which wrappers remember.
         command = "begin" if self._seeds is None else "reset"
         self._begin(seeds, [(command, seeds, self._pending[rows]) for rows in self._rows], out)
-        self._log.clear()
+        self._ledger.begin()
         self._pending = []
 
     def step(self, actions: Tree, out: Tree) -> StepResult:
         """Step every environment once; write the next observations into `out`."""
         replies = self._ask([("step", _part(actions, rows)) for rows in self._rows])
         result = _joined([result for result, _, _ in replies])
-        self._log.append(actions, result.reward)
-        self._length += 1
-        self._write([obs for _, obs, _ in replies], out)
-        ended = result.terminated | result.truncated
-        if ended.any():
-            self._episode[ended] += 1
-            self._length[ended] = 0
-            self._log.keep(int(self._length.max()))
-            for rows, (_, _, begun) in zip(self._rows, replies, strict=True):
-                for row, memory in begun.items():
-                    self._memory[rows.start + row] = memory
+        taken = {key: leaf[None] for key, leaf in actions.items()}
+        self._ledger.add(taken, result.reward[None], (result.terminated | result.truncated)[None])
+        for rows, (_, obs, begun) in zip(self._rows, replies, strict=True):
+            self._ledger.see(rows, obs)
+            for row, memory in begun.items():
+                self._ledger.memory[rows.start + row] = memory
+        self._write(out)
         return result
 
     def state(self) -> dict[str, Any]:
         """Return the unfinished episodes, as `SerialVectorEnv.state` does for the same environments."""
-        return {
-            "episode": self._episode.copy(),
-            "length": self._length.copy(),
-            **self._log.recorded(self._length),
-            "observation": {key: value.copy() for key, value in self._current.items()},
-            "memory": list(self._memory),
-        }
+        return self._ledger.state()
 
     def restore(self, seeds: EpisodeSeeds, state: dict[str, Any], out: Tree) -> None:
         """Replay the unfinished episodes of `state`; write the current observations into `out`.
@@ -186,7 +172,7 @@ class PooledVectorEnv:
         """
         check_state(state, self.num_envs)
         self._begin(seeds, [("restore", seeds, share_of_state(state, rows)) for rows in self._rows], out)
-        self._log.load(state)
+        self._ledger.load(state)
         self._pending = []
 
     def memory(self) -> list[Memory]:
@@ -206,10 +192,9 @@ class PooledVectorEnv:
     def _begin(self, seeds: EpisodeSeeds, commands: list[tuple[Any, ...]], out: Tree) -> None:
         replies = self._ask(commands)
         self._seeds = seeds
-        self._write([reply[0] for reply in replies], out)
-        self._memory = [each for reply in replies for each in reply[3]]
-        for rows, reply in zip(self._rows, replies, strict=True):
-            self._episode[rows], self._length[rows] = reply[1:3]
+        for rows, (obs, episode, length, memory, _) in zip(self._rows, replies, strict=True):
+            self._ledger.place(rows, episode, length, obs, memory)
+        self._write(out)
         _repeat_warnings([reply[4] for reply in replies])
 
     def _ask(self, commands: list[tuple[Any, ...]]) -> list[Any]:
@@ -243,10 +228,9 @@ class PooledVectorEnv:
     def _submit(self, share: int, command: str, *arguments: Any) -> int:
         return self._pool.submit(EnvJob(share, command, arguments), share)
 
-    def _write(self, parts: list[Tree], out: Tree) -> None:
-        for rows, part in zip(self._rows, parts, strict=True):
-            for key, array in part.items():
-                out[key][rows] = self._current[key][rows] = array
+    def _write(self, out: Tree) -> None:
+        for key, array in self._ledger.observation.items():
+            out[key][...] = array
 
 
 def _part(tree: Tree, rows: slice) -> Tree:

@@ -7,6 +7,7 @@ import time
 import warnings
 from contextlib import suppress
 from dataclasses import dataclass, field
+from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 from maze_core.errors import ConfigError, RunError
@@ -18,6 +19,7 @@ from maze_ray.worker import Worker, unpack, versions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from concurrent.futures import Future
 
     from maze_ray.config import RayConfig
 
@@ -53,6 +55,9 @@ class RayPool(QueuedPool):
     there is room, and its jobs are repeated; jobs for a missing worker go to the others. A job uses the parameters
     shared last when it was sent to its worker, at most one job ahead.
 
+    The work for an answer does not depend on the number of workers: answers announce themselves, workers with room are
+    kept by their load, and parameters are one object in Ray's store for each version.
+
     Args:
         task: is sent to each worker.
         count: number of workers.
@@ -65,12 +70,22 @@ class RayPool(QueuedPool):
     """
 
     def __init__(self, task: Task, count: int, config: RayConfig, cpus: float) -> None:
-        super().__init__(count)
+        super().__init__(count, config.job_timeout)
         self._config = config
         self._complete = False
         self._members: dict[int, _Member] = {}
-        self._asked: dict[Any, _Member] = {}
+        self._asked: dict[Any, tuple[_Member, Future[Any]]] = {}
         """The worker that owes an answer, by Ray's reference to the answer."""
+        self._arrived: SimpleQueue[Any] = SimpleQueue()
+        """References to answers that have arrived, or whose worker was lost; Ray's thread puts them here."""
+        self._room: tuple[dict[int, None], ...] = tuple({} for _ in range(AHEAD))
+        """The workers that are ready and have this number of jobs; dicts keep their order."""
+        self._changed: list[int] = []
+        """Workers that may take a job of their own."""
+        self._open = 0
+        """Number of jobs at the workers."""
+        self._next_look = 0.0
+        """Time of the next look at all deadlines, which takes longer the more workers there are."""
         self._ray = import_ray()
         self._session = Session(config)
         try:
@@ -111,6 +126,8 @@ class RayPool(QueuedPool):
             return
         self._closed = True
         members, self._members, self._asked = list(self._members.values()), {}, {}
+        for room in self._room:
+            room.clear()
         try:
             idle = [member for member in members if member.ready and not member.calls]
             if idle and patience and not self._session.connection.lost:
@@ -124,64 +141,105 @@ class RayPool(QueuedPool):
     # Sending jobs
 
     def _start(self, number: int, deadline: float, late: bool = False) -> None:
-        actor = self._actor.remote()
+        actor = self._new_actor(number)
         member = self._members[number] = _Member(number, actor, deadline, late=late)
         self._expect(member, actor.setup.remote(number, self._task, versions()), None)
 
+    def _new_actor(self, number: int) -> Any:
+        return self._actor.remote()
+
     def _expect(self, member: _Member, answer: Any, job: Job | None) -> None:
         member.calls[answer] = job
-        self._asked[answer] = member
+        future = answer.future()
+        self._asked[answer] = member, future
+        future.add_done_callback(lambda _: self._arrived.put(answer))
+
+    def _queue(self, number: int, worker: int | None, job: Any, patience: float = 1.0) -> None:
+        super()._queue(number, worker, job, patience)
+        if worker is not None:
+            self._changed.append(worker)
 
     def _hand_out(self) -> None:
-        for load in range(AHEAD):
-            for member in self._members.values():
-                if not member.ready or len(member.calls) != load or (job := self._take(member.number)) is None:
-                    continue
-                if not member.calls:
-                    member.deadline = time.monotonic() + self._config.job_timeout
-                self._expect(member, member.actor.run.remote(job.content, *self._shared), job)
+        changed, self._changed = self._changed, []
+        for number in changed:
+            member = self._members.get(number)
+            while member is not None and member.ready and len(member.calls) < AHEAD and self._queues[number]:
+                self._give(member)
+        while self._queues[None] and (free := next((room for room in self._room if room), None)) is not None:
+            self._give(self._members[next(iter(free))])
+
+    def _give(self, member: _Member) -> None:
+        """Send a worker its next job."""
+        job = self._take(member.number)
+        if job is None:
+            return
+        self._place(member, lambda: self._expect(member, member.actor.run.remote(job.content, *self._shared), job))
+        self._open += 1
+        if len(member.calls) == 1:
+            self._await(member)
+
+    def _await(self, member: _Member) -> None:
+        """Set the time by which a worker must answer its first job."""
+        job = next(iter(member.calls.values()), None)
+        patience = 1.0 if job is None else job.patience
+        member.deadline = time.monotonic() + self.job_timeout * patience
+
+    def _place(self, member: _Member, change: Callable[[], object]) -> None:
+        """Change a worker's jobs, or whether it is ready, and keep the order by load."""
+        for room in self._room:
+            room.pop(member.number, None)
+        change()
+        if member.ready and len(member.calls) < AHEAD and self._members.get(member.number) is member:
+            self._room[len(member.calls)][member.number] = None
 
     def _at_work(self) -> bool:
-        return any(member.calls for member in self._members.values() if member.ready)
+        return self._open > 0
 
     # Receiving
 
     def _receive(self, deadline: float | None) -> bool:
-        """Wait for answers and process them; return False if the deadline, or a second, passed first."""
+        """Wait for answers and process those that are there; return False if the deadline, or a second, passed."""
         now = time.monotonic()
         ends = [now + 1.0] + ([] if deadline is None else [deadline])
-        answers = list(self._asked)
-        ready, _ = self._ray.wait(answers, num_returns=1, timeout=max(min(ends) - now, 0.0))
-        self._check_cluster(self._session.check_store if ready else self._session.check)
-        if not ready:
-            self._check_deadlines()
-            return False
-        ready, _ = self._ray.wait(answers, num_returns=len(answers), timeout=0)
-        for answer in ready:
+        try:
+            answers = [self._arrived.get(timeout=max(min(ends) - now, 0.0))]
+        except Empty:
+            answers = []
+        self._check_cluster(self._session.check_store if answers else self._session.check)
+        with suppress(Empty):
+            while answers:
+                answers.append(self._arrived.get_nowait())
+        for answer in answers:
             if answer in self._asked:  # otherwise its worker was lost in the meantime
                 self._hear(answer)
-        return True
+        if time.monotonic() >= self._next_look:
+            self._check_deadlines()
+            self._next_look = time.monotonic() + 1.0
+        return bool(answers)
 
     def _hear(self, answer: Any) -> None:
-        member = self._asked[answer]
+        member, future = self._asked[answer]
         errors = self._ray.exceptions
         try:
-            kind, *content = self._ray.get(answer)
+            kind, *content = future.result()
         except (errors.RayTaskError, errors.RuntimeEnvSetupError) as exc:
             text = str(exc).strip().splitlines()
             raise self._failure(f"{member.title} cannot work on its node: {text[-1]}", "\n".join(text)) from None
         except errors.RayError as exc:
             self._lose(member, exc)
             return
-        job = member.calls.pop(answer)
         del self._asked[answer]
-        member.deadline = time.monotonic() + self._config.job_timeout
+        job = member.calls[answer]
+        self._place(member, lambda: member.calls.pop(answer))
+        self._changed.append(member.number)
+        self._await(member)
         if kind == "error":
             raise self._task_failure(member.number, *content)
         if job is None:
-            self._welcome(member, *content)
-        else:
-            self._results.append(JobResult(job.number, member.number, unpack(*content)))
+            self._place(member, lambda: self._welcome(member, *content))
+            return
+        self._open -= 1
+        self._results.append(JobResult(job.number, member.number, unpack(*content)))
 
     def _welcome(self, member: _Member, process: int, differences: str) -> None:
         member.ready, member.late, member.process = True, False, process
@@ -191,11 +249,13 @@ class RayPool(QueuedPool):
 
     def _check_deadlines(self) -> None:
         now = time.monotonic()
-        for member in self._members.values():
+        for member in list(self._members.values()):
             if not member.calls or member.late or member.deadline > now:
                 continue
             if member.ready:
-                raise self._failure(f"{member.title} did not answer within {self._config.job_timeout:g} seconds")
+                job = next(iter(member.calls.values()))
+                limit = self.job_timeout * (1.0 if job is None else job.patience)
+                raise self._failure(f"{member.title} did not answer within {limit:g} seconds")
             self._go_on_without(member)
 
     # Losing
@@ -224,9 +284,13 @@ class RayPool(QueuedPool):
     def _forget(self, member: _Member) -> None:
         """End what remains of a worker and queue its jobs again."""
         self._kill(member)
+        for room in self._room:
+            room.pop(member.number, None)
         for answer in member.calls:
             del self._asked[answer]
-        self._give_back(job for job in member.calls.values() if job is not None)
+        lost = [job for job in member.calls.values() if job is not None]
+        self._open -= len(lost)
+        self._give_back(lost)
 
     def _drop(self, member: _Member, cause: str) -> None:
         del self._members[member.number]

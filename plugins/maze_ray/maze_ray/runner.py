@@ -22,6 +22,7 @@ class RayRunner(Runner):
     """Steps the environments and runs the workers on a Ray cluster, or on a local Ray that ends with the run."""
 
     Config: ClassVar[type[PluginConfig]] = RayConfig
+    has_collectors = True
     config: RayConfig
 
     def vector_env(self, builder: EnvBuilder, num_envs: int) -> VectorEnv:

@@ -1,0 +1,68 @@
+"""Acting for some of the environments of a run, elsewhere than for the others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from maze_core.acting.agent import Agent, Choice
+
+if TYPE_CHECKING:
+    from maze_core.envs.vector import Tree
+    from maze_core.envs.worker import Share
+
+
+class ShareAgent(Agent):
+    """Acts for a share of the rows exactly as an agent for all of them would.
+
+    The last digits of a matrix product depend on the number of its rows. So the agent computes all rows, those of the
+    share at their places; the others hold an observation of the share and are thrown away.
+
+    Args:
+        agent: acts for all rows.
+        share: the rows that matter.
+    """
+
+    def __init__(self, agent: Agent, share: Share) -> None:
+        self.agent, self._total = agent, share.total
+        self._first, self._own = share.first, slice(share.first, share.first + share.count)
+        self._obs: Tree = {}
+        """The last observations of all rows."""
+        self.taken: list[Tree] = []
+        """The actions since `expect`, leaves [n, …]: those leaves that are not the samples themselves."""
+
+    def begin(self, rows: Sequence[int]) -> None:
+        """Forget the episodes of these rows of the share."""
+        self.agent.begin([self._first + row for row in rows])
+
+    def refresh(self) -> None:
+        """Look at the network anew."""
+        self.agent.refresh()
+
+    def expect(self, steps: int) -> None:
+        """Prepare for so many steps."""
+        self.taken.clear()
+        self.agent.expect(steps)
+
+    def act(self, obs: Tree) -> Choice:
+        """Choose an action for every row of the share, from observations with leaves [n, …]."""
+        if not self._obs:
+            self._obs = {key: np.repeat(leaf[:1], self._total, 0) for key, leaf in obs.items()}
+        own = self._own
+        for key, leaf in obs.items():
+            self._obs[key][own] = leaf
+        samples, actions = self.agent.act(self._obs)
+        self.taken.append({key: leaf[own] for key, leaf in actions.items() if leaf is not samples[key]})
+        return Choice(
+            {key: leaf[own] for key, leaf in samples.items()}, {key: leaf[own] for key, leaf in actions.items()}
+        )
+
+    def state(self) -> dict[str, Any]:
+        """Return what decides the next actions, of all rows."""
+        return self.agent.state()
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Restore the result of `state()`."""
+        self.agent.load_state(state)

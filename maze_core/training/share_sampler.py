@@ -1,0 +1,242 @@
+"""The driver's side of rollouts that workers collect, each for its share of the environments."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from maze_core.acting.memory import RowMemory
+from maze_core.acting.rollouts import critic_memory_after
+from maze_core.data.rollout import Rollout
+from maze_core.envs.ledger import EpisodeLedger
+from maze_core.envs.serial import check_state, share_of_state
+from maze_core.errors import RunError
+from maze_core.models.memory import remembers
+from maze_core.models.parameters import state_arrays
+from maze_core.training.share_task import NOISE, Restored, ShareJob, ShareRollout
+
+if TYPE_CHECKING:
+    from maze_core.envs.vector import Episode, Tree
+    from maze_core.envs.worker import Share
+    from maze_core.models.policy import Policy
+    from maze_core.runners.workers import WorkerPool
+
+_PATIENCE = 10.0
+"""Resetting and replaying may take this many times the time limit of a job."""
+_SLICE = 10.0
+"""Seconds after which a worker tells that it is alive; at most this share of a job's time limit."""
+
+
+class ShareSampler:
+    """Collects the rollouts of N environments from workers; the same as `Sampler` does in this process.
+
+    Parameters and the state of the noise go out once for each rollout, for all workers. A worker that was lost is
+    replaced by one that replays the unfinished episodes and collects the rollout again.
+
+    Args:
+        policy: the policy of which the workers have copies, on the CPU.
+        pool: workers with the task `CollectShares`, one for each share.
+        shares: of each worker.
+        noise: the workers draw the sampling noise from its state.
+        on_steps: called within long rollouts, with the number of steps of environments since the last call.
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        pool: WorkerPool,
+        shares: Sequence[Share],
+        noise: torch.Generator,
+        on_steps: Callable[[int], None] = lambda steps: None,
+    ) -> None:
+        self._policy, self._pool, self._shares = policy, pool, shares
+        self._on_steps = on_steps
+        self._rows = [slice(share.first, share.first + share.count) for share in shares]
+        self._num_envs = shares[0].total
+        self._noise = noise
+        self._memory = RowMemory(policy) if remembers(policy) else None
+        self._ledger = EpisodeLedger(policy.observation_space, policy.action_space, self._num_envs)
+        self._collected = 0
+        """Rollouts so far; at least 1 after a restart."""
+        self._begun: list[int] = []
+        """The rows whose episode began with the last step."""
+        self._slice = min(_SLICE, pool.job_timeout / 10)
+        self._rollout: Rollout | None = None
+
+    @property
+    def rollout(self) -> Rollout:
+        """The last rollout."""
+        if self._rollout is None:
+            raise RuntimeError("no rollout has been collected")
+        return self._rollout
+
+    def collect(self) -> Rollout:
+        """Let every environment take the steps of a rollout; the returned arrays are overwritten by the next call."""
+        remembered = {} if self._memory is None else self._announced(self._memory)
+        self._pool.share({**state_arrays(self._policy), NOISE: self._noise.get_state().numpy()})
+        parts = self._gather()
+        if parts[0].noise is not None:
+            self._noise.set_state(torch.from_numpy(parts[0].noise))
+        self._rollout = rollout = _joined(parts, self._rows, self._rollout)
+        rollout.memory = remembered
+        self._record(parts, rollout)
+        if self._memory is not None:
+            after = {key: np.concatenate([part.remembered[key] for part in parts]) for key in parts[0].remembered}
+            self._memory.replace({key: torch.from_numpy(leaf) for key, leaf in after.items()})
+            self._memory.replace(critic_memory_after(self._policy, rollout))
+        return rollout
+
+    def state(self) -> dict[str, Any]:
+        """Return everything that decides the next rollout except the policy, as `Sampler.state` does."""
+        remembered = {} if self._memory is None else {"memory": self._memory.state()}
+        env = self._ledger.state() if self._collected else None
+        return {"noise": self._noise.get_state(), **remembered, "env": env, "begun": list(self._begun)}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Restore the result of `state()`; the workers replay unfinished episodes."""
+        self._noise.set_state(state["noise"])
+        if self._memory is not None:
+            self._memory.load_state(state["memory"])
+        if state["env"] is None:
+            return
+        check_state(state["env"], self._num_envs)
+        self._collected += 1
+        self._begun = list(state.get("begun", []))
+        before = np.asarray(state["env"]["episode"])
+        self._ledger.load(state["env"])
+        jobs = {self._restore(number, state["env"]): number for number in range(len(self._shares))}
+        for share, answer in self._answers(jobs):
+            self._place(share, answer)
+        anew = np.flatnonzero(self._ledger.state()["episode"] != before).tolist()
+        self._begun = sorted({*self._begun, *anew})
+
+    # Asking
+
+    def _gather(self) -> list[ShareRollout]:
+        """Return the rollouts of all shares, in order."""
+        jobs = {self._ask(number): number for number in range(len(self._shares))}
+        parts: dict[int, ShareRollout] = {}
+        steps = [0] * len(self._shares)
+        for share, answer in self._answers(jobs):
+            if isinstance(answer, ShareRollout):
+                parts[share] = answer
+                continue
+            if answer is None:
+                jobs[self._restore(share, self._ledger.state())] = share
+                continue
+            if isinstance(answer, Restored):
+                _repeat(answer.warnings)
+            else:
+                self._on_steps((answer - steps[share]) * self._shares[share].count)
+                steps[share] = answer
+            jobs[self._ask(share)] = share
+        self._collected += 1
+        return [parts[share] for share in range(len(self._shares))]
+
+    def _answers(self, jobs: dict[int, int]) -> Iterator[tuple[int, Any]]:
+        """Yield the share and the answer of each job, until there are no jobs; jobs may be added meanwhile."""
+        while jobs:
+            result = self._pool.collect()
+            if result is None:
+                raise RunError("the workers lost a job")
+            share = jobs.pop(result.job, None)
+            if share is not None:  # else Ctrl-C interrupted an earlier call
+                yield share, result.value
+
+    def _ask(self, share: int) -> int:
+        patience = 1.0 if self._collected else _PATIENCE
+        return self._pool.submit(ShareJob(share, self._collected, self._slice), share, patience)
+
+    def _restore(self, share: int, env: dict[str, Any]) -> int:
+        """Let the share's worker replay its unfinished episodes."""
+        rows = self._rows[share]
+        begun = [row - rows.start for row in self._begun if rows.start <= row < rows.stop]
+        memory = {} if self._memory is None else self._memory.snapshot(self._num_envs)
+        remembered = {key: leaf[rows] for key, leaf in memory.items()}
+        state = {"env": share_of_state(env, rows), "begun": begun, "remembered": remembered}
+        return self._pool.submit(ShareJob(share, self._collected, state=state), share, _PATIENCE)
+
+    # Recording
+
+    def _announced(self, memory: RowMemory) -> Tree:
+        """Forget the episodes that ended; return what the policy remembers before the next step."""
+        if self._begun:
+            memory.begin(self._begun)
+        return memory.snapshot(self._num_envs)
+
+    def _place(self, share: int, answer: Restored) -> None:
+        _repeat(answer.warnings)
+        self._ledger.place(self._rows[share], answer.episode, answer.length, answer.obs, answer.memory)
+
+    def _record(self, parts: list[ShareRollout], rollout: Rollout) -> None:
+        """Take the rollout into the ledger, and put its episodes in order."""
+        ended = rollout.terminated | rollout.truncated
+        its: dict[int, list[Episode]] = {}
+        for part in reversed(parts):
+            for episode in reversed(part.rollout.episodes):
+                its.setdefault(episode.env_index, []).append(episode)
+        rollout.episodes = [its[row].pop() for row in np.nonzero(ended)[1].tolist()]
+        actions = {
+            key: np.concatenate([part.actions.get(key, part.rollout.actions[key]) for part in parts], 1)
+            for key in {key for part in parts for key in part.actions}
+        }
+        self._ledger.add({**rollout.actions, **actions}, rollout.rewards, ended)
+        self._ledger.see(slice(None), {key: leaf[-1] for key, leaf in rollout.obs.items()})
+        self._ledger.memory = [each for part in parts for each in part.memory]
+        self._begun = np.flatnonzero(ended[-1]).tolist()
+
+
+_FLAGS = ("rewards", "terminated", "truncated", "valid")
+
+
+def _joined(parts: list[ShareRollout], rows: list[slice], past: Rollout | None) -> Rollout:
+    """Return the rollouts of all shares as one, in the arrays of the past one where there is one."""
+    pieces = [part.rollout for part in parts]
+    joined = past or _allocated(pieces[0], rows[-1].stop)
+    for own, piece in zip(rows, pieces, strict=True):
+        for target, tree in ((joined.obs, piece.obs), (joined.actions, piece.actions)):
+            for key, leaf in tree.items():
+                target[key][:, own] = leaf
+        for name in _FLAGS:
+            getattr(joined, name)[:, own] = getattr(piece, name)
+    joined.truncations = _cuts(pieces, rows)
+    return joined
+
+
+def _allocated(piece: Rollout, rows: int) -> Rollout:
+    """Return a rollout like one of some environments, with this number of rows."""
+
+    def wide(leaf: np.ndarray) -> np.ndarray:
+        return np.zeros((len(leaf), rows, *leaf.shape[2:]), leaf.dtype)
+
+    return Rollout(
+        obs={key: wide(leaf) for key, leaf in piece.obs.items()},
+        actions={key: wide(leaf) for key, leaf in piece.actions.items()},
+        rewards=wide(piece.rewards),
+        terminated=wide(piece.terminated),
+        truncated=wide(piece.truncated),
+        valid=wide(piece.valid),
+    )
+
+
+def _cuts(pieces: list[Rollout], rows: list[slice]) -> list[tuple[int, np.ndarray, Tree]]:
+    """Return the truncations of all shares, one entry for each step, as one process would record them."""
+    by_step: dict[int, list[tuple[np.ndarray, Tree]]] = {}
+    for own, piece in zip(rows, pieces, strict=True):
+        for t, envs, final in piece.truncations:
+            by_step.setdefault(t, []).append((envs + own.start, final))
+    cuts = []
+    for t, several in sorted(by_step.items()):
+        final = {key: np.concatenate([tree[key] for _, tree in several]) for key in several[0][1]}
+        cuts.append((t, np.concatenate([envs for envs, _ in several]), final))
+    return cuts
+
+
+def _repeat(said: list[tuple[str, type[Warning]]]) -> None:
+    """Repeat warnings of a worker."""
+    for message, category in said:
+        warnings.warn(message, category, stacklevel=4)

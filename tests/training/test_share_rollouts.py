@@ -1,0 +1,212 @@
+"""Rollouts that workers collect: bit-equal to those of one process, also where workers are lost or a run moves."""
+
+from __future__ import annotations
+
+import copy
+import os
+import signal
+
+import gymnasium
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+from maze_devkit.envs import CountingEnv, SeededWalk
+from maze_devkit.probes import Doors, Workshop
+
+from maze_core.acting.rollouts import Sampler
+from maze_core.runners.dev import DevRunner
+from maze_core.runners.pool_serial import SerialPool
+from maze_core.training import share_sampler
+from maze_core.training.share_sampler import ShareSampler
+
+SMALL = {"algorithm.num_envs": 5, "algorithm.n_rollout_steps": 12, "evaluation.num_envs": 2}
+
+
+class Forgetful(SerialPool):
+    """Workers in this process. Every few jobs one is lost, and another one is set up in its place."""
+
+    every = 0
+    job_timeout = 60.0
+
+    def __init__(self, task, count):
+        super().__init__(task, count)
+        self.job_timeout, self._answered, self._fresh = Forgetful.job_timeout, 0, task
+
+    def collect(self, timeout=None):
+        self._answered += 1
+        if self.every and self._answered % self.every == 0:
+            worker = self._jobs[0].worker
+            self._tasks[worker].close()
+            self._tasks[worker] = copy.copy(self._fresh)
+            self._tasks[worker].setup(worker)
+        return super().collect(timeout)
+
+
+@pytest.fixture
+def shared(monkeypatch):
+    """`shared(workers, every=0)`: from now on `dev` collects rollouts with so many workers."""
+
+    def share(workers, every=0):
+        monkeypatch.setattr(DevRunner, "has_collectors", bool(workers))
+        monkeypatch.setattr(DevRunner, "default_workers", property(lambda runner: workers))
+        monkeypatch.setattr(DevRunner, "collectors", lambda runner, task, count: Forgetful(task, count))
+        monkeypatch.setattr(Forgetful, "every", every)
+
+    return share
+
+
+def sampler_of(context):
+    return context.run.algorithm._collector._sampler
+
+
+class Aged(gymnasium.Wrapper):
+    """Adds the steps since construction to rewards, and cuts an episode where their number divides by seven."""
+
+    age = 0
+
+    def step(self, action):
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        self.age += 1
+        return observation, reward + self.age, terminated, truncated or self.age % 7 == 0, info
+
+    def state(self):
+        return {"age": self.age}
+
+    def load_state(self, state):
+        self.age = state["age"]
+
+
+class Pushed(SeededWalk):
+    """With an action of several numbers, in units of its own."""
+
+    def __init__(self):
+        super().__init__()
+        self.action_space = spaces.Box(np.array([-3.0, 0.0]), np.array([5.0, 2.0]), dtype=np.float64)
+
+    def step(self, action):
+        return super().step(float(np.sum(action)))
+
+
+def aged():
+    return Aged(SeededWalk())
+
+
+CASES = {
+    "ppo": ("ppo", SeededWalk, {}),
+    "normaliser and bounded actions": ("a2c", Pushed, {"model.normalize_observations": True}),
+    "gru shared with the critic": ("ppo", SeededWalk, {"model.memory": "gru", "model.critic": "shared"}),
+    "lstm and another of the critic": ("a2c", SeededWalk, {"model.memory": "lstm", "model.critic": "separate"}),
+    "nested spaces and masks": ("ppo", Workshop, {"model.name": "template"}),
+    "masks": ("a2c", Doors, {}),
+    "wrappers that remember": ("a2c", aged, {}),
+}
+
+
+@pytest.mark.parametrize("workers", [2, 5])
+@pytest.mark.parametrize("case", CASES)
+def test_a_run_is_bit_equal(quick, shared, whole_state, assert_same, monkeypatch, case, workers):
+    """Also with workers that are lost, and with ones that answer before their rollout is complete."""
+    algorithm, env, model = CASES[case]
+    folders = []
+    for count in (0, workers):
+        shared(count, every=5 if workers == 2 else 0)
+        monkeypatch.setattr(share_sampler, "_SLICE", 0.0 if workers == 5 else 10.0)
+        context = quick(env, algorithm, SMALL | model)
+        assert isinstance(sampler_of(context), ShareSampler if count else Sampler)
+        context.train()
+        folders.append(context.run_dir)
+    assert_same(*(whole_state(folder) for folder in folders))
+
+
+@pytest.mark.parametrize("env", [SeededWalk, aged])
+@pytest.mark.parametrize("workers", [(0, 2), (3, 0), (2, 3)])
+def test_a_run_moves_to_other_workers(quick, shared, whole_state, assert_same, env, workers):
+    overrides = SMALL | {"algorithm.n_epochs": 4, "model.memory": "gru"}
+    shared(0)
+    whole = quick(env, "a2c", overrides)
+    whole.train()
+    shared(workers[0])
+    half = quick(env, "a2c", overrides)
+    half.train(2)
+    half.close()
+    shared(workers[1])
+    later = quick(env, "a2c", overrides, run_dir=None)
+    assert later.resume(half.run_dir).outcome == "finished"
+    assert_same(whole_state(half.run_dir), whole_state(whole.run_dir))
+
+
+def test_truncations_and_episodes_keep_their_order(quick, shared):
+    """Environments of two workers end at the same steps."""
+    rollouts = []
+    for count in (0, 2):
+        shared(count)
+        run = quick(lambda: CountingEnv(3, 0, truncate=True), "a2c", SMALL | {"algorithm.num_envs": 4}).run
+        for _ in run.algorithm.batches():
+            pass
+        rollouts.append(run.algorithm._collector.rollout)
+    one, two = rollouts
+    assert one.episodes == two.episodes
+    assert len(one.episodes) == 16
+    assert [(t, envs.tolist()) for t, envs, _ in one.truncations] == [(t, e.tolist()) for t, e, _ in two.truncations]
+    for (_, _, first), (_, _, second) in zip(one.truncations, two.truncations, strict=True):
+        np.testing.assert_array_equal(first["observation"], second["observation"])
+
+
+def test_worker_processes_one_of_which_is_killed(quick, whole_state, assert_same):
+    folders = []
+    for runner in ("dev", {"name": "local", "workers": 2}):
+        context = quick(SeededWalk, "a2c", SMALL | {"algorithm.n_epochs": 4}, runner=runner)
+        context.train(2)
+        if runner != "dev":
+            pool = sampler_of(context)._pool
+            os.kill(pool.pids[1], signal.SIGKILL)
+            with pytest.warns(RuntimeWarning, match="worker 1 .* died with exit code -9"):
+                context.train()
+            assert pool.restarts == 1
+        else:
+            context.train()
+        folders.append(context.run_dir)
+    assert_same(*(whole_state(folder) for folder in folders))
+
+
+class Restless(torch.nn.Module):
+    """A network that draws random numbers itself."""
+
+    out_features = 2
+
+    def forward(self, obs):
+        return obs["observation"].float() + torch.rand(2)
+
+
+def test_what_cannot_be_shared_is_stepped_in_lockstep(quick, shared, monkeypatch):
+    from maze_core.models.policy import Policy
+    from maze_core.training import rollout_collector
+
+    shared(2)
+    walk = SeededWalk()
+    restless = Policy(walk.observation_space, walk.action_space, Restless())
+    assert rollout_collector.draws_itself(restless)
+    assert isinstance(sampler_of(quick(SeededWalk, "pqn", {"algorithm.num_envs": 3})), Sampler)  # exploration
+    native = {"env.vectorization": "native"}
+    assert isinstance(sampler_of(quick("CartPole-v1", "ppo", native)), Sampler)
+    assert isinstance(sampler_of(quick(SeededWalk, "ppo")), ShareSampler)
+
+
+def test_a_model_of_a_notebook_acts_in_this_process(quick):
+    """No other process can import it."""
+
+    class Own(torch.nn.Module):
+        out_features = 2
+
+        def forward(self, obs):
+            return obs["observation"].float()
+
+    from maze_core.models.policy import Policy
+
+    def build(observation_space, action_space):
+        return Policy(observation_space, action_space, Own(), Own())
+
+    context = quick(SeededWalk, "a2c", SMALL, runner={"name": "local", "workers": 1}, model=build)
+    assert isinstance(sampler_of(context), Sampler)
+    assert context.train().outcome == "finished"
