@@ -21,6 +21,7 @@ NO_CONFIG = ("config_described", "config_frozen", "config_closed", "config_round
 NO_HOOKS = ("command", "policy", "runner", "searcher")
 BY_RLLIB = ("gradients", "host_synchronisation", "resumes")
 INAPPLICABLE = {
+    "algorithm appo": ("host_synchronisation",),
     "algorithm bc": ("truncation",),
     "algorithm es": ("host_synchronisation", "truncation"),
     "algorithm impala": ("host_synchronisation",),
@@ -88,6 +89,7 @@ def test_the_bundled_plugins_are_all_here():
         "dqn",
         "pqn",
         "impala",
+        "appo",
         "bc",
         "iql",
         "td3_bc",
