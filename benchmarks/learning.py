@@ -23,6 +23,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import curves
+import published
 import results
 from command import MAZE, one_thread
 from statistics_of_runs import with_interval
@@ -63,6 +65,7 @@ ROWS = (
     Row("a2c", "CartPole-v1", 500_000, gate=475),
     Row("es", "CartPole-v1", 500_000, gate=475),
     Row("impala", "CartPole-v1", 500_000, gate=475),
+    Row("appo", "CartPole-v1", 500_000, gate=475),
     Row("ppo", "Acrobot-v1", 500_000, gate=-95),
     Row("ppo", "Pendulum-v1", 200_000, gate=-250),
     Row("ppo", "LunarLander-v3", 1_000_000, gate=200),
@@ -74,8 +77,8 @@ ROWS = (
     Row("dqn", "Acrobot-v1", 100_000, gate=-90),
     Row("dqn", "LunarLander-v3", 300_000, gate=220),
     Row("pqn", "CartPole-v1", 500_000, gate=475),
-    Row("sac", "Pendulum-v1", 10_000, gate=-170, preset="crossq"),
-    Row("sac", "LunarLanderContinuous-v3", 300_000, gate=250, preset="tqc-LunarLanderContinuous-v3"),
+    Row("sac", "Pendulum-v1", 10_000, gate=-170, preset="crossq", label="crossq"),
+    Row("sac", "LunarLanderContinuous-v3", 300_000, 250, "tqc-LunarLanderContinuous-v3", label="tqc"),
     Row("td3", "Pendulum-v1", 20_000, gate=-170),
 )
 
@@ -85,10 +88,16 @@ INTRODUCTION = """
 Each score is the deterministic evaluation of the parameters a run ended with: no best checkpoint, no maximum over the
 training. The gate is on the mean over the seeds, shown with its 95 % confidence interval (Student's t). Seconds and
 environment steps per second are those of a whole run, evaluations and logs counted, with the given number of runs
-side by side.
+side by side. A second table has scores that others have published, and pictures show the evaluations during training.
 
-Made by `python benchmarks/learning.py`; the figures of every run are in `learning.json`.
+Made by `python benchmarks/learning.py`; the figures of every run are in `learning.json`, its
+evaluations in `learning_curves.json`.
 """
+PUBLISHED_HEADERS = ["row", "steps", "maze", "published", "steps", "of", "by", "protocol"]
+CURVES = """
+The median over the seeds of the deterministic evaluations during training, and the band from the least to the best
+seed. Rows that were measured before curves were kept have none.
+""".strip()
 HEADERS = ["row", "steps", "mean return (95 % CI)", "gate", "scores by seed", "seconds", "env steps/s", "side by side"]
 
 
@@ -131,6 +140,8 @@ def measure(row: Row, options: argparse.Namespace) -> dict[str, Any]:
         for done in as_completed(waiting):
             run = done.result()
             finished[run["seed"]] = run
+            if run["score"] is not None:
+                curves.keep(row.name, run["seed"], curves.evaluations(folder / f"s{run['seed']}"))
             written()
     finally:
         # Ctrl-C: without this the pool would first train the seeds that wait.
@@ -169,7 +180,24 @@ def passes(result: dict[str, Any]) -> bool:
 
 def write_page(rows: dict[str, Any]) -> None:
     """Write the page of all rows measured so far."""
-    results.write_page(PAGE, INTRODUCTION, HEADERS, cells_of(rows), rows)
+    results.write_page(PAGE, INTRODUCTION, HEADERS, cells_of(rows), rows, sections(rows))
+
+
+def sections(rows: dict[str, Any]) -> str:
+    """Published scores of others, and the learning curves."""
+    cells = [beside(name, rows[name], other) for name, other in published.SCORES.items() if name in rows]
+    pictures = curves.pictures(rows, {row.name: row.env for row in ROWS})
+    parts = ["## Beside published scores", results.table(PUBLISHED_HEADERS, cells)]
+    if pictures:
+        parts += ["## Curves", CURVES, *pictures]
+    return "\n\n".join(parts)
+
+
+def beside(name: str, result: dict[str, Any], other: published.Score) -> list[str]:
+    """The table line of a row with somebody else's score."""
+    ours = [name, f"{result['steps']:,}", with_interval(scores(result))]
+    theirs = [f"{other.mean:.1f}", f"{other.steps:,}", f"{other.algorithm}, {other.env}", other.by, other.protocol]
+    return ours + theirs
 
 
 def cells_of(rows: dict[str, Any]) -> results.Cells:

@@ -69,15 +69,22 @@ def show(title: str, headers: list[str], cells: Cells) -> None:
     console.print(table)
 
 
-def write_page(name: str, introduction: str, headers: list[str], cells: Cells, rows: dict[str, Any]) -> None:
-    """Write the Markdown page: introduction, table, and where each row was measured."""
-    lines = [introduction.strip(), "", _line(headers), _line(["---", *["---:"] * (len(headers) - 1)])]
-    lines += [_line(row) for row in cells]
+def write_page(
+    name: str, introduction: str, headers: list[str], cells: Cells, rows: dict[str, Any], sections: str = ""
+) -> None:
+    """Write the Markdown page: introduction, table, further sections, and where each row was measured."""
+    lines = [introduction.strip(), "", table(headers, cells)]
+    lines += ["", sections] if sections else []
     lines += ["", "## Where and when", ""]
     for row, result in rows.items():
         facts = ", ".join(f"{name} {value}" for name, value in result["where"].items())
         lines.append(f"- {row}: {result['when']}; {facts}")
     (FOLDER / f"{name}.md").write_text("\n".join(lines) + "\n")
+
+
+def table(headers: list[str], cells: Cells) -> str:
+    """A Markdown table."""
+    return "\n".join([_line(headers), _line(["---", *["---:"] * (len(headers) - 1)]), *map(_line, cells)])
 
 
 def _line(cells: list[str]) -> str:

@@ -18,7 +18,7 @@ _PUBLISHED: Mapping[str, Mapping[str, str]] = {
     "maze-es": {"algorithm": "es"},
     "maze-export": {"command": "export", "policy": "onnx"},
     "maze-heuristics": {"policy": "lunar_lander_heuristics"},
-    "maze-impala": {"algorithm": "impala"},
+    "maze-impala": {"algorithm": "appo impala"},
     "maze-minari": {"command": "trajectories.import trajectories.export"},
     "maze-offline": {"algorithm": "cql iql td3_bc"},
     "maze-mlflow": {"callback": "mlflow"},

@@ -21,6 +21,7 @@ NO_CONFIG = ("config_described", "config_frozen", "config_closed", "config_round
 NO_HOOKS = ("command", "policy", "runner", "searcher")
 BY_RLLIB = ("critic_leaves", "gradients", "host_synchronisation", "resumes")
 INAPPLICABLE = {
+    "algorithm appo": ("host_synchronisation",),
     "algorithm bc": ("truncation",),
     "algorithm ddpg": ("masks",),
     "algorithm cql": ("truncation",),
@@ -91,6 +92,7 @@ def test_the_bundled_plugins_are_all_here():
         "dqn",
         "pqn",
         "impala",
+        "appo",
         "bc",
         "cql",
         "iql",

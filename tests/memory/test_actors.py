@@ -137,7 +137,9 @@ def test_steps_of_all_lanes_at_once(rollout, kind, groups):
         state = {k: torch.where(begun.reshape(-1, *[1] * (v.ndim - 1)), fresh[k], v) for k, v in state.items()}
 
 
-@pytest.mark.parametrize(("algorithm", "kind"), [("ppo", "lstm"), ("impala", "gru"), ("a2c", "window")])
+@pytest.mark.parametrize(
+    ("algorithm", "kind"), [("ppo", "lstm"), ("impala", "gru"), ("appo", "lstm"), ("a2c", "window")]
+)
 def test_runs_that_are_stopped_and_resumed_are_the_same(quick, whole_state, assert_same, algorithm, kind):
     values = {"model.memory": kind, "model.memory_size": 4, "model.hidden": [8], "algorithm.n_epochs": 3}
     whole = quick(Carousel, algorithm, values)

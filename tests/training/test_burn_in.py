@@ -75,6 +75,7 @@ def statistics(policy):
     [
         *((algorithm, {"critic": "shared", "normalize_observations": True}) for algorithm in ("ppo", "a2c", "impala")),
         ("impala", {"critic": "separate"}),
+        ("appo", {"critic": "shared", "normalize_observations": True}),
         ("ppo", {"critic": "separate", "normalize_observations": True}),
         ("ppo", {"critic": "shared", "distribution": "squashed_gaussian", "state_dependent_std": True}),
         ("ppo", {"critic": "shared", "distribution": "beta"}),

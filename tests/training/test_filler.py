@@ -37,6 +37,7 @@ SMALL = {
 ALGORITHMS = {
     "ppo": {},
     "impala": {"algorithm.num_actors": 1, "algorithm.envs_per_actor": 3, "algorithm.actors_batch_size": 3},
+    "appo": {"algorithm.num_actors": 1, "algorithm.envs_per_actor": 3, "algorithm.actors_batch_size": 3},
     "sac": {
         "algorithm.initial_buffer_size": 20,
         "algorithm.replay_buffer_size": 100,

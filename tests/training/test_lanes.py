@@ -15,6 +15,7 @@ ALGORITHMS = {
     "ppo": {},
     "a2c": {},
     "impala": {"algorithm.num_actors": 2, "algorithm.envs_per_actor": 2, "algorithm.actors_batch_size": 4},
+    "appo": {"algorithm.num_actors": 2, "algorithm.envs_per_actor": 2, "algorithm.actors_batch_size": 4},
 }
 NAMES = ("one", "two", "late")
 
@@ -114,7 +115,7 @@ class InTurn(Plugin):
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_updates_in_which_no_transition_was_closed_change_nothing(quick, algorithm):
     small = {"algorithm.n_rollout_steps": 1, "algorithm.epoch_length": 6, "model.hidden": [4]}
-    more = {"algorithm.num_actors": 1, "algorithm.actors_batch_size": 1} if algorithm == "impala" else {}
+    more = {"algorithm.num_actors": 1, "algorithm.actors_batch_size": 1} if algorithm in ("impala", "appo") else {}
     run = quick(InTurn, algorithm, small | more)
     run.train()
     assert run.run.env_steps > 0

@@ -38,7 +38,7 @@ def settings(algorithm, env, memory="none"):
         "seed": 5,
         "model.normalize_observations": True,
     }
-    if algorithm != "impala":
+    if algorithm not in ("impala", "appo"):
         values["algorithm.num_envs"] = 3
     return values | ({"model.name": "template"} if "Workshop" in env else {})
 
@@ -52,7 +52,7 @@ def texts(values):
 def wait_for_epoch(run_dir, number, process):
     """Wait until that many epochs are logged (0: until the run can be resumed)."""
     awaited = run_dir / "checkpoints" / "last" if number == 0 else run_dir / "metrics.jsonl"
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 240
     while not awaited.exists() or (number and len(awaited.read_bytes().splitlines()) < number):
         assert process.poll() is None, process.communicate()
         assert time.monotonic() < deadline
@@ -68,6 +68,7 @@ def wait_for_epoch(run_dir, number, process):
         ("a2c", "CartPole-v1", "window"),
         ("impala", "CartPole-v1", "none"),
         ("impala", "Workshop-v0", "lstm"),
+        ("appo", "Workshop-v0", "none"),
         ("ppo", "Carousel-v0", "gru"),
         pytest.param("ppo", "CartPole-v1", "none", marks=pytest.mark.slow),
         pytest.param("a2c", "Workshop-v0", "none", marks=pytest.mark.slow),

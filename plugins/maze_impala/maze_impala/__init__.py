@@ -1,1 +1,1 @@
-"""Importance weighted actor-learner architectures for Maze."""
+"""Algorithms with actors for Maze: IMPALA and APPO."""

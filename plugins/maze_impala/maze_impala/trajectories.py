@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from maze_core.envs.vector import Tree
     from maze_core.models.policy import Policy
     from maze_impala.actor import Delivery
-    from maze_impala.config import IMPALAConfig
+    from maze_impala.actors_config import ActorsConfig
 
 
 _OTHER_BYTES = 32
 """Bytes of one step without observation and action: reward, flags, log-probability."""
 
 
-def check_trajectories(config: IMPALAConfig, policy: Policy) -> None:
+def check_trajectories(config: ActorsConfig, policy: Policy) -> None:
     """Raise ConfigError where the pending trajectories and the batch do not fit into memory."""
     specs = [*space_specs(policy.observation_space, "observation").values()]
     specs += [*space_specs(policy.action_space, "action").values()]
@@ -43,7 +43,7 @@ class TrajectoryBatch:
     `put` copies rollouts in, `rows` returns them as a batch.
     """
 
-    def __init__(self, config: IMPALAConfig) -> None:
+    def __init__(self, config: ActorsConfig) -> None:
         self._config = config
         self._leaves: dict[str, Tree] = {}
         """`obs` [T + 1, B, …], `actions` and `steps` [T, B, …]; allocated with the first rollout's layout."""

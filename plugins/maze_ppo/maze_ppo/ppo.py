@@ -20,8 +20,9 @@ from maze_core.training.on_policy import (
 )
 from maze_core.training.rollout_collector import RolloutCollector
 from maze_core.training.schedules import scheduled
+from maze_core.training.surrogate import clipped_surrogate, row_divergence
 from maze_ppo.config import PPOConfig
-from maze_ppo.losses import approximate_kl, clipped_surrogate, value_loss
+from maze_ppo.losses import value_loss
 
 if TYPE_CHECKING:
     from maze_core.models.policy import Policy
@@ -75,7 +76,7 @@ class PPO(Algorithm):
         for _ in range(self.config.n_optimization_epochs):
             for batch in rows.minibatches(self.config.batch_size, self._order):
                 yield batch
-                if target_kl is not None and approximate_kl(self._log_ratios[-1]).item() > target_kl:
+                if target_kl is not None and row_divergence(self._log_ratios[-1]).mean().item() > target_kl:
                     return
 
     def _record_divergence(self) -> None:
@@ -83,9 +84,8 @@ class PPO(Algorithm):
         log_ratio = torch.cat(self._log_ratios)
         self._log_ratios.clear()
         clipped = (log_ratio.exp() - 1).abs() > self.config.clip_range
-        self._run.record(
-            {"loss/kl": approximate_kl(log_ratio).item(), "loss/clip_fraction": clipped.float().mean().item()}
-        )
+        divergence = row_divergence(log_ratio).mean().item()
+        self._run.record({"loss/kl": divergence, "loss/clip_fraction": clipped.float().mean().item()})
 
     @hookimpl
     def compute_loss(self, policy: Policy, batch: Batch) -> Loss:

@@ -1,0 +1,56 @@
+"""V-trace of a batch of trajectories."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from maze_core.data.returns import explained_variance, vtrace
+
+if TYPE_CHECKING:
+    from maze_core.data.batch import TensorTree
+    from maze_impala.actors_config import ActorsConfig
+
+
+def corrected(
+    config: ActorsConfig, log_rho: Tensor, value: Tensor, steps: TensorTree
+) -> tuple[Tensor, Tensor, dict[str, float]]:
+    """Return the critic's targets and the advantages, [T * B], without a graph, and metrics.
+
+    Computed in NumPy: a GPU would wait at each step.
+
+    Args:
+        config: with the thresholds and the length of a trajectory, T.
+        log_rho: [T * B], log-probability under the policy that V-trace is for, minus that under the acting one.
+        value: [T * B], the critic's values.
+        steps: `extra` of a batch that `TrajectoryBatch.rows` made.
+    """
+    shape = (config.n_rollout_steps, -1)
+    values = value.numpy(force=True).reshape(shape)
+    data = {name: leaf.numpy(force=True).reshape(shape) for name, leaf in steps.items()}
+    following = np.concatenate([values[1:], data["bootstrap"][-1:]])
+    following = np.where(data["continues"] > 0, following, data["bootstrap"])
+    following[-1] = data["bootstrap"][-1]
+    targets, advantages = vtrace(
+        log_rho.numpy(force=True).reshape(shape),
+        data["reward"],
+        values,
+        following,
+        data["discount"],
+        data["continues"],
+        config.vtrace_clip_rho_threshold,
+        config.vtrace_clip_pg_rho_threshold,
+    )
+    valid = data["weight"] > 0
+    metrics = {"train/explained_variance": explained_variance(values[valid], targets[valid])}
+    target, advantage = (torch.from_numpy(a.reshape(-1)).to(value.device) for a in (targets, advantages))
+    return target, advantage, metrics
+
+
+def row_weights(steps: TensorTree) -> Tensor:
+    """Return the weight of each row of a batch, [T * B], summing to 1: filler rows have none."""
+    weight = steps["weight"]
+    return weight / weight.sum().clamp(min=1)

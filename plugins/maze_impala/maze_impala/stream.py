@@ -1,0 +1,86 @@
+"""The stream of trajectories from the actors to the learner."""
+
+from __future__ import annotations
+
+import copy
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from maze_core.envs.actors import actors_of
+from maze_core.errors import RunError
+from maze_core.models.parameters import state_arrays
+from maze_core.training.actor_metrics import actor_metrics
+from maze_impala.actor import Actor, Delivery
+from maze_impala.trajectories import TrajectoryBatch, check_trajectories
+
+if TYPE_CHECKING:
+    from maze_core.data.batch import Batch
+    from maze_core.training.run import Run
+    from maze_impala.actors_config import ActorsConfig
+
+
+class TrajectoryStream:
+    """Actors that collect while the learner learns, and the batches made of what they deliver.
+
+    Rollouts are requested ahead of time and returned in the order of the requests. At most one per actor and one
+    per place in the queue are pending, so none is more than `config.max_staleness` updates old.
+    """
+
+    def __init__(self, run: Run, config: ActorsConfig) -> None:
+        check_trajectories(config, run.policy)
+        self._run, self._config = run, config
+        policy = copy.deepcopy(run.policy).cpu()
+        actor = Actor(policy, run.env_builder("training"), run.seed, config.envs_per_actor, config.n_rollout_steps)
+        self._actors = run.workers(actor, config.num_actors)
+        self._trajectories = TrajectoryBatch(config)
+        self._acting = actors_of(run.observation_space)
+        self._asked = 0
+        """Number of rollouts requested since the start of the run."""
+        self._under_way: deque[int] = deque()
+        """Jobs of the rollouts not learned from, in the order of the requests."""
+        self._early: dict[int, Delivery] = {}
+        """Rollouts that arrived before their turn."""
+
+    def next_batch(self) -> Batch:
+        """Share the parameters, request rollouts, and return the next ones as a batch (see `TrajectoryBatch.rows`)."""
+        config, run = self._config, self._run
+        version = self._actors.share(state_arrays(run.policy))
+        while len(self._under_way) < config.rollouts_under_way:
+            self._under_way.append(self._actors.submit(self._asked))
+            self._asked += 1
+        for place in range(config.rollouts_per_batch):
+            delivery = self._next()
+            if self._acting is not None:
+                run.record(actor_metrics(self._acting, run.action_space, delivery.rollout))
+            run.hooks.change_rollout(run, delivery.rollout)
+            self._trajectories.put(place, delivery)
+            self._count(delivery, version - delivery.version)
+        return self._trajectories.rows(run.policy, run.device)
+
+    def state(self) -> dict[str, Any]:
+        """Return the states of the actors and the pending requests; only their number where actors are processes."""
+        actors = self._actors.state()
+        return {"asked": self._asked, "actors": actors, "under_way": list(self._under_way) if actors else []}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Restore the result of `state()`."""
+        self._asked = state["asked"]
+        self._actors.load_state(state["actors"])
+        self._under_way = deque(state["under_way"])
+
+    def _next(self) -> Delivery:
+        """Wait for the rollout whose turn it is, and return it."""
+        job = self._under_way.popleft()
+        while job not in self._early:
+            result = self._actors.collect()
+            if result is None:
+                raise RunError("an actor lost a rollout")
+            self._early[result.job] = result.value
+        return self._early.pop(job)
+
+    def _count(self, delivery: Delivery, staleness: int) -> None:
+        """Update the run's counters. `staleness`: updates since the acting parameters."""
+        run = self._run
+        run.count_env_steps(int(delivery.rollout.valid.sum()))
+        run.statistics.add(delivery.rollout.episodes)
+        run.record({"train/staleness_mean": float(staleness)})
