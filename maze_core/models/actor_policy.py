@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from maze_core.envs.actors import ACTOR, CRITIC, ActorId, actors_of
+from maze_core.envs.actors import ACTOR, CRITIC, ELAPSED, ActorId, actors_of
 from maze_core.envs.spaces import allocate, flatten_space, space_specs
-from maze_core.errors import ConfigError
+from maze_core.errors import ConfigError, PluginError
 from maze_core.models.actor_memory import ActorSequences, put_state, taken_state
 from maze_core.models.actor_normalizer import ActorNormalizer
+from maze_core.models.delta_values import summed_values
 from maze_core.models.distributions.routed import RoutedLeaf
 from maze_core.models.groups import ONE_HOT, Group, group_spaces, groups_of, keys_below
 from maze_core.models.joint_critic import JointCritic, build_joint_critic
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
 
     Build = Callable[[Space[Any], Space[Any], Any], nn.Module]
 
+_DELTA = "turn/critic/value"
+"""What a critic of differences remembers: the value of the last row."""
+
 
 class ActorPolicy(nn.Module):
     """Policies of groups of actors behind the interface of one `Policy`.
@@ -48,6 +52,8 @@ class ActorPolicy(nn.Module):
         groups: they contain each actor once.
         policies: those of the groups, in the same order.
         joint_critic: the critic of all actors; None: each group's policy has its own.
+        delta_critic: critics estimate what a turn adds to the value of the turn before it in the same decision, which
+            the policy therefore remembers.
     """
 
     _group_of: Tensor
@@ -60,6 +66,8 @@ class ActorPolicy(nn.Module):
         groups: Sequence[Group],
         policies: Sequence[nn.Module],
         joint_critic: JointCritic | None = None,
+        *,
+        delta_critic: bool = False,
     ) -> None:
         super().__init__()
         self.observation_space, self.action_space = observation_space, action_space
@@ -70,6 +78,7 @@ class ActorPolicy(nn.Module):
         self.policies = nn.ModuleDict(dict(zip(names, policies, strict=True)))
         self._policies: list[Any] = list(policies)
         self.joint_critic = joint_critic
+        self.delta_critic = delta_critic
         self.has_critic = joint_critic is not None or all(policy.has_critic for policy in self._policies)
         self.dense = False
         """True: every network works on all rows, and results are selected; see `batchable`."""
@@ -118,37 +127,55 @@ class ActorPolicy(nn.Module):
         Raises:
             ConfigError: the policy was built without a critic.
         """
+        return self._summed(self._estimates(obs, sequences), obs, sequences)[0]
+
+    def forward(self, obs: TensorTree, sequences: Sequences | None = None) -> tuple[TreeDistribution, Tensor]:
+        """Return distribution and value [B] in one pass."""
+        if self.joint_critic is not None:
+            return self.distribution(obs, sequences), self.value(obs, sequences)
+        route = self._route(obs)
+        asked = self._asked(route, obs, sequences)
+        results = {group: self._policies[group](*its) for group, its in asked.items()}
+        distribution = self._joined(route, {group: result[0] for group, result in results.items()})
+        values = route.put({group: result[1] for group, result in results.items()}, SCALAR)
+        return distribution, self._summed(values, obs, sequences)[0]
+
+    def _estimates(self, obs: TensorTree, sequences: Sequences | None) -> Tensor:
+        """Return what the critics estimate, [B]."""
         if self.joint_critic is not None:
             return self.joint_critic.forward(obs)
         route = self._route(obs)
         asked = self._asked(route, obs, sequences)
         return route.put({group: self._policies[group].value(*its) for group, its in asked.items()}, SCALAR)
 
-    def forward(self, obs: TensorTree, sequences: Sequences | None = None) -> tuple[TreeDistribution, Tensor]:
-        """Return distribution and value [B] in one pass."""
-        if self.joint_critic is not None:
-            return self.distribution(obs, sequences), self.joint_critic.forward(obs)
-        route = self._route(obs)
-        asked = self._asked(route, obs, sequences)
-        results = {group: self._policies[group](*its) for group, its in asked.items()}
-        distribution = self._joined(route, {group: result[0] for group, result in results.items()})
-        return distribution, route.put({group: result[1] for group, result in results.items()}, SCALAR)
+    def _summed(self, found: Tensor, obs: TensorTree, sequences: Sequences | None) -> tuple[Tensor, TensorTree]:
+        """Return values [B] from what critics estimate, and the last ones of the sequences where that is remembered."""
+        if not self.delta_critic:
+            return found, {}
+        if sequences is None:
+            raise PluginError(
+                "a critic that adds up the turns of a decision was given rows without their sequences. "
+                "Next: pass `batch.sequences`"
+            )
+        values, last = summed_values(found, obs[ELAPSED] == 0, sequences, sequences.state[_DELTA])
+        return values, {_DELTA: last}
 
     # Memory: each actor remembers its own rows of a stream
 
     @property
     def remembers(self) -> bool:
         """True where the rows before a row decide too."""
-        return any(remembers(policy) for policy in self._policies)
+        return self.delta_critic or any(remembers(policy) for policy in self._policies)
 
     def initial_state(self, rows: int) -> TensorTree:
         """Return what is remembered where episodes begin, leaves [rows, …], named `ACTOR/…`."""
-        return {
+        state = {
             f"{self._names[actor]}/{key}": leaf
             for group, policy in zip(self.groups, self._policies, strict=True)
             for actor in group.actors
             for key, leaf in policy.initial_state(rows).items()
         }
+        return {**state, _DELTA: torch.zeros(rows, device=self._group_of.device)} if self.delta_critic else state
 
     def step(self, obs: TensorTree, state: TensorTree) -> tuple[TreeDistribution, TensorTree]:
         """Return the distributions for the next row of B streams, and what is remembered after it."""
@@ -162,17 +189,27 @@ class ActorPolicy(nn.Module):
 
     def unroll(self, obs: TensorTree, sequences: Sequences) -> tuple[TreeDistribution, Tensor, TensorTree]:
         """Return distribution, value [B] and what is remembered after each sequence, leaves [S, …]."""
+        if self.joint_critic is not None:
+            value, last = self._summed(self.joint_critic.forward(obs), obs, sequences)
+            return self.distribution(obs, sequences), value, {**sequences.state, **last}
         route, found, values, after = self._route(obs), {}, {}, dict(sequences.state)
-        for group, (seen, own) in self._asked(route, obs, sequences).items():
-            found[group], values[group], its = self._policies[group].unroll(seen, own)
-            after |= own.after(its, after)
-        return self._joined(route, found), route.put(values, SCALAR), after
+        for group, (seen, *own) in self._asked(route, obs, sequences).items():
+            if own:
+                found[group], values[group], its = self._policies[group].unroll(seen, *own)
+                after |= own[0].after(its, after)
+            else:
+                found[group], values[group] = self._policies[group](seen)
+        value, last = self._summed(route.put(values, SCALAR), obs, sequences)
+        return self._joined(route, found), value, {**after, **last}
 
     def critic_state(self, obs: TensorTree, sequences: Sequences) -> TensorTree:
         """Return what critics alone remember after each sequence, leaves [S, …]; empty without such memories."""
         route, after = self._route(obs), dict(sequences.state)
-        for group, (seen, own) in self._asked(route, obs, sequences).items():
-            after |= own.after(self._policies[group].critic_state(seen, own), after)
+        for group, (seen, *own) in self._asked(route, obs, sequences).items():
+            if own:
+                after |= own[0].after(self._policies[group].critic_state(seen, *own), after)
+        if self.delta_critic:
+            after |= self._summed(self._estimates(obs, sequences), obs, sequences)[1]
         return {key: leaf for key, leaf in after.items() if key.partition("/")[2].startswith("critic/")}
 
     def state_after(self, obs: TensorTree, sequences: Sequences) -> TensorTree:
@@ -264,14 +301,19 @@ def build_policy(build: Build, observation_space: Space[Any], action_space: Spac
         build: builds a policy for some spaces from a configuration.
         observation_space: the environment's.
         action_space: the environment's.
-        config: the model's; `groups`, `actor_one_hot` and `joint_critic` say how actors share networks.
+        config: the model's; `groups`, `actor_one_hot` and `joint_critic` say how actors share networks,
+            `delta_critic` whether critics add up the turns of a decision.
 
     Raises:
         ConfigError: the groups do not fit the actors.
     """
     actors = actors_of(observation_space)
-    wanted = getattr(config, "groups", "shared")
+    wanted, delta = getattr(config, "groups", "shared"), getattr(config, "delta_critic", False)
     if actors is None:
+        if delta:
+            raise ConfigError(
+                "no decision of this environment has several turns", "model.delta_critic", "Set it to false."
+            )
         if wanted != "shared":
             raise ConfigError("groups are for environments with several actors, and this one has none", "model.groups")
         return build(observation_space, action_space, config)  # type: ignore[return-value]
@@ -291,7 +333,10 @@ def build_policy(build: Build, observation_space: Space[Any], action_space: Spac
         except ConfigError as error:
             error.args = (f"{error.args[0]}\nThis concerns the actors of the group {group.name!r}.",)
             raise
-    return ActorPolicy(observation_space, action_space, groups, policies, critic)  # type: ignore[return-value]
+    delta = delta and config.critic != "none"
+    return ActorPolicy(  # type: ignore[return-value]
+        observation_space, action_space, groups, policies, critic, delta_critic=delta
+    )
 
 
 def probe(observation_space: Space[Any], rows: int) -> Tree:

@@ -56,6 +56,9 @@ class ModelConfig(PluginConfig):
     joint_critic: bool = False
     """One separate critic for all actors, which sees the leaves of every kind, zeros where it waits, and who acts;
     false: each group has its own critic."""
+    delta_critic: bool = False
+    """In the later turns of a decision, estimate what they add to the value of the turn before, instead of the whole
+    value."""
     memory: MemoryKind = "none"
     """What the policy remembers of an episode: nothing, the state of a `gru` or `lstm`, or the last rows in a `window`
     that a transformer looks at. A separate critic has a memory of its own."""

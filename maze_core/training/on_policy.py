@@ -64,9 +64,18 @@ def _coefficients(policy: float, critic: float, entropy: float, dtype: torch.dty
     return torch.tensor([policy, critic, entropy], dtype=dtype, device=device)
 
 
-def normalized(advantage: Tensor) -> Tensor:
-    """Return advantages [B] with mean 0 and standard deviation 1; a single row or equal rows become 0."""
-    return F.layer_norm(advantage, advantage.shape, eps=1e-16)
+def normalized(advantage: Tensor, group: Tensor | None = None) -> Tensor:
+    """Return advantages [B] with mean 0 and standard deviation 1; a single row or equal rows become 0.
+
+    `group`: [B], numbers of groups that are normalised apart; None: all rows together.
+    """
+    if group is None:
+        return F.layer_norm(advantage, advantage.shape, eps=1e-16)
+    apart = torch.zeros_like(advantage)
+    for number in torch.bincount(group).nonzero().flatten():
+        rows = group == number
+        apart[rows] = normalized(advantage[rows])
+    return apart
 
 
 def advantage_rows(

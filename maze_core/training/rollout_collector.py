@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 
 from maze_core.acting.rollouts import Sampler
-from maze_core.envs.actors import actors_of
+from maze_core.envs.actors import ACTOR, actors_of
 from maze_core.envs.spaces import allocated_bytes, space_specs
-from maze_core.envs.vector import copies_of
+from maze_core.envs.vector import agents_of, copies_of
 from maze_core.free_memory import check_memory
+from maze_core.models.actor_policy import ActorPolicy
 from maze_core.seeding import EpisodeSeeds, Purpose, integer_seed
 from maze_core.training.actor_metrics import actor_metrics
 from maze_core.training.share_sampler import ShareSampler
@@ -32,6 +34,14 @@ def _check_rollout(space: Space[Any], num_envs: int, n_steps: int) -> None:
     check_memory(needed, n_steps, "algorithm.n_rollout_steps", what="steps of a rollout")
 
 
+def _groups_of_agents(policy: Any, env: VectorEnv) -> np.ndarray | None:
+    """Return the number of each agent's group, [agents] int64; None where all agents share a network."""
+    if not agents_of(env) or not isinstance(policy, ActorPolicy) or len(policy.groups) == 1:
+        return None
+    of = {actor: number for number, group in enumerate(policy.groups) for actor in group.actors}
+    return np.array([of[actor] for actor in sorted(of)])
+
+
 class RolloutCollector:
     """Steps the training environments of a run with its policy and updates the run's counters.
 
@@ -45,6 +55,7 @@ class RolloutCollector:
     def __init__(self, run: Run, n_steps: int, num_envs: int = 8, exploration: Exploration | None = None) -> None:
         self._run = run
         self._actors = actors_of(run.observation_space)
+        self._groups: np.ndarray | None = None
         noise = torch.Generator().manual_seed(integer_seed(run.seed, Purpose.POLICY_NOISE))
         shared = exploration is None and not run.hooks.wraps_agent and self._share(n_steps, num_envs, noise)
         self._sampler: Sampler | ShareSampler = shared or self._lockstep(n_steps, num_envs, noise, exploration)
@@ -72,6 +83,7 @@ class RolloutCollector:
         run = self._run
         env = run.training_env(num_envs)
         _check_rollout(env.observation_space, env.num_envs, n_steps)
+        self._groups = _groups_of_agents(run.policy, env)
         copies, seeds = copies_of(env), EpisodeSeeds(run.seed, Purpose.TRAIN_EPISODES)
         return Sampler(
             run.policy,
@@ -92,10 +104,11 @@ class RolloutCollector:
     def collect(self) -> Rollout:
         """Step every environment `n_steps` times; the returned arrays are overwritten by the next call.
 
-        Plugins may change the rollout (hook `change_rollout`).
+        Where agents have different networks, `extra` names the `group` of each row: their advantages have different
+        scales, since each agent has rewards of its own. Plugins may change the rollout (hook `change_rollout`).
         """
         rollout = self._sampler.collect()
-        rollout.extra = {}
+        rollout.extra = {} if self._groups is None else {"group": self._groups[rollout.obs[ACTOR][:-1]]}
         self._run.count_env_steps(int(rollout.valid.sum()))
         self._run.statistics.add(rollout.episodes)
         if self._actors is not None:

@@ -6,7 +6,7 @@ import pytest
 from maze_core.errors import ConfigError
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.hookspecs import hookimpl
-from tests.agents import CrowdSource, MixedSource
+from tests.agents import CrowdSource, Mixed, MixedSource
 
 SMALL = {"model.hidden": [8], "model.normalize_observations": True, "algorithm.n_rollout_steps": 9}
 IMPALA = {"algorithm.num_actors": 2, "algorithm.envs_per_actor": 2, "algorithm.actors_batch_size": 4}
@@ -73,3 +73,30 @@ def test_groups_that_do_not_fit_are_refused_before_the_first_step(quick):
         _ = quick(MixedSource, "ppo", SMALL | {"model.groups": {"team": ["one", "two"], "rest": ["late"]}}).run
     with pytest.raises(ConfigError, match="names the unknown actor 'three'"):
         _ = quick(CrowdSource, "ppo", SMALL | {"model.groups": {"team": ["one", "two", "three"]}}).run
+
+
+class Rich(Mixed):
+    """`two` is paid a thousand times as much as the others."""
+
+    def _turn(self, rewards, terminated, truncated):
+        return super()._turn({n: r * (1000 if n == "two" else 1) for n, r in rewards.items()}, terminated, truncated)
+
+
+class RichSource(CrowdSource):
+    @hookimpl
+    def make_agents_env(self, config, seed, index):
+        return Rich()
+
+
+@pytest.mark.parametrize("algorithm", ["ppo", "a2c"])
+def test_rewards_of_another_size_do_not_change_what_the_other_networks_learn(quick, algorithm):
+    """Advantages are normalised for each network apart; else those of the poor would vanish."""
+    more = SMALL | {"algorithm.normalize_advantages": True, "algorithm.max_grad_norm": 1e9}
+    runs = [quick(source, algorithm, more) for source in (MixedSource, RichSource)]
+    networks = []
+    for run in runs:
+        run.train(n_epochs=1)
+        networks.append({k: v for k, v in run.policy.state_dict().items() if k.startswith("policies.one_policy")})
+    assert any("heads" in key for key in networks[0])
+    for key, value in networks[0].items():
+        np.testing.assert_allclose(value, networks[1][key], rtol=1e-4, atol=1e-6, err_msg=key)

@@ -311,6 +311,8 @@ def test_normalised():
     numbers = advantage.numpy().astype(float)
     np.testing.assert_allclose(normalized(advantage), (numbers - numbers.mean()) / numbers.std(), rtol=1e-6)
     assert normalized(torch.tensor([3.0])).tolist() == [0.0]
+    apart = normalized(torch.tensor([1.0, 500, 3, 700, 9]), torch.tensor([2, 0, 2, 0, 5]))
+    np.testing.assert_allclose(apart, [-1, -1, 1, 1, 0], rtol=1e-6)
     for value in (3.0, 0.1, -7.7, 123.456):  # rounding must not become an advantage
         assert normalized(torch.full((256,), value)).tolist() == [0.0] * 256
 

@@ -61,7 +61,9 @@ class A2C(Algorithm):
         """Return policy gradient, squared error of the critic and entropy bonus."""
         config, data = self.config, batch.extra
         distribution, value = self._burn_in.forward(policy, batch.obs, batch.sequences)
-        advantage = normalized(data["advantage"]) if config.normalize_advantages else data["advantage"]
+        advantage = data["advantage"]
+        if config.normalize_advantages:
+            advantage = normalized(advantage, data.get("group"))
         policy_loss = distribution.log_prob(batch.actions) * -advantage
         critic_loss = (value - data["target"]).square()
         return actor_critic_loss(config, self._run.epoch, policy_loss, critic_loss, distribution.entropy())

@@ -93,7 +93,9 @@ class PPO(Algorithm):
         config, data = self.config, batch.extra
         distribution, value = self._burn_in.forward(policy, batch.obs, batch.sequences)
         log_ratio = distribution.log_prob(batch.actions) - data["log_prob"]
-        advantage = normalized(data["advantage"]) if config.normalize_advantages else data["advantage"]
+        advantage = data["advantage"]
+        if config.normalize_advantages:
+            advantage = normalized(advantage, data.get("group"))
         policy_loss = clipped_surrogate(log_ratio.exp(), advantage, config.clip_range)
         critic_loss = value_loss(value, data["value"], data["target"], config.value_clip_range)
         self._log_ratios.append(log_ratio.detach())
