@@ -62,7 +62,7 @@ class Policy(nn.Module):
         self.encoder = encoder
         actions = flatten_space(action_space, "action")
         options = head_options or HeadOptions()
-        self._make_memory = make_memory
+        self.make_memory = make_memory
         self.memory = None if make_memory is None else make_memory(feature_count(encoder))
         self.remembers = self.memory is not None
         """True where the rows before a row decide too."""
@@ -198,8 +198,8 @@ class Policy(nn.Module):
 
     def _add_critic(self, encoder: nn.Module | None) -> None:
         self.critic_encoder = encoder
-        own = encoder is not None and self._make_memory is not None
-        self.critic_memory = self._make_memory(feature_count(encoder)) if own else None  # type: ignore[misc, arg-type]
+        own = encoder is not None and self.make_memory is not None
+        self.critic_memory = self.make_memory(feature_count(encoder)) if own else None  # type: ignore[misc, arg-type]
         parts = (self.critic_memory, encoder, self.memory, self.encoder)
         self.value_head = Dense(feature_count(next(part for part in parts if part is not None)), 1)
 

@@ -191,7 +191,7 @@ class ReplayCollector:
                 return False
             self._stepper.step(self._first_agent, self._sink)
         if self._segments is not None and self._agent.memory is not None:
-            self._agent.memory.replace(below(self._segments.memory(), POLICY))  # it goes on with these episodes
+            self._agent.memory.load_state(below(self._segments.memory(), POLICY))  # it goes on with these episodes
         self._warm = True
         return True
 

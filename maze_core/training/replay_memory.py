@@ -132,9 +132,11 @@ def check_segments(config: RunConfig) -> None:
     if getattr(config.model, "memory", "none") == "none":
         return
     length = algorithm.sequence_length
-    if algorithm.replay_buffer_size < length:
+    fewest = 2 * length * algorithm.num_envs
+    if algorithm.replay_buffer_size < fewest:
         raise ConfigError(
-            f"a sequence of {length:,} steps does not fit into a buffer of {algorithm.replay_buffer_size:,}",
+            f"two sequences of {length:,} steps for each of {algorithm.num_envs} environments need {fewest:,} rows, "
+            f"but the replay buffer has {algorithm.replay_buffer_size:,}",
             "algorithm.sequence_length",
             "Lower it, or raise algorithm.replay_buffer_size.",
         )

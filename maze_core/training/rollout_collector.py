@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from maze_core.acting.exploration import Exploration
     from maze_core.data.rollout import Rollout
+    from maze_core.envs.vector import VectorEnv
     from maze_core.envs.worker import Share
     from maze_core.training.run import Run
 

@@ -21,6 +21,21 @@ PARTS = {
         },
         500_000,
     ),
+    "dqn": (
+        {
+            "algorithm.num_envs": 8,
+            "algorithm.n_rollout_steps": 2,
+            "algorithm.batch_size": 400,
+            "algorithm.epoch_length": 200,
+            "algorithm.lr": 3e-3,
+            "algorithm.double": True,
+            "algorithm.target_update_interval": 50,
+            "algorithm.exploration_steps": 8000,
+            "model.hidden": [32],
+            "model.memory_size": 32,
+        },
+        16_000,
+    ),
     "sac": (
         {
             "algorithm.num_envs": 8,

@@ -37,6 +37,8 @@ class DQNConfig(ExploringConfig):
     num_envs: params.TrainingEnvironments = 1
     num_batches_per_iter: params.BatchesPerIteration = 1
     batch_size: params.BatchSize = 64
+    sequence_length: params.ReplayedLength = 20
+    burn_in: params.ReplayBurnIn = 10
     lr: params.LearningRate = 5e-4
     lr_schedule: params.LearningRateSchedule = "constant"
     gamma: params.Gamma = 0.99

@@ -10,10 +10,13 @@ from gymnasium.spaces import Dict, Discrete, MultiBinary, MultiDiscrete
 from torch import Tensor, nn
 
 from maze_core.data.batch import Batch, Loss
+from maze_core.data.segments import replayed
+from maze_core.errors import ConfigError
 from maze_core.plugins.hookspecs import hookimpl
 from maze_core.seeding import Purpose, integer_seed
 from maze_core.training.algorithm import Algorithm
 from maze_core.training.off_policy import ReplayCollector, check_replay_sizes
+from maze_core.training.replay_memory import ReplayMemory, check_segments
 from maze_core.training.schedules import scheduled
 from maze_core.training.targets import Target
 from maze_dqn.config import DQNConfig
@@ -43,6 +46,7 @@ class DQN(Algorithm[ValueNetwork]):
     config: DQNConfig
     needs_critic = False
     supports_agents = True
+    supports_memory = True
     action_spaces = (Discrete, MultiDiscrete, MultiBinary, Dict)
     columns: ClassVar[Mapping[str, str]] = {"loss/value": "value", "loss/q": "q", "train/epsilon": "epsilon"}
     defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {"model": {"hidden": [256, 256], "activation": "relu"}}
@@ -50,6 +54,7 @@ class DQN(Algorithm[ValueNetwork]):
     def check(self, config: RunConfig) -> None:
         """Refuse sizes that contradict each other."""
         check_replay_sizes(config)
+        check_segments(config)
 
     @hookimpl(wrapper=True)
     def build_policy(
@@ -66,6 +71,13 @@ class DQN(Algorithm[ValueNetwork]):
         """Build the collector with its exploration, and the target network."""
         config, policy = self.config, cast("ValueNetwork", run.policy)
         self._run, self._policy = run, policy
+        memory = ReplayMemory.of(policy, config.sequence_length, config.burn_in)
+        if memory is not None and config.prioritized:
+            raise ConfigError(
+                "a network with memory learns from whole sequences, and priorities belong to single steps",
+                "algorithm.prioritized",
+                "Next: --set algorithm.prioritized=false",
+            )
         self._collector = ReplayCollector(
             run,
             config.n_rollout_steps,
@@ -75,6 +87,7 @@ class DQN(Algorithm[ValueNetwork]):
             config.initial_sampling_policy,
             priority_exponent=config.priority_exponent if config.prioritized else None,
             her_goals=config.her_goals,
+            memory=memory,
         )
         self._target = Target(policy)
         self._target.module.normalizer = policy.normalizer  # its statistics belong to both networks
@@ -111,7 +124,7 @@ class DQN(Algorithm[ValueNetwork]):
     @hookimpl
     def compute_loss(self, policy: ValueNetwork, batch: Batch) -> Loss:
         """Return the loss of the actions taken, weighted where steps were drawn by their priorities."""
-        chosen = policy.at(policy.atoms(batch.obs), policy.actions.indices(batch.actions))
+        chosen = policy.at(policy.atoms(batch.obs, batch.sequences), policy.actions.indices(batch.actions))
         rows, self._errors = policy.returns.loss(chosen, self._target_of(policy, batch))
         weight = batch.extra.get("weight")
         loss = (rows if weight is None else weight * rows).mean()
@@ -126,8 +139,8 @@ class DQN(Algorithm[ValueNetwork]):
         learns (van Hasselt et al., arXiv 1509.06461). The discount is 0 where the episode terminated.
         """
         network = self._target.module
-        atoms = network.atoms(batch.next_obs)
-        best = policy.best(policy.atoms(batch.next_obs) if self.config.double else atoms, batch.next_obs)
+        atoms = _next_atoms(network, batch)
+        best = policy.best(_next_atoms(policy, batch) if self.config.double else atoms, batch.next_obs)
         return policy.returns.target(network.at(atoms, best), batch.extra["reward"], batch.extra["discount"])
 
     @hookimpl
@@ -148,3 +161,11 @@ class DQN(Algorithm[ValueNetwork]):
         """Restore the result of `state()`."""
         self._collector.load_state(state["collector"])
         self._noise.set_state(state["noise"])
+
+
+def _next_atoms(network: ValueNetwork, batch: Batch) -> Tensor:
+    """Return the atoms of the observations that follow, [B, C, A]."""
+    sequences = replayed(batch)
+    if sequences is None:
+        return network.atoms(batch.next_obs)
+    return network.atoms(sequences.obs, sequences.beyond("policy"))[sequences.following]

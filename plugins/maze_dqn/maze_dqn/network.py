@@ -17,7 +17,6 @@ from maze_core.models.blocks import Dense, check_room
 from maze_core.models.distributions import Bernoulli, Categorical, MultiCategorical
 from maze_core.models.distributions.discrete import pad_choices
 from maze_core.models.joint_actions import JointActions
-from maze_core.models.memory import remembers
 from maze_core.models.policy import Policy, feature_count
 from maze_core.models.tree_distribution import TreeDistribution
 
@@ -85,7 +84,7 @@ class ValueNetwork(Policy):
     choice of each member among those that the masks allow.
 
     Args:
-        policy: gives its encoder and its normaliser.
+        policy: gives its encoder, its normaliser and what builds its memory.
         returns: what the atoms mean.
         hidden: units of the layers between encoder and values.
         dueling: add the value of the observation, from a stream of its own, to the choices' advantages over their
@@ -115,6 +114,7 @@ class ValueNetwork(Policy):
             policy.encoder,
             has_critic=False,
             normalizer=policy.normalizer,
+            make_memory=policy.make_memory,
         )
         self.returns, self.temperature = returns, temperature
         self.actions = actions = JointActions(policy.observation_space, policy.action_space)
@@ -127,16 +127,19 @@ class ValueNetwork(Policy):
         same = (member.unsqueeze(0) == member.unsqueeze(1)).float()
         centre = torch.eye(len(member)) - same / same.sum(-1, keepdim=True)
         self.register_buffer("centre", centre if dueling else torch.empty(0), persistent=False)
-        features = feature_count(policy.encoder)
+        features = feature_count(self.encoder if self.memory is None else self.memory)
         heads = {"choices": stream([features, *hidden, sum(sizes) * returns.atoms], noisy_std)}
         if dueling:
             heads["observation"] = stream([features, *hidden, returns.atoms], noisy_std)
         self.heads, self.action_heads = nn.ModuleDict(heads), []
         self._spaces = flatten_space(policy.action_space, "action")
 
-    def atoms(self, obs: TensorTree) -> Tensor:
-        """Return the atoms of every choice for B observations, [B, C, A]."""
+    def atoms(self, obs: TensorTree, sequences: Sequences | None = None) -> Tensor:
+        """Return the atoms of every choice for B observations, [B, C, A]; `sequences` for a network that remembers."""
         features = self.encoder(self.normalized(obs))
+        return self._atoms(self._unrolled("memory", features, sequences) if self.remembers else features)
+
+    def _atoms(self, features: Tensor) -> Tensor:
         atoms: Tensor = self.heads["choices"](features)
         atoms = atoms.reshape(len(atoms), -1, self.returns.atoms)
         if len(self.centre):
@@ -159,9 +162,9 @@ class ValueNetwork(Policy):
         """Return the atoms [B, M, A] of choices [B, M], out of those of all, [B, C, A]."""
         return atoms.gather(1, choices.unsqueeze(-1).expand(-1, -1, atoms.shape[-1]))
 
-    def distribution(self, obs: TensorTree, sequences: Sequences | None = None) -> TreeDistribution:
+    def _distribution(self, obs: TensorTree, features: Tensor) -> TreeDistribution:
         """Return distributions whose logits are the values of the choices; those of a bit are their difference."""
-        values = self._by_member(self.returns.mean(self.atoms(obs)) / self.temperature, obs)
+        values = self._by_member(self.returns.mean(self._atoms(features)) / self.temperature, obs)
         parts: dict[str, Distribution] = {}
         member = 0
         for key, sizes in self.actions.choices.items():
@@ -177,7 +180,7 @@ class ValueNetwork(Policy):
 
     def value(self, obs: TensorTree, sequences: Sequences | None = None) -> Tensor:
         """Return the value of the best action, the mean of its members' values, [B]."""
-        atoms = self.atoms(obs)
+        atoms = self.atoms(obs, sequences)
         return self.returns.mean(self.at(atoms, self.best(atoms, obs))).mean(-1)
 
     def draw_noise(self, shape: tuple[int, ...], generator: torch.Generator) -> TensorTree:
@@ -210,10 +213,8 @@ def value_network(policy: Any, returns: Returns, config: Any, **options: Any) ->
     """Return a value network around the encoder of the policy that a model built; `config`: the model's.
 
     Raises:
-        ConfigError: the policy has no encoder, or it remembers.
+        ConfigError: the policy has no encoder.
     """
-    if remembers(policy):
-        raise ConfigError("value networks have no memory", "model.memory", "Next: --set model.memory=none")
     if not isinstance(policy, Policy):
         raise ConfigError(
             f"values are learnt behind an encoder, and the policy {type(policy).__name__} has none",
