@@ -47,10 +47,14 @@ class Row:
     """Further arguments of `maze train`."""
     label: str = ""
     """What distinguishes the row from others of the algorithm and environment."""
+    metric: str = "eval/return_mean"
+    """Of the final evaluation: the score."""
+    unit: float = 1.0
+    """Of the score: 0.01 for a share in per cent."""
 
     @property
     def name(self) -> str:
-        return "-".join(part for part in (self.algorithm, self.label, self.env) if part)
+        return "-".join(part for part in (self.algorithm, self.label, self.env.rpartition(":")[2]) if part)
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -80,15 +84,18 @@ ROWS = (
     Row("sac", "Pendulum-v1", 10_000, gate=-170, preset="crossq", label="crossq"),
     Row("sac", "LunarLanderContinuous-v3", 300_000, 250, "tqc-LunarLanderContinuous-v3", label="tqc"),
     Row("td3", "Pendulum-v1", 20_000, gate=-170),
+    # Needs gymnasium-robotics: docs/environments/robotics.md says how to install it.
+    Row("sac", "gymnasium_robotics:FetchReach-v4", 8_000, gate=95, label="her", metric="eval/success", unit=0.01),
 )
 
 INTRODUCTION = """
 # Learning
 
 Each score is the deterministic evaluation of the parameters a run ended with: no best checkpoint, no maximum over the
-training. The gate is on the mean over the seeds, shown with its 95 % confidence interval (Student's t). Seconds and
-environment steps per second are those of a whole run, evaluations and logs counted, with the given number of runs
-side by side. A second table has scores that others have published, and pictures show the evaluations during training.
+training; where environments have goals, it is the share of successful episodes in per cent. The gate is on the mean
+over the seeds, shown with its 95 % confidence interval (Student's t). Seconds and environment steps per second are
+those of a whole run, evaluations and logs counted, with the given number of runs side by side. A second table has
+scores that others have published, and pictures show the evaluations during training.
 
 Made by `python benchmarks/learning.py`; the figures of every run are in `learning.json`, its
 evaluations in `learning_curves.json`.
@@ -160,7 +167,7 @@ def train(row: Row, seed: int, run_dir: Path) -> dict[str, Any]:
     summary = json.loads((run_dir / "run.json").read_text())["summary"]
     result = {
         "seed": seed,
-        "score": summary["final_evaluation"]["eval/return_mean"],
+        "score": summary["final_evaluation"][row.metric] / row.unit,
         "episodes": summary["final_evaluation"]["eval/episodes"],
         **{name: summary[name] for name in ("env_steps", "updates", "seconds", "outcome", "reason")},
     }

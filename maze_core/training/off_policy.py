@@ -66,7 +66,7 @@ def check_replay_sizes(config: RunConfig) -> None:
 
 
 def _check_hindsight(algorithm: Any) -> None:
-    if algorithm.n_step > 1:
+    if getattr(algorithm, "n_step", 1) > 1:
         raise ConfigError(
             "rewards for other goals are computed for single steps, not summed", "algorithm.n_step",
             "Next: --set algorithm.n_step=1, or --set algorithm.her_goals=0",

@@ -291,6 +291,27 @@ def test_a_state_from_before_there_was_one_still_fits():
     again.restore(SEEDS, state, {key: leaf.copy() for key, leaf in out.items()})
 
 
+@pytest.mark.parametrize(
+    ("info", "expected"),
+    [
+        ({"is_success": np.True_}, {"success": 1.0}),
+        ({"is_success": np.float32(0), "episode_metrics": {"age": 2}}, {"success": 0.0, "age": 2.0}),
+        ({"is_success": True, "episode_metrics": {"success": 0.5}}, {"success": 0.5}),
+        ({"is_success": None}, {}),
+        ({"is_success": "yes"}, {}),
+    ],
+)
+def test_the_success_of_an_episode_is_reported(info, expected):
+    class Reporting(CountingEnv):
+        def step(self, action):
+            return (*super().step(action)[:4], info)
+
+    env = SerialVectorEnv(lambda i: Reporting(1), 1)
+    out = begin(env)
+    (episode,) = env.step({"action": np.zeros(1, np.int64)}, out).episodes
+    assert episode.metrics == expected
+
+
 def test_reports_that_are_no_numbers_are_named():
     class Wrong(CountingEnv):
         def step(self, action):

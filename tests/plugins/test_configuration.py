@@ -293,6 +293,7 @@ def test_presets(with_presets):
 
     assert lr("CartPole-v1") == (7.0, "CartPole-v1")
     assert lr("ALE/Pong-v5") == (8.0, "ALE-Pong-v5")
+    assert lr("registering.module:CartPole-v1") == (7.0, "CartPole-v1")
     assert lr("CartPole-v1", "auto", "algorithm.lr=1") == (1.0, "CartPole-v1")
     assert lr("CartPole-v1", "none") == (0.5, "")
     assert lr("Acrobot-v1") == (0.5, "")
