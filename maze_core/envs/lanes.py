@@ -11,6 +11,7 @@ import numpy as np
 from maze_core.envs.agents import MultiAgentEnv, Turn
 from maze_core.envs.checks import all_finite, check_finite, first_bad_row, non_finite
 from maze_core.envs.codecs import ActionCodec, ObservationCodec
+from maze_core.envs.events import check_separate, events_of, take
 from maze_core.envs.serial import SerialVectorEnv, check_state
 from maze_core.envs.spaces import ROLES, allocate, leaves
 from maze_core.envs.step_log import StepLog
@@ -46,6 +47,8 @@ class LanesVectorEnv:
         self.agents: tuple[str, ...] = tuple(self.envs[0].agents)
         """The names of the lanes of each copy."""
         self.num_envs = copies * len(self.agents)
+        self._events = [events_of(env) for env in self.envs]
+        check_separate(self._events)
         self._column = {name: a for a, name in enumerate(self.agents)}
         self.observation_space, self.action_space = _shared_spaces(self.envs[0])
         self._observations = ObservationCodec(self.observation_space)
@@ -181,6 +184,8 @@ class LanesVectorEnv:
         turn = self._called(c, lambda: self.envs[c].reset(seed))
         if not turn.acting:
             raise RunError(f"{self._place(c)}: no agent acts after the reset")
+        for events in self._events[c]:
+            events.clear()
         return turn
 
     def _play(self, c: int, chosen: list[Any]) -> Turn:
@@ -188,7 +193,10 @@ class LanesVectorEnv:
         rows = range(*self._rows(c).indices(self.num_envs))
         taken = {name: chosen[row] for name, row in zip(self.agents, rows, strict=True) if self._acting[row]}
         self._decisions[self._rows(c)] += self._acting[self._rows(c)]
-        return self._called(c, lambda: self.envs[c].step(taken))
+        turn = self._called(c, lambda: self.envs[c].step(taken))
+        for events in self._events[c]:
+            events.end_step()
+        return turn
 
     def _called(self, c: int, call: Callable[[], Turn]) -> Turn:
         try:
@@ -248,11 +256,12 @@ class LanesVectorEnv:
         }
         metrics = {f"actor/{name}/return_mean": total for name, total in returns.items()}
         metrics |= {f"actor/{name}/length_mean": float(self._decisions[rows][self._column[name]]) for name in returns}
+        summary, kpis = take(self._events[c], length, self._place(c))
         self._episode[c] += 1
         self._started[c] = self._clock
         self._returns[rows], self._decisions[rows] = 0.0, 0
         score = self.envs[c].score(returns)
-        return Episode(self.first_index + c, number, float(score), length, {**metrics, **turn.metrics})
+        return Episode(self.first_index + c, number, float(score), length, {**metrics, **turn.metrics, **kpis}, summary)
 
     def _write(self, out: Tree) -> None:
         for key, leaf in self._current.items():
