@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from inspect import getattr_static
 from numbers import Real
 from typing import Any
 
@@ -265,7 +266,7 @@ def events_of(env: Any) -> list[Events]:
     """
     found: list[Events] = []
     for layer in _chain(env):
-        events = getattr(layer, "events", None)
+        events = getattr_static(layer, "events", None)
         if isinstance(events, Events) and events not in found:
             found.append(events)
     declared: set[str] = set()
@@ -287,13 +288,13 @@ def events_of_rows(env: Any, rows: int) -> list[list[Events]]:
     """
     found: list[list[Events]] = [[] for _ in range(rows)]
     for layer in _chain(env):
-        events = getattr(layer, "events", None)
+        events = getattr_static(layer, "events", None)
         if isinstance(events, list | tuple) and events and all(isinstance(each, Events) for each in events):
             if len(events) != rows:
                 raise ConfigError(f"there are {len(events)} objects `events` for {rows} environments", "env")
             for row, each in zip(found, events, strict=True):
                 row.append(each)
-        singles = getattr(layer, "envs", None)
+        singles = getattr_static(layer, "envs", None)
         if isinstance(singles, list | tuple) and len(singles) == rows:
             for row, single in zip(found, singles, strict=True):
                 row.extend(events_of(single))
@@ -349,11 +350,12 @@ def with_step_ends(step: Callable[[Any], Any], events: Sequence[Events]) -> Call
 
 
 def _chain(env: Any) -> Iterator[Any]:
+    """Yield an environment's layers from the outside in; no property of theirs is computed."""
     seen: set[int] = set()
     while env is not None and id(env) not in seen:
         seen.add(id(env))
         yield env
-        env = getattr(env, "env", None)
+        env = getattr_static(env, "env", None)
 
 
 def _checked(declared: Any) -> dict[str, Event]:

@@ -213,9 +213,17 @@ class SerialVectorEnv:
         meter = self._meters[i]
         if meter is not None:
             meter.total = 0.0  # steps that a wrapper takes in its reset do not count
-        for events in self._events[i]:
-            events.clear()
+        if self._events[i]:
+            self._begin_events(i)
         return observation
+
+    def _begin_events(self, i: int) -> None:
+        """Clear the events, which a wrapper may have replaced together with its environment."""
+        found = events_of(self.envs[i])
+        if found != self._events[i]:
+            self._events[i], self._steps[i] = found, with_step_ends(self.envs[i].step, found)
+        for events in found:
+            events.clear()
 
     def _end(self, i: int, terminated: bool, info: dict[str, Any]) -> _End:
         """Record the end of an episode and begin counting the next one."""

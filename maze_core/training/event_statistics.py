@@ -19,14 +19,16 @@ _NUMBERS: dict[str, Callable[[np.ndarray], np.floating]] = {
 
 
 def event_statistics(episodes: Sequence[Episode], prefix: str) -> dict[str, float]:
-    """Return metrics such as `train/event/sale/sum_mean`: an aggregator of episodes applied to their statistics."""
+    """Return metrics such as `train/event/sale/sum_mean`: an aggregator of episodes applied to their statistics.
+
+    Those without any value are missing.
+    """
     found: dict[str, float] = {}
     for name, (values, aggregators) in _over_episodes(episodes).items():
         for aggregator in aggregators:
-            if aggregator in _NUMBERS:
+            if aggregator in _NUMBERS and len(values):
                 with np.errstate(over="ignore"):
-                    number = float(_NUMBERS[aggregator](values)) if len(values) else np.nan
-                found[f"{prefix}/{name}_{aggregator}"] = number
+                    found[f"{prefix}/{name}_{aggregator}"] = float(_NUMBERS[aggregator](values))
     return found
 
 

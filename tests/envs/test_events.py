@@ -142,6 +142,37 @@ def test_wrappers_report_too_and_steps_that_they_skip_or_take_in_a_reset_are_no_
     assert episode.events.values["event/sale/sum"] == 11 * (2 + 3 + 4 + 5)  # the first step was taken in the reset
 
 
+class Another(gymnasium.Wrapper):
+    """Builds its environment anew for every episode."""
+
+    def reset(self, **kwargs):
+        self.env = Till(4, {"sale": ["sum"], "peak": Event(["sum"], step="max"), "last": []})
+        return self.env.reset(**kwargs)
+
+
+def test_an_environment_may_be_replaced_in_a_reset():
+    episodes = single(Another(Till(2)), 8)
+    sums = {"event/sale/sum": 110.0, "actor/left/event/sale/sum": 100.0, "event/peak/sum": 1000.0}
+    assert [each.events.values for each in episodes] == [sums, sums]
+
+
+class Strange(gymnasium.Wrapper):
+    """Has attributes of the same names that mean something else."""
+
+    @property
+    def events(self):
+        raise RuntimeError("not before the first step")
+
+    def close(self):
+        pass
+
+
+def test_attributes_of_the_same_name_are_left_alone():
+    plain = gymnasium.make("CartPole-v1")
+    plain.events = ["click", "key"]
+    assert SerialVectorEnv(lambda _: Strange(plain), 1)._events == [[]]
+
+
 def test_agents_report_through_their_environment():
     script = Script([Turn({"a": np.zeros(1, np.float32)}), Turn({}, {"a": 1.0}, {"a": np.ones(1, np.float32)})])
     script.events = Events({"win": ["count"]}, lambda events: {"wins": events.count("win", "a")})

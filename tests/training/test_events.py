@@ -104,6 +104,7 @@ def test_what_nobody_reported_counts_as_none_and_has_no_maximum():
         "sum_mean": 1.5, "sum_min": 0.0, "sum_max": 3.0, "sum_sum": 3.0,
         "max_mean": 2.0, "max_min": 2.0, "max_max": 2.0, "max_sum": 2.0,
     }  # fmt: skip
+    assert not any("a/max" in name for name in event_statistics([episodes[1]], "eval"))
     drawn = event_histograms(episodes, "eval")
     assert drawn["eval/event/a/histogram"].count == 4
     assert drawn["eval/event/a/sum_histogram"].count == 2

@@ -16,8 +16,6 @@ from maze_core.envs.codecs import ActionCodec, ObservationCodec
 from maze_core.envs.events import Event, Events
 from maze_core.envs.spaces import flatten_space
 from maze_core.errors import ConfigError
-from maze_core.models.groups import keys_below
-from maze_core.models.masks import mask_keys
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.hookspecs import hookimpl
 from maze_wrappers.leaves import Env
@@ -94,6 +92,9 @@ class _Leaf:
 class _Counted(gymnasium.Wrapper[Any, Any, Any, Any]):
     def __init__(self, env: Env, most: int) -> None:
         super().__init__(env)
+        from maze_core.models.groups import keys_below
+        from maze_core.models.masks import mask_keys
+
         masks = mask_keys(env.observation_space, env.action_space)
         self._leaves = {
             key: _Leaf(key, space, masks.get(key), most)
