@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from maze_core.data.trajectories import Trajectory as Trajectory
     from maze_core.data.trajectories_loader import load_trajectories as load_trajectories
     from maze_core.data.trajectories_writer import TrajectoryWriter as TrajectoryWriter
+    from maze_core.envs.events import Event as Event
+    from maze_core.envs.events import Events as Events
     from maze_core.envs.turns import ActorSpaces as ActorSpaces
     from maze_core.envs.turns import Turn as Turn
     from maze_core.envs.turns import TurnEnv as TurnEnv
@@ -42,6 +44,8 @@ _HOMES = {
     "Batch": "maze_core.data.batch",
     "ConfigError": "maze_core.errors",
     "EpochReport": "maze_core.training.report",
+    "Event": "maze_core.envs.events",
+    "Events": "maze_core.envs.events",
     "Loss": "maze_core.data.batch",
     "MazeError": "maze_core.errors",
     "Plugin": "maze_core.plugins.base",

@@ -26,6 +26,7 @@ _PUBLISHED: Mapping[str, Mapping[str, str]] = {
     "maze-pettingzoo": {"env": "pettingzoo", "callback": "self_play"},
     "maze-pictures": {},
     "maze-ppo": {"algorithm": "ppo"},
+    "maze-profile": {"command": "profile"},
     "maze-ray": {"runner": "ray"},
     "maze-rllib": {
         "algorithm": "rllib-ppo rllib-appo rllib-impala rllib-dqn rllib-sac rllib-bc rllib-marwil",
@@ -40,7 +41,8 @@ _PUBLISHED: Mapping[str, Mapping[str, str]] = {
     "maze-wrappers": {
         "wrapper": "normalize_observations flatten one_hot transpose unsqueeze rescale_observations gray resize stack "
         "scale_reward clip_reward normalize_reward time_limit step_skip random_reset rescale_actions "
-        "discretize_actions split_actions monitor record select drop hide tokenize mask_from_info",
+        "discretize_actions split_actions monitor record select drop hide tokenize mask_from_info "
+        "count_choices info_events",
     },
 }
 """By distribution and kind: names, with spaces between them."""

@@ -12,7 +12,7 @@ from maze_core.callbacks.greedy_gap import Gap, GreedyGap
 from maze_core.config.base import PluginConfig
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.hookspecs import hookimpl
-from maze_core.terminal_text import argument, counted
+from maze_core.terminal_text import argument, counted, printable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,6 +28,8 @@ class ConsoleConfig(PluginConfig):
     style: Literal["auto", "live", "plain", "quiet"] = "auto"
     """`live`: a table and a moving progress line; `plain`: lines only; `quiet`: no output; `auto`: live on a
     terminal, otherwise plain."""
+    metrics: tuple[str, ...] = ()
+    """Metrics that are shown as columns before the algorithm's own, such as `[eval/kpi/waste]`."""
 
 
 class Console(Plugin):
@@ -50,7 +52,8 @@ class Console(Plugin):
         live = self.config.style == "live" or (self.config.style == "auto" and is_terminal())
         unicode = writes_unicode()
         self._output = LiveOutput() if live else PlainOutput()
-        self._table = EpochTable(run.total_env_steps, unicode, run.algorithm.columns)
+        asked = {name: printable(name.removeprefix("train/"), 40) for name in self.config.metrics}
+        self._table = EpochTable(run.total_env_steps, unicode, asked | dict(run.algorithm.columns))
         for line in header(run):
             self._output.write(line)
         if live:

@@ -13,12 +13,15 @@ import re
 import struct
 import time
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from maze_core import files
+
+if TYPE_CHECKING:
+    from maze_core.envs.histograms import Histogram
 
 _NAME = re.compile(r"events\.out\.tfevents\.(?P<seconds>\d{10})\.(?P<number>\d{4})")
 _STEM = "events"
@@ -29,6 +32,8 @@ _LONGEST = 16_000_000
 """Most bytes of one record; a longer one is damaged."""
 _DIGITS = 18
 _WRITER = "maze, epoch "
+HPARAMS = "_hparams_/"
+"""What the tags of settings begin with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,16 +108,23 @@ class EventFile:
             files.rename(nothing, earlier[-1], run_dir)
         files.sync(folder, run_dir)
 
-    def write_scalars(self, values: dict[str, float], step: int, epoch: int | None = None) -> None:
-        """Write one point of each curve, none for nan. `epoch`: the epoch that ended with them."""
+    def write_points(
+        self,
+        values: Mapping[str, float],
+        step: int,
+        epoch: int | None = None,
+        histograms: Mapping[str, Histogram] | None = None,
+    ) -> None:
+        """Write one point of each curve, none for nan, and histograms. `epoch`: the epoch that ended with them."""
         from tensorboard.compat.proto.event_pb2 import SourceMetadata
         from tensorboard.compat.proto.summary_pb2 import Summary
 
         points = {tag: float(value) for tag, value in values.items() if not math.isnan(value)}
-        if points:
-            scalars = [Summary.Value(tag=tag, simple_value=value) for tag, value in points.items()]
+        scalars = [Summary.Value(tag=tag, simple_value=value) for tag, value in points.items()]
+        drawn = [Summary.Value(tag=tag, histo=_histogram(each)) for tag, each in (histograms or {}).items()]
+        if found := [*scalars, *drawn]:
             source = {} if epoch is None else {"source_metadata": SourceMetadata(writer=f"{_WRITER}{epoch}")}
-            self._write(step=step, summary=Summary(value=scalars), **source)
+            self._write(step=step, summary=Summary(value=found), **source)
 
     def write_text(self, tag: str, markdown: str, step: int) -> None:
         """Write a page of text."""
@@ -128,6 +140,30 @@ class EventFile:
         value = Summary.Value(tag=f"{tag}/text_summary", metadata=metadata, tensor=text)
         self._write(step=step, summary=Summary(value=[value]))
 
+    def write_settings(self, settings: Mapping[str, float | bool | str], name: str, step: int) -> None:
+        """Write the settings of a run by name, for the table of TensorBoard's tab HPARAMS."""
+        from google.protobuf.struct_pb2 import Value
+        from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData, SessionStartInfo
+
+        hparams = {key: _value(Value, value) for key, value in settings.items()}
+        info = SessionStartInfo(hparams=hparams, group_name=name, start_time_secs=time.time())
+        self._write_hparams("session_start_info", HParamsPluginData(session_start_info=info), step)
+
+    def write_end(self, *, failed: bool, step: int) -> None:
+        """Write that the run with these settings has ended."""
+        from tensorboard.plugins.hparams.api_pb2 import STATUS_FAILURE, STATUS_SUCCESS
+        from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData, SessionEndInfo
+
+        info = SessionEndInfo(status=STATUS_FAILURE if failed else STATUS_SUCCESS, end_time_secs=time.time())
+        self._write_hparams("session_end_info", HParamsPluginData(session_end_info=info), step)
+
+    def _write_hparams(self, tag: str, data: Any, step: int) -> None:
+        from tensorboard.compat.proto.summary_pb2 import Summary
+        from tensorboard.plugins.hparams.metadata import create_summary_metadata
+
+        value = Summary.Value(tag=f"{HPARAMS}{tag}", metadata=create_summary_metadata(data))
+        self._write(step=step, summary=Summary(value=[value]))
+
     def close(self) -> None:
         """Close the file."""
         self._records.close()
@@ -137,6 +173,27 @@ class EventFile:
 
         self._records.write(Event(wall_time=time.time(), **fields).SerializeToString())
         self._records.flush()
+
+
+def _histogram(histogram: Histogram) -> Any:
+    from tensorboard.compat.proto.summary_pb2 import HistogramProto
+
+    bars = histogram.bars()
+    return HistogramProto(
+        min=histogram.low if bars else 0.0,
+        max=histogram.high if bars else 0.0,
+        num=histogram.count,
+        sum=histogram.total,
+        sum_squares=histogram.squares,
+        bucket_limit=[limit for limit, _ in bars],
+        bucket=[count for _, count in bars],
+    )
+
+
+def _value(kind: Any, value: float | bool | str) -> Any:
+    if isinstance(value, bool):
+        return kind(bool_value=value)
+    return kind(string_value=value) if isinstance(value, str) else kind(number_value=value)
 
 
 def event_files(folder: Path) -> list[Path]:

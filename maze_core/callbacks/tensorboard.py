@@ -1,11 +1,15 @@
-"""Writes every metric as a TensorBoard curve."""
+"""Writes a run for TensorBoard: curves, histograms, configuration and settings."""
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+import math
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from maze_core.callbacks.event_file import EventFile, Record, read_records
+from maze_core.callbacks.event_file import HPARAMS, EventFile, Record, read_records
+from maze_core.callbacks.points import settings
+from maze_core.config.base import PluginConfig
+from maze_core.envs.histograms import Histogram
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.hookspecs import hookimpl
 
@@ -15,10 +19,21 @@ if TYPE_CHECKING:
 
 _FINAL = "final/"
 _CONFIG = "config"
+_SETTINGS = ("algorithm.", "env.", "model.", "seed", "steps", "wrappers")
+_LONGEST = 200
+
+
+class TensorBoardConfig(PluginConfig):
+    """The parameters of `tensorboard`."""
+
+    parameters: bool = False
+    """Write a histogram of each of the policy's parameters after every epoch."""
 
 
 class TensorBoard(Plugin):
     """Write all metrics over environment steps, and the configuration as text, into the run's `tensorboard/`.
+
+    Events that environments report may have histograms. The tab HPARAMS compares runs by their settings.
 
     A run that takes no steps, as in behavioural cloning, is drawn over its updates.
 
@@ -26,8 +41,11 @@ class TensorBoard(Plugin):
     are withdrawn. A metric that is nan has no point. Without a run directory it does nothing.
     """
 
+    Config: ClassVar[type[PluginConfig]] = TensorBoardConfig
+
     def __init__(self, config: Any) -> None:
         super().__init__(config)
+        self._parameters: bool = getattr(config, "parameters", False)
         self._events: EventFile | None = None
 
     @hookimpl
@@ -41,18 +59,20 @@ class TensorBoard(Plugin):
         page = _config_as_markdown(run)
         if page != _last_config(kept):
             self._events.write_text(_CONFIG, page, run.env_steps)
+        self._events.write_settings(_settings(run), run.run_dir.name, run.env_steps)
 
     @hookimpl
     def on_epoch_end(self, run: Run, epoch: EpochReport) -> None:
         """Write the epoch's metrics."""
         if self._events is not None:
-            self._events.write_scalars(epoch.metrics, _position(epoch), epoch.epoch)
+            drawn = {**epoch.histograms, **(_parameters(run) if self._parameters else {})}
+            self._events.write_points(epoch.metrics, _position(epoch), epoch.epoch, drawn)
 
     @hookimpl
     def on_evaluation(self, run: Run, epoch: EpochReport) -> None:
         """Write the metrics of an evaluation within an epoch."""
         if self._events is not None:
-            self._events.write_scalars(epoch.metrics, _position(epoch))
+            self._events.write_points(epoch.metrics, _position(epoch), histograms=epoch.histograms)
 
     @hookimpl
     def on_run_end(self, run: Run, summary: RunSummary) -> None:
@@ -60,14 +80,15 @@ class TensorBoard(Plugin):
         if self._events is None:
             return
         final = {_FINAL + name.removeprefix("eval/"): value for name, value in summary.final_evaluation.items()}
-        self._events.write_scalars(final, _position(summary))
+        self._events.write_points(final, _position(summary))
+        self._events.write_end(failed=summary.outcome == "failed", step=_position(summary))
         self._events.close()
         self._events = None
 
 
 def _holds(record: Record, run: Run) -> bool:
     """Return True if a record of earlier files belongs to the run's current state, not to epochs that are repeated."""
-    if record.step > _position(run):
+    if record.step > _position(run) or any(value.tag.startswith(HPARAMS) for value in record.values):
         return False
     if record.epoch is not None:
         return record.epoch <= run.epoch
@@ -77,6 +98,21 @@ def _holds(record: Record, run: Run) -> bool:
 def _position(report: Run | EpochReport | RunSummary) -> int:
     """Return the x position of a run, an epoch or a run's end."""
     return report.env_steps or report.updates
+
+
+def _parameters(run: Run) -> dict[str, Histogram]:
+    parameters = run.policy.named_parameters()
+    return {f"parameters/{name}": Histogram.of(each.detach().float().cpu().numpy()) for name, each in parameters}
+
+
+def _settings(run: Run) -> dict[str, float | bool | str]:
+    """Return what distinguishes runs: the settings of the algorithm, the environment, the model and the wrappers."""
+    found: dict[str, float | bool | str] = {}
+    for path, value in settings(run).items():
+        if path.startswith(_SETTINGS) and value is not None:
+            plain = isinstance(value, int | float | bool) and math.isfinite(value)
+            found[path] = value if plain else f"{value if isinstance(value, str) else json.dumps(value)}"[:_LONGEST]
+    return found
 
 
 def _last_config(records: list[Record]) -> str | None:

@@ -11,6 +11,7 @@ import numpy as np
 from maze_core.envs.agents import MultiAgentEnv, Round
 from maze_core.envs.checks import all_finite, first_bad_row, non_finite
 from maze_core.envs.codecs import ActionCodec
+from maze_core.envs.events import check_separate, events_of, take
 from maze_core.envs.lane_rows import LaneRows
 from maze_core.envs.serial import SerialVectorEnv, check_state
 from maze_core.envs.spaces import allocate, space_specs
@@ -46,6 +47,8 @@ class LanesVectorEnv:
         self.agents: tuple[str, ...] = tuple(self.envs[0].agents)
         """The names of the lanes of each copy."""
         self.num_envs = copies * len(self.agents)
+        self._events = [events_of(env) for env in self.envs]
+        check_separate(self._events)
         self._column = {name: a for a, name in enumerate(self.agents)}
         self.observation_space, self.action_space = self._layout.observation_space, self._layout.action_space
         self._actions = ActionCodec(self.action_space)
@@ -184,6 +187,8 @@ class LanesVectorEnv:
         outcome = self._called(c, lambda: self.envs[c].reset(seed))
         if not outcome.acting:
             raise RunError(f"{self._place(c)}: no agent acts after the reset")
+        for events in self._events[c]:
+            events.clear()
         return outcome
 
     def _play(self, c: int, chosen: list[Any]) -> Round:
@@ -194,7 +199,10 @@ class LanesVectorEnv:
         acting = self._acting[self._rows(c)]
         self._decisions[self._rows(c)] += acting
         self._waited[self._rows(c)] = np.where(acting, 1, self._waited[self._rows(c)] + 1)
-        return self._called(c, lambda: self.envs[c].step(taken))
+        outcome = self._called(c, lambda: self.envs[c].step(taken))
+        for events in self._events[c]:
+            events.end_step()
+        return outcome
 
     def _called(self, c: int, call: Callable[[], Round]) -> Round:
         try:
@@ -256,11 +264,13 @@ class LanesVectorEnv:
         }
         metrics = {f"actor/{name}/return_mean": total for name, total in returns.items()}
         metrics |= {f"actor/{name}/length_mean": float(self._decisions[rows][self._column[name]]) for name in returns}
+        summary, kpis = take(self._events[c], length, self._place(c))
         self._episode[c] += 1
         self._started[c] = self._clock
         self._returns[rows], self._decisions[rows], self._waited[rows] = 0.0, 0, 1
         score = self.envs[c].score(returns)
-        return Episode(self.first_index + c, number, float(score), length, {**metrics, **outcome.metrics})
+        metrics |= {**outcome.metrics, **kpis}
+        return Episode(self.first_index + c, number, float(score), length, metrics, summary)
 
     def _write(self, out: Tree) -> None:
         for key, leaf in self._current.items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 
 from maze_core.envs.checks import check_finite, first_bad_row, non_finite
 from maze_core.envs.codecs import ActionCodec, ObservationCodec
+from maze_core.envs.events import events_of_rows, take
 from maze_core.envs.spaces import allocate
 from maze_core.envs.vector import Episode, StepResult, Tree
 from maze_core.envs.wrapper_memory import vector_reward_meter
@@ -46,6 +48,8 @@ class NativeVectorEnv:
         self.action_space = env.single_action_space
         self._mode = _autoreset_mode(env)
         self._meter = vector_reward_meter(env)
+        self._events = events_of_rows(env, env.num_envs)
+        self._by_step = [each for row in self._events for each in row if each.by_step]
         self._observations = ObservationCodec(self.observation_space)
         self._actions = ActionCodec(self.action_space)
         # Only these take one seed for each environment; others draw all episodes from one generator.
@@ -74,6 +78,10 @@ class NativeVectorEnv:
         terminated = np.asarray(terminated, np.bool_) & valid
         truncated = np.asarray(truncated, np.bool_) & valid & ~terminated
         self._write(observation, out)
+        for events in self._by_step:
+            events.end_step()
+        if not valid.all():
+            self._clear_events(np.flatnonzero(~valid))  # a filler row resets
         if not np.isfinite(rewards).all():
             bad = first_bad_row(rewards)
             raise non_finite("reward", self._place(bad), rewards[bad])
@@ -127,6 +135,7 @@ class NativeVectorEnv:
         observation, _ = self._env.reset(seed=seeds if self._many_seeds else seeds[0])
         self._observations.check(observation, (self.num_envs,))
         self._write(observation, out)
+        self._clear_events(range(self.num_envs))
         self._first = {key: array.copy() for key, array in out.items()}
 
     def _end(self, ended: np.ndarray, info: dict[str, Any], out: Tree, result: StepResult) -> None:
@@ -137,7 +146,8 @@ class NativeVectorEnv:
             result.final_obs = {key: array[ended] for key, array in out.items()}
         for i in ended.tolist():
             number, length = int(self._episode[i]), int(self._lengths[i])
-            result.episodes.append(Episode(i, number, float(self._returns[i]), length))
+            summary, kpis = take(self._events[i], length, self._place(i))
+            result.episodes.append(Episode(i, number, float(self._returns[i]), length, kpis, summary))
         self._episode[ended] += 1
         self._returns[ended], self._lengths[ended] = 0.0, 0
         if self._mode is AutoresetMode.NEXT_STEP:
@@ -150,6 +160,12 @@ class NativeVectorEnv:
             seeds: Any = self._episode_seeds() if self._many_seeds else None
             observation, _ = self._env.reset(seed=seeds, options={"reset_mask": mask})
             self._write(observation, out)
+            self._clear_events(ended)
+
+    def _clear_events(self, rows: Iterable[int]) -> None:
+        for row in rows:
+            for events in self._events[row]:
+                events.clear()
 
     def _final_observations(self, ended: np.ndarray, info: dict[str, Any]) -> Tree:
         if "final_obs" not in info:

@@ -13,6 +13,7 @@ import numpy as np
 
 from maze_core.envs.checks import all_finite, check_finite, first_bad_row, non_finite
 from maze_core.envs.codecs import ActionCodec, ObservationCodec
+from maze_core.envs.events import EventSummary, check_separate, events_of, take, with_step_ends
 from maze_core.envs.spaces import ROLES, allocate, leaves
 from maze_core.envs.step_log import StepLog
 from maze_core.envs.vector import Episode, StepResult, Tree
@@ -41,6 +42,7 @@ class _End:
     raw_return: float | None
     """The sum of the rewards below all wrappers; None where there are none."""
     metrics: dict[str, float]
+    events: EventSummary | None
 
 
 class SerialVectorEnv:
@@ -61,7 +63,9 @@ class SerialVectorEnv:
         self.action_space = self.envs[0].action_space
         self._observations = ObservationCodec(self.observation_space)
         self._actions = ActionCodec(self.action_space)
-        self._steps = [env.step for env in self.envs]
+        self._events = [events_of(env) for env in self.envs]
+        check_separate(self._events)
+        self._steps = [with_step_ends(env.step, its) for env, its in zip(self.envs, self._events, strict=True)]
         self._meters = [reward_meter(env) for env in self.envs]
         self._lasting = [lasting_layers(env) for env in self.envs]
         self.episode_memory: list[Memory] = [remembered(each) for each in self._lasting]
@@ -209,15 +213,27 @@ class SerialVectorEnv:
         meter = self._meters[i]
         if meter is not None:
             meter.total = 0.0  # steps that a wrapper takes in its reset do not count
+        if self._events[i]:
+            self._begin_events(i)
         return observation
+
+    def _begin_events(self, i: int) -> None:
+        """Clear the events, which a wrapper may have replaced together with its environment."""
+        found = events_of(self.envs[i])
+        if found != self._events[i]:
+            self._events[i], self._steps[i] = found, with_step_ends(self.envs[i].step, found)
+        for events in found:
+            events.clear()
 
     def _end(self, i: int, terminated: bool, info: dict[str, Any]) -> _End:
         """Record the end of an episode and begin counting the next one."""
         meter = self._meters[i]
         metrics = episode_metrics(info, self._place(i)) if info else {}
         now = self._clock + 1
+        length = now - self._started[i]
         raw_return = None if meter is None else meter.total
-        end = _End(i, self._episode[i], now - self._started[i], terminated, raw_return, metrics)
+        summary, kpis = take(self._events[i], length, self._place(i))
+        end = _End(i, self._episode[i], length, terminated, raw_return, metrics | kpis, summary)
         self._episode[i] += 1
         self._started[i] = now
         return end
@@ -247,7 +263,7 @@ class SerialVectorEnv:
             i = end.index
             (terminated if end.terminated else truncated)[i] = True
             total = float(self._returns[i]) if end.raw_return is None else end.raw_return
-            episodes.append(Episode(self.first_index + i, end.episode, total, end.length, end.metrics))
+            episodes.append(Episode(self.first_index + i, end.episode, total, end.length, end.metrics, end.events))
             self._returns[i] = 0.0
         self._log.keep(self._clock - min(self._started))
         return StepResult(reward, terminated, truncated, self._valid, np.array(indices, np.int64), final_obs, episodes)

@@ -10,6 +10,7 @@ import numpy as np
 if TYPE_CHECKING:
     import gymnasium
 
+    from maze_core.envs.events import EventSummary
     from maze_core.envs.wrapper_memory import Memory
     from maze_core.seeding import EpisodeSeeds
 
@@ -31,7 +32,9 @@ class Episode:
     episode_return: float
     length: int
     metrics: dict[str, float] = field(default_factory=dict)
-    """Numbers that the environment or a wrapper reported, see `maze_core.envs.wrapper_memory.METRICS`."""
+    """Numbers that the environment or a wrapper reported, see `maze_core.envs.wrapper_memory.METRICS`, and KPIs."""
+    events: EventSummary | None = None
+    """Statistics of the events that they reported; None where none are declared."""
 
 
 @dataclass(slots=True)

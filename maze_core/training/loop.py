@@ -73,6 +73,7 @@ def _epoch(run: Run) -> None:
             # Evaluate before the metrics are cleared: after an interruption the checkpoint must hold them.
             results = algorithm.epoch_metrics() | run.evaluate(run.epoch + 1)
             metrics = run.statistics.epoch_metrics() | learner.epoch_metrics() | speed | results
+            run.histograms |= run.statistics.histograms
             run.end_epoch()
             run.hooks.on_epoch_end(run, run.report(run.epoch, metrics))
     except EvaluationInterrupted:

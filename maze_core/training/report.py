@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from maze_core.envs.histograms import Histogram
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +27,8 @@ class EpochReport:
     """True if this epoch's evaluation beats all before it."""
     ties_best: bool = False
     """True if it equals the best before it. The checkpoint `best` is then replaced by the newer one."""
+    histograms: dict[str, Histogram] = field(default_factory=dict)
+    """Histograms by metric name, such as those of events."""
 
 
 @dataclass(frozen=True, slots=True)

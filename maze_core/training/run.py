@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from maze_core.config.base import PluginConfig
     from maze_core.config.run import RunConfig
     from maze_core.envs.builder import EnvBuilder
+    from maze_core.envs.histograms import Histogram
     from maze_core.envs.vector import VectorEnv
     from maze_core.envs.worker import Share
     from maze_core.models.policy import Policy
@@ -78,6 +79,8 @@ class Run:
         """What a checkpoint saves of the run's progress."""
         self.progress = Progress()
         self.statistics = EpochStatistics()
+        self.histograms: dict[str, Histogram] = {}
+        """Histograms for the next report, by metric name; callbacks and algorithms may add some."""
         self.init_from: Path | None = None
         """The run directory from which the policy's initial parameters were loaded."""
         self.run_dir: Path | None = None
@@ -356,12 +359,14 @@ class Run:
         before = self.interrupted
         self.progress.phase = "evaluating"
         try:
-            return self._evaluation.evaluate(
+            metrics = self._evaluation.evaluate(
                 self.policy if policy is None else policy,
                 number,
                 deterministic,
                 lambda: self.interrupted and not before,
             )
+            self.histograms |= self._evaluation.histograms
+            return metrics
         finally:
             self.progress.phase = "training"
 
@@ -373,7 +378,8 @@ class Run:
     def report(self, epoch: int, metrics: dict[str, float]) -> EpochReport:
         """Return the report of an evaluation, and update the best score."""
         is_best, ties_best = self.state.rank(self.algorithm.score(metrics), epoch)
-        return EpochReport(epoch, self.env_steps, self.updates, self.seconds, metrics, is_best, ties_best)
+        histograms, self.histograms = self.histograms, {}
+        return EpochReport(epoch, self.env_steps, self.updates, self.seconds, metrics, is_best, ties_best, histograms)
 
     # Saving
 

@@ -13,11 +13,13 @@ from maze_core.envs.vector import copies_of
 from maze_core.seeding import EpisodeSeeds, Purpose, integer_seed
 from maze_core.training.endless import EndlessEpisodes
 from maze_core.training.evaluation import EvaluationInterrupted, evaluate_policy
+from maze_core.training.event_statistics import event_histograms
 from maze_core.training.process_state import isolated_rng, torch_threads
 from maze_core.training.statistics import summarize
 
 if TYPE_CHECKING:
     from maze_core.config.run import RunConfig
+    from maze_core.envs.histograms import Histogram
     from maze_core.envs.vector import VectorEnv
     from maze_core.models.policy import Policy
     from maze_core.policies.base import ActingPolicy
@@ -32,6 +34,8 @@ class RunEvaluation:
     def __init__(self, config: RunConfig, seed: int, env: VectorEnv, warn: Callable[[str], None]) -> None:
         self._config, self._seed, self._env = config, seed, env
         self._endless = EndlessEpisodes(config.evaluation.max_episode_steps, warn)
+        self.histograms: dict[str, Histogram] = {}
+        """Those of the last evaluation's events, by metric name."""
 
     def check_first_observations(self) -> None:
         """Reset the environments once; each evaluation resets them again.
@@ -75,6 +79,7 @@ class RunEvaluation:
             self._env.load_memory(memory)  # a resumed run evaluates once more, from the start
             raise
         cut = self._endless.cut(episodes)
+        self.histograms = event_histograms(episodes, "eval")
         return {**summarize(episodes, "eval"), **cut, "time/evaluation_seconds": time.perf_counter() - started}
 
     def _episode_seeds(self, number: int) -> EpisodeSeeds:

@@ -5,9 +5,14 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from maze_core.envs.events import EventSummary
 from maze_core.envs.vector import Episode
+from maze_core.training.event_statistics import event_histograms, event_statistics
+
+if TYPE_CHECKING:
+    from maze_core.envs.histograms import Histogram
 
 
 def summarize(episodes: list[Episode], prefix: str) -> dict[str, float]:
@@ -25,6 +30,7 @@ def summarize(episodes: list[Episode], prefix: str) -> dict[str, float]:
         f"{prefix}/episodes": float(len(episodes)),
         f"{prefix}/steps": float(sum(lengths)),
         **{f"{prefix}/{name}": _mean([e.metrics[name] for e in episodes if name in e.metrics]) for name in names},
+        **event_statistics(episodes, prefix),
     }
 
 
@@ -39,6 +45,8 @@ class EpochStatistics:
     def __init__(self) -> None:
         self._episodes: list[Episode] = []
         self._values: dict[str, list[float]] = {}
+        self.histograms: dict[str, Histogram] = {}
+        """Those of the last epoch's events, by metric name."""
 
     def add(self, episodes: Iterable[Episode]) -> None:
         """Count finished episodes."""
@@ -53,15 +61,30 @@ class EpochStatistics:
         """Return the metrics since the last call."""
         metrics = summarize(self._episodes, "train")
         metrics |= {name: _mean(values) for name, values in self._values.items()}
+        self.histograms = event_histograms(self._episodes, "train")
         self._episodes, self._values = [], {}
         return metrics
 
     def state(self) -> dict[str, Any]:
         """Return the values collected so far in an unfinished epoch."""
-        rows = [[e.env_index, e.episode_number, e.episode_return, e.length, dict(e.metrics)] for e in self._episodes]
-        return {"episodes": rows, "values": {name: list(values) for name, values in self._values.items()}}
+        return {
+            "episodes": [_row(episode) for episode in self._episodes],
+            "values": {name: list(values) for name, values in self._values.items()},
+        }
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Restore the result of `state()`."""
-        self._episodes = [Episode(*row) for row in state["episodes"]]
+        self._episodes = [_episode(*row) for row in state["episodes"]]
         self._values = {name: list(values) for name, values in state["values"].items()}
+
+
+def _row(episode: Episode) -> list[Any]:
+    """Return an episode as plain values; its events only where there are some."""
+    numbers = [episode.env_index, episode.episode_number, episode.episode_return, episode.length]
+    events = [] if episode.events is None else [episode.events.state()]
+    return [*numbers, dict(episode.metrics), *events]
+
+
+def _episode(index: int, number: int, total: float, length: int, metrics: dict[str, float], *events: Any) -> Episode:
+    """Return the episode whose `_row` this is."""
+    return Episode(index, number, total, length, metrics, EventSummary.load(events[0]) if events else None)

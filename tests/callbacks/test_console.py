@@ -318,3 +318,14 @@ def test_on_a_terminal_the_status_moves_and_goes_away(columns):
 def test_importing_the_console_loads_neither_torch_nor_rich():
     script = "import maze_core.callbacks.console, sys; print(sorted({'torch', 'rich'} & set(sys.modules)))"
     assert subprocess.check_output([sys.executable, "-c", script], text=True).strip() == "[]"
+
+
+def test_metrics_that_are_asked_for_are_columns(make_run, make_epoch, capsys):
+    console = Console(Console.Config(name="console", style="plain", metrics=("eval/kpi/waste", "train/kpi/\x1b[2J")))
+    run = make_run()
+    console.on_run_start(run)
+    console.on_epoch_end(run, make_epoch(1, **{"eval/kpi/waste": 0.25, "train/kpi/\x1b[2J": 3.0}))
+    header, row = capsys.readouterr().out.splitlines()[-2:]
+    assert "eval/kpi/waste" in header
+    assert "\x1b" not in header
+    assert "0.250" in row

@@ -1,13 +1,17 @@
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import pytest
 
+from maze_core.callbacks.event_file import read_records
 from maze_core.callbacks.tensorboard import TensorBoard
 from maze_core.training.report import RunSummary
 
 accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+STATUS_FAILURE = pytest.importorskip("tensorboard.plugins.hparams.api_pb2").STATUS_FAILURE
+HParamsPluginData = pytest.importorskip("tensorboard.plugins.hparams.plugin_data_pb2").HParamsPluginData
 
 
 def read(run):
@@ -88,3 +92,26 @@ def test_without_a_run_directory_nothing_is_written(make_run, make_epoch):
     run = make_run(run_dir=None)
     board = train(run, [make_epoch(1, loss__value=1.0)])
     board.on_run_end(run, summary())
+
+
+def test_settings_are_there_once_and_the_end_says_how_the_run_ended(make_run, make_epoch):
+    train(make_run(), [make_epoch(1)])
+    resumed = make_run(resumed=True, epoch=1, env_steps=100)
+    board = train(resumed, [make_epoch(2)])
+    board.on_run_end(resumed, dataclasses.replace(summary(), outcome="failed"))
+    starts, ends = (
+        [
+            HParamsPluginData.FromString(value.metadata.plugin_data.content)
+            for record in read_records(resumed.run_dir / "tensorboard")
+            for value in record.values
+            if value.tag == f"_hparams_/session_{which}_info"
+        ]
+        for which in ("start", "end")
+    )
+    settings = {name: value.WhichOneof("kind") for name, value in starts[0].session_start_info.hparams.items()}
+    assert (len(starts), len(ends)) == (1, 1)
+    assert (
+        settings.items() >= {"algorithm.name": "string_value", "seed": "number_value", "env.id": "string_value"}.items()
+    )
+    assert not any(name.startswith("callbacks") for name in settings)
+    assert ends[0].session_end_info.status == STATUS_FAILURE

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from maze_view.page import embedded
 
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>"
 
@@ -144,4 +145,20 @@ def test_a_thousand_epochs_stay_small(browser, view, make_run):
     assert len(data["sources"][0]["curves"]["loss/59"]) == 1000
     assert Path(file).stat().st_size < 1_500_000
     browser.open(file)
+    assert browser.problems() == []
+
+
+def test_events_are_shown_beside_their_step_as_text(browser, view, quick):
+    context = quick({"name": "cutting_2d", "orders": 4}, overrides={"model.hidden": [4]})
+    context.train()
+    file, data = view(context.run_dir, "--episodes", 1, "--frames", 0)
+    assert '"fresh_sheet"' in file.read_text()
+    file.write_text(file.read_text().replace('"fresh_sheet"', embedded(HOSTILE)))
+    browser.open(file, "#episode=0&step=0")
+    stock = data["sources"][0]["episodes"][0]["events"][-1][2]
+    assert text_of(browser, "#events").startswith(f"events: {HOSTILE} 1")
+    slide(browser, 3)
+    assert text_of(browser, "#events").endswith(f"stock {stock:g}")
+    slide(browser, 4)
+    assert text_of(browser, "#events") == ""
     assert browser.problems() == []

@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 from gymnasium import Env, spaces
+from maze_view.episodes import episode_data
 from maze_view.insight import insight
 from maze_view.pictures import Film, as_picture
 from maze_view.plain import rounded
@@ -64,8 +65,9 @@ def test_probabilities_values_and_masks_are_those_of_the_policy(memory, quick, v
     context = quick(Masked, overrides={"evaluation.n_episodes": 1, "model.name": "mlp", **overrides})
     context.train()
     task = task_of_run(context.run, 3)
-    ((trajectory, _, problem),) = played(task, 1, 4)
-    assert "rgb_array" in problem
+    (episode,) = played(task, 1, 4)
+    trajectory = episode.trajectory
+    assert "rgb_array" in episode.problem
     thoughts = insight(context.run.policy, trajectory)
     bars = thoughts.bars["action"]
     assert bars.shape == (5, 5)
@@ -144,13 +146,15 @@ def test_numbers_are_short_and_finite():
 
 def test_a_network_of_values_shows_values_and_a_box_the_most_likely_action(quick):
     values = quick("CartPole-v1", "dqn", {"algorithm.initial_buffer_size": 8, "algorithm.batch_size": 4})
-    ((trajectory, _, _),) = played(task_of_run(values.run, 3), 1, 0)
+    (episode,) = played(task_of_run(values.run, 3), 1, 0)
+    trajectory = episode.trajectory
     thoughts = insight(values.run.policy, trajectory)
     assert (thoughts.unit, thoughts.entropy) == ("value", None)
     np.testing.assert_array_equal(thoughts.bars["action"].argmax(1), trajectory.actions["action"])
     box = quick("Pendulum-v1")
-    ((trajectory, film, _),) = played(task_of_run(box.run, 3), 1, 5)
-    assert 2 <= len(film.frames) <= 5
+    (episode,) = played(task_of_run(box.run, 3), 1, 5)
+    trajectory = episode.trajectory
+    assert 2 <= len(episode.film.frames) <= 5
     likely = insight(box.run.policy, trajectory).likely["action"]
     np.testing.assert_allclose(np.clip(likely, -2, 2), trajectory.actions["action"], rtol=1e-4, atol=1e-5)
 
@@ -161,3 +165,12 @@ def test_a_run_that_contains_a_recording_is_a_run(view, make_run):
     (run / "demos" / "trajectories.json").write_text("{}")
     _, data = view(run, "--episodes", 0)
     assert data["sources"][0]["curves"]["eval/return_mean"] == [1]
+
+
+def test_the_events_of_each_episode_are_beside_its_steps(quick):
+    run = quick({"name": "cutting_2d", "orders": 6}, overrides={"model.hidden": [4]}).run
+    for each in list(played(task_of_run(run, 3), 2, 0)):
+        data = episode_data(0, each.trajectory, run.observation_space, run.action_space, events=each.events)
+        sheets = [step for step, name, _ in data["events"] if name == "fresh_sheet"]
+        assert sheets == np.flatnonzero(each.trajectory.rewards == -1).tolist()
+        assert len([name for _, name, _ in data["events"] if name == "stock"]) == 6

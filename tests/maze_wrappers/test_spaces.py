@@ -155,6 +155,7 @@ OBSERVATION_WRAPPERS = st.sampled_from(
         ("resize", {"height": 7, "width": 2}),
         ("stack", {"size": 2}),
         ("monitor", {}),
+        ("count_choices", {}),
         ("random_reset", {"max_steps": 3}),
         ("time_limit", {"steps": 3}),
         ("step_skip", {"steps": 2}),

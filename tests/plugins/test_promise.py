@@ -17,6 +17,7 @@ TOOLS = (
     "maze_minari",
     "maze_optuna",
     "maze_pictures",
+    "maze_profile",
     "maze_sweep",
     "maze_video",
     "maze_view",

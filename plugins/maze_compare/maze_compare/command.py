@@ -157,6 +157,50 @@ def plot(
         output.warn(f"left out {counted(len(found) - drawn, 'run')} without {metric}")
 
 
+@app.command()
+def watch(
+    folders: Annotated[
+        list[Path] | None, typer.Argument(metavar="DIR…", help="Folders to search; default: runs.", show_default=False)
+    ] = None,
+    metric: _Metric = "eval/return_mean",
+    env: _Env = None,
+    algorithm: _Algorithm = None,
+    state: _State = None,
+    every: Annotated[float, typer.Option(metavar="SECONDS", min=0.1, max=3600, help="Time between drawings.")] = 2.0,
+) -> None:
+    """Show running and finished runs on the terminal until Ctrl-C: progress, speed, returns and their curve.
+
+    Running ones come first, then the one that changed last. In a pipe the table is printed once.
+
+    \b
+    Examples:
+      maze runs watch
+      maze runs watch runs/CartPole-v1 --state running --metric train/return_mean
+    """
+    from typing import get_args
+
+    from rich.console import Console
+
+    from maze_compare.board import Runs
+    from maze_compare.records import DamagedRun, State
+    from maze_compare.watching import watch as watch_runs
+    from maze_core.errors import ConfigError
+
+    if state is not None:
+        _check("--state", state, (*get_args(State), "damaged"))
+    places = folders or [Path("runs")]
+    for place in places:
+        if not place.is_dir():
+            raise ConfigError(f"there is no folder {place}", hint="Runs are in `runs` unless --run-dir named another.")
+
+    def wanted(run: RunRecord | DamagedRun) -> bool:
+        if isinstance(run, DamagedRun):
+            return state in (None, "damaged")
+        return env in (None, run.env) and algorithm in (None, run.algorithm) and state in (None, run.state)
+
+    watch_runs(Runs(places, wanted).read, metric, every, Console())
+
+
 def _records(
     places: Sequence[Path], env: str | None, algorithm: str | None, where: Sequence[str] | None
 ) -> list[RunRecord]:

@@ -170,16 +170,17 @@ def find_runs(places: Iterable[Path]) -> list[RunRecord | DamagedRun]:
     for place in places:
         if not place.exists():
             raise ConfigError(f"there is no {place}", hint="Runs are in `runs` unless --run-dir named another folder.")
-        folders = list(_run_folders(place))
+        folders = list(run_folders(place))
         if not folders:
             raise ConfigError(f"{place} contains no run", hint="Next: maze train ppo --env CartPole-v1")
         for folder in folders:
             if folder.resolve() not in found:
-                found[folder.resolve()] = _read_or_damaged(folder)
+                found[folder.resolve()] = read_or_damaged(folder)
     return list(found.values())
 
 
-def _read_or_damaged(folder: Path) -> RunRecord | DamagedRun:
+def read_or_damaged(folder: Path) -> RunRecord | DamagedRun:
+    """Return the run in a folder, or why it cannot be read."""
     try:
         return read_run(folder)
     except (ConfigError, OSError) as error:
@@ -190,7 +191,7 @@ def _written(run_dir: Path) -> datetime:
     return datetime.fromtimestamp((run_dir / CONFIG).stat().st_mtime, UTC)
 
 
-def _run_folders(place: Path) -> Iterable[Path]:
+def run_folders(place: Path) -> Iterable[Path]:
     """Yield the folders that look like runs; runs are not nested."""
     for folder, below, names in os.walk(place):
         below.sort()

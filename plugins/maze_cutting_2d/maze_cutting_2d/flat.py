@@ -12,6 +12,7 @@ from maze_cutting_2d.config import CuttingConfig
 from maze_cutting_2d.episode import Episode
 from maze_cutting_2d.geometry import WAYS
 from maze_cutting_2d.observation import Observation, View
+from maze_cutting_2d.reports import cutting_events, report
 from maze_cutting_2d.shop import fitting_ways
 
 
@@ -27,6 +28,7 @@ class Cutting(gymnasium.Env[Observation, np.int64]):
     def __init__(self, config: CuttingConfig, render_mode: str | None = None) -> None:
         self.render_mode = render_mode
         self._config, self._view = config, View(config)
+        self.events = cutting_events()
         leaves = self._view.spaces
         if config.form == "masked":
             leaves["action_mask"] = spaces.MultiBinary(config.inventory * len(WAYS))
@@ -43,7 +45,9 @@ class Cutting(gymnasium.Env[Observation, np.int64]):
         """Serve the current order."""
         shop = self._episode.shop
         slot, way = divmod(int(action), len(WAYS))
+        scrapped = len(shop.scrap)
         fresh = shop.serve(*shop.possible(slot, WAYS[way]))
+        report(self.events, shop, fresh, scrapped)
         return self._observe(), -float(fresh), shop.done, False, {}
 
     def render(self) -> np.ndarray | None:

@@ -11,6 +11,7 @@ from maze_cutting_2d.config import CuttingConfig
 from maze_cutting_2d.episode import Episode
 from maze_cutting_2d.geometry import WAYS
 from maze_cutting_2d.observation import Observation, View
+from maze_cutting_2d.reports import cutting_events, report
 from maze_cutting_2d.shop import fitting_ways
 
 SELECT, CUT = "select", "cut"
@@ -47,6 +48,7 @@ class StructuredCutting:
         """The observation space of each actor."""
         self.to_move = SELECT
         """The actor whose turn it is."""
+        self.events = cutting_events()
 
     def reset(self, rng: np.random.Generator) -> Observation:
         """Draw the orders of an episode and return the observation of `select`."""
@@ -66,7 +68,9 @@ class StructuredCutting:
             self._slot = int(action) if any(fitting_ways(shop, int(action))) else 0
             self.to_move = CUT
             return self._observe(), 0.0, False
+        scrapped = len(shop.scrap)
         fresh = shop.serve(*shop.possible(self._slot, WAYS[int(action)]))
+        report(self.events, shop, fresh, scrapped)
         self.to_move = SELECT
         return self._observe(), -float(fresh), shop.done
 

@@ -19,6 +19,7 @@ class CuttingInTurns(TurnEnv):
     def __init__(self, config: CuttingConfig, render_mode: str | None = None) -> None:
         self.render_mode = render_mode
         self._game = game = StructuredCutting(config, masked=config.form == "structured_masked")
+        self.events = game.events
         super().__init__(
             {name: ActorSpaces(game.observation_spaces[name], game.action_spaces[name]) for name in ACTORS}
         )

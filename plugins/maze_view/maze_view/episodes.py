@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,9 +18,12 @@ if TYPE_CHECKING:
 
     from maze_core.data.trajectories import Trajectory
     from maze_view.insight import Insight
+    from maze_view.play import Heard
 
 STEPS = 2000
 """Most steps of an episode in the page."""
+EVENTS = 5000
+"""Most events of an episode in the page."""
 _ENTRIES = 64
 """Most numbers of a leaf at a step; larger leaves are left out."""
 
@@ -33,6 +37,7 @@ def episode_data(
     insight: Insight | None = None,
     frames: list[tuple[int, str]] | None = None,
     most_frames: int = 0,
+    events: Sequence[Heard] = (),
 ) -> dict[str, Any]:
     """Return an episode as the page shows it.
 
@@ -44,6 +49,7 @@ def episode_data(
         insight: what the policy thought; None if no policy is at hand.
         frames: rendered pictures by step; None: pictures among the observations, if there are any.
         most_frames: most pictures of observations.
+        events: what the environment and its wrappers reported.
     """
     steps = min(len(episode), STEPS)
     series = {} if insight is None else {"value": insight.value, "entropy": insight.entropy}
@@ -57,8 +63,18 @@ def episode_data(
         "series": {name: column(values[:steps].tolist()) for name, values in series.items() if values is not None},
         "actions": _actions(episode, observation_space, action_space, insight, steps),
         "observations": _observations(episode, steps),
+        "events": _events(events, steps),
         "frames": _observed(episode, most_frames, steps) if frames is None else [f for f in frames if f[0] <= steps],
     }
+
+
+def _events(events: Sequence[Heard], steps: int) -> list[list[Any]]:
+    """Return step, text and value of the first events."""
+    found = []
+    for step, name, value, actor in events[:EVENTS]:
+        if step < steps:
+            found.append([step, name if actor is None else f"{name} ({actor})", rounded(value)])
+    return found
 
 
 def _actions(

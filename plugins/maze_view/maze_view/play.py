@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, closing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import gymnasium
 import numpy as np
 
 from maze_core.environment_variables import variables_set
+from maze_core.envs.events import events_of
 from maze_core.envs.serial import SerialVectorEnv
 from maze_core.envs.vector import agents_of
 from maze_core.errors import ConfigError
@@ -26,23 +27,32 @@ if TYPE_CHECKING:
     from maze_core.training.rollouts import RolloutTask
 
 
+Heard = tuple[int, str, float, str | None]
+"""Step, name, value and actor of an event."""
+
+
 class Camera(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """Takes pictures of the episode that begins with the next reset after `watch`."""
+    """Takes pictures of the episode that begins with the next reset after `watch`, and keeps its events."""
 
     def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
         super().__init__(env)
         self._next: Film | None = None
         self._film: Film | None = None
         self._steps = 0
+        self._next_heard: list[Heard] = []
+        self._heard: list[Heard] = []
+        for events in events_of(env):
+            events.listener = self._hear
 
-    def watch(self, film: Film | None) -> None:
-        """Use this film for the next episode."""
-        self._next, self._film = film, None
+    def watch(self, film: Film | None, heard: list[Heard]) -> None:
+        """Use this film for the next episode, and append its events to this list."""
+        self._next, self._film, self._next_heard = film, None, heard
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Begin an episode, and its film if one is wanted."""
         observation, info = self.env.reset(seed=seed, options=options)
         self._film, self._next, self._steps = self._next, None, 0
+        self._heard, self._next_heard = self._next_heard, []
         self._shoot(last=False)
         return observation, info
 
@@ -53,6 +63,9 @@ class Camera(gymnasium.Wrapper[Any, Any, Any, Any]):
         self._shoot(last=bool(terminated or truncated))
         return observation, reward, bool(terminated), bool(truncated), info
 
+    def _hear(self, name: str, value: float, actor: str | None) -> None:
+        self._heard.append((self._steps, name, value, actor))
+
     def _shoot(self, *, last: bool) -> None:
         if self._film is not None and (last or self._film.wants(self._steps)):
             with _without_devices():
@@ -60,8 +73,19 @@ class Camera(gymnasium.Wrapper[Any, Any, Any, Any]):
             self._film.add(self._steps, np.asarray(picture, np.uint8), last=last)
 
 
-def played(task: RolloutTask, episodes: int, frames: int) -> Iterator[tuple[Trajectory, Film | None, str]]:
-    """Play episodes 0 … episodes - 1 as `maze rollout` does; yield each with its film and why it has none.
+@dataclass(frozen=True, slots=True)
+class Played:
+    """An episode."""
+
+    trajectory: Trajectory
+    film: Film | None
+    problem: str
+    """Why there is no film."""
+    events: list[Heard]
+
+
+def played(task: RolloutTask, episodes: int, frames: int) -> Iterator[Played]:
+    """Play episodes 0 … episodes - 1 as `maze rollout` does.
 
     Args:
         task: how the policy plays, as `task_of_run` returns it.
@@ -84,9 +108,10 @@ def played(task: RolloutTask, episodes: int, frames: int) -> Iterator[tuple[Traj
         agent_of = task.player(env.observation_space, env.action_space)
         for number in range(episodes):
             film = None if problem or not frames else Film(frames)
-            cameras[-1].watch(film)
+            heard: list[Heard] = []
+            cameras[-1].watch(film, heard)
             for _, trajectory in play(env, agent_of, task.seed, number, 1, lambda: False):
-                yield trajectory, film, problem
+                yield Played(trajectory, film, problem, heard)
 
 
 def _rendering(builder: EnvBuilder) -> tuple[EnvBuilder, str]:

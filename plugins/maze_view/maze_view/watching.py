@@ -43,9 +43,17 @@ def watch(
         found, problem = [], ""
         player = task.player
         policy = player.policy if isinstance(player, TrainedPolicy) else run.policy
-        for number, (trajectory, film, reason) in enumerate(played(task, episodes, each)):
-            problem = reason
-            taken = None if film is None else film.frames
-            thoughts = insight(policy, trajectory)
-            found.append(episode_data(number, trajectory, *spaces, insight=thoughts, frames=taken, most_frames=each))
+        for number, episode in enumerate(played(task, episodes, each)):
+            problem = episode.problem
+            found.append(
+                episode_data(
+                    number,
+                    episode.trajectory,
+                    *spaces,
+                    insight=insight(policy, episode.trajectory),
+                    frames=None if episode.film is None else episode.film.frames,
+                    most_frames=each,
+                    events=episode.events,
+                )
+            )
     return found, problem

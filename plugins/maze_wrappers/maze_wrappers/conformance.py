@@ -44,3 +44,8 @@ def drop(case: Case) -> Trial:
 def hide(case: Case) -> Trial:
     """Hide an element."""
     return Trial({"keys": ["gauge"], "elements": [0]}, env=Workshop)
+
+
+def info_events(case: Case) -> Trial:
+    """Report a number that no environment of the kit has in its `info`: it is then not reported."""
+    return Trial({"events": {"distance": ["max"]}})

@@ -273,7 +273,7 @@
     const picture = node("img", { class: "frame", alt: "the environment" });
     const slider = node("input", { type: "range", min: 0, value: 0, "aria-label": "step" });
     const button = node("button", { type: "button" }, "Play");
-    const words = node("p", { class: "faint", id: "episode" }), now = node("p", { id: "now" });
+    const words = node("p", { class: "faint", id: "episode" }), now = node("p", { id: "now" }), events = node("p", { id: "events" });
     const graphs = node("div"), actions = node("div", { id: "actions" }), leaves = node("div", { id: "observations" });
 
     function show(to) {
@@ -289,6 +289,8 @@
       for (const [name, values] of Object.entries(episode.series)) if (acted) parts.push(`${name} ${number(values[step])}`);
       if (!acted) parts.push(episode.rewards.length < episode.length ? "later steps are not in this file" : episode.ended);
       now.textContent = parts.join(" · ");
+      const told = acted ? episode.events.filter(([at]) => at === step) : [];
+      events.textContent = told.length ? `events: ${told.map(([, name, value]) => `${name} ${number(value)}`).join(", ")}` : "";
       actions.replaceChildren();
       for (const leaf of acted ? episode.actions : []) {
         actions.append(node("h3", {}, `${leaf.name}${leaf.bars ? `: ${leaf.unit}` : ""}`), ...actionRows(leaf, step));
@@ -341,7 +343,7 @@
     addEventListener("hashchange", follow);
     follow();
     return node("section", { id: "player" }, node("h2", {}, "Episodes"), node("div", { class: "bar" }, which, speed), words,
-      node("div", { class: "bar" }, button, slider), now,
+      node("div", { class: "bar" }, button, slider), now, events,
       node("div", { class: "stage" }, node("div", {}, picture, graphs), node("div", {}, actions, leaves)));
   }
 

@@ -1,0 +1,118 @@
+"""Measures the parts of a run, by timing the calls at which one part hands over to another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import wraps
+from typing import TYPE_CHECKING, Any
+
+from maze_core.acting.network import NetworkAgent
+from maze_core.acting.rule import RuleAgent
+from maze_core.envs.lanes import LanesVectorEnv
+from maze_core.envs.native import NativeVectorEnv
+from maze_core.envs.processes import ProcessVectorEnv
+from maze_core.envs.serial import SerialVectorEnv
+from maze_core.runners.pool_processes import ProcessPool
+from maze_core.runners.pool_queued import QueuedPool
+from maze_core.runners.pool_serial import SerialPool
+from maze_core.training.run_evaluation import FINAL_EVALUATION
+
+if TYPE_CHECKING:
+    from maze_core.training.run import Run
+    from maze_profile.stopwatch import Stopwatch
+
+PARTS = {
+    "environment": "steps and resets of the training environments",
+    "acting": "choosing actions",
+    "batches": "storing steps, advantages, sampling and shuffling batches",
+    "loss": "computing losses",
+    "optimizer": "backward pass and optimizer",
+    "workers": "tasks of workers, and waiting for them",
+    "evaluation": "evaluations",
+    "checkpoints": "writing checkpoints",
+    "rest": "all else",
+}
+"""Each part, and what it contains."""
+_ENVIRONMENTS = (SerialVectorEnv, LanesVectorEnv, ProcessVectorEnv, NativeVectorEnv)
+_CALLS: list[tuple[Any, str, str]] = [
+    *((owner, name, "environment") for owner in _ENVIRONMENTS for name in ("step", "reset")),
+    *((owner, "act", "acting") for owner in (NetworkAgent, RuleAgent)),
+    *((owner, name, "workers") for owner in (SerialPool, QueuedPool) for name in ("submit", "collect")),
+    *((owner, "share", "workers") for owner in (SerialPool, ProcessPool)),
+]
+"""The class, the name and the part of what all runs call."""
+
+
+@contextmanager
+def measured(run: Run, watch: Stopwatch) -> Iterator[None]:
+    """Measure the parts of a run while it trains in this context; afterwards all is as before.
+
+    The final evaluation is left out: it belongs to no step. One run at a time.
+    """
+    with ExitStack() as stack:
+
+        def replace(owner: Any, name: str, part: str) -> None:
+            _replace(stack, owner, name, _timed(getattr(owner, name), part, watch))
+
+        for owner, name, part in _CALLS:
+            replace(owner, name, part)
+        replace(run.hooks, "compute_loss", "loss")
+        replace(run.learner, "step", "optimizer")
+        replace(run.learner, "check", "optimizer")
+        replace(run.algorithm, "warm_up", "batches")
+        replace(run, "store", "checkpoints")
+        _replace(stack, run.algorithm, "batches", _timed_batches(run.algorithm.batches, watch))
+        _replace(stack, run, "evaluate", _evaluation(run.evaluate, watch))
+        yield
+
+
+def _replace(stack: ExitStack, owner: Any, name: str, value: Any) -> None:
+    """Set an attribute until the stack closes."""
+    own = vars(owner).get(name, _MISSING)
+
+    def restore() -> None:
+        if own is _MISSING:
+            delattr(owner, name)
+        else:
+            setattr(owner, name, own)
+
+    setattr(owner, name, value)
+    stack.callback(restore)
+
+
+_MISSING = object()
+
+
+def _timed(call: Callable[..., Any], part: str, watch: Stopwatch) -> Callable[..., Any]:
+    @wraps(call)
+    def timed(*arguments: Any, **named: Any) -> Any:
+        if not watch.running or watch.inside("evaluation"):
+            return call(*arguments, **named)
+        watch.enter(part)
+        try:
+            return call(*arguments, **named)
+        finally:
+            watch.leave()
+
+    return timed
+
+
+def _timed_batches(batches: Callable[[], Iterator[Any]], watch: Stopwatch) -> Callable[[], Iterator[Any]]:
+    def timed() -> Iterator[Any]:
+        following = _timed(lambda: next(made, _MISSING), "batches", watch)
+        made = iter(batches())
+        while (batch := following()) is not _MISSING:
+            yield batch
+
+    return timed
+
+
+def _evaluation(evaluate: Callable[..., dict[str, float]], watch: Stopwatch) -> Callable[..., dict[str, float]]:
+    timed = _timed(evaluate, "evaluation", watch)
+
+    def of_an_epoch(number: int, *arguments: Any, **named: Any) -> dict[str, float]:
+        result: dict[str, float] = {} if number == FINAL_EVALUATION else timed(number, *arguments, **named)
+        return result
+
+    return of_an_epoch
