@@ -15,6 +15,7 @@ _PUBLISHED: Mapping[str, Mapping[str, str]] = {
     "maze-cutting-2d": {"env": "cutting_2d", "policy": "cutting_best_fit"},
     "maze-devkit": {"command": "init plugins.new plugins.check"},
     "maze-dqn": {"algorithm": "dqn pqn"},
+    "maze-envpool": {"env": "envpool"},
     "maze-es": {"algorithm": "es"},
     "maze-export": {"command": "export", "policy": "onnx"},
     "maze-heuristics": {"policy": "lunar_lander_heuristics"},
