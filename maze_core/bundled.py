@@ -41,7 +41,8 @@ _PUBLISHED: Mapping[str, Mapping[str, str]] = {
     "maze-wrappers": {
         "wrapper": "normalize_observations flatten one_hot transpose unsqueeze rescale_observations gray resize stack "
         "scale_reward clip_reward normalize_reward time_limit step_skip random_reset rescale_actions "
-        "discretize_actions split_actions monitor record select drop hide tokenize mask_from_info",
+        "discretize_actions split_actions monitor record select drop hide tokenize mask_from_info "
+        "info_to_observation sticky_actions",
     },
 }
 """By distribution and kind: names, with spaces between them."""
