@@ -2,6 +2,7 @@
 # make test    install everything and run the tests but the slow ones
 # make setup-ray   also install what runs on Ray: clusters, RLlib
 # make setup-loggers   also install the loggers for Weights & Biases and MLflow
+# make setup-envpool   also install EnvPool
 # make help    all targets
 
 PYTHON ?= python3
@@ -13,9 +14,10 @@ PLUGINS := $(filter-out $(RAY) $(LOGGERS),$(sort $(wildcard plugins/*/pyproject.
 STAMP  := $(VENV)/.installed
 RAY_STAMP := $(VENV)/.installed-ray
 LOGGERS_STAMP := $(VENV)/.installed-loggers
+ENVPOOL_STAMP := $(VENV)/.installed-envpool
 space  := $(subst ,, )
 
-.PHONY: help setup setup-ray setup-loggers train test test-slow lint types docs bench check clean
+.PHONY: help setup setup-ray setup-loggers setup-envpool train test test-slow lint types docs bench check clean
 
 help:
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
@@ -44,6 +46,13 @@ $(LOGGERS_STAMP): $(STAMP) $(LOGGERS)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --no-build-isolation \
 		--editable ./plugins/maze_wandb --editable "./plugins/maze_mlflow[server]"
 	@touch $(LOGGERS_STAMP)
+
+setup-envpool: $(ENVPOOL_STAMP) ## also install EnvPool (740 MB)
+
+$(ENVPOOL_STAMP): $(STAMP) plugins/maze_envpool/pyproject.toml
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --no-build-isolation \
+		--editable "./plugins/maze_envpool[envpool]"
+	@touch $(ENVPOOL_STAMP)
 
 train: setup ## train PPO on CartPole-v1
 	$(BIN)/maze train ppo --env CartPole-v1

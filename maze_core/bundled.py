@@ -15,6 +15,7 @@ _PUBLISHED: Mapping[str, Mapping[str, str]] = {
     "maze-cutting-2d": {"env": "cutting_2d", "policy": "cutting_best_fit"},
     "maze-devkit": {"command": "init plugins.new plugins.check"},
     "maze-dqn": {"algorithm": "dqn pqn"},
+    "maze-envpool": {"env": "envpool"},
     "maze-es": {"algorithm": "es"},
     "maze-export": {"command": "export", "policy": "onnx"},
     "maze-heuristics": {"policy": "lunar_lander_heuristics"},
@@ -42,7 +43,7 @@ _PUBLISHED: Mapping[str, Mapping[str, str]] = {
         "wrapper": "normalize_observations flatten one_hot transpose unsqueeze rescale_observations gray resize stack "
         "scale_reward clip_reward normalize_reward time_limit step_skip random_reset rescale_actions "
         "discretize_actions split_actions monitor record select drop hide tokenize mask_from_info "
-        "count_choices info_events",
+        "count_choices info_events info_to_observation sticky_actions",
     },
 }
 """By distribution and kind: names, with spaces between them."""

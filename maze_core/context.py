@@ -91,6 +91,8 @@ class RunContext:
     ) -> None:
         if not isinstance(preset, str):
             raise ConfigError("must be the name of a preset, auto or none", "preset")
+        if not isinstance(experiment, str | None):
+            raise ConfigError("must be the name of an experiment", "experiment")
         parts = Parts()
         flags: dict[str, Any] = {"wrappers": parts.wrappers(wrappers)} if wrappers else {}
         if env is not None:

@@ -85,11 +85,19 @@ class _Algorithms(TyperGroup):
 
 
 def _experiment_in(args: list[str]) -> tuple[str | None, list[str]]:
-    """Return the value of `--experiment` and the other arguments; None where it is not given."""
+    """Return the value of `--experiment` and the other arguments; None where it is not given.
+
+    Raises:
+        ConfigError: it has no value.
+    """
+    from maze_core.errors import ConfigError
+
     found, others, rest = None, [], iter(args)
     for each in rest:
         if each == "--experiment":
-            found = next(rest, found)
+            found = next(rest, None)
+            if found is None:
+                raise ConfigError("needs a name", "--experiment", "`maze train --help` lists the experiments.")
         elif each.startswith("--experiment="):
             found = each.partition("=")[2]
         else:

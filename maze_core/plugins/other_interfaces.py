@@ -26,7 +26,8 @@ def foreign(env: object) -> ConfigError | None:
     if "envpool" in packages:
         return _wrong(
             f"{name} is a batch of EnvPool's environments, but Maze vectorises single environments itself",
-            "Pass a function that builds one gymnasium environment, and set their number by --num-envs.",
+            "Name it instead: --env-source envpool --env ID, with the package maze-envpool. Or pass a function that"
+            " builds one gymnasium environment, and set their number by --num-envs.",
         )
     if "pettingzoo" in packages or _has(env, "possible_agents", "observation_space", "action_space"):
         return _wrong(

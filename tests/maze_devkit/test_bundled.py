@@ -11,7 +11,7 @@ from maze_devkit.kit import checks, examine_all
 
 from maze_core.plugins import discovery
 
-EXTRAS = ("ray", "optuna", "pettingzoo", "wandb", "mlflow")
+EXTRAS = ("envpool", "ray", "optuna", "pettingzoo", "wandb", "mlflow")
 """Packages that an installation may do without."""
 LIKE_ANOTHER = ("rllib-appo", "rllib-bc", "rllib-dqn", "rllib-impala", "rllib-marwil", "rllib-ppo")
 """These share a Ray session with rllib-sac, which is asked for all of them what that does to a process: to end the Ray

@@ -1,14 +1,20 @@
 """Minari data sets become recordings and back, without loss."""
 
+import json
+
+import minari as package
 import numpy as np
 import pytest
 from gymnasium import spaces
+from maze_devkit.turns import Carousel
 from typer.testing import CliRunner
 
 from maze_core.cli.main import app
 from maze_core.data.trajectories import Trajectory
 from maze_core.data.trajectories_loader import load_trajectories
 from maze_core.data.trajectories_writer import TrajectoryWriter
+from maze_core.envs.actors import actors_of
+from maze_core.envs.spaces import leaf_spec, leaves
 
 SEEN = spaces.Dict(
     {
@@ -24,8 +30,7 @@ ACTED = spaces.Tuple((spaces.MultiDiscrete([2, 3], start=[5, 0]), spaces.Box(-1,
 @pytest.fixture
 def minari(tmp_path, monkeypatch):
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "minari"))
-    pytest.importorskip("h5py")
-    return pytest.importorskip("minari")
+    return package
 
 
 @pytest.fixture
@@ -70,6 +75,46 @@ def test_a_recording_goes_to_minari_and_comes_back(minari, demos, tmp_path, by_i
     assert after.episodes == before.episodes
     for key in before.obs:
         np.testing.assert_array_equal(after.obs[key], before.obs[key])
+
+
+@pytest.fixture
+def turns(tmp_path):
+    """A recording of three actors, two of one kind."""
+    env = Carousel()
+    rng = np.random.default_rng(0)
+    with TrajectoryWriter(tmp_path / "turns", env.observation_space, env.action_space) as writer:
+        rows = {leaf.key: leaf for leaf in leaves(env.observation_space, "observation")}
+        done = {leaf.key: leaf for leaf in leaves(env.action_space, "action")}
+        for length in (4, 2):
+            obs = {key: _rows(rows[key], "observation", length + 1) for key in rows}
+            obs["turn/actor"] = rng.integers(0, 3, length + 1)
+            actions = {key: _rows(done[key], "action", length) for key in done}
+            writer.add(Trajectory(obs, actions, np.ones(length, np.float32), True, False, float(length), None))
+    return tmp_path / "turns"
+
+
+def _rows(leaf, role, length):
+    spec = leaf_spec(leaf.space, role)
+    return np.stack([np.asarray(leaf.space.sample(), spec.dtype) for _ in range(length)])
+
+
+def test_actors_keep_their_names_and_kinds(minari, turns, tmp_path):
+    maze("export", turns, "--id", "test/turns-v0")
+    maze("import", "test/turns-v0", tmp_path / "back")
+    before, after = load_trajectories(turns), load_trajectories(tmp_path / "back")
+    assert actors_of(before.observation_space).actors == {"choose": "choose", "left": "left", "right": "left"}
+    assert after.observation_space == before.observation_space
+    for key in before.obs:
+        np.testing.assert_array_equal(after.obs[key], before.obs[key])
+
+
+@pytest.mark.parametrize("actors", [3, [], [["a"]], [["a", "b"]], [["a", "b"], ["a", "b"], ["a", "b"]], [[1, 2]] * 3])
+def test_damaged_names_of_actors_are_one_clear_error(minari, turns, tmp_path, actors):
+    maze("export", turns, "--id", "test/turns-v0")
+    file = tmp_path / "minari" / "test" / "turns-v0" / "data" / "metadata.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"maze_actors": actors}))
+    assert "is damaged: maze_actors" in maze("import", "test/turns-v0", tmp_path / "back", code=2).stderr
+    assert not (tmp_path / "back").exists()
 
 
 def test_what_cannot_be_exchanged_is_one_clear_error(minari, demos, tmp_path):

@@ -1,18 +1,19 @@
 """Presets and experiments of the current folder, and of packages that the group `maze.presets` names."""
 
 import json
+import os
 import sys
 
 import pytest
 from typer.testing import CliRunner
 
 from maze_core.cli.main import app
-from maze_core.config.presets import package_folder
+from maze_core.config.presets import named_presets, package_folder
 from maze_core.context import RunContext
 from maze_core.errors import ConfigError
 from maze_core.plugins import discovery
 from maze_core.plugins.configuration import assemble, assemble_with_preset
-from maze_core.plugins.shelves import experiment, experiment_algorithm, experiments
+from maze_core.plugins.shelves import experiment, experiment_algorithm, experiments, preset_shelves
 
 
 @pytest.fixture
@@ -77,7 +78,11 @@ def test_presets_of_the_project_come_first_and_say_where_they_are(project):
     for name in ("others", "nobodys", "theirs"):
         with pytest.raises(ConfigError, match=f"no preset '{name}'"):
             lr(preset=name)
-    assert "own (presets/own.yaml)" in maze("plugins", "info", "ppo").stdout
+    listed = named_presets("ppo", preset_shelves("ppo", "maze_ppo", None))
+    assert [each.title for each in listed.values() if not each.shelf.trusted] == [
+        "CartPole-v1 (presets/ppo/CartPole-v1.yaml)",
+        "own (presets/own.yaml)",
+    ]
     assert tuned not in (0.5, 0.25)
 
 
@@ -137,9 +142,9 @@ def test_packages_of_presets_are_listed(install, monkeypatch):
     assert listed["foo"]["summary"] == "Mine-v0 (ppo), long (experiment)"
     assert "neither presets nor experiments" in listed["bare"]["detail"]
     assert "x.yaml: not valid YAML" in listed["torn"]["detail"]
-    assert "maze-foo 1.0" in maze("plugins", "list").stdout
-    assert "Mine-v0 (ppo)" in maze("plugins", "info", "foo").stdout
-    assert "did you mean foo" in maze("plugins", "info", "fooo", code=2).stderr
+    assert "maze-foo 1.0" in maze("plugins", "list", "--kind", "presets").stdout
+    assert "Mine-v0 (ppo)" in maze("plugins", "info", "foo", "--kind", "presets").stdout
+    assert "did you mean foo" in maze("plugins", "info", "fooo", "--kind", "presets", code=2).stderr
     assert "X" not in experiments()  # broken ones do no harm
     monkeypatch.setenv(discovery.DISABLE, "maze-foo")
     assert "long" not in experiments()
@@ -195,6 +200,9 @@ def test_wrong_experiments_are_one_clear_error(project):
     assert "Did you mean --experiment walk?" in said("--experiment", "experiments/walk.yaml")
     assert "is not the name of an experiment, but of a file" in said("--experiment", "../../etc/passwd")
     assert "there is no experiment ''" in said("--experiment", "")
+    assert "--experiment: needs a name" in said("--experiment")
+    with pytest.raises(ConfigError, match="experiment: must be the name"):
+        RunContext(experiment=3)
     assert "experiments/bare.yaml: names no algorithm\nNext: maze train ALGORITHM" in said("--experiment", "bare")
     assert "experiments/wrong.yaml: algorithm: unknown algorithm 'ppoo'" in said("--experiment", "wrong")
     assert "experiments/torn.yaml: not valid YAML" in said("--experiment", "torn")
@@ -203,6 +211,21 @@ def test_wrong_experiments_are_one_clear_error(project):
     assert "name the algorithm first" in said("--steps", "3", "ppo", "--experiment", "walk")
     assert experiment_algorithm("walk") == "ppo"
     assert "walk  " in maze("train", "--help").stdout
+
+
+def test_names_of_files_are_shown_and_never_obeyed(project):
+    project("experiments/\x1b[31m.yaml", "algorithm: ppo")
+    for said in (maze("train", "--help").output, maze("train", "--experiment", "\x1b[32", code=2).stderr):
+        assert "\\x1b[3" in said
+        assert "\x1b" not in said
+
+
+def test_what_is_no_file_is_one_clear_error(project):
+    os.mkfifo(project("presets/ppo/x.yaml", "").with_name("CartPole-v1.yaml"))
+    os.mkfifo(project("experiments/x.yaml", "").with_name("pipe.yaml"))
+    with pytest.raises(ConfigError, match="it is not a regular file"):
+        lr()
+    assert "it is not a regular file" in maze("train", "--experiment", "pipe", code=2).stderr
 
 
 def test_folders_of_packages_are_found_without_importing_them(install):

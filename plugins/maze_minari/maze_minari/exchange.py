@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import gymnasium
 import numpy as np
+from gymnasium import spaces
 
 from maze_core.data.trajectories import Trajectories, Trajectory
 from maze_core.data.trajectories_files import TrajectoryError
 from maze_core.data.trajectories_writer import TrajectoryWriter
+from maze_core.envs.actors import TURN, ActorId, actors_of
 from maze_core.envs.codecs import nest
 from maze_core.envs.spaces import Role, leaf_spec, leaves, start_of
 from maze_core.errors import ConfigError
@@ -40,7 +42,7 @@ def import_minari(source: str, folder: Path, report: Report | None = None) -> in
     """
     data = _opened(source)
     about = {"minari": str(data.spec.dataset_id or source), "path": str(source)}
-    with TrajectoryWriter(folder, data.observation_space, data.action_space, about) as writer:
+    with TrajectoryWriter(folder, _with_actors(data, source), data.action_space, about) as writer:
         for done, index in enumerate(map(int, data.episode_indices), 1):
             (episode,) = data.iterate_episodes([index])
             (facts,) = data.storage.get_episode_metadata([index])
@@ -79,7 +81,28 @@ def export_minari(data: Trajectories, dataset_id: str) -> Path:
             )
     except ValueError as error:
         raise ConfigError(str(error), "--id") from error
+    if (actors := actors_of(data.observation_space)) is not None:
+        written.storage.update_metadata({_ACTORS: [[name, kind] for name, kind in actors.actors.items()]})
     return Path(written.spec.data_path)
+
+
+_ACTORS = "maze_actors"
+"""Key of a data set's metadata: the names of several actors, each with its kind. Minari knows only their numbers."""
+
+
+def _with_actors(data: Any, source: str) -> Space[Any]:
+    """Return the observation space, with the names of the actors if the data set was written by `export_minari`."""
+    space, pairs = data.observation_space, data.storage.metadata.get(_ACTORS)
+    if pairs is None:
+        return space  # type: ignore[no-any-return]
+    try:
+        actors, turn = ActorId(dict(pairs)), space[TURN]
+        if not actors.n == turn["actor"].n == len(pairs):
+            raise ValueError("their number is wrong")
+        turn = spaces.Dict({**turn.spaces, "actor": actors})
+        return spaces.Dict({**space.spaces, TURN: turn})
+    except (LookupError, TypeError, ValueError, AttributeError, ConfigError) as error:
+        raise TrajectoryError(f"{source} is damaged: {_ACTORS} in its metadata: {error}") from error
 
 
 def _minari() -> Any:

@@ -31,6 +31,11 @@ def mask_from_info(case: Case) -> Trial:
     return Trial(env=Told)
 
 
+def info_to_observation(case: Case) -> Trial:
+    """Use an environment with a vector in its `info`."""
+    return Trial({"keys": {"action_mask": [3]}}, env=Told)
+
+
 def select(case: Case) -> Trial:
     """Keep two parts."""
     return Trial({"keys": ["picture", "gauge"]}, env=Workshop)
