@@ -204,13 +204,12 @@ def on_config(config: Any) -> Any:
     """Set the navigation, and how headings become anchors and equations MathML."""
     entries = navigation((DOCS / "index.md").read_text(encoding="utf-8"))
     readmes = [{Path(page).stem: page} for page in outside().values() if page != OVERVIEW]
-    api = [f"{API}.md", *({Path(page).stem: page} for page in api_pages())]
+    api = [{"All names": f"{API}.md"}, *({Path(page).stem: page} for page in api_pages())]
+    for entry in entries:
+        for pages in entry.values():
+            pages[:] = [{"Python API": api} if page == {"Python API": f"{API}.md"} else page for page in pages]
     next(iter(entries[0].values())).insert(0, {"Overview": OVERVIEW})
-    config.nav = [
-        {"Home": "index.md"},
-        *entries,
-        {"Packages": [{"Python API": api}, {"Distributions": readmes}]},
-    ]
+    config.nav = [{"Home": "index.md"}, *entries, {"Packages": readmes}]
     config.mdx_configs.setdefault("toc", {})["slugify"] = slug
     fences = [{"name": "math", "class": "equation", "format": equation}]
     config.mdx_configs.setdefault("pymdownx.superfences", {})["custom_fences"] = fences
