@@ -76,7 +76,7 @@ docs: setup ## regenerate the reference pages from the code
 	$(BIN)/python docs/generate.py
 
 site: setup-site ## build the documentation as a site into build/site; a warning is an error
-	NO_MKDOCS_2_WARNING=1 PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/mkdocs build --strict
 	@echo "The site is in build/site: open build/site/index.html"
 
 gallery: setup ## make the pictures of docs/gallery.md anew; it needs Chromium

@@ -236,3 +236,8 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
     path = page.file.src_uri
     text = relinked(markdown, DOCS / path, path) if (DOCS / path).is_file() else markdown
     return text + "\n" + api_index() if path == f"{API}.md" else text
+
+
+def on_page_content(html: str, page: Any, config: Any, files: Any) -> str:
+    """Show `|` in the code of tables, where Markdown needs a backslash before it."""
+    return re.sub(r"<td.*?</td>", lambda cell: cell[0].replace(r"\|", "|"), html, flags=re.DOTALL)

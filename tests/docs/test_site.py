@@ -10,6 +10,7 @@ import importlib.util
 import inspect
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -208,14 +209,19 @@ class _Page(HTMLParser):
             self.loads += [given[key] for key in ("src", "href", "srcset", "data") if key in given]
 
 
+def build(root: Path, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Build the site as `make site` does. Not with `--quiet`: it hides warnings from `--strict`."""
+    settings = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)]
+    return subprocess.run(command, cwd=root, env=settings, capture_output=True, text=True)
+
+
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for package in ("mkdocs", "material", "mkdocstrings_handlers.python"):
         pytest.importorskip(package, reason="make setup-site installs it")
     folder: Path = tmp_path_factory.mktemp("site")
-    settings = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)]
-    done = subprocess.run(command, cwd=ROOT, env=settings, capture_output=True, text=True)
+    done = build(ROOT, folder)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "WARNING" not in done.stderr, done.stderr
     return folder
@@ -245,6 +251,21 @@ def test_the_site_is_whole(site: Path, pages: dict[Path, _Page], hooks: Any) -> 
     assert not wrong
     foreign = {load for page in pages.values() for load in page.loads if re.match(r"(https?:)?//", load)}
     assert not foreign, "loaded from the network"
+    assert not [file.name for file in pages if re.search(r"<td[^>]*>[^<]*<code>[^<]*\\\|", file.read_text())]
+
+
+@pytest.mark.slow
+def test_mistakes_end_the_build(site: Path, tmp_path: Path) -> None:
+    for name in ("maze_core", "plugins", "examples", "README.md", "mkdocs.yml"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    shutil.copytree(DOCS, tmp_path / "docs")
+    mistakes = "[a](runs.md#nowhere) [b](nothing.md) [c](../../nothing/README.md)"
+    (tmp_path / "docs" / "guide" / "more.md").write_text(f"# More\n\n{mistakes}\n", encoding="utf-8")
+    done = build(tmp_path, tmp_path / "site")
+    assert done.returncode != 0
+    warnings = [line for line in done.stderr.splitlines() if line.startswith("WARNING") or "guide/more.md" in line]
+    for wanted in ("#nowhere", "nothing.md", "nothing/README.md", "  - guide/more.md"):
+        assert any(wanted in line for line in warnings), (wanted, done.stderr)
 
 
 @pytest.mark.slow
