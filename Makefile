@@ -3,6 +3,7 @@
 # make setup-ray   also install what runs on Ray: clusters, RLlib
 # make setup-loggers   also install the loggers for Weights & Biases and MLflow
 # make setup-envpool   also install EnvPool
+# make site    also install what builds the documentation as a site, and build it into build/site
 # make help    all targets
 
 PYTHON ?= python3
@@ -15,9 +16,10 @@ STAMP  := $(VENV)/.installed
 RAY_STAMP := $(VENV)/.installed-ray
 LOGGERS_STAMP := $(VENV)/.installed-loggers
 ENVPOOL_STAMP := $(VENV)/.installed-envpool
+SITE_STAMP := $(VENV)/.installed-site
 space  := $(subst ,, )
 
-.PHONY: help setup setup-ray setup-loggers setup-envpool train test test-slow lint types docs bench check clean
+.PHONY: help setup setup-ray setup-loggers setup-envpool setup-site train test test-slow lint types docs site gallery bench check clean
 
 help:
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
@@ -54,6 +56,12 @@ $(ENVPOOL_STAMP): $(STAMP) plugins/maze_envpool/pyproject.toml
 		--editable "./plugins/maze_envpool[envpool]"
 	@touch $(ENVPOOL_STAMP)
 
+setup-site: $(SITE_STAMP) ## also install what builds the documentation as a site (about 110 MB)
+
+$(SITE_STAMP): $(STAMP)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --no-build-isolation --editable ".[site]"
+	@touch $(SITE_STAMP)
+
 train: setup ## train PPO on CartPole-v1
 	$(BIN)/maze train ppo --env CartPole-v1
 
@@ -76,10 +84,17 @@ types: setup ## check types
 docs: setup ## regenerate the reference pages from the code
 	$(BIN)/python docs/generate.py
 
+site: setup-site ## build the documentation as a site into build/site; a warning is an error
+	NO_MKDOCS_2_WARNING=1 PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/mkdocs build --strict
+	@echo "The site is in build/site: open build/site/index.html"
+
+gallery: setup ## make the pictures of docs/gallery.md anew; it needs Chromium
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python docs/gallery.py
+
 bench: setup ## measure speed against other libraries, and learning
 	$(BIN)/python benchmarks/speed.py
 
 check: lint types test test-slow ## everything CI runs
 
 clean: ## remove the environment and caches
-	rm -rf $(VENV) .venv-bench .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build .venv-bench .pytest_cache .mypy_cache .ruff_cache .hypothesis

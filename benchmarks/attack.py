@@ -33,14 +33,14 @@ HEADERS = ["attack", "cases", "held", "did not hold"]
 INTRODUCTION = """
 # Attack
 
-What Maze is put through, and how much of it holds. Every case is one command or a few, and what must come of it:
+What Maze is put through, and how much of it holds. A case is one command or a few, and what they must lead to:
 
-- **Kills**: a run of two epochs is killed (SIGKILL) right before one of its operations on files, each in turn:
+- **Kills**: a run of two epochs is killed (SIGKILL) right before one of its file operations, each in turn:
   opening, writing (or in the middle of it), flushing, renaming, removing, making a folder. It is resumed, killed again
   at another operation, and resumed to the end. It holds where what is left equals the run that was never killed:
   parameters, optimizer and replay data, `metrics.jsonl`, the curves as TensorBoard's own reader shows them, `run.json`,
-  and the recordings of the wrapper `record` in the rows that say so. Before the first checkpoint stands, it holds where
-  `maze resume` says plainly that the run must begin anew, and beginning anew is not refused with "resume".
+  and the recordings of the wrapper `record` in the rows that say so. Before the first checkpoint exists, it holds where
+  `maze resume` says plainly that the run must start again, and starting again is not refused.
 - **Damaged files**: one file of a run or a recording is cut, flipped, emptied, swapped, given other values, deep
   nesting or alias bombs. It holds where a command gives the same results as without the damage, names the file in a
   warning, or ends with one clear error and exit code 2.

@@ -312,33 +312,34 @@ def _checks(checks: Iterable[Any]) -> str:
 PAGES: dict[str, tuple[str, str, Any]] = {
     "configuration.md": (
         "Configuration reference",
-        "Every key of a run's configuration. How files, presets and flags are put together is told in\n"
-        "[Configuration](../guide/configuration.md). A plugin's parameters stand beside its `name` in its own part:\n"
+        "Every key of a run's configuration. [Configuration](../guide/configuration.md) explains how files,\n"
+        "presets and flags are combined. A plugin's parameters stand beside its `name` in its own part:\n"
         "`env`, `wrappers`, `model`, `algorithm`, `runner` or `callbacks`.",
         configuration,
     ),
     "cli.md": (
         "Command-line reference",
-        "The help of every command. `maze train` has one for each algorithm that is installed; shown are the bundled\n"
+        "The help of every command. `maze train` has one for each installed algorithm; this page shows the bundled\n"
         "ones.",
         cli,
     ),
     "hooks.md": (
         "Hook reference",
-        "Every place where a plugin may take part in a run. How a plugin is written and installed is told in\n"
-        "[Plugins](../guide/plugins.md).",
+        "Every place where a plugin may take part in a run. [Plugins](../guide/plugins.md) explains how to write\n"
+        "and install one.",
         hooks,
     ),
     "authors.md": (
         "Reference for plugin authors",
-        "Which hooks each kind of plugin has, and the classes that plugins meet. [Plugins](../guide/plugins.md) tells\n"
-        "how a plugin is written, [Questions of authors](../guide/authors.md) what is not obvious from the signatures.",
+        "Which hooks each kind of plugin has, and the classes that plugins use. [Plugins](../guide/plugins.md)\n"
+        "explains how to write a plugin, [Questions of authors](../guide/authors.md) what is not obvious from the\n"
+        "signatures.",
         authors,
     ),
     "conformance.md": (
         "Conformance reference",
-        "What every plugin must keep, and what its kind must keep beside. How to check a plugin is told in\n"
-        "[Conformance](../guide/conformance.md).",
+        "What every plugin must do, and what its kind must do in addition. [Conformance](../guide/conformance.md)\n"
+        "explains how to check a plugin.",
         conformance,
     ),
 }

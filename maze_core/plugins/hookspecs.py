@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 hookspec = pluggy.HookspecMarker("maze")
 hookimpl = pluggy.HookimplMarker("maze")
+"""Marks a method of a plugin as the implementation of the hook of the same name."""
 
 
 class HookSpecs:

@@ -1,0 +1,121 @@
+"""Make the pictures of docs/gallery.md anew: `make gallery`. It needs Chromium, for the pictures of pages.
+
+Runs are short and have fixed seeds, so the pictures differ from time to time only in speeds and dates.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from rich.console import Console
+from rich.terminal_theme import MONOKAI
+from rich.text import Text
+
+PICTURES = Path(__file__).resolve().parent / "pictures"
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+OPTIONS = (
+    *("--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--virtual-time-budget=5000"),
+    "--host-resolver-rules=MAP * ~NOTFOUND",
+)
+TRAIN = "maze train {} --env CartPole-v1 --seed {} --steps {} --epoch-length {} --run-dir runs/{}-{}"
+SVG = """<svg viewBox="0 0 {width} {height}" xmlns="http://www.w3.org/2000/svg">
+<style>
+.{unique_id}-matrix {{ font-family: Menlo, Consolas, "DejaVu Sans Mono", monospace; font-size: {char_height}px; \
+line-height: {line_height}px; }}
+.{unique_id}-title {{ font-size: 18px; font-weight: bold; font-family: sans-serif; }}
+{styles}
+</style>
+<defs>
+<clipPath id="{unique_id}-clip-terminal">
+<rect x="0" y="0" width="{terminal_width}" height="{terminal_height}"/>
+</clipPath>
+{lines}
+</defs>
+{chrome}
+<g transform="translate({terminal_x}, {terminal_y})" clip-path="url(#{unique_id}-clip-terminal)">
+{backgrounds}
+<g class="{unique_id}-matrix">
+{matrix}
+</g>
+</g>
+</svg>
+"""
+"""Rich's own format names fonts of another site."""
+
+
+def main() -> None:
+    """Make every picture in a folder of its own, then replace those of the documentation."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        made = folder / "pictures"
+        made.mkdir()
+        console(folder, made)
+        curves(folder, made)
+        pages(folder, made)
+        PICTURES.mkdir(exist_ok=True)
+        for file in sorted(made.iterdir()):
+            shutil.copy(file, PICTURES)
+            sys.stdout.write(f"{file.name}: {file.stat().st_size / 1000:.0f} kB\n")
+
+
+def console(folder: Path, made: Path) -> None:
+    """What the terminal shows."""
+    screen(folder, made / "train.svg", TRAIN.format("ppo", 1, 50_000, 5, "ppo", 1), columns=132)
+    screen(folder, made / "mistake.svg", "maze train ppo --env CartPole-v1 --set algorithm.lrr=1", columns=110)
+    screen(folder, made / "check.svg", "maze envs check minigrid:MiniGrid-Empty-5x5-v0", columns=120)
+
+
+def curves(folder: Path, made: Path) -> None:
+    """Learning curves with bands over seeds, the same runs in a table, and where two of them differ."""
+    for seed in (2, 3):
+        run(folder, TRAIN.format("ppo", seed, 50_000, 5, "ppo", seed))
+    for seed in (1, 2, 3):
+        run(folder, TRAIN.format("a2c", seed, 50_000, 32, "a2c", seed))
+    screen(folder, made / "list.svg", "maze runs list runs", columns=100)
+    screen(folder, made / "compare.svg", "maze runs compare runs/ppo-1 runs/a2c-1", columns=100)
+    run(folder, "maze runs plot runs --out pictures/curves.png --title CartPole-v1")
+
+
+def pages(folder: Path, made: Path) -> None:
+    """The viewer in a browser, and the picture of a network."""
+    run(folder, "maze view runs/ppo-1 --no-open --episodes 1 --frames 40 --out view.html")
+    photograph(f"{(folder / 'view.html').as_uri()}#episode=0&step=100", made / "view.png", 1100, 1420)
+    shutil.copy(folder / "runs" / "ppo-1" / "network.svg", made / "network.svg")
+
+
+def run(folder: Path, command: str, columns: int = 120) -> str:
+    """Run a command as on a terminal of this width; return what it printed, with its colours."""
+    terminal = {"FORCE_COLOR": "1", "TERM": "xterm-256color", "COLUMNS": str(columns), "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command.split(), cwd=folder, env={**os.environ, **terminal}, capture_output=True, text=True)  # noqa: S603
+    if "Traceback" in done.stderr:
+        sys.exit(f"{command}\n{done.stdout}{done.stderr}")
+    return done.stdout + done.stderr
+
+
+def screen(folder: Path, file: Path, command: str, *, columns: int) -> None:
+    """A picture of a terminal after a command."""
+    paper = Console(record=True, width=columns, file=io.StringIO(), force_terminal=True)
+    paper.print(Text(f"$ {command}", style="bold"))
+    paper.print(Text.from_ansi(run(folder, command, columns).strip("\n")))
+    text = paper.export_svg(title="maze", theme=MONOKAI, code_format=SVG, unique_id=file.stem)
+    file.write_text(text, encoding="utf-8")
+
+
+def photograph(page: str, file: Path, width: int, height: int) -> None:
+    """A picture of a page as a browser without a network shows it."""
+    program = next((path for path in map(shutil.which, BROWSERS) if path), None)
+    if program is None:
+        sys.exit("no Chromium is installed: apt-get install chromium")
+    with tempfile.TemporaryDirectory() as profile:
+        options = [*OPTIONS, f"--user-data-dir={profile}", f"--window-size={width},{height}", f"--screenshot={file}"]
+        subprocess.run([program, *options, page], check=True, capture_output=True)  # noqa: S603
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,307 @@
+"""The pages form a site: navigation, reference of every promised name, equations, pictures, links.
+
+The slow test builds it as `make site` does, with what `make setup-site` installs.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import inspect
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from html.parser import HTMLParser
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+from urllib.parse import unquote
+
+import pytest
+
+import maze_core
+from maze_core.config.flags import flags
+from maze_core.config.run import EvaluationConfig, RunConfig
+from maze_core.plugins import discovery
+from tests.maze_view import browser as browsers
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
+SECTIONS = [
+    *("Equations", "Parameters", "Metrics"),
+    *("Implementation details that matter", "Measured", "References"),
+]
+ALGORITHMS = sorted(page.stem for page in DOCS.glob("algorithms/*.md") if page.stem != "rllib")
+
+
+@pytest.fixture(scope="module")
+def hooks() -> Any:
+    return _module("docs_hooks", DOCS / "site" / "hooks.py")
+
+
+def _module(name: str, file: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+# Navigation and reference
+
+
+def test_the_navigation_has_every_page_once(hooks: Any) -> None:
+    found = list(_leaves(hooks.navigation((DOCS / "index.md").read_text(encoding="utf-8"))))
+    pages = {page.relative_to(DOCS).as_posix() for page in DOCS.rglob("*.md")} - {"index.md"}
+    missing = sorted(pages - set(found))
+    assert not missing, f"docs/index.md, from which the navigation is made, does not list {', '.join(missing)}"
+    assert sorted(found) == sorted(set(found))
+
+
+def test_headings_of_two_levels_become_sections(hooks: Any) -> None:
+    index = "# T\n\n## A\n\n- [One](one.md): text\n\n### B\n\n- [Two](b/two.md): text, [three](three.md)\n\n## C\n"
+    assert hooks.navigation(index) == [{"A": [{"One": "one.md"}, {"B": [{"Two": "b/two.md"}]}]}, {"C": []}]
+
+
+def _leaves(entry: Any) -> Any:
+    if isinstance(entry, str):
+        yield entry
+    else:
+        for each in entry.values() if isinstance(entry, dict) else entry:
+            yield from _leaves(each)
+
+
+def test_every_promised_module_and_name_is_in_the_reference(hooks: Any) -> None:
+    text = "\n".join(hooks.api_pages().values())
+    shown = set(re.findall(r"^::: (\S+)$", text, re.MULTILINE))
+    promise = (DOCS / "guide" / "compatibility.md").read_text(encoding="utf-8")
+    names = set(re.findall(r"`(maze_(?:core|devkit|sweep)\.[a-z_.]+)`", promise)) | {"maze_devkit"}
+    missing = []
+    for name in sorted(names):
+        place = ROOT.joinpath(*name.split(".")) if name.startswith("maze_core") else ROOT / "plugins"
+        place = place if name.startswith("maze_core") else place.joinpath(name.partition(".")[0], *name.split("."))
+        for file in [place.with_suffix(".py")] if place.with_suffix(".py").is_file() else place.rglob("*.py"):
+            module = ".".join(file.relative_to(place.parents[name.count(".")]).with_suffix("").parts)
+            module = module.removesuffix(".__init__")
+            missing += [module] if _documented(file) and module not in shown else []
+    assert not missing
+    index = hooks.api_index()
+    for name in maze_core.__all__:
+        home = home_of(name)
+        assert home in shown or f"{home}.{name}" in shown, name
+        assert f"[`{name}`][maze_core." in index
+
+
+def home_of(name: str) -> str:
+    """The module that defines a name of `maze_core`."""
+    home: str = getattr(maze_core, name).__module__
+    return home if home.startswith("maze_core") else "maze_core.plugins.hookspecs"  # of pluggy's marker
+
+
+def _documented(file: Path) -> list[str]:
+    """The public classes and functions of a file that have a docstring."""
+    body = ast.parse(file.read_text(encoding="utf-8")).body
+    kinds = (ast.ClassDef, ast.FunctionDef)
+    found = [node for node in body if isinstance(node, kinds) and ast.get_docstring(node)]
+    return [node.name for node in found if not node.name.startswith("_")]
+
+
+def test_readmes_lead_to_pages_of_the_site(hooks: Any) -> None:
+    text = "[a](../../README.md#start) [b](../../docs/index.md)\n```\n[c](../../README.md)\n```\n[d](https://x.org/README.md)"
+    page = hooks.relinked(text, ROOT / "plugins" / "maze_view" / "README.md", "plugins/maze_view.md")
+    assert page == text.replace("[a](../../README.md", "[a](../overview.md").replace(
+        "../../docs/index.md", "../index.md"
+    )
+
+
+# Equations and pictures
+
+
+@pytest.mark.parametrize("page", [page for page in DOCS.rglob("*.md") if "```math" in page.read_text()], ids=str)
+def test_every_equation_can_be_drawn(page: Path, hooks: Any) -> None:
+    for source in re.findall(r"^```math\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL):
+        picture = hooks.equation(source)
+        assert picture.count("<svg") >= source.count("&") + 1
+        assert "begin" not in picture
+
+
+def test_an_equation_is_drawn_as_it_is_written(hooks: Any) -> None:
+    one, two = hooks.equation("x"), hooks.equation("\\begin{aligned}\nx &= y \\\\\n  &= z < 1\n\\end{aligned}\n")
+    assert (one.count("<svg"), two.count("<svg")) == (1, 3)
+    assert 'aria-label="= z &lt; 1"' in two
+    height = float(re.search(r"height:([\d.]+)em", one)[1])  # type: ignore[index]
+    assert 0.3 < height < 0.7  # the x-height of a font
+
+
+def test_pictures_are_small_and_ask_for_nothing() -> None:
+    page = (DOCS / "gallery.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"\(pictures/([\w.]+)\)", page))
+    pictures = {file.name: file for file in (DOCS / "pictures").iterdir()}
+    assert named == set(pictures)
+    assert all(file.stat().st_size < 150_000 for file in pictures.values())
+    for name in named:
+        if name.endswith(".svg"):
+            assert not re.findall(r"(?:href|url|src)\W+https?:|@font-face|@import", pictures[name].read_text()), name
+
+
+# Pages of algorithms, and of other libraries
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_pages_of_algorithms_are_alike(name: str) -> None:
+    page = (DOCS / "algorithms" / f"{name}.md").read_text(encoding="utf-8")
+    headings = re.findall(r"^## (.+)$", page, re.MULTILINE)
+    assert [heading for heading in headings if heading in SECTIONS] == SECTIONS
+    assert f"../reference/configuration.md#algorithm-{name}" in page
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_parameters_on_pages_of_algorithms_exist(name: str) -> None:
+    page = (DOCS / "algorithms" / f"{name}.md").read_text(encoding="utf-8")
+    section = page.partition("\n## Parameters\n")[2].partition("\n## ")[0]
+    cells = [row.split("|")[1] for row in section.splitlines() if row.startswith("| `")]
+    named = {each for cell in cells for each in re.findall(r"`([\w.]+)`", cell)}
+    assert named
+    known = _fields(name) | {f"runner.{each}" for each in _fields_of("runner", "local")}
+    assert not named - known
+
+
+def test_our_names_beside_those_of_other_libraries_exist() -> None:
+    page = (DOCS / "coming_from.md").read_text(encoding="utf-8")
+    last = [row.rsplit("|", 2)[1] for row in page.splitlines() if row.startswith("|")]
+    named = {each for cell in last for each in re.findall(r"`((?:algorithm|model|evaluation)\.\w+)`", cell)}
+    algorithms = {each for name in ("ppo", "sac", "td3", "dqn") for each in _fields(name)}
+    known = {f"algorithm.{each}" for each in algorithms} | {f"model.{each}" for each in _fields_of("model", "mlp")}
+    known |= {f"evaluation.{flag.field}" for flag in flags(EvaluationConfig)}
+    assert len(named) > 30
+    assert not named - known
+    assert {"steps", "seed"} <= {flag.field for flag in flags(RunConfig)}
+
+
+def _fields(algorithm: str) -> set[str]:
+    return _fields_of("algorithm", algorithm)
+
+
+def _fields_of(kind: str, name: str) -> set[str]:
+    plugin: Any = discovery.load(kind, name)
+    assert inspect.isclass(plugin)
+    return {flag.field for flag in flags(plugin.Config)}
+
+
+# The site
+
+
+class _Page(HTMLParser):
+    """Anchors of a page, what it links to, and what it loads."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.ids: set[str] = set()
+        self.links: list[str] = []
+        self.loads: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = {key: value for key, value in attrs if value}
+        self.ids |= {given[key] for key in ("id", "name") if key in given}
+        if tag == "a" and "href" in given:
+            self.links.append(given["href"])
+        elif tag != "meta":
+            self.loads += [given[key] for key in ("src", "href", "srcset", "data") if key in given]
+
+
+def build(root: Path, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Build the site as `make site` does. Not with `--quiet`: it hides warnings from `--strict`."""
+    settings = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)]
+    return subprocess.run(command, cwd=root, env=settings, capture_output=True, text=True)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    for package in ("mkdocs", "material", "mkdocstrings_handlers.python"):
+        pytest.importorskip(package, reason="make setup-site installs it")
+    folder: Path = tmp_path_factory.mktemp("site")
+    done = build(ROOT, folder)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "WARNING" not in done.stderr, done.stderr
+    return folder
+
+
+@pytest.fixture(scope="module")
+def pages(site: Path) -> dict[Path, _Page]:
+    return {file: _Page(file.read_text(encoding="utf-8")) for file in site.rglob("*.html")}
+
+
+@pytest.mark.slow
+def test_the_site_is_whole(site: Path, pages: dict[Path, _Page], hooks: Any) -> None:
+    assert len(pages) > len(list(DOCS.rglob("*.md")))
+    wrong = []
+    for file, page in pages.items():
+        for link in [*page.links, *page.loads]:
+            if re.match(r"(https?|mailto|data|javascript):", link):
+                continue
+            path, _, anchor = unquote(link).partition("#")
+            target = (file.parent / path).resolve() if path else file
+            if file.name == "404.html":  # it stands at any address, so its links begin at the root
+                target = site / path.lstrip("/")
+            if not target.is_file():
+                wrong.append(f"{file.name}: {link}")
+            elif anchor and target in pages and anchor not in pages[target].ids | {"__tabbed", "__skip"}:
+                wrong.append(f"{file.name}: no anchor {link}")
+    assert not wrong
+    foreign = {load for page in pages.values() for load in page.loads if re.match(r"(https?:)?//", load)}
+    assert not foreign, "loaded from the network"
+    assert not [file.name for file in pages if re.search(r"<td[^>]*>[^<]*<code>[^<]*\\\|", file.read_text())]
+
+
+@pytest.mark.slow
+def test_mistakes_end_the_build(site: Path, tmp_path: Path) -> None:
+    for name in ("maze_core", "plugins", "examples", "README.md", "mkdocs.yml"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    shutil.copytree(DOCS, tmp_path / "docs")
+    mistakes = "[a](runs.md#nowhere) [b](nothing.md) [c](../../nothing/README.md)"
+    (tmp_path / "docs" / "guide" / "more.md").write_text(f"# More\n\n{mistakes}\n", encoding="utf-8")
+    done = build(tmp_path, tmp_path / "site")
+    assert done.returncode != 0
+    warnings = [line for line in done.stderr.splitlines() if line.startswith("WARNING") or "guide/more.md" in line]
+    for wanted in ("#nowhere", "nothing.md", "nothing/README.md", "  - guide/more.md"):
+        assert any(wanted in line for line in warnings), (wanted, done.stderr)
+
+
+@pytest.mark.slow
+def test_the_site_documents_every_promised_name(pages: dict[Path, _Page], hooks: Any) -> None:
+    ids = set().union(*(page.ids for page in pages.values()))
+    wanted = {f"{module}.{name}" for module in hooks.promised() for name in _documented(hooks.path_of(module))}
+    wanted |= {f"{home_of(name)}.{name}" for name in maze_core.__all__}
+    assert len(wanted) > 300
+    assert not wanted - ids
+
+
+@pytest.mark.slow
+def test_the_site_opens_from_disk_without_a_network(site: Path, tmp_path: Path) -> None:
+    program = browsers.find()
+    if program is None:
+        pytest.skip("no Chromium is installed: apt-get install chromium")
+    browser = browsers.Browser(program, tmp_path)
+    try:
+        browser.open(site / "algorithms" / "ppo.html")
+        assert browser.run("document.querySelector('.equation svg').getBoundingClientRect().height") > 5
+        browser.run(
+            "(() => { document.querySelector('#__search').click();"
+            "const field = document.querySelector('.md-search__input'); field.focus(); field.value = 'clip_range';"
+            "for (const kind of ['input', 'keyup']) field.dispatchEvent(new Event(kind, {bubbles: true})); })()"
+        )
+        deadline = time.monotonic() + 120
+        found = "document.querySelectorAll('.md-search-result__link').length"
+        while not browser.run(found) and time.monotonic() < deadline:
+            time.sleep(0.2)
+        assert browser.run(found) > 1
+        assert not browser.problems()
+        assert {url.partition(":")[0] for url in browser.requests()} <= {"file", "about", "blob"}
+    finally:
+        browser.close()
