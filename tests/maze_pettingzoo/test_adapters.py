@@ -15,7 +15,7 @@ from pettingzoo.classic.rps import rps
 from pettingzoo.classic.tictactoe import tictactoe
 from pettingzoo.test import parallel_api_test
 
-from maze_core.acting.agent import Choice
+from maze_core.acting.agent import Agent, Choice
 from maze_core.acting.lanes import LaneSink
 from maze_core.acting.stepper import Stepper
 from maze_core.envs.lanes import LanesVectorEnv
@@ -69,11 +69,8 @@ SPACE = spaces.Box(-np.inf, np.inf, (2,), np.float32)
 CHOICES = spaces.Discrete(3)
 
 
-class ByObservation:
+class ByObservation(Agent):
     """An agent whose action depends on the observation alone, so that the order of the rows does not matter."""
-
-    def begin(self, rows):
-        pass
 
     def __init__(self, rng=None):
         """With a random generator it acts at random instead."""
