@@ -266,7 +266,7 @@ def events_of(env: Any) -> list[Events]:
     """
     found: list[Events] = []
     for layer in _chain(env):
-        events = getattr_static(layer, "events", None)
+        events = _attribute(layer, "events")
         if isinstance(events, Events) and events not in found:
             found.append(events)
     declared: set[str] = set()
@@ -288,13 +288,13 @@ def events_of_rows(env: Any, rows: int) -> list[list[Events]]:
     """
     found: list[list[Events]] = [[] for _ in range(rows)]
     for layer in _chain(env):
-        events = getattr_static(layer, "events", None)
+        events = _attribute(layer, "events")
         if isinstance(events, list | tuple) and events and all(isinstance(each, Events) for each in events):
             if len(events) != rows:
                 raise ConfigError(f"there are {len(events)} objects `events` for {rows} environments", "env")
             for row, each in zip(found, events, strict=True):
                 row.append(each)
-        singles = getattr_static(layer, "envs", None)
+        singles = _attribute(layer, "envs")
         if isinstance(singles, list | tuple) and len(singles) == rows:
             for row, single in zip(found, singles, strict=True):
                 row.extend(events_of(single))
@@ -355,7 +355,18 @@ def _chain(env: Any) -> Iterator[Any]:
     while env is not None and id(env) not in seen:
         seen.add(id(env))
         yield env
-        env = getattr_static(env, "env", None)
+        env = _attribute(env, "env")
+
+
+def _attribute(layer: Any, name: str) -> Any:
+    """Return an attribute of a layer; None where there is none, or where it would be computed."""
+    # A look into `layer.__dict__` would make all attributes of the layer slower from then on.
+    if hasattr(getattr_static(type(layer), name, None), "__get__"):
+        return None
+    try:
+        return getattr(layer, name, None)
+    except Exception:  # noqa: BLE001 — whatever a `__getattr__` of others raises
+        return None
 
 
 def _checked(declared: Any) -> dict[str, Event]:

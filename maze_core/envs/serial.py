@@ -232,8 +232,11 @@ class SerialVectorEnv:
         now = self._clock + 1
         length = now - self._started[i]
         raw_return = None if meter is None else meter.total
-        summary, kpis = take(self._events[i], length, self._place(i))
-        end = _End(i, self._episode[i], length, terminated, raw_return, metrics | kpis, summary)
+        summary = None
+        if self._events[i]:
+            summary, kpis = take(self._events[i], length, self._place(i))
+            metrics |= kpis
+        end = _End(i, self._episode[i], length, terminated, raw_return, metrics, summary)
         self._episode[i] += 1
         self._started[i] = now
         return end
