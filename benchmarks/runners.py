@@ -56,11 +56,15 @@ A rollout on workers costs a fixed time: parameters out, a call, and an answer, 
 the steps of a rollout, so it shows most for A2C, whose rollouts are short. Two workers save at most half the time that
 eight environments need one after the other.
 
+The machine of these figures has two cores, and other work kept both busy. So workers had no core of their own, and the
+figures without a sleep, which depend on that, vary by a factor of two to four.
+
 Made by `python benchmarks/runners.py`; the figures of every block are in `runners.json`.
 """
 
 
 def main() -> int:
+    """Measure what was asked for, and write the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", action="append", choices=list(SETTINGS), help="this algorithm alone")
     parser.add_argument("--milliseconds", action="append", type=float, choices=[0.0, 0.1, 1.0, 10.0])
