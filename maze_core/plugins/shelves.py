@@ -87,7 +87,7 @@ def preset_packages() -> list[tuple[discovery.Declaration, list[str], str]]:
 def _looked_at(claim: discovery.Declaration) -> tuple[list[str], str]:
     try:
         module = claim.entry_point.module
-    except AttributeError:  # a malformed value
+    except (AttributeError, ValueError):  # a malformed value
         return [], f"{claim.entry_point.value!r} is not the name of a package"
     if package_folder(module) is None:
         return [], f"there is no package {module}"

@@ -14,7 +14,7 @@ def locate(entry_point: EntryPoint) -> Path | None:
     """Return the source file of an entry point's module, or None. Imports nothing."""
     try:
         return _module_file(entry_point.module)
-    except AttributeError:  # a malformed value
+    except (AttributeError, ValueError):  # a malformed value
         return None
 
 

@@ -32,7 +32,8 @@ def test_a_text_selects_by_id_in_any_case_and_names_the_presets():
     code, out, _ = shown("luNAR", "--json")
     rows = {row["id"]: row for row in json.loads(out)}
     assert code == 0
-    assert list(rows) == ["LunarLander-v3", "LunarLanderContinuous-v3"]
+    assert {"LunarLander-v3", "LunarLanderContinuous-v3"} <= rows.keys()  # EnvPool has an older one, too
+    assert all("lunar" in name.lower() for name in rows)
     assert rows["LunarLander-v3"]["action_space"] == "Discrete(4)"
     assert rows["LunarLander-v3"]["presets"]["ppo"] == ["LunarLander-v3"]
     assert rows["LunarLanderContinuous-v3"]["presets"]["sac"][1:] == ["tqc-LunarLanderContinuous-v3"]

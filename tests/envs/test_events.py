@@ -11,7 +11,7 @@ import pytest
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
-from maze_core.envs.agents import Turn
+from maze_core.envs.agents import Round
 from maze_core.envs.events import Event, Events, EventSummary
 from maze_core.envs.histograms import Histogram
 from maze_core.envs.lanes import LanesVectorEnv
@@ -174,7 +174,7 @@ def test_attributes_of_the_same_name_are_left_alone():
 
 
 def test_agents_report_through_their_environment():
-    script = Script([Turn({"a": np.zeros(1, np.float32)}), Turn({}, {"a": 1.0}, {"a": np.ones(1, np.float32)})])
+    script = Script([Round({"a": np.zeros(1, np.float32)}), Round({}, {"a": 1.0}, {"a": np.ones(1, np.float32)})])
     script.events = Events({"win": ["count"]}, lambda events: {"wins": events.count("win", "a")})
     play = script.step
     script.step = lambda actions: (script.events.report("win", actor="a"), play(actions))[1]

@@ -23,8 +23,8 @@ BY_RLLIB = ("critic_leaves", "gradients", "host_synchronisation", "resumes")
 INAPPLICABLE = {
     "algorithm appo": ("host_synchronisation",),
     "algorithm bc": ("truncation",),
+    "algorithm cql": ("masks", "truncation"),
     "algorithm ddpg": ("masks",),
-    "algorithm cql": ("truncation",),
     "algorithm es": ("host_synchronisation", "truncation"),
     "algorithm impala": ("host_synchronisation",),
     "algorithm iql": ("truncation",),

@@ -20,7 +20,7 @@ from maze_core.context import RunContext
 from maze_core.envs.serial import SerialVectorEnv
 from tests.conftest import QUICK
 
-SMALL = {**QUICK, "algorithm.num_envs": 2, "evaluation.n_episodes": 1}
+SMALL = {**QUICK, "algorithm.n_epochs": 1000, "algorithm.num_envs": 2, "evaluation.n_episodes": 1}
 
 
 WAIT = 0.005
@@ -109,7 +109,7 @@ def test_a_measured_run_is_the_same_run(quick, whole_state, assert_same):
 def test_processes_that_it_cannot_see_are_named():
     found = take_profile(config("CartPole-v1", runner={"name": "local"}), 0.1)
     assert any("other processes" in note for note in found.notes)
-    assert found.seconds["environment"] > 0
+    assert found.seconds["workers"] > 0
 
 
 def call(*arguments, code=0):

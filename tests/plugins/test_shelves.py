@@ -86,10 +86,12 @@ def test_presets_of_the_project_come_first_and_say_where_they_are(project):
     assert tuned not in (0.5, 0.25)
 
 
-def test_an_environment_of_the_project_has_a_preset_whose_name_is_a_file_name(project):
-    project("presets/ppo/my_envs-Mine-v0.yaml", "algorithm: {lr: 0.5}")
+def test_a_preset_is_named_like_the_environment_without_its_module(project):
+    project("presets/ppo/Mine-v0.yaml", "algorithm: {lr: 0.5}")
+    project("presets/ppo/ALE-Mine-v5.yaml", "algorithm: {lr: 0.125}")
     assert lr("my_envs:Mine-v0")[0] == 0.5
-    assert lr("other:Mine-v0")[0] != 0.5
+    assert lr("my_envs:ALE/Mine-v5")[0] == 0.125
+    assert lr("my_envs:Other-v0")[0] not in (0.5, 0.125)
 
 
 def test_a_broken_preset_disturbs_only_those_who_ask_for_it(project):
