@@ -41,7 +41,8 @@ PAGES = sorted(
     for page in [ROOT / "README.md", *ROOT.glob("docs/**/*.md"), *ROOT.glob("plugins/*/README.md")]
     if not str(page.relative_to(ROOT)).startswith(NOT_TYPED)
 )
-SLOW = dict.fromkeys(("docs/guide/plugins.md", "docs/guide/sweeps.md", "docs/tutorials/algorithm.md"), pytest.mark.slow)
+QUICK = ("README.md", "docs/quickstart.md", "docs/guide/python.md", "docs/guide/runs.md", "docs/algorithms/ppo.md")
+"""The pages that a change most often breaks; the others are left to the slow tests."""
 DIRECTIVE = re.compile(r"<!-- test: (.+?) -->")
 FILE_NAME = re.compile(r"# ([\w./-]+\.\w+)\n")
 PLAIN = re.compile(r"(maze|pytest) [^<>|&;$`]*")
@@ -98,7 +99,9 @@ def blocks(page: str) -> list[Block]:
     return found
 
 
-@pytest.mark.parametrize("page", [pytest.param(each, marks=SLOW.get(each, ())) for each in PAGES])
+@pytest.mark.parametrize(
+    "page", [pytest.param(each, marks=() if each in QUICK else pytest.mark.slow) for each in PAGES]
+)
 def test_what_the_page_says_works(page: str, tmp_path: Path, changes: dict[str, str]) -> None:
     printed = ""
     for block in blocks(page):

@@ -161,6 +161,7 @@ def resumed_here(monkeypatch):
     return lambda: monkeypatch.setattr(elsewhere, "resume", resume)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", SOUND)
 def test_a_sound_plugin_passes_every_check(kind, publish, findings):
     found = findings(*publish(kind, SOUND[kind]))

@@ -104,7 +104,9 @@ def test_the_bundled_plugins_are_all_here():
     }
 
 
-@pytest.mark.parametrize("title", sorted(BUNDLED))
+@pytest.mark.parametrize(
+    "title", [pytest.param(each, marks=pytest.mark.slow if "rllib" in each else ()) for each in sorted(BUNDLED)]
+)
 def test_it_conforms(title, known_plugins, bench):
     claim = BUNDLED[title]
     if missing := _missing(claim):

@@ -15,6 +15,8 @@ from maze_core.context import RunContext
 from maze_core.errors import ConfigError
 from maze_core.training.saved_evaluation import evaluate_saved
 
+pytestmark = pytest.mark.slow  # each run starts RLlib
+
 ONLINE = ["rllib-ppo", "rllib-appo", "rllib-impala", "rllib-dqn", "rllib-sac"]
 OFFLINE = ["rllib-bc", "rllib-marwil"]
 

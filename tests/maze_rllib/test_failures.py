@@ -17,6 +17,8 @@ from maze_rllib import trainer as trainer_module
 
 from maze_core.errors import ConfigError, RunError
 
+pytestmark = pytest.mark.slow  # each run starts RLlib
+
 LOCAL = {"runner": {"name": "local", "workers": 1}}
 
 SCRIPT = """

@@ -13,6 +13,8 @@ from maze_devkit.envs import SeededWalk, SpacesEnv
 from maze_core.errors import CheckpointError, ConfigError
 from maze_core.training.saved_evaluation import evaluate_saved
 
+pytestmark = pytest.mark.slow  # each run starts RLlib
+
 MIXED = spaces.Dict({"place": spaces.Box(-1, 1, (2,), np.float32), "mode": spaces.Discrete(3, start=1)})
 ACTIONS = spaces.Dict({"choice": spaces.Discrete(3, start=1), "force": spaces.Box(-2, 6, (2,), np.float32)})
 

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 
+@pytest.mark.slow
 def test_policies_and_distributions_of_ones_own_need_no_casts(monkeypatch):
     api = pytest.importorskip("mypy.api")
     root = Path(__file__).parents[2]

@@ -68,6 +68,7 @@ def test_the_tests_of_a_new_command_pass(author, workshop):
     assert int(printed.rpartition(" passed")[0].split()[-1]) > 7
 
 
+@pytest.mark.slow
 def test_the_tests_of_the_others_pass(author, workshop):
     """All in one process: what takes the time is importing torch."""
     others = [f"maze-first-{kind}" for kind in STARTERS if kind != "command"]
@@ -83,6 +84,7 @@ TORCH = ("_decomp", "_dynamo", "_export", "_functorch", "_higher_order_ops", "_i
 """Parts of torch that no plugin of these names, and that take mypy half of its time."""
 
 
+@pytest.mark.slow
 def test_their_types_are_right(author, workshop):
     folders = sorted(path for name in ("maze-*/maze_first_*", "maze-*/tests") for path in workshop.glob(name))
     assert len(folders) == 2 * len(STARTERS)
@@ -96,6 +98,7 @@ def test_their_types_are_right(author, workshop):
     assert "Found 1 error in 1 file" in printed
 
 
+@pytest.mark.slow
 def test_the_wheel_of_one_works_in_another_environment(author, workshop, wheels, tmp_path):
     other = CleanEnvironment(tmp_path / "other")
     other.install(wheels[0], *build_wheels(tmp_path / "built", workshop / "maze-first-algorithm"))
