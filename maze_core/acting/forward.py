@@ -8,11 +8,9 @@ import numpy as np
 import torch
 
 from maze_core.acting.agent import Choice
-from maze_core.acting.numpy_memory import NumpyMemory
 from maze_core.models.encoders import MlpEncoder
 from maze_core.models.heads import LOG_STD_RANGE, CategoricalHead, GaussianHead
 from maze_core.models.inputs import Flatten
-from maze_core.models.memory import RecurrentMemory
 from maze_core.models.policy import Policy
 
 if TYPE_CHECKING:
@@ -44,7 +42,7 @@ class Forward(Protocol):
 
 def fastest_forward(policy: Policy, rows: int, memory: RowMemory | None = None) -> Forward:
     """Return the fastest way for a policy and so many rows; numpy's and torch's differ by rounding."""
-    return NumpyForward(policy, rows, memory) if _is_simple(policy, rows) else TorchForward(policy, memory=memory)
+    return NumpyForward(policy, rows) if _is_simple(policy, rows) else TorchForward(policy, memory=memory)
 
 
 class TorchForward:
@@ -93,10 +91,8 @@ class NumpyForward:
     The arrays share the parameters' memory. Only for policies of which `_is_simple` holds.
     """
 
-    def __init__(self, policy: Policy, rows: int, memory: RowMemory | None = None) -> None:
+    def __init__(self, policy: Policy, rows: int) -> None:
         encoder: Any = policy.encoder
-        network: Any = policy.memory
-        self._memory = None if memory is None else NumpyMemory(network, memory)
         self._keys = encoder.input.keys
         self._activate = _ACTIVATIONS[encoder.trunk.activation]
         self._layers = [_Layer(dense, rows) for dense in encoder.trunk.dense_layers]
@@ -114,8 +110,6 @@ class NumpyForward:
         for layer in self._layers:
             features = layer.forward(features)
             self._activate(features, features)
-        if self._memory is not None:
-            features = self._memory.step(features)
         samples, actions = {}, {}
         for key, head in self._heads:
             samples[key], actions[key] = head.sample(features, noise[key])
@@ -174,7 +168,8 @@ _HEADS: dict[type, Callable[..., _Categorical | _Normal]] = {CategoricalHead: _C
 
 
 def _is_simple(policy: Policy, rows: int) -> bool:
-    """Whether numpy does what the policy does: small layers on flat floats, plain heads without masks, on the CPU."""
+    """Whether numpy does what the policy does: small layers on flat floats, plain heads without masks or memory, on the
+    CPU."""
     if (
         type(policy) is not Policy
         or policy.remembers
@@ -184,16 +179,13 @@ def _is_simple(policy: Policy, rows: int) -> bool:
         return False
     encoder = policy.encoder
     layers = [*encoder.trunk.dense_layers, *(head.linear for _, _, head in policy.action_heads)]
-    memory = [] if policy.memory is None else list(policy.memory.parameters())
-    parameters = [p for layer in layers for p in (layer.weight, layer.bias)] + memory
+    parameters = [p for layer in layers for p in (layer.weight, layer.bias)]
     return (
         encoder.trunk.activation in _ACTIVATIONS
         and not encoder.trunk.norms
         and all(type(part) is Flatten and part.is_plain for part in encoder.input.parts)
         and all(mask is None and type(head) in _HEADS for _, mask, head in policy.action_heads)
-        and (policy.memory is None or type(policy.memory) is RecurrentMemory)
         and all(rows * layer.weight.numel() <= _FEW for layer in layers)
-        and all(rows * weight.numel() <= _FEW for weight in memory)
         and all(p.device.type == "cpu" and p.dtype == torch.float32 for p in parameters)
         and not any(module._forward_hooks or module._forward_pre_hooks for module in policy.modules())
     )

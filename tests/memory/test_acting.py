@@ -1,12 +1,10 @@
-"""Agents with memory: numpy's cells as torch's, forgetting where episodes begin, saving and restoring."""
+"""Agents with memory: forgetting where episodes begin, saving and restoring."""
 
 import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
 
-from maze_core.acting.forward import NumpyForward, TorchForward
-from maze_core.acting.memory import RowMemory
 from maze_core.acting.network import NetworkAgent, SharedNoise
 from maze_core.acting.single import SingleAgent, compute_action
 from maze_core.errors import ConfigError
@@ -23,23 +21,6 @@ def policy_of(kind, layers=1, actions=None, **more):
 
 def observed(steps, rows=ROWS):
     return np.random.default_rng(1).uniform(-1, 1, (steps, rows, 3)).astype(np.float32)
-
-
-@pytest.mark.parametrize(("kind", "layers"), [("gru", 1), ("gru", 2), ("lstm", 1), ("lstm", 2)])
-@pytest.mark.parametrize("actions", [spaces.Discrete(3), spaces.Box(-2, 2, (2,))])
-def test_numpy_steps_as_torch_does(kind, layers, actions):
-    policy = policy_of(kind, layers, actions)
-    noise = policy.draw_noise((30, ROWS), torch.Generator().manual_seed(2))
-    memories = RowMemory(policy), RowMemory(policy)
-    ways = NumpyForward(policy, ROWS, memories[0]), TorchForward(policy, memory=memories[1])
-    for t, (obs, *draws) in enumerate(zip(observed(30), *(way.by_step(noise) for way in ways), strict=True)):
-        if t % 7 == 3:
-            for memory in memories:
-                memory.begin([1, 3])
-        chosen = [way.act({"observation": obs}, draw) for way, draw in zip(ways, draws, strict=True)]
-        np.testing.assert_allclose(chosen[0].samples["action"], chosen[1].samples["action"], atol=1e-5)
-        for key, leaf in memories[0].state().items():
-            torch.testing.assert_close(leaf, memories[1].state()[key], atol=1e-5, rtol=1e-5)
 
 
 @pytest.mark.parametrize("kind", ["gru", "lstm", "window"])
