@@ -20,7 +20,7 @@ from maze_core.context import RunContext
 from maze_core.envs.serial import SerialVectorEnv
 from tests.conftest import QUICK
 
-SMALL = {**QUICK, "algorithm.n_epochs": 1000, "algorithm.num_envs": 2, "evaluation.n_episodes": 1}
+SMALL = {**QUICK, "algorithm.num_envs": 2, "evaluation.n_episodes": 1}
 
 
 WAIT = 0.005
@@ -48,6 +48,7 @@ gymnasium.register("MazeSlow-v0", Slow)
 def config(env="MazeSlow-v0", algorithm="ppo", **overrides):
     foreign = {"ppo": (), "impala": ("num_envs",), "es": ("num_envs", "n_rollout_steps")}[algorithm]
     small = {path: value for path, value in SMALL.items() if path.removeprefix("algorithm.") not in foreign}
+    small["algorithm.n_epochs"] = 1000  # the profile ends the run
     return RunContext(env, algorithm, preset="none", seed=1, overrides={**small, **overrides}).config
 
 

@@ -112,10 +112,10 @@ def test_hostile_names_are_one_clear_error(name, said, tmp_path):
 
 
 def test_nothing_is_overwritten(tmp_path, without_schema):
-    write_project("mine", tmp_path)
-    (tmp_path / "mine" / "mine.py").write_text("kept")
-    with pytest.raises(ConfigError, match="mine exists already"):
-        write_project("mine", tmp_path)
+    write_project("orchard", tmp_path)
+    (tmp_path / "orchard" / "orchard.py").write_text("kept")
+    with pytest.raises(ConfigError, match="orchard exists already"):
+        write_project("orchard", tmp_path)
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigError, match="exists already"):
         write_project("file", tmp_path)
@@ -124,14 +124,14 @@ def test_nothing_is_overwritten(tmp_path, without_schema):
     (tmp_path / "dangling").symlink_to(tmp_path / "nowhere")
     with pytest.raises(ConfigError, match="exists already"):
         write_project("dangling", tmp_path)
-    assert (tmp_path / "mine" / "mine.py").read_text() == "kept"
+    assert (tmp_path / "orchard" / "orchard.py").read_text() == "kept"
 
 
 def test_without_ppo_it_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setenv("MAZE_DISABLE_PLUGINS", "maze-ppo")
     with pytest.raises(ConfigError, match="unknown algorithm 'ppo'"):
-        write_project("mine", tmp_path)
-    assert not (tmp_path / "mine").exists()
+        write_project("orchard", tmp_path)
+    assert not (tmp_path / "orchard").exists()
 
 
 def test_ordinary_names_are_fine():
