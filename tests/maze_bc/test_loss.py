@@ -216,6 +216,7 @@ def test_every_mask_is_asked_about_its_own_action(bc, record, taken, named):
         bc(lambda: SpacesEnv(seen, EVERYTHING), folder).train()
 
 
+@pytest.mark.slow
 def test_a_known_squashed_policy_is_cloned(bc, record):
     """Mean and spread of the teacher are recovered in its own units; a squared error would miss the spread."""
     space = spaces.Box(np.float32([-3]), np.float32([5]))

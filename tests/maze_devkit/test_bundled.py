@@ -104,9 +104,16 @@ def test_the_bundled_plugins_are_all_here():
     }
 
 
-@pytest.mark.parametrize(
-    "title", [pytest.param(each, marks=pytest.mark.slow if "rllib" in each else ()) for each in sorted(BUNDLED)]
-)
+FEW_SECONDS = {"algorithm ppo", "algorithm sac", "algorithm td3", "algorithm iql", "env gymnasium", "runner local"}
+"""Of the kinds whose checks take long, those that the first pass runs; the slow tests run the others."""
+
+
+def marks_of(title):
+    long = title.startswith(("algorithm ", "env ", "runner ")) or title in ("callback mlflow", "callback wandb")
+    return pytest.mark.slow if long and title not in FEW_SECONDS else ()
+
+
+@pytest.mark.parametrize("title", [pytest.param(each, marks=marks_of(each)) for each in sorted(BUNDLED)])
 def test_it_conforms(title, known_plugins, bench):
     claim = BUNDLED[title]
     if missing := _missing(claim):
