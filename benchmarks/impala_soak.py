@@ -94,7 +94,7 @@ def main() -> int:
             silent=True,
         ) as context:
             run: Any = context.run
-            follower = threading.Thread(target=watch.follow, args=(run, run.algorithm._actors))
+            follower = threading.Thread(target=watch.follow, args=(run, run.algorithm._stream._actors))
             follower.start()
             try:
                 summary = context.train()

@@ -77,7 +77,7 @@ def _parent_of(pid):
 def test_a_run_goes_on_when_a_node_is_lost(cluster, tmp_path):
     with context_of(cluster, tmp_path, **{"algorithm.n_epochs": 1000}) as context:
         run = context.run
-        pool = run.algorithm._actors
+        pool = run.algorithm._stream._actors
         while len(pool.pids) < 2:
             pool._receive(None)
         assert len(nodes_of(pool)) == 2  # workers on both nodes

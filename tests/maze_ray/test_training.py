@@ -78,7 +78,7 @@ def test_impala_learns(tmp_path):
 def test_a_run_survives_the_death_of_actors(quick):
     overrides = {**IMPALA, "algorithm.n_rollout_steps": 50, "algorithm.epoch_length": 100, "runner.workers": 1}
     context = quick(SeededWalk, "impala", overrides, runner="ray")
-    pool = context.run.algorithm._actors
+    pool = context.run.algorithm._stream._actors
     timer = threading.Timer(0.3, lambda: os.kill(pool.pids[0], signal.SIGKILL))
     timer.start()
     summary = context.train()
