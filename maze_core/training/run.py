@@ -126,8 +126,7 @@ class Run:
         Raises:
             ConfigError: the parameters do not fit, or an observation does not fit the declared space.
         """
-        self._check_algorithm()
-        self.build_policy()
+        self._build_checked_policy()
         self._evaluation.check_first_observations()
         if init_from is None:
             self._estimate_statistics()
@@ -138,17 +137,18 @@ class Run:
 
     def build(self) -> None:
         """Build policy, algorithm and optimizer, to load a checkpoint into them."""
-        self._check_algorithm()
-        self.build_policy()
+        self._build_checked_policy()
         self._build_algorithm()
 
-    def _check_algorithm(self) -> None:
+    def _build_checked_policy(self) -> None:
+        """Build the policy; refuse what the algorithm cannot learn before anything is stepped."""
         self.algorithm.check_action_space(self.action_space)
         self.algorithm.check_actors(self.observation_space)
         self.algorithm.check_agents(agents_of(self._environments.evaluation))
+        self.build_policy()
+        check_memory_of(self.policy, self.algorithm)
 
     def _build_algorithm(self) -> None:
-        check_memory_of(self.policy, self.algorithm)
         note = missing_time_limit(self.config.env, lambda: self.env_builder("looking")(0))
         self.notes = [note] if note else []
         # Algorithms call the policy during setup, and a network may draw random numbers itself.

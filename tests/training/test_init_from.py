@@ -150,3 +150,19 @@ def test_targets_are_copies_of_what_a_run_starts_from(tmp_path, algorithm, targe
     assert copied.keys() == ours.keys()
     assert all(torch.equal(value, ours[name]) for name, value in copied.items())
     assert ours["normalizer.count"] > 0
+
+
+def test_memory_that_an_algorithm_cannot_train_is_refused_before_statistics_are_estimated(tmp_path):
+    steps = []
+
+    class Counted(SpacesEnv):
+        def step(self, action):
+            steps.append(action)
+            return super().step(action)
+
+    overrides = {"model.memory": "gru", "wrappers": [{"name": "normalize_observations", "estimate_steps": 50}]}
+    context = RunContext(lambda: Counted(BOX, BOX), "td3", overrides=overrides, preset="none", seed=1, silent=True,
+                         run_dir=tmp_path / "run")  # fmt: skip
+    with pytest.raises(ConfigError, match="memory"), context:
+        context.train()
+    assert not steps
