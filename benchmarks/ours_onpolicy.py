@@ -22,6 +22,9 @@ def overrides(settings: dict[str, Any]) -> dict[str, Any]:
         raise ValueError("measured_updates must be a multiple of warmup_updates")
     return {
         **{f"algorithm.{name}": settings[name] for name in names},
+        "algorithm.lr_schedule": "constant",
+        "algorithm.normalize_rewards": False,
+        **({"algorithm.beta2": 0.999} if settings["algorithm"] == "a2c" else {}),
         "algorithm.epoch_length": settings["warmup_updates"],
         "algorithm.n_epochs": 1 + epochs,
         "model.hidden": settings["hidden"],

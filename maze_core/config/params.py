@@ -48,6 +48,13 @@ CriticBurnInEpochs = Annotated[
 NormalizeAdvantages = Annotated[
     bool, Field(description="Normalise the advantages of a batch to mean 0 and standard deviation 1.")
 ]
+NormalizeRewards = Annotated[
+    bool,
+    Field(
+        description="Divide rewards by the running standard deviation of discounted returns, and clip them to ±10. "
+        "Scores are of the rewards as the environment pays them."
+    ),
+]
 RolloutsPerIteration = Annotated[int, Field(gt=0, description="Rollouts of each environment before the next batches.")]
 BatchesPerIteration = Annotated[int, Field(gt=0, description="Batches to learn from after these rollouts.")]
 TrainingEnvironments = Annotated[int, Field(gt=0, le=100_000, description="Training environments stepped in parallel.")]

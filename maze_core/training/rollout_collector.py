@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from maze_core.data.rollout import Rollout
     from maze_core.envs.vector import VectorEnv
     from maze_core.envs.worker import Share
+    from maze_core.training.reward_scale import RewardScale
     from maze_core.training.run import Run
 
 
@@ -51,10 +52,19 @@ class RolloutCollector:
         n_steps: steps of each environment in one rollout.
         num_envs: number of environments.
         exploration: None: actions are samples of the policy; otherwise they are its most likely ones, changed by it.
+        reward_scale: scales the rewards of each rollout, after plugins have changed it; None: rewards stay as they are.
     """
 
-    def __init__(self, run: Run, n_steps: int, num_envs: int = 8, exploration: Exploration | None = None) -> None:
+    def __init__(
+        self,
+        run: Run,
+        n_steps: int,
+        num_envs: int = 8,
+        exploration: Exploration | None = None,
+        reward_scale: RewardScale | None = None,
+    ) -> None:
         self._run = run
+        self._reward_scale = reward_scale
         self._actors = actors_of(run.observation_space)
         self._groups: np.ndarray | None = None
         noise = torch.Generator().manual_seed(integer_seed(run.seed, Purpose.POLICY_NOISE))
@@ -115,6 +125,8 @@ class RolloutCollector:
         if self._actors is not None:
             self._run.record(actor_metrics(self._actors, self._run.action_space, rollout))
         self._run.hooks.change_rollout(self._run, rollout)
+        if self._reward_scale is not None:
+            self._reward_scale(rollout)
         return rollout
 
     def _show_progress(self, steps: int) -> None:
@@ -134,8 +146,11 @@ class RolloutCollector:
 
     def state(self) -> dict[str, Any]:
         """Return everything that decides the next rollout except the policy."""
-        return self._sampler.state()
+        scale = {} if self._reward_scale is None else {"reward_scale": self._reward_scale.state()}
+        return self._sampler.state() | scale
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Restore the result of `state()`; unfinished episodes are replayed."""
-        self._sampler.load_state(state)
+        if self._reward_scale is not None and "reward_scale" in state:
+            self._reward_scale.load_state(state["reward_scale"])
+        self._sampler.load_state({name: value for name, value in state.items() if name != "reward_scale"})

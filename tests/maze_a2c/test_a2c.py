@@ -115,7 +115,7 @@ def test_the_whole_loss_and_its_gradient(quick, overrides):
 
 def torchs_optimizer(name, parameters):
     if name == "adam":
-        return torch.optim.Adam(parameters, lr=0.01)
+        return torch.optim.Adam(parameters, lr=0.01, betas=(0.9, 0.99))
     return torch.optim.RMSprop(parameters, lr=0.01, alpha=0.99, eps=1e-5)
 
 
@@ -164,3 +164,4 @@ def test_classic_is_the_original_maze():
     assert (config.n_rollout_steps, config.lr, config.gamma, config.gae_lambda) == (100, 5e-4, 0.98, 1.0)
     assert (config.policy_loss_coef, config.value_loss_coef, config.entropy_coef) == (1.0, 0.5, 0.00025)
     assert (config.max_grad_norm, config.lr_schedule, config.normalize_advantages) == (0, "constant", False)
+    assert (config.optimizer, config.normalize_rewards) == ("adam", False)

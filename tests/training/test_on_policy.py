@@ -57,6 +57,7 @@ def table_overrides(**more):
     return {
         "algorithm.gamma": GAMMA,
         "algorithm.gae_lambda": LAMBDA,
+        "algorithm.normalize_rewards": False,
         "algorithm.n_rollout_steps": STEPS,
         "evaluation.n_episodes": 3,
         **more,
@@ -145,6 +146,7 @@ def test_a_time_limit_is_no_end(quick, algorithm, gae_lambda):
         algorithm,
         {
             "algorithm.gamma": 0.8,
+            "algorithm.normalize_rewards": False,
             "algorithm.gae_lambda": gae_lambda,
             "algorithm.lr": 0.05,
             "algorithm.n_rollout_steps": 10,

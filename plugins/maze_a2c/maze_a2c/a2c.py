@@ -12,6 +12,7 @@ from maze_core.training.adam import Adam
 from maze_core.training.algorithm import Algorithm, learning_parameters
 from maze_core.training.burn_in import CriticBurnIn
 from maze_core.training.on_policy import actor_critic_loss, advantage_rows, normalized
+from maze_core.training.reward_scale import RewardScale
 from maze_core.training.rmsprop import RMSprop
 from maze_core.training.rollout_collector import RolloutCollector
 from maze_core.training.schedules import scheduled
@@ -33,13 +34,15 @@ class A2C(Algorithm):
     supports_agents = True
     columns: ClassVar[Mapping[str, str]] = {"loss/policy": "policy", "loss/value": "value", "loss/entropy": "entropy"}
     defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {
-        "model": {"normalize_observations": True, "log_std_init": -0.5}
+        "model": {"normalize_observations": True, "log_std_init": -1.0}
     }
 
     def setup(self, run: Run) -> None:
         """Build the collector."""
         self._run = run
-        self._collector = RolloutCollector(run, self.config.n_rollout_steps, self.config.num_envs)
+        config = self.config
+        scale = RewardScale(config.gamma) if config.normalize_rewards else None
+        self._collector = RolloutCollector(run, config.n_rollout_steps, config.num_envs, reward_scale=scale)
         self._burn_in = CriticBurnIn(run, self.config.critic_burn_in_epochs)
 
     def batches(self) -> Iterator[Batch]:
@@ -70,8 +73,10 @@ class A2C(Algorithm):
 
     def build_optimizer(self, policy: Policy) -> Optimizer:
         """Return the configured optimizer over the trainable parameters."""
-        kind: type[Adam | RMSprop] = RMSprop if self.config.optimizer == "rmsprop" else Adam
-        return kind(learning_parameters(policy), lr=self.config.lr)
+        config, parameters = self.config, learning_parameters(policy)
+        if config.optimizer == "rmsprop":
+            return RMSprop(parameters, lr=config.lr, alpha=config.beta2)
+        return Adam(parameters, lr=config.lr, betas=(0.9, config.beta2))
 
     def state(self) -> dict[str, Any]:
         """Return the states of the environments and of the noise."""

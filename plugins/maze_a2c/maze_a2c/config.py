@@ -21,9 +21,11 @@ class A2CConfig(AlgorithmConfig):
     num_envs: params.TrainingEnvironments = 8
     optimizer: Literal["adam", "rmsprop"] = "adam"
     """The optimizer: Adam, or RMSprop as in the paper."""
-    lr: Annotated[float, Field(gt=0)] = 2e-3
+    beta2: Annotated[float, Field(ge=0, lt=1)] = 0.99
+    """Decay of the running mean square of the gradients, of either optimizer."""
+    lr: Annotated[float, Field(gt=0)] = 4e-3
     """Learning rate of the optimizer."""
-    lr_schedule: params.LearningRateSchedule = "constant"
+    lr_schedule: params.LearningRateSchedule = "auto"
     gamma: params.Gamma = 0.99
     gae_lambda: params.GaeLambda = 0.95
     policy_loss_coef: params.PolicyLossCoef = 1.0
@@ -31,3 +33,4 @@ class A2CConfig(AlgorithmConfig):
     entropy_coef: params.EntropyCoef = 0.0
     max_grad_norm: params.MaxGradNorm = 0.5
     normalize_advantages: params.NormalizeAdvantages = False
+    normalize_rewards: params.NormalizeRewards = True

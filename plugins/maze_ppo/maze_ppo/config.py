@@ -37,6 +37,7 @@ class PPOConfig(AlgorithmConfig):
     target_kl: Annotated[float, Field(gt=0)] | None = None
     """KL divergence from the old policy above which the passes over a rollout end early; none: never."""
     normalize_advantages: params.NormalizeAdvantages = True
+    normalize_rewards: params.NormalizeRewards = False
 
     @model_validator(mode="after")
     def _check_normalisation(self) -> Self:

@@ -18,6 +18,7 @@ from maze_core.training.on_policy import (
     advantage_rows,
     normalized,
 )
+from maze_core.training.reward_scale import RewardScale
 from maze_core.training.rollout_collector import RolloutCollector
 from maze_core.training.schedules import scheduled
 from maze_core.training.surrogate import clipped_surrogate, row_divergence
@@ -49,7 +50,9 @@ class PPO(Algorithm):
     def setup(self, run: Run) -> None:
         """Build the collector."""
         self._run = run
-        self._collector = RolloutCollector(run, self.config.n_rollout_steps, self.config.num_envs)
+        config = self.config
+        scale = RewardScale(config.gamma) if config.normalize_rewards else None
+        self._collector = RolloutCollector(run, config.n_rollout_steps, config.num_envs, reward_scale=scale)
         self._burn_in = CriticBurnIn(run, self.config.critic_burn_in_epochs)
         self._order = generator(run.seed, Purpose.MINIBATCH_ORDER)
         self._log_ratios: list[torch.Tensor] = []
