@@ -56,7 +56,7 @@ def build_run(run_dir: Path | None, **changes: Any) -> FakeRun:
         "total_epochs": n_epochs or None,
         "resumed": False,
         "notes": [],
-        "progress": SimpleNamespace(env_steps=0, updates=0, updates_in_epoch=0, phase="training"),
+        "progress": SimpleNamespace(env_steps=0, phase="training"),
         "epoch_length": algorithm.epoch_length,
         "versions": {"maze-core": "0.1.0"},
         "parameter_counts": {"policy": 4610, "critic": 4545},
