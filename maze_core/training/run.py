@@ -88,8 +88,6 @@ class Run(RunProgress):
         """Notes for the user before the run begins, one or two sentences each."""
         self.summary: RunSummary | None = None
         """How training ended, once it has."""
-        self.patience: int = config.algorithm.patience
-        """Epochs without improvement before training stops; 0: it never stops for this."""
         self.torch_rng = torch.Generator().manual_seed(integer_seed(config.seed, Purpose.GLOBAL)).get_state()
         self._load = load
         self._plugin_modules: dict[str, nn.Module] = {}

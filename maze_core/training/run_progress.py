@@ -23,6 +23,8 @@ class RunProgress(ABC):
         self.progress = LiveProgress()
         self.statistics = EpochStatistics()
         self.until_epoch: int | None = config.algorithm.n_epochs or None
+        self.full_length = False
+        """True while training goes to the number of epochs that the caller asked for, whatever the default patience."""
         self.stop_reason: str | None = None
         self.stop_pending: str | None = None
         """Why the run had stopped at the checkpoint it was resumed from; training then ends at once for this reason."""

@@ -64,7 +64,8 @@ class CQL(Algorithm):
             "state_dependent_std": True,
             "hidden": [256, 256],
             "activation": "relu",
-        }
+        },
+        "callbacks": {"early_stopping": {"patience": 0}},
     }
 
     def check(self, config: RunConfig) -> None:

@@ -54,7 +54,8 @@ class TD3BC(Algorithm):
             "hidden": [256, 256],
             "activation": "relu",
             "normalize_observations": True,
-        }
+        },
+        "callbacks": {"early_stopping": {"patience": 0}},
     }
 
     def check(self, config: RunConfig) -> None:

@@ -49,7 +49,8 @@ class TD3(Algorithm):
     action_spaces = (Box, Dict)
     columns: ClassVar[Mapping[str, str]] = {"loss/critic": "critic", "loss/policy": "policy", "loss/q": "q"}
     defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {
-        "model": {"distribution": "squashed_gaussian", "hidden": [256, 256], "activation": "relu"}
+        "model": {"distribution": "squashed_gaussian", "hidden": [256, 256], "activation": "relu"},
+        "callbacks": {"early_stopping": {"patience": 0}},
     }
 
     def check(self, config: RunConfig) -> None:
