@@ -77,7 +77,7 @@ def main() -> int:
         "algorithm.envs_per_actor": 4,
         "algorithm.epoch_length": 200,
         "algorithm.n_epochs": 0,
-        "algorithm.patience": 0,
+        "callbacks.early_stopping.patience": 0,
         "runner.max_restarts": restarts,
         "evaluation.num_envs": 1,
         "evaluation.n_episodes": 2,

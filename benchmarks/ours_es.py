@@ -21,7 +21,7 @@ def main() -> None:
             run_dir=Path(folder) / "run",
             seed=settings["seed"],
             silent=True,
-            overrides={"algorithm.patience": 0},
+            overrides={"callbacks.early_stopping.patience": 0},
         )
         summary = context.train()
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

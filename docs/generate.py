@@ -210,11 +210,12 @@ def authors() -> Sections:
     from maze_core.training.off_policy import ReplayCollector
     from maze_core.training.rollout_collector import RolloutCollector
     from maze_core.training.run import Run
+    from maze_core.training.run_progress import RunProgress
     from maze_core.training.targets import Target
 
     sections = {"Which kind is called for which hook": _hook_kinds()}
     for record in (
-        *(Algorithm, Run, Rollout, Batch, Policy, TreeDistribution, Distribution),
+        *(Algorithm, Run, RunProgress, Rollout, Batch, Policy, TreeDistribution, Distribution),
         *(Categorical, MultiCategorical, Bernoulli, RolloutCollector, ReplayCollector),
         *(EpsilonGreedy, ActionNoise, Target, JointActions, StateActionCritics),
     ):

@@ -14,7 +14,7 @@ from maze_core.config.raw import merge
 from maze_core.envs.gymnasium_wrapper import GymnasiumWrapperConfig
 from maze_core.errors import ConfigError
 from maze_core.plugins import discovery
-from maze_core.plugins.configuration import assemble, part_config
+from maze_core.plugins.configuration import asks_for_patience, assemble, part_config
 from maze_core.plugins.shelves import experiment as experiment_file
 from maze_core.run_parts import Part, Parts, as_mapping, as_path
 from maze_core.seeding import draw_seed
@@ -117,13 +117,15 @@ class RunContext:
         values = _values(overrides)
         files = [config] if isinstance(config, str | Path) else config
         named = [] if experiment is None else [experiment_file(experiment)]
+        layers = [*named, *(as_path("config", path) for path in files)]
         self.config: RunConfig = assemble(
             preset=preset,
-            files=[*named, *(as_path("config", path) for path in files)],
+            files=layers,
             flags=merge(flags, values),
             load=self._load,
             parent=self._init_from and self._init_from / CONFIG,
         )
+        self._asks_for_patience = asks_for_patience(layers, merge(flags, values))
         self._changes = _texts(ends | values)
         self._run: Run | None = None
         self._trains = True
@@ -151,7 +153,7 @@ class RunContext:
     @classmethod
     def _of(cls, run: Run, trains: bool) -> Self:
         context = cls.__new__(cls)
-        context._load, context._changes = discovery.load, []
+        context._load, context._changes, context._asks_for_patience = discovery.load, [], True
         context._run, context.config, context._trains = run, run.config, trains
         context._run_dir, context._init_from = run.run_dir, None
         return context
@@ -177,8 +179,8 @@ class RunContext:
             raise RuntimeError("this run has no directory")
         return folder
 
-    def train(self, n_epochs: int | None = None, *, epochs: int | None = None) -> RunSummary:
-        """Train to the run's end, or for `n_epochs` more epochs. May be called again. `epochs` is another name for it.
+    def train(self, n_epochs: int | None = None) -> RunSummary:
+        """Train to the run's end, or for `n_epochs` more epochs. May be called again.
 
         The default patience does not end `n_epochs` early; one that was configured does.
 
@@ -192,11 +194,9 @@ class RunContext:
                 "this context was opened for evaluation and acting; it cannot train",
                 hint=f'To continue training: RunContext.reopen("{run.run_dir}")',
             )
-        algorithm = self.config.algorithm
-        n_epochs = _count("n_epochs", n_epochs) or _count("epochs", epochs)
-        run.until_epoch = run.epoch + n_epochs if n_epochs else algorithm.n_epochs or None
-        asked = "patience" in algorithm.model_fields_set
-        run.patience = algorithm.patience if asked or not n_epochs else 0
+        n_epochs = _count("n_epochs", n_epochs)
+        run.until_epoch = run.epoch + n_epochs if n_epochs else self.config.algorithm.n_epochs or None
+        run.full_length = bool(n_epochs) and not self._asks_for_patience
         return api.carry_out(run)
 
     def resume(self, run_dir: Path | str, checkpoint: str = "last") -> RunSummary:
@@ -207,7 +207,7 @@ class RunContext:
         self.close()
         agreed = self.config.model_dump(mode="json")
         self._run = api.reopen(Path(run_dir), self._changes, checkpoint, load=self._load, agreed=agreed)
-        self.config, self._trains = self._run.config, True
+        self.config, self._trains, self._asks_for_patience = self._run.config, True, True
         return api.carry_out(self._run)
 
     def load(self, run_dir: Path | str, checkpoint: str | None = None) -> Self:

@@ -27,6 +27,9 @@ _MODULES: Mapping[str, str] = {
 _MEMBERS: Mapping[str, str] = {
     "maze_core.data.rollout.RolloutCollector": "maze_core.RolloutCollector",
     "maze_core.data.rollout.Sampler": "maze_core.acting.rollouts.Sampler",
+    "maze_core.envs.events.events_of": "maze_core.envs.event_layers.events_of",
+    "maze_core.envs.events.events_of_rows": "maze_core.envs.event_layers.events_of_rows",
+    "maze_core.plugins.configuration.check_defaults": "maze_core.plugins.preferences.check_defaults",
     "maze_core.training.off_policy.Guide": "maze_core.training.off_policy.ReplayCollector",
 }
 

@@ -1,9 +1,10 @@
-"""Reads untrusted JSON as plain data."""
+"""JSON that anyone can read, and untrusted JSON read as plain data."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping
 from typing import Any, TypeGuard
 
@@ -46,6 +47,15 @@ def parse_object(data: bytes | str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise ValueError("it is not a mapping")
     return value
+
+
+def finite(data: Any) -> Any:
+    """Return plain data with None for each number that is infinite or not a number: JSON has none of them."""
+    if isinstance(data, float):
+        return data if math.isfinite(data) else None
+    if isinstance(data, Mapping):
+        return {key: finite(value) for key, value in data.items()}
+    return [finite(each) for each in data] if isinstance(data, list | tuple) else data
 
 
 def is_number(value: object) -> TypeGuard[float]:

@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from maze_core.errors import ConfigError
+
 _BLOCK = 256
 _SLOTS = 8
 # Blocks kept when environments share one numbering, so that one may be 2,000 episodes ahead of the others.
@@ -57,7 +59,17 @@ def random_states(rngs: Sequence[np.random.Generator]) -> list[Any]:
 
 
 def load_random_states(rngs: Sequence[np.random.Generator], states: Sequence[Any]) -> None:
-    """Restore the result of `random_states()`."""
+    """Restore the result of `random_states()`.
+
+    Raises:
+        ConfigError: it is of another number of generators, of which each row of environments has one.
+    """
+    if len(states) != len(rngs):
+        raise ConfigError(
+            f"the saved run has random numbers for {len(states)} rows of environments, this one for {len(rngs)}",
+            "algorithm.num_envs",
+            "Next: the number of environments that the run had.",
+        )
     for rng, state in zip(rngs, states, strict=True):
         rng.bit_generator.state = state
 

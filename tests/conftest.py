@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 from maze_devkit.envs import SeededWalk
 
 from maze_core.context import RunContext
@@ -35,8 +36,11 @@ ROOM = 6 * 2**30
 def pytest_configure() -> None:
     """Hear Ctrl-C, which a shell lets processes in the background ignore; write to memory where there is room.
 
-    Checkpoints are written through to the disk, which is a quarter of the time that the tests of training take.
+    Checkpoints are written through to the disk, which is a quarter of the time that the tests of training take. The
+    time of a generated example says nothing on a busy machine.
     """
+    settings.register_profile("busy machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    settings.load_profile("busy machine")
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if MEMORY_DISK.is_dir() and shutil.disk_usage(MEMORY_DISK).free > ROOM:

@@ -231,6 +231,7 @@ class Sampler:
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Restore the result of `state()`; unfinished episodes are replayed."""
+        self._stepper.check(state)
         self._agent.load_state(state)
         self.restore(state)
         self._sink.load_state(state)

@@ -6,6 +6,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from maze_core.envs.serial import check_state
+from maze_core.envs.vector import copies_of
+
 if TYPE_CHECKING:
     from maze_core.acting.agent import Agent, Choice
     from maze_core.envs.vector import StepResult, Tree, VectorEnv
@@ -92,6 +95,11 @@ class Stepper:
     def state(self) -> dict[str, Any]:
         """Return where the environments stand."""
         return {"env": self.env.state() if self.started else None, "begun": self._begun}
+
+    def check(self, state: dict[str, Any]) -> None:
+        """Raise ConfigError if the result of `state()` is of another number of environments."""
+        if state["env"] is not None and "length" in state["env"]:
+            check_state(state["env"], copies_of(self.env))
 
     def restore(self, state: dict[str, Any], obs: Tree) -> None:
         """Restore the result of `state()` by replaying unfinished episodes; observations are written to `obs`."""

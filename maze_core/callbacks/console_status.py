@@ -37,12 +37,12 @@ class Status:
 
     def fraction(self) -> float | None:
         """Return the fraction of the run that is done, in [0, 1]; None if it has no fixed end."""
-        run, progress = self._run, self._run.progress
+        run = self._run
         parts = []
         if run.total_env_steps:
-            parts.append(progress.env_steps / run.total_env_steps)
+            parts.append(run.progress.env_steps / run.total_env_steps)
         if run.total_epochs:
-            of_this_epoch = min(progress.updates_in_epoch / run.epoch_length, 1.0)
+            of_this_epoch = min(run.state.updates_in_epoch / run.epoch_length, 1.0)
             parts.append((self._epochs_done + of_this_epoch) / run.total_epochs)
         return min(max(parts), 1.0) if parts else None
 

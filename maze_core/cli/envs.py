@@ -123,7 +123,7 @@ def check(
         output.print_json(report)
     else:
         for key, value in report.items():
-            if key == "actors" and not value:
+            if key in ("actors", "stepped") and not value:
                 continue
             lines = [value] if isinstance(value, str) else [line for each in value for line in each.splitlines()]
             for number, line in enumerate(lines or ["none"]):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from maze_core.plain_json import finite
 from maze_core.terminal_text import printable
 
 if TYPE_CHECKING:
@@ -20,8 +21,8 @@ _CELL = 500
 
 
 def print_json(data: Any) -> None:
-    """Print plain data as JSON."""
-    typer.echo(json.dumps(data, indent=2, default=str))
+    """Print plain data as JSON; numbers that JSON does not have, such as nan, are null."""
+    typer.echo(json.dumps(finite(data), indent=2, default=str, allow_nan=False))
 
 
 def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

@@ -13,6 +13,7 @@ _PLACES = {
     "seed": "seed",
     "steps": "steps",
     "epochs": "algorithm.n_epochs",
+    "patience": "callbacks.early_stopping.patience",
 }
 
 

@@ -234,6 +234,14 @@ _COMMON: tuple[tuple[str, Any, str, str, str], ...] = (
     ("seed", str | None, "--seed", "N", "Seed of all random numbers; default: drawn and saved."),
     ("steps", str | None, "--steps", "N", "Environment steps to train, summed over all environments."),
     ("epochs", str | None, "--epochs", "N", "Epochs to train; the same as --n-epochs."),
+    (
+        "patience",
+        str | None,
+        "--patience",
+        "N",
+        "Epochs without a new best evaluation before the run stops; 0: never. Default: 0 with --steps or --epochs, "
+        "otherwise 15 for most algorithms.",
+    ),
     ("run_dir", Path | None, "--run-dir", "DIR", "The run's folder, new or empty; default: a new one in runs/."),
     ("init_from", Path | None, "--init-from", "RUN", "Start from another run's weights."),
     ("quiet", bool | None, "--quiet,-q", "", "Print no progress."),

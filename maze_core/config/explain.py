@@ -39,7 +39,8 @@ def explain(error: ValidationError, model: type[BaseModel], prefix: str, data: o
         where = ".".join([prefix, *map(str, path)] if prefix else map(str, path))
         unknown = problem["type"] == "extra_forbidden"
         texts = found.setdefault((where, unknown), [])
-        text = f"is now {NOW[where]}" if where in NOW else _sentence(problem["type"], problem["msg"], path, model)
+        moved = unknown and where in NOW
+        text = f"is now {NOW[where]}" if moved else _sentence(problem["type"], problem["msg"], path, model)
         if text not in texts:
             texts.append(text)
     return [

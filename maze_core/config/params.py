@@ -123,10 +123,8 @@ HindsightGoals = Annotated[
         "`compute_reward`. 0: none.",
     ),
 ]
-ReturnSteps = Annotated[
-    int, Field(gt=0, description="Rewards summed before bootstrapping from the critics (n-step returns).")
-]
+ReturnSteps = Annotated[int, Field(gt=0, description="Rewards summed before bootstrapping (n-step returns).")]
 TargetRate = Annotated[
-    float, Field(gt=0, le=1, description="Share of the critics mixed into their targets at each target update (tau).")
+    float, Field(gt=0, le=1, description="Share of a network mixed into its target at each target update (tau).")
 ]
 TargetInterval = Annotated[int, Field(gt=0, description="Number of batches from one target update to the next.")]

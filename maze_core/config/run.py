@@ -17,9 +17,6 @@ class AlgorithmConfig(PluginConfig):
     """Epochs to train; 0: until early stopping ends the run or `steps` are done."""
     epoch_length: PositiveInt = 25
     """Updates per epoch."""
-    patience: NonNegativeInt = 15
-    """Epochs without a new best evaluation before the run stops; 0: never. If you set `steps` or `n_epochs` but not
-    `patience`, it is 0."""
     device: Literal["cpu", "cuda", "auto"] = "cpu"
     """Device on which the policy learns; `auto` uses a GPU if there is one."""
 

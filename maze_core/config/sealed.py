@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 from maze_core.config.plain_yaml import parse_mapping, read_text
@@ -20,10 +21,11 @@ def sealed(text: str) -> str:
     return _SEAL.format(digest=_digest(text)) + text
 
 
-def read_sealed(path: Path) -> Raw:
+def read_sealed(path: Path, tell: Callable[[str], None] = lambda text: None) -> Raw:
     """Return the mapping in a run's `config.yaml`; keys of earlier versions are renamed.
 
-    Files of earlier versions without a checksum are not verified.
+    `tell` is called with a sentence for each key that is elsewhere now. Files of earlier versions without a checksum
+    are not verified.
 
     Raises:
         ConfigError: it is missing, not YAML, or was changed after Maze wrote it.
@@ -37,7 +39,7 @@ def read_sealed(path: Path) -> Raw:
             f"To change a run: maze resume {path.parent} --set PATH=VALUE. To use the file as it is: delete its first "
             "line.",
         )
-    return updated(parse_mapping(text, str(path)))
+    return updated(parse_mapping(text, str(path)), tell)
 
 
 def _digest(text: str) -> str:

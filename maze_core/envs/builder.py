@@ -15,7 +15,8 @@ from maze_core.envs.time_limits import EpisodeLimit, is_limited
 from maze_core.envs.wrapper_memory import Metered
 from maze_core.errors import ConfigError, PluginError
 from maze_core.plugins import discovery
-from maze_core.plugins.manager import Hooks, Member
+from maze_core.plugins.manager import Hooks
+from maze_core.plugins.members import Member
 from maze_core.seeding import Purpose, integer_seed
 
 if TYPE_CHECKING:

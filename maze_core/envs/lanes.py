@@ -11,7 +11,7 @@ import numpy as np
 from maze_core.envs.agents import MultiAgentEnv, Round
 from maze_core.envs.checks import all_finite, first_bad_row, non_finite
 from maze_core.envs.codecs import ActionCodec
-from maze_core.envs.events import check_separate, events_of, take
+from maze_core.envs.event_layers import check_separate, events_of, take
 from maze_core.envs.lane_rows import LaneRows
 from maze_core.envs.serial import SerialVectorEnv, check_state
 from maze_core.envs.spaces import allocate, space_specs

@@ -13,7 +13,8 @@ import numpy as np
 
 from maze_core.envs.checks import all_finite, check_finite, first_bad_row, non_finite
 from maze_core.envs.codecs import ActionCodec, ObservationCodec
-from maze_core.envs.events import EventSummary, check_separate, events_of, take, with_step_ends
+from maze_core.envs.event_layers import check_separate, events_of, take, with_step_ends
+from maze_core.envs.events import EventSummary
 from maze_core.envs.spaces import ROLES, allocate, leaves
 from maze_core.envs.step_log import StepLog
 from maze_core.envs.vector import Episode, StepResult, Tree

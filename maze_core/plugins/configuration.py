@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from pydantic import ValidationError
 
@@ -23,11 +23,14 @@ from maze_core.config.outside import (
 from maze_core.config.plain_yaml import read_yaml, to_yaml
 from maze_core.config.presets import Preset, choose, package
 from maze_core.config.raw import PARTS, Raw, assign, merge, parse_assignment
+from maze_core.config.renamed import moved
 from maze_core.config.run import RunConfig
 from maze_core.config.sealed import read_sealed
 from maze_core.config.wrapper_classes import by_path, check_classes
 from maze_core.errors import ConfigError, PluginError
 from maze_core.plugins import discovery
+from maze_core.plugins.manager import to_stderr
+from maze_core.plugins.preferences import names_patience, says_its_end, with_preferences, without_patience
 from maze_core.plugins.shelves import preset_shelves
 
 DEFAULTS: Raw = {
@@ -91,15 +94,21 @@ def assemble_with_preset(
     # Wrappers that the preset brings cannot be counted yet, and do not decide which preset it is.
     asked = assign(_stack(DEFAULTS, *layers), [each for each in assignments if each[0][0] != "wrappers"])
     found = _find_preset(named[-1] if named and preset == "auto" else preset, asked, load)
-    chosen = {} if found is None else found.content
+    chosen = {} if found is None else moved(found.content, _note(found.file))
     if found is not None and not found.shelf.trusted:
         chosen = _untrusted(chosen, found.file, assignments, load, doubtful)
     raw = assign(_stack(DEFAULTS, chosen, *layers), assignments)
-    if _says_its_end(asked):
-        raw["algorithm"]["patience"] = 0
+    if says_its_end(asked) and not names_patience(asked):
+        without_patience(raw)
     for each, source in doubtful:
         check_said(each, raw, assignments, source)
-    return resolve(_with_preferences(raw, chosen, load), load), "" if found is None else found.title
+    return resolve(with_preferences(raw, chosen, load), load), "" if found is None else found.title
+
+
+def asks_for_patience(files: Sequence[Path | Raw], flags: Mapping[str, Any]) -> bool:
+    """Return True if files or flags, as of `assemble`, set the patience of early stopping; presets do not count."""
+    layers = [_file_layer(source, None, quiet=True) for source in files]
+    return names_patience(assign(_stack(*layers), [(tuple(path.split(".")), value) for path, value in flags.items()]))
 
 
 def _untrusted(
@@ -125,9 +134,9 @@ def load_run_config(
     """
     assignments = [parse_assignment(text) for text in overrides]
     if isinstance(source, Mapping):
-        raw = dict(source)
+        raw = moved(dict(source), _note(None))
     else:
-        raw = read_sealed(Path(source))
+        raw = read_sealed(Path(source), _note(source))
         check_classes(raw, by_path(assignments), Path(source))
     return resolve(assign(merge({}, raw), assignments), load)
 
@@ -144,7 +153,7 @@ def load_saved_config(
         ConfigError: a value does not fit; or it refers to another machine, or to a folder outside the current folder
             and the run's own, and neither the overrides nor `agreed`, the caller's own configuration, contain it.
     """
-    raw, assignments = merge({}, read_sealed(path)), [parse_assignment(text) for text in overrides]
+    raw, assignments = merge({}, read_sealed(path, _note(path))), [parse_assignment(text) for text in overrides]
     check_classes(raw, {**by_path(assignments), "agreed": agreed}, path)
     return _saved(assigned(raw, assignments, elsewhere(raw, load, path, agreed), path), path, load)
 
@@ -163,7 +172,7 @@ def load_config_to_act(
     Raises:
         ConfigError: as for `load_saved_config`.
     """
-    raw, assignments = merge({}, read_sealed(path)), [parse_assignment(text) for text in overrides]
+    raw, assignments = merge({}, read_sealed(path, _note(path))), [parse_assignment(text) for text in overrides]
     check_classes(raw, by_path(assignments), path)
     raw, reaching = for_evaluation(raw, assignments, load, path)
     raw, missing = without_missing(raw, assignments, load, observers or {})
@@ -255,8 +264,9 @@ def _stack(*layers: Mapping[str, Any]) -> Raw:
     return result
 
 
-def _file_layer(source: Path | Raw, algorithm: str | None) -> Raw:
+def _file_layer(source: Path | Raw, algorithm: str | None, quiet: bool = False) -> Raw:
     layer = merge({}, source if isinstance(source, dict) else read_yaml(source))
+    layer = moved(layer, (lambda text: None) if quiet else _note(None if isinstance(source, dict) else source))
     part = layer.get("algorithm")
     named = part.get("name") if isinstance(part, dict) else None
     if algorithm is not None and named not in (None, algorithm):
@@ -271,12 +281,10 @@ def _parent_layer(path: Path, names_env: bool) -> Raw:
     return {part: raw[part] for part in kept if part in raw}
 
 
-def _says_its_end(asked: Raw) -> bool:
-    """Return True if the user, not a preset, sets the run's end and no patience."""
-    algorithm = asked.get("algorithm")
-    if not isinstance(algorithm, dict) or "patience" in algorithm:
-        return False
-    return bool(asked.get("steps") or algorithm.get("n_epochs"))
+def _note(source: Path | str | None) -> Callable[[str], None]:
+    """Return a function that prints a note about a file; None: about a configuration without one."""
+    where = "" if source is None else f"{source}: "
+    return lambda text: to_stderr(f"note: {where}{text}")
 
 
 def _find_preset(preset: Any, asked: Raw, load: discovery.Loader) -> Preset | None:
@@ -306,52 +314,6 @@ def _env_source(env: Any, load: discovery.Loader) -> type[Any] | None:
     except (ConfigError, PluginError):
         return None
     return source
-
-
-def _with_preferences(raw: Raw, preset: Raw, load: discovery.Loader) -> Raw:
-    """Return `raw` with the algorithm's defaults for fields of other parts that exist and are not set.
-
-    If the preset sets such a field, its value replaces the default. It would otherwise be lost with the rest of the
-    preset's part when the user names another plugin for that part.
-    """
-    result = dict(raw)
-    try:
-        for kind, values in _preferences(load("algorithm", raw["algorithm"]["name"])).items():
-            if not isinstance(raw[kind]["name"], str):
-                return raw  # resolve reports it
-            known = load(kind, raw[kind]["name"]).Config.model_fields
-            part = preset.get(kind)
-            said = part if isinstance(part, dict) else {}
-            wanted = {key: said.get(key, value) for key, value in values.items() if key in known}
-            result[kind] = {**wanted, **raw[kind]}
-    except (ConfigError, KeyError, TypeError):
-        return raw  # resolve reports what is wrong with a part
-    return result
-
-
-def _preferences(algorithm: Any) -> Mapping[str, Mapping[str, Any]]:
-    """Return an algorithm's defaults for other parts; one that needs no critic has `model.critic` none.
-
-    Raises:
-        PluginError: they are for a part that no algorithm has defaults for.
-    """
-    declared: Mapping[str, Mapping[str, Any]] = getattr(algorithm, "defaults", {})
-    check_defaults(getattr(algorithm, "__name__", "the algorithm"), declared)
-    if getattr(algorithm, "needs_critic", None) is not False:
-        return declared
-    return {**declared, "model": {"critic": "none", **declared.get("model", {})}}
-
-
-def check_defaults(name: str, declared: Any) -> None:
-    """Raise PluginError if an algorithm declares defaults that can never apply, whichever plugins a run names."""
-    parts = [part for part in PARTS if part != "algorithm"]
-    for part, values in declared.items() if isinstance(declared, Mapping) else [(declared, None)]:
-        if part not in parts:
-            raise PluginError(f"{name}.defaults: {part!r} is none of the parts with defaults, {', '.join(parts)}")
-        if not isinstance(values, Mapping):
-            raise PluginError(f"{name}.defaults: {part} must be a mapping from parameters to values")
-        if "name" in values:
-            raise PluginError(f"{name}.defaults: {part}.name cannot be one; check `config.{part}` in `check` instead")
 
 
 def _part(kind: str, where: str, raw: Any, load: discovery.Loader, errors: list[ConfigError]) -> PluginConfig | None:
@@ -398,3 +360,9 @@ def _named(raw: Raw) -> Iterable[tuple[str, Any]]:
     for key, value in raw.items():
         if value is not None:
             yield key, {"name": key, **value} if isinstance(value, dict) else value
+
+
+def __getattr__(name: str) -> NoReturn:
+    from maze_core.moved import moved_member
+
+    raise moved_member(__name__, name)

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import difflib
-import inspect
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
-
-import pluggy
 
 from maze_core.errors import ConfigError, PluginError, RunError
 from maze_core.plugins import discovery
-from maze_core.plugins.hook_kinds import WRAPPABLE, misplaced
-from maze_core.plugins.hookspecs import HookSpecs
+from maze_core.plugins.members import HOOKS, Member, Registry, member, put_below, wrapper_members
 from maze_core.terminal_text import printable
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     import gymnasium
+    import pluggy
     from torch import nn
 
     from maze_core.acting.agent import Agent
@@ -33,48 +28,6 @@ if TYPE_CHECKING:
     from maze_core.envs.vector import VectorEnv
     from maze_core.training.report import EpochReport, RunSummary
     from maze_core.training.run import Run
-
-_HOOKS = [name for name in vars(HookSpecs) if not name.startswith("_")]
-
-
-@dataclass(frozen=True)
-class Member:
-    """A plugin object that takes part in a run."""
-
-    kind: str
-    name: str
-    plugin: Any
-    origin: str = ""
-    """Distribution and version, as `maze-ppo 0.1.0`."""
-    place: str = ""
-    """Path of its configuration, such as `wrappers.0`, for errors about its own keys."""
-
-    @property
-    def title(self) -> str:
-        """The plugin's name in messages."""
-        owner = f" (distribution {self.origin})" if self.origin else ""
-        return f"{self.kind} plugin {self.name!r}{owner}"
-
-
-def member(kind: str, config: PluginConfig, load: discovery.Loader = discovery.load, place: str = "") -> Member:
-    """Build the plugin named by a part of the configuration."""
-    try:
-        return Member(kind, config.name, load(kind, config.name)(config), discovery.origin(kind, config.name), place)
-    except ConfigError as error:
-        _put_below(error, place, config)
-        raise
-
-
-def _wrappers(configs: Iterable[PluginConfig], load: discovery.Loader) -> list[Member]:
-    return [member("wrapper", config, load, f"wrappers.{i}") for i, config in enumerate(configs)]
-
-
-def _put_below(error: Exception, place: str, config: Any) -> None:
-    """Complete the path in a plugin's error about its own configuration."""
-    if place and isinstance(error, ConfigError):
-        own = getattr(type(config), "model_fields", {})
-        if error.where is None or error.where.partition(".")[0] in own:
-            error.put_below(place)
 
 
 class Hooks:
@@ -90,13 +43,9 @@ class Hooks:
         self._warn = warn or to_stderr
         self._failed: set[int] = set()
         self._agent_is_wrapped = False
-        self._manager = _Manager("maze")
-        self._manager.add_hookspecs(HookSpecs)
-        for each in self.members:
-            self._register(each)
-        self._manager.frozen = True
-        self._observers = {name: list(self._in_order(name)) for name in _HOOKS if name.startswith("on_")}
-        self._changers = {name: list(self._in_order(name)) for name in _HOOKS if name.startswith("change_")}
+        self._manager = Registry(self.members)
+        self._observers = {name: list(self._in_order(name)) for name in HOOKS if name.startswith("on_")}
+        self._changers = {name: list(self._in_order(name)) for name in HOOKS if name.startswith("change_")}
         self.compute_loss = self._loss_function()
 
     compute_loss: Callable[[nn.Module, Batch], Loss]
@@ -112,7 +61,7 @@ class Hooks:
         """Return the hooks of a run: model, env source, wrappers in order, algorithm, callbacks in order."""
         parts: list[tuple[str, PluginConfig]] = [("model", config.model), ("env", config.env)]
         observers = [("callback", callback) for callback in config.callbacks.values()]
-        members = [member(kind, part, load) for kind, part in parts] + _wrappers(config.wrappers, load)
+        members = [member(kind, part, load) for kind, part in parts] + wrapper_members(config.wrappers, load)
         later = [("algorithm", config.algorithm), *observers]
         return cls([*members, *(member(kind, part, load) for kind, part in later)], warn)
 
@@ -128,7 +77,7 @@ class Hooks:
 
         `innermost`: a plugin object of the core's that wraps environments below all wrappers, if there are any.
         """
-        members = [member("env", env, load), *_wrappers(wrappers, load)]
+        members = [member("env", env, load), *wrapper_members(wrappers, load)]
         if innermost is not None and len(members) > 1:
             members.insert(1, Member("core", "innermost", innermost))
         return cls(members)
@@ -258,17 +207,6 @@ class Hooks:
 
     # Implementation
 
-    def _register(self, each: Member) -> None:
-        for name in _HOOKS:
-            _check_marker(self._manager, each, name)
-        try:
-            self._manager.register(each.plugin)
-            self._manager.check_pending()
-        except pluggy.PluginValidationError as error:
-            raise PluginError(f"{each.title}: {_validation_message(error)}") from error
-        except ValueError as error:
-            raise PluginError(f"{each.title}: the same object is registered twice") from error
-
     def _in_order(self, name: str) -> Iterator[tuple[Member, pluggy.HookImpl]]:
         position = {id(each.plugin): index for index, each in enumerate(self.members)}
         implementations = getattr(self._manager.hook, name).get_hookimpls()
@@ -324,7 +262,7 @@ class Hooks:
             step = step.tb_next
         for each in self.members:
             if each.plugin is culprit:
-                _put_below(error, each.place, getattr(each.plugin, "config", None))
+                put_below(error, each.place, getattr(each.plugin, "config", None))
                 error.add_note(f"in hook {hook} of {each.title}")
                 return
         error.add_note(f"in hook {hook}")
@@ -360,42 +298,8 @@ class Hooks:
                 self._warn(f"warning: hook {hook} of {each.title} failed and is no longer called: {problem}")
 
 
-class _Manager(pluggy.PluginManager):
-    """pluggy's manager, which can be frozen."""
-
-    frozen = False
-
-    def register(self, plugin: object, name: str | None = None) -> str | None:
-        if self.frozen:
-            raise PluginError("the plugins of a run are fixed once it is set up: add this one to its configuration")
-        return super().register(plugin, name)
-
-
 def _call(implementation: pluggy.HookImpl, arguments: dict[str, Any]) -> Any:
     return implementation.function(*[arguments[name] for name in implementation.argnames])
-
-
-def _check_marker(manager: _Manager, each: Member, name: str) -> None:
-    """Refuse a method that has a hook's name but would never be called, and unsupported styles of hooks."""
-    method = inspect.getattr_static(each.plugin, name, None)
-    options = manager.parse_hookimpl_opts(each.plugin, name) if method is not None else None
-    if method is not None and options is None:
-        raise PluginError(f"{each.title}: its method {name} lacks the decorator @hookimpl and would not be called")
-    if options and options["hookwrapper"]:
-        raise PluginError(f"{each.title}: {name} is an old-style hookwrapper; use @hookimpl(wrapper=True)")
-    if options and options["wrapper"] and name not in WRAPPABLE:
-        raise PluginError(f"{each.title}: {name} cannot be a wrapper")
-    if options and (problem := misplaced(each.kind, name, bool(options["wrapper"]))):
-        raise PluginError(f"{each.title}: {problem}")
-
-
-def _validation_message(error: pluggy.PluginValidationError) -> str:
-    text = " ".join(str(error).split())
-    unknown = text.partition("unknown hook '")[2].partition("'")[0]
-    if not unknown:
-        return text
-    near = difflib.get_close_matches(unknown, _HOOKS, n=1)
-    return f"there is no hook {unknown}; " + (f"did you mean {near[0]}?" if near else f"hooks: {', '.join(_HOOKS)}")
 
 
 def to_stderr(message: str) -> None:

@@ -52,6 +52,7 @@ class Algorithm(ABC, Generic[P]):
     """Defaults of this algorithm for the other parts of a run, such as `{"model": {"critic": "none"}}`.
 
     They apply to fields that the chosen plugin has and that nothing else sets. Presets, files and flags override them.
+    Those of callbacks are by name, such as `{"callbacks": {"early_stopping": {"patience": 50}}}`.
     """
 
     needs_critic: ClassVar[bool | None] = None

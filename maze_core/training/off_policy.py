@@ -248,7 +248,9 @@ class ReplayCollector:
 
         Raises:
             CheckpointError: rows on disk are missing or damaged.
+            ConfigError: the state is of another number of environments.
         """
+        self._stepper.check(state)
         self._agent.load_state(state)
         self._first_agent.load_state(state["first_policy"])
         self._warm = state["warm"]

@@ -1,8 +1,7 @@
-"""A run: its parts, its progress, and the services it offers to algorithms and observers."""
+"""A run: its parts, and the services it offers to algorithms and observers."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,8 +30,7 @@ from maze_core.training.report import EpochReport
 from maze_core.training.run_dir import find_run
 from maze_core.training.run_environments import RunEnvironments
 from maze_core.training.run_evaluation import RunEvaluation
-from maze_core.training.run_state import Progress, RunState
-from maze_core.training.statistics import EpochStatistics
+from maze_core.training.run_progress import RunProgress
 
 if TYPE_CHECKING:
     import gymnasium
@@ -55,9 +53,10 @@ _SETUP, _PLUGINS = 1, 2
 # Separate the random numbers of the algorithm's setup, and those of plugins' networks, from others.
 
 
-class Run:
+class Run(RunProgress):
     """A run with all its parts. `maze_core.training.api` builds it; algorithms and observers receive it.
 
+    Counters, clock and end are those of `RunProgress`.
     Its attributes: `config`, `seed`, `policy`, `algorithm`, `device`, `observation_space` and `action_space` (of a
     single environment), `run_dir` (None while there is no directory), `hooks`, `statistics`, `resumed`, `interrupted`.
     """
@@ -72,13 +71,9 @@ class Run:
     ) -> None:
         if config.seed is None:
             raise ValueError("a run needs a drawn seed")
-        self.config = config
+        super().__init__(config)
         self.seed: int = config.seed
         self.preset = preset
-        self.state = RunState()
-        """What a checkpoint saves of the run's progress."""
-        self.progress = Progress()
-        self.statistics = EpochStatistics()
         self.histograms: dict[str, Histogram] = {}
         """Histograms for the next report, by metric name; callbacks and algorithms may add some."""
         self.init_from: Path | None = None
@@ -91,17 +86,9 @@ class Run:
         """Epoch of the checkpoint `last`; None before there is one."""
         self.notes: list[str] = []
         """Notes for the user before the run begins, one or two sentences each."""
-        self.stop_reason: str | None = None
-        self.stop_pending: str | None = None
-        """Why the run had stopped at the checkpoint it was resumed from; training then ends at once for this reason."""
-        self.interrupted = False
         self.summary: RunSummary | None = None
         """How training ended, once it has."""
-        self.until_epoch: int | None = config.algorithm.n_epochs or None
-        self.patience: int = config.algorithm.patience
-        """Epochs without improvement before training stops; 0: it never stops for this."""
         self.torch_rng = torch.Generator().manual_seed(integer_seed(config.seed, Purpose.GLOBAL)).get_state()
-        self._started_at: float | None = None
         self._load = load
         self._plugin_modules: dict[str, nn.Module] = {}
         self._closed = False
@@ -189,6 +176,11 @@ class Run:
         if isinstance(normalizer, ObservationNormalizer | ActorNormalizer):
             estimate_statistics(normalizer, self._environments.evaluation, self.seed, self._load)
 
+    @property
+    def epoch_length(self) -> int:
+        """The number of updates in one epoch."""
+        return self.algorithm.epoch_length
+
     def training_env(self, num_envs: int) -> VectorEnv:
         """Return the `num_envs` training environments, built at the first call and closed with the run."""
         return self._environments.training(num_envs)
@@ -216,130 +208,6 @@ class Run:
         None where the environments are stepped by `training_env`.
         """
         return self._environments.collectors(task_of, num_envs)
-
-    # Progress
-
-    @property
-    def epoch(self) -> int:
-        """The number of finished epochs."""
-        return self.state.epoch
-
-    @property
-    def updates(self) -> int:
-        """The number of updates since the start of the run."""
-        return self.state.updates
-
-    @property
-    def env_steps(self) -> int:
-        """The number of steps taken in training environments since the start of the run."""
-        return self.state.env_steps
-
-    @property
-    def best_score(self) -> float | None:
-        """The highest score of an evaluation so far."""
-        return self.state.best_score
-
-    @property
-    def seconds(self) -> float:
-        """Seconds of training since the start of the run, summed over resumed parts."""
-        running = 0.0 if self._started_at is None else time.perf_counter() - self._started_at
-        return self.state.seconds + running
-
-    def start_clock(self) -> None:
-        """Start counting seconds."""
-        self._started_at = time.perf_counter()
-
-    def stop_clock(self) -> None:
-        """Stop counting seconds."""
-        self.state.seconds, self._started_at = self.seconds, None
-
-    @property
-    def total_env_steps(self) -> int | None:
-        """The number of environment steps at which the run ends; None if open."""
-        return self.config.steps
-
-    @property
-    def total_epochs(self) -> int | None:
-        """The number of epochs after which training ends; None if open."""
-        return self.until_epoch
-
-    @property
-    def epoch_length(self) -> int:
-        """The number of updates in one epoch."""
-        return self.algorithm.epoch_length
-
-    @property
-    def fraction_done(self) -> float:
-        """The fraction of the configured run that is done, for schedules; 0 if its end is open."""
-        shares = [0.0]
-        if self.total_env_steps:
-            shares.append(self.env_steps / self.total_env_steps)
-        algorithm = self.config.algorithm
-        if algorithm.n_epochs:
-            shares.append(self.updates / (algorithm.n_epochs * self.epoch_length))
-        return min(1.0, max(shares))
-
-    def count_env_steps(self, steps: int) -> None:
-        """Add steps taken in training environments to the counters."""
-        self.state.env_steps += steps
-        self.progress.env_steps = self.state.env_steps
-
-    def count_update(self) -> None:
-        """Count an update."""
-        self.state.updates += 1
-        self.state.updates_in_epoch += 1
-        self._show_progress()
-
-    def end_epoch(self) -> None:
-        """Count the epoch."""
-        self.state.end_epoch()
-        self._show_progress()
-
-    def record(self, metrics: dict[str, float]) -> None:
-        """Add values to this epoch's metrics by full name, such as `train/explained_variance`; means are reported."""
-        self.statistics.record(metrics)
-
-    def _show_progress(self) -> None:
-        progress, state = self.progress, self.state
-        progress.env_steps, progress.updates = state.env_steps, state.updates
-        progress.updates_in_epoch = state.updates_in_epoch
-
-    # Stopping
-
-    def stop(self, reason: str) -> None:
-        """Ask the run to end after this epoch; `reason` is reported."""
-        self.stop_reason = self.stop_reason or reason
-
-    def interrupt(self, cause: str) -> None:
-        """Ask the run to end after this update, or at once during an evaluation."""
-        self.interrupted = True
-        self.stop(f"interrupted by {cause}")
-
-    @property
-    def steps_done(self) -> bool:
-        """True when the configured number of environment steps is reached."""
-        return self.total_env_steps is not None and self.env_steps >= self.total_env_steps
-
-    @property
-    def updates_remain(self) -> bool:
-        """True when the epoch has further updates and nothing ends it sooner."""
-        ended = self.state.epoch_trained or self.interrupted or self.steps_done
-        return not ended and self.state.updates_in_epoch < self.epoch_length
-
-    @property
-    def epoch_trained(self) -> bool:
-        """True when only the epoch's evaluation remains; an interruption leaves updates to a resumed run."""
-        state = self.state
-        if not state.epoch_trained:
-            all_taken = state.updates_in_epoch >= self.epoch_length
-            state.epoch_trained = all_taken or self.steps_done or not self.interrupted
-        return state.epoch_trained
-
-    @property
-    def finished(self) -> bool:
-        """True when the configured number of steps or epochs is done and every epoch is evaluated."""
-        epochs_done = self.total_epochs is not None and self.epoch >= self.total_epochs
-        return not self.state.epoch_trained and (self.steps_done or epochs_done)
 
     # Evaluation
 
@@ -437,7 +305,7 @@ class Run:
         self._environments.evaluation.load_memory(saved.get("evaluation_memory", []))
         self.torch_rng = saved["torch_rng"]
         self.stop_pending = saved.get("stop_reason")
-        self._show_progress()
+        self.progress.env_steps = self.env_steps
         self.resumed = True
 
     # Closing

@@ -1,4 +1,4 @@
-"""The counters of a run: those that a checkpoint saves, and those for displays."""
+"""The counters of a run: those that a checkpoint saves, and those that displays show."""
 
 from __future__ import annotations
 
@@ -62,10 +62,8 @@ class RunState:
 
 
 @dataclass(slots=True)
-class Progress:
-    """Live counters for displays; only training writes them."""
+class LiveProgress:
+    """What displays show between two updates; only training writes it."""
 
     env_steps: int = 0
-    updates_in_epoch: int = 0
-    updates: int = 0
     phase: Literal["training", "evaluating"] = "training"

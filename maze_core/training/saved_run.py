@@ -167,7 +167,7 @@ def _check_end(run: Run) -> None:
         raise ConfigError(
             f"{run.run_dir} has stopped: {run.stop_pending}",
             hint="To continue, change the setting that stopped it, for example: "
-            f"maze resume {argument(run.run_dir)} --set algorithm.patience=0",
+            f"maze resume {argument(run.run_dir)} --set callbacks.early_stopping.patience=0",
         )
     if run.finished:
         further = f"steps={2 * run.env_steps}" if run.steps_done else f"algorithm.n_epochs={2 * run.epoch}"

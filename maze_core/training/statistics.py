@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from maze_core.averages import mean
 from maze_core.envs.events import EventSummary
 from maze_core.envs.vector import Episode
 from maze_core.training.event_statistics import event_histograms, event_statistics
@@ -22,21 +22,16 @@ def summarize(episodes: list[Episode], prefix: str) -> dict[str, float]:
     nan = float("nan")
     names = sorted({name for e in episodes for name in e.metrics})
     return {
-        f"{prefix}/return_mean": statistics.fmean(returns) if returns else nan,
+        f"{prefix}/return_mean": mean(returns),
         f"{prefix}/return_std": statistics.pstdev(returns) if returns else nan,
         f"{prefix}/return_min": min(returns, default=nan),
         f"{prefix}/return_max": max(returns, default=nan),
         f"{prefix}/length_median": statistics.median(lengths) if lengths else nan,
         f"{prefix}/episodes": float(len(episodes)),
         f"{prefix}/steps": float(sum(lengths)),
-        **{f"{prefix}/{name}": _mean([e.metrics[name] for e in episodes if name in e.metrics]) for name in names},
+        **{f"{prefix}/{name}": mean([e.metrics[name] for e in episodes if name in e.metrics]) for name in names},
         **event_statistics(episodes, prefix),
     }
-
-
-def _mean(values: list[float]) -> float:
-    known = [value for value in values if not math.isnan(value)]
-    return statistics.fmean(known) if known else math.nan
 
 
 class EpochStatistics:
@@ -60,7 +55,7 @@ class EpochStatistics:
     def epoch_metrics(self) -> dict[str, float]:
         """Return the metrics since the last call."""
         metrics = summarize(self._episodes, "train")
-        metrics |= {name: _mean(values) for name, values in self._values.items()}
+        metrics |= {name: mean(values) for name, values in self._values.items()}
         self.histograms = event_histograms(self._episodes, "train")
         self._episodes, self._values = [], {}
         return metrics

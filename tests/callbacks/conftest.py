@@ -31,7 +31,7 @@ class FakeRun(SimpleNamespace):
 
 def build_run(run_dir: Path | None, **changes: Any) -> FakeRun:
     steps, n_epochs = changes.pop("steps", 1000), changes.pop("n_epochs", 0)
-    algorithm = AlgorithmConfig(name="ppo", n_epochs=n_epochs, patience=changes.pop("patience", 3))
+    algorithm = AlgorithmConfig(name="ppo", n_epochs=n_epochs)
     config = RunConfig(
         env=EnvConfig(name="gymnasium"),
         model=PluginConfig(name="mlp"),
@@ -51,12 +51,12 @@ def build_run(run_dir: Path | None, **changes: Any) -> FakeRun:
         "best_score": None,
         "state": RunState(improved_epoch=changes.pop("improved_epoch", None)),
         "algorithm": SimpleNamespace(columns={f"loss/{name}": name for name in ("policy", "value", "entropy")}),
-        "patience": algorithm.patience,
+        "full_length": False,
         "total_env_steps": steps,
         "total_epochs": n_epochs or None,
         "resumed": False,
         "notes": [],
-        "progress": SimpleNamespace(env_steps=0, updates=0, updates_in_epoch=0, phase="training"),
+        "progress": SimpleNamespace(env_steps=0, phase="training"),
         "epoch_length": algorithm.epoch_length,
         "versions": {"maze-core": "0.1.0"},
         "parameter_counts": {"policy": 4610, "critic": 4545},

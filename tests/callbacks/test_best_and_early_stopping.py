@@ -47,21 +47,27 @@ def stops(run, epoch, **config):
     ],
 )
 def test_patience_counts_epochs_after_the_best(make_run, make_epoch, patience, improved_epoch, epoch, expected):
-    run = make_run(patience=patience, improved_epoch=improved_epoch)
-    assert bool(stops(run, make_epoch(epoch, eval__return_mean=1.0))) is expected
+    run = make_run(improved_epoch=improved_epoch)
+    assert bool(stops(run, make_epoch(epoch, eval__return_mean=1.0), patience=patience)) is expected
+
+
+def test_patience_leaves_the_epochs_alone_that_the_caller_asked_for(make_run, make_epoch):
+    run = make_run(improved_epoch=5, full_length=True)
+    assert stops(run, make_epoch(99, eval__return_mean=1.0), patience=3) == []
+    assert stops(run, make_epoch(99, eval__return_mean=1.0), patience=3, target_return=1.0) != []
 
 
 def test_the_reason_is_plain(make_run, make_epoch):
-    run = make_run(patience=3, improved_epoch=5)
-    assert stops(run, make_epoch(8)) == [
-        "3 epochs without a new best evaluation after epoch 5 (algorithm.patience is 3)"
+    run = make_run(improved_epoch=5)
+    assert stops(run, make_epoch(8), patience=3) == [
+        "3 epochs without a new best evaluation after epoch 5 (patience is 3)"
     ]
 
 
 def test_patience_also_ends_a_run_that_never_had_an_evaluation(make_run, make_epoch):
-    run = make_run(patience=3, improved_epoch=None)
-    assert stops(run, make_epoch(2, eval__return_mean=math.nan)) == []
-    assert stops(run, make_epoch(3, eval__return_mean=math.nan)) != []
+    run = make_run(improved_epoch=None)
+    assert stops(run, make_epoch(2, eval__return_mean=math.nan), patience=3) == []
+    assert stops(run, make_epoch(3, eval__return_mean=math.nan), patience=3) != []
 
 
 @pytest.mark.parametrize(

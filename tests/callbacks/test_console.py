@@ -247,7 +247,7 @@ def test_fraction_is_of_whatever_ends_first(make_run):
     assert status.fraction() == 0.25
     run = make_run(steps=1000, n_epochs=2)
     status = Status(run, "·")
-    run.progress.env_steps, run.progress.updates_in_epoch = 250, 20
+    run.progress.env_steps, run.state.updates_in_epoch = 250, 20
     assert status.fraction() == pytest.approx(0.4)
     assert Status(make_run(steps=None), "·").fraction() is None
 

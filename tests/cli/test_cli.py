@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 from gymnasium.envs.registration import EnvSpec
-from maze_devkit.envs import SpacesEnv
+from maze_devkit.envs import FailingEnv, SpacesEnv
 from typer.testing import CliRunner
 
 from maze_core.cli.main import app, main
@@ -254,6 +254,15 @@ def test_a_check_points_out_pictures_whose_channels_seem_to_come_first(monkeypat
     (warning,) = (each for each in report["warnings"] if "channels" in each)
     assert "'camera' of shape (3, 16, 16)" in warning
     assert "transpose" in warning
+
+
+def test_a_check_of_an_environment_that_cannot_be_stepped_says_what_is_wrong(monkeypatch):
+    monkeypatch.setitem(gymnasium.registry, "Failing-v0", EnvSpec("Failing-v0", lambda: FailingEnv("raise")))
+    result = CliRunner().invoke(app, ["envs", "check", "Failing-v0"])
+    rows = dict(re.findall(r"(?m)^(\w[\w ]*):(.*)$", result.stdout))
+    assert result.exit_code == 1
+    assert rows["problems"].strip()
+    assert all(value.strip() for value in rows.values()), result.stdout
 
 
 def test_an_environment_from_the_current_directory(tmp_path):

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from maze_core.callbacks.console_output import LiveOutput, PlainOutput
 from maze_core.cli.main import app
-from maze_core.cli.output import print_table
+from maze_core.cli.output import print_json, print_table
 from maze_core.errors import ConfigError
 from maze_core.plain_json import unsealed
 from maze_core.progress import progress_bar
@@ -90,6 +90,17 @@ def test_tables_on_a_terminal(monkeypatch, capsys):
     assert PLAIN in shown
     assert "[bold]head[/]" in shown
     assert "[link=https://example.org]here[/link]" in shown
+
+
+def test_json_is_valid_whatever_the_numbers(capsys):
+    data = {"a": float("nan"), "b": [1.5, float("inf")], "c": (-float("inf"), {"d": float("nan")}), "e": "NaN"}
+    print_json(data)
+
+    def refuse(name):
+        raise ValueError(f"{name} is no JSON")
+
+    expected = {"a": None, "b": [1.5, None], "c": [None, {"d": None}], "e": "NaN"}
+    assert json.loads(capsys.readouterr().out, parse_constant=refuse) == expected
 
 
 def test_titles_of_progress_bars(monkeypatch, capsys):

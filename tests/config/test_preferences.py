@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from maze_core.callbacks.early_stopping import EarlyStopping
 from maze_core.config.base import PluginConfig
 from maze_core.config.run import AlgorithmConfig
 from maze_core.errors import ConfigError, PluginError
@@ -36,8 +37,9 @@ LOAD = overlay(
         ("runner", "dev"): plugin(PluginConfig),
         **{
             ("callback", name): plugin(PluginConfig)
-            for name in ("console", "tensorboard", "jsonl", "best_checkpoint", "early_stopping")
+            for name in ("console", "tensorboard", "jsonl", "best_checkpoint", "mine")
         },
+        ("callback", "early_stopping"): EarlyStopping,
     }
 )
 
@@ -70,8 +72,8 @@ def test_a_saved_configuration_is_read_back_as_it_is(tmp_path):
 
 def test_mistakes_are_still_reported_together():
     with pytest.raises(ConfigError, match="model") as caught:
-        configured(overrides=["model.name=nothing", "algorithm.patience=-1"])
-    assert "algorithm.patience" in str(caught.value)
+        configured(overrides=["model.name=nothing", "algorithm.epoch_length=-1"])
+    assert "algorithm.epoch_length" in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -79,10 +81,12 @@ def test_mistakes_are_still_reported_together():
     [
         (
             {"modle": {"critic": "none"}},
-            "Fake.defaults: 'modle' is none of the parts with defaults, env, model, runner",
+            "Fake.defaults: 'modle' is none of the parts with defaults, env, model, runner, callbacks",
         ),
         ({"wrappers": {"0": {}}}, "'wrappers' is none of the parts"),
-        ({"callbacks": {"jsonl": {}}}, "'callbacks' is none of the parts"),
+        ({"callbacks": {"jsonl": 3}}, "callbacks.jsonl must be a mapping"),
+        ({"callbacks": {"jsonl": {"name": "x"}}}, "callbacks.jsonl.name cannot be one"),
+        ({"callbacks": ["jsonl"]}, "callbacks must be a mapping"),
         ({"algorithm": {"lr": 1}}, "'algorithm' is none of the parts"),
         ({"model": {"name": "cnn"}}, "model.name cannot be one"),
         ({"model": ["critic"]}, "model must be a mapping"),
@@ -93,3 +97,44 @@ def test_defaults_that_can_never_apply_are_refused_by_name(defaults, message):
     load = overlay({("algorithm", "wrong"): plugin(AlgorithmConfig, defaults=defaults)}, LOAD)
     with pytest.raises(PluginError, match=message):
         assemble("wrong", "Some-v0", load=load)
+
+
+CALM = {"callbacks": {"early_stopping": {"patience": 50, "unknown": 1}, "mine": {"patience": 2}}}
+CALM_LOAD = overlay({("algorithm", "calm"): plugin(AlgorithmConfig, defaults=CALM)}, LOAD)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "patience"),
+    [
+        ([], 50),
+        (["callbacks.early_stopping.target_return=1"], 50),
+        (["callbacks.early_stopping.patience=3"], 3),
+        (["steps=9"], 0),
+        (["steps=9", "callbacks.early_stopping.patience=3"], 3),
+    ],
+)
+def test_an_algorithm_may_prefer_parameters_of_callbacks(overrides, patience):
+    config = assemble("calm", "Some-v0", overrides=overrides, load=CALM_LOAD)
+    assert config.callbacks["early_stopping"].patience == patience
+    assert "mine" not in config.callbacks
+
+
+def test_a_callback_that_is_removed_stays_removed():
+    config = assemble("calm", "Some-v0", overrides=["callbacks.early_stopping=null", "steps=9"], load=CALM_LOAD)
+    assert "early_stopping" not in config.callbacks
+
+
+def test_early_stopping_under_another_name_is_early_stopping():
+    overrides = ["callbacks.early_stopping=null", "callbacks.mine={name: early_stopping}"]
+    assert assemble("calm", "Some-v0", overrides=overrides, load=CALM_LOAD).callbacks["mine"].patience == 2
+    overrides.append("steps=9")
+    assert assemble("calm", "Some-v0", overrides=overrides, load=CALM_LOAD).callbacks["mine"].patience == 0
+
+
+def test_an_algorithm_with_patience_of_its_own_says_where_it_went():
+    class OldConfig(AlgorithmConfig):
+        patience: int = 50
+
+    load = overlay({("algorithm", "old"): plugin(OldConfig)}, LOAD)
+    with pytest.raises(PluginError, match=r'Fake.Config: patience .* `defaults = {"callbacks": {"early_stopping"'):
+        assemble("old", "Some-v0", load=load)

@@ -7,7 +7,7 @@ import pytest
 from maze_core.config.renamed import updated
 from maze_core.config.sealed import sealed
 from maze_core.errors import ConfigError
-from maze_core.plugins.configuration import assemble, dump, load_saved_config
+from maze_core.plugins.configuration import assemble, dump, load_config_to_act, load_run_config, load_saved_config
 
 
 def test_the_number_of_environments_moved_from_the_runner_to_the_algorithm():
@@ -47,10 +47,51 @@ def test_a_run_of_an_earlier_version_opens(tmp_path):
     assert loaded.evaluation.num_envs == 3
 
 
+OLD = "algorithm: {name: ppo, patience: 4}\n"
+NOTE = "algorithm.patience is now callbacks.early_stopping.patience"
+
+
+@pytest.mark.parametrize(
+    ("callbacks", "patience"),
+    [("", 4), ("callbacks:\n", 4), ("callbacks: {early_stopping: {patience: 2}}\n", 2),
+     ("callbacks: {early_stopping: {target_return: 1}}\n", 4), ("callbacks: {early_stopping: null}\n", None),
+     ("callbacks: {jsonl: null}\nsteps: 9\n", 4)],
+)  # fmt: skip
+def test_patience_moved_to_early_stopping(callbacks, patience, tmp_path, capsys):
+    """Also where the file says the run's end: it asks for patience too."""
+    file = tmp_path / "old.yaml"
+    file.write_text(OLD + callbacks)
+    found = assemble(None, "CartPole-v1", files=[file]).callbacks.get("early_stopping")
+    assert (found and found.patience) == patience
+    assert capsys.readouterr().err == f"note: {file}: {NOTE}\n"
+
+
+def test_a_preset_of_an_earlier_version_applies(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "presets" / "ppo").mkdir(parents=True)
+    (tmp_path / "presets" / "ppo" / "old.yaml").write_text("algorithm: {patience: 4}")
+    assert assemble("ppo", "CartPole-v1", preset="old").callbacks["early_stopping"].patience == 4
+    assert NOTE in capsys.readouterr().err
+    config = assemble("ppo", "CartPole-v1", preset="old", overrides=["callbacks.early_stopping.patience=3"])
+    assert config.callbacks["early_stopping"].patience == 3
+
+
+@pytest.mark.parametrize("load", [load_saved_config, load_run_config, lambda path: load_config_to_act(path)[0]])
+def test_a_run_with_patience_of_the_algorithm_opens(load, tmp_path, capsys):
+    now = assemble("sac", "Pendulum-v1", overrides=["seed=1", "callbacks.early_stopping.patience=7"])
+    text = dump(now).replace("    patience: 7\n", "").replace("  name: sac\n", "  name: sac\n  patience: 7\n")
+    assert "    patience" not in text
+    file = tmp_path / "config.yaml"
+    file.write_text(sealed(text))
+    assert load(file) == now
+    assert capsys.readouterr().err == f"note: {file}: {NOTE}\n"
+
+
 @pytest.mark.parametrize(
     ("setting", "now"),
-    [("runner.concurrency=4", "algorithm.num_envs"), ("evaluation.concurrency=4", "evaluation.num_envs")],
-)
+    [("algorithm.patience=4", "callbacks.early_stopping.patience"), ("runner.concurrency=4", "algorithm.num_envs"),
+     ("evaluation.concurrency=4", "evaluation.num_envs")],
+)  # fmt: skip
 def test_a_typed_setting_says_its_new_name(setting, now):
     path = setting.partition("=")[0]
     with pytest.raises(ConfigError, match=rf"^{path}: is now .*{now}"):

@@ -56,7 +56,10 @@ def test_the_default_patience_does_not_end_the_epochs_asked_for(quick, monkeypat
     """Patience that was asked for does; so does the default one without a number of epochs."""
     monkeypatch.setattr("maze_core.training.run.Run.evaluate", lambda run, number: {"eval/return_mean": 0.0})
     context = quick(
-        overrides={"algorithm.n_epochs": 0, **({} if patience is None else {"algorithm.patience": patience})}
+        overrides={
+            "algorithm.n_epochs": 0,
+            **({} if patience is None else {"callbacks.early_stopping.patience": patience}),
+        }
     )
     assert context.train(5 if patience else 17).epochs == epochs
     if patience is None:
@@ -74,11 +77,11 @@ def test_epochs_by_name(quick):
     assert RunContext(SeededWalk, epochs=3).config.algorithm.n_epochs == 3
     assert quick(epochs=4).config.algorithm.n_epochs == 2  # overrides win
     context = quick()
-    assert context.train(epochs=1).epochs == 1
+    assert context.train(1).epochs == 1
     assert context.train().epochs == 2
 
 
-@pytest.mark.parametrize("arguments", [{"n_epochs": "3"}, {"epochs": -1}, {"epochs": 1.5}])
+@pytest.mark.parametrize("arguments", [{"n_epochs": "3"}, {"n_epochs": -1}, {"n_epochs": 1.5}])
 def test_a_number_of_epochs_that_is_none_is_refused(quick, arguments):
     with pytest.raises(ConfigError, match=rf"^{next(iter(arguments))}: must be a whole number, 0 or more, got"):
         quick().train(**arguments)

@@ -159,8 +159,10 @@ def test_parameters_out_of_range_are_refused(wrong):
 
 
 def test_classic_is_the_original_maze():
-    config = assemble("a2c", "Acrobot-v1", preset="classic").algorithm
-    assert (config.n_epochs, config.epoch_length, config.patience, config.critic_burn_in_epochs) == (0, 25, 15, 0)
+    whole = assemble("a2c", "Acrobot-v1", preset="classic")
+    config = whole.algorithm
+    assert whole.callbacks["early_stopping"].patience == 15
+    assert (config.n_epochs, config.epoch_length, config.critic_burn_in_epochs) == (0, 25, 0)
     assert (config.n_rollout_steps, config.lr, config.gamma, config.gae_lambda) == (100, 5e-4, 0.98, 1.0)
     assert (config.policy_loss_coef, config.value_loss_coef, config.entropy_coef) == (1.0, 0.5, 0.00025)
     assert (config.max_grad_norm, config.lr_schedule, config.normalize_advantages) == (0, "constant", False)

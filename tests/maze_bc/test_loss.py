@@ -229,7 +229,7 @@ def test_a_known_squashed_policy_is_cloned(bc, record):
 
     folder = record(SEEN, space, [400] * 10, teach)
     overrides = {"model.distribution": "squashed_gaussian", "model.log_std_init": 0.5, "algorithm.n_epochs": 30,
-                 "algorithm.patience": 15,
+                 "callbacks.early_stopping.patience": 15,
                  "algorithm.lr": 0.005, "algorithm.n_eval_episodes": 0}  # fmt: skip
     clone = bc(lambda: SpacesEnv(SEEN, space), folder, overrides)
     clone.train()

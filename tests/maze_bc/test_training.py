@@ -231,7 +231,7 @@ def test_a_stopped_run_goes_on_bit_by_bit(bc, walk_demos, whole_state, assert_sa
 
 def test_kill_9_and_resume_is_the_uninterrupted_run(tmp_path, cart_demos, whole_state, assert_same):
     values = {"algorithm.n_epochs": 40, "algorithm.epoch_length": 7, "algorithm.eval_every_k_iterations": 5,
-              "algorithm.n_eval_episodes": 1, "algorithm.patience": 0, "seed": 4,
+              "algorithm.n_eval_episodes": 1, "callbacks.early_stopping.patience": 0, "seed": 4,
               "env.max_episode_steps": 30, "algorithm.lr_schedule": "linear",
               "algorithm.dataset": str(cart_demos), "callbacks.console": None, "algorithm.device": "cpu"}  # fmt: skip
     run_dir, whole = tmp_path / "killed", tmp_path / "whole"

@@ -112,7 +112,7 @@ def test_the_default_patience_does_not_end_a_run_of_given_length():
     assert result.exit_code == 0, result.output
     assert "all 20 epochs are done" in result.stdout
     assert "best    return 0.00, after epoch 20" in result.stdout
-    assert "  patience: 0\n" in Path("run", "config.yaml").read_text()
+    assert "    patience: 0\n" in Path("run", "config.yaml").read_text()
 
 
 def test_a_target_return_ends_a_run():

@@ -322,7 +322,7 @@ def test_early_stopping_works_here_too(es):
             observation, _, *rest = super().step(action)
             return observation, 0.0, *rest
 
-    summary = es(Flat, {"algorithm.n_epochs": 0, "algorithm.patience": 3}).train()
+    summary = es(Flat, {"algorithm.n_epochs": 0, "callbacks.early_stopping.patience": 3}).train()
     assert (summary.outcome, summary.epochs) == ("stopped", 4)
 
 

@@ -33,7 +33,6 @@ def test_classic_is_the_original_maze():
     expected = {
         "n_epochs": 0,
         "epoch_length": 25,
-        "patience": 15,
         "critic_burn_in_epochs": 0,
         "n_rollout_steps": 100,
         "lr": 5e-4,

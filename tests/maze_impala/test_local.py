@@ -89,7 +89,7 @@ def test_a_run_survives_the_death_of_actors(small):
 
 
 def test_too_many_deaths_end_the_run_with_its_checkpoint_named(small):
-    overrides = {**LOCAL, "runner.max_restarts": 0, "algorithm.n_epochs": 1000, "algorithm.patience": 0}
+    overrides = {**LOCAL, "runner.max_restarts": 0, "algorithm.n_epochs": 1000, "callbacks.early_stopping.patience": 0}
     context = small(SeededWalk, overrides=overrides)
     pool = context.run.algorithm._stream._actors
     threading.Timer(1.0, lambda: os.kill(pool.pids[1], signal.SIGKILL)).start()

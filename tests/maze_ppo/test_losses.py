@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 from maze_devkit.envs import SeededWalk
-from maze_ppo.losses import value_loss
+from maze_ppo.ppo import value_loss
 
 from maze_core.data.batch import Batch
 

@@ -196,7 +196,7 @@ def test_a_bandit_is_learnt(quick, algorithm):
         {"lr": 0}, {"lr": -1}, {"gamma": 1.1}, {"gae_lambda": -0.1}, {"n_rollout_steps": 0}, {"batch_size": 0},
         {"clip_range": 0}, {"target_kl": 0}, {"value_clip_range": 0}, {"n_optimization_epochs": 0}, {"n_epochs": -1},
         {"epoch_length": 0}, {"lr_schedule": "cosine"}, {"entropy_coef": -1}, {"max_grad_norm": -1},
-        {"lr": float("nan")}, {"batch_size": 1, "normalize_advantages": True}, {"device": "tpu"}, {"patience": -1},
+        {"lr": float("nan")}, {"batch_size": 1, "normalize_advantages": True}, {"device": "tpu"},
         {"lrr": 1},
     ],
     ids=str,
@@ -207,8 +207,10 @@ def test_parameters_out_of_range_are_refused(wrong):
 
 
 def test_classic_is_the_original_maze():
-    config = assemble("ppo", "Acrobot-v1", preset="classic").algorithm
-    assert (config.n_epochs, config.epoch_length, config.patience, config.critic_burn_in_epochs) == (0, 25, 15, 0)
+    whole = assemble("ppo", "Acrobot-v1", preset="classic")
+    config = whole.algorithm
+    assert whole.callbacks["early_stopping"].patience == 15
+    assert (config.n_epochs, config.epoch_length, config.critic_burn_in_epochs) == (0, 25, 0)
     assert (config.n_rollout_steps, config.lr, config.gamma, config.gae_lambda) == (100, 2.5e-4, 0.98, 1.0)
     assert (config.policy_loss_coef, config.value_loss_coef, config.entropy_coef) == (1.0, 0.5, 0.00025)
     assert (config.max_grad_norm, config.batch_size, config.n_optimization_epochs, config.clip_range) == (

@@ -25,7 +25,7 @@ SMALL = {
     "algorithm.num_actors": 2,
     "algorithm.n_rollout_steps": 50,
     "algorithm.epoch_length": 10,
-    "algorithm.patience": 0,
+    "callbacks.early_stopping.patience": 0,
     "evaluation.n_episodes": 2,
     "callbacks.tensorboard": None,
 }

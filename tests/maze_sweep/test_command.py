@@ -165,7 +165,7 @@ def test_ctrl_c_and_going_on(tmp_path):
         "--over", "algorithm.lr=1e-3,1e-2", "--dir", "s", "--jobs", "1", "--epochs", "60",
         *(f"--set={each}" for each in (
             "algorithm.n_rollout_steps=8", "algorithm.epoch_length=2", "evaluation.n_episodes=1",
-            "algorithm.num_envs=2", "callbacks.tensorboard=null", "algorithm.patience=0",
+            "algorithm.num_envs=2", "callbacks.tensorboard=null", "callbacks.early_stopping.patience=0",
         )),
     ]  # fmt: skip
     first = Forked(command, tmp_path, os.environ)

@@ -53,7 +53,7 @@ def wait_for(path: Path, timeout=60.0):
         time.sleep(0.05)
 
 
-ENDLESS = {"algorithm.n_epochs": 0, "algorithm.patience": 0}
+ENDLESS = {"algorithm.n_epochs": 0, "callbacks.early_stopping.patience": 0}
 
 
 def test_how_jobs_end(tmp_path):

@@ -145,7 +145,7 @@ def test_runs_that_are_stopped_and_resumed_are_the_same(quick, whole_state, asse
     whole = quick(Carousel, algorithm, values)
     whole.train()
     parts = quick(Carousel, algorithm, values)
-    parts.train(epochs=1)
+    parts.train(1)
     again = quick(Carousel, algorithm, values)
     again.resume(parts.run_dir)
     assert_same(whole_state(whole.run_dir), whole_state(parts.run_dir))

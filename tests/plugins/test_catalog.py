@@ -63,14 +63,20 @@ def test_what_plugins_print_at_import_does_not_disturb(installation):
 
 
 def test_a_hanging_import_is_cut_off(installation):
-    installation.add("sleepy", "import time; time.sleep(60)")
+    """A busy machine may need longer than the first limit for the other plugin; then the next limit decides."""
+    installation.add("sleepy", "import time; time.sleep(600)")
     installation.add("fine", entry="wrapper:quick = {module}:Good")
     code = """
 from maze_core.plugins import discovery
 from maze_core.plugins.probe import examine
 claims = [c for c in discovery.declarations() if c.name in ("good", "quick")]
 claims.sort(key=lambda c: c.name)
-print(examine(claims, timeout=4.0))
+for limit in (4.0, 16.0, 50.0):
+    found = examine(claims, timeout=limit)
+    assert found[0] == ("broken", f"importing it takes longer than {limit:.0f} s")
+    if found[1][0] == "ok":
+        break
+print(found[1])
 """
     done = installation.python(code)
-    assert done.stdout.strip() == "[('broken', 'importing it takes longer than 4 s'), ('ok', '')]", done.stderr
+    assert done.stdout.strip() == "('ok', '')", done.stderr

@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 import pytest
 from pydantic import Field, PositiveFloat, model_validator
 
+from maze_core.callbacks.early_stopping import EarlyStopping
 from maze_core.config.base import ConfigModel, PluginConfig
 from maze_core.config.presets import Preset, Shelf, presets
 from maze_core.config.run import AlgorithmConfig
@@ -63,6 +64,7 @@ LOAD = overlay(
         ("wrapper", "plain"): PLAIN,
         ("callback", "mylogger"): plugin(StackConfig),
         **{("callback", name): PLAIN for name in DEFAULTS["callbacks"]},
+        ("callback", "early_stopping"): EarlyStopping,
     }
 )
 
@@ -89,13 +91,13 @@ def test_the_defaults():
 
 def test_later_layers_win(tmp_path):
     first, second = tmp_path / "1.yaml", tmp_path / "2.yaml"
-    first.write_text("algorithm: {lr: 1.0, clip: 1.0, patience: 1, epoch_length: 1}\nseed: 1")
-    second.write_text("algorithm: {clip: 2.0, patience: 2, epoch_length: 2}")
+    first.write_text("algorithm: {lr: 1.0, clip: 1.0, n_epochs: 1, epoch_length: 1}\nseed: 1")
+    second.write_text("algorithm: {clip: 2.0, n_epochs: 2, epoch_length: 2}")
     config = build(
-        "algorithm.patience=3", "algorithm.epoch_length=3", files=[first, second], flags={"algorithm.epoch_length": 4}
+        "algorithm.n_epochs=3", "algorithm.epoch_length=3", files=[first, second], flags={"algorithm.epoch_length": 4}
     )
     algorithm = config.algorithm
-    assert (algorithm.lr, algorithm.clip, algorithm.patience, algorithm.epoch_length) == (1.0, 2.0, 3, 4)
+    assert (algorithm.lr, algorithm.clip, algorithm.n_epochs, algorithm.epoch_length) == (1.0, 2.0, 3, 4)
     assert config.seed == 1
 
 
@@ -114,30 +116,34 @@ NO_END = [{}, {"overrides": ["steps=null"]}, {"flags": {"algorithm.n_epochs": 0}
 @pytest.mark.parametrize("more", END)
 def test_an_end_that_the_user_gives_is_not_cut_short_by_patience(more, monkeypatch, tmp_path):
     """Unless she asks for that too. What a preset says does not count, neither as an end nor as patience."""
-    assert assembled(**more).algorithm.patience == 0
-    preset = {"algorithm": {"patience": 7}}
+    assert patience_of(assembled(**more)) == 0
+    preset = {"callbacks": {"early_stopping": {"patience": 7}}}
     monkeypatch.setattr(
         "maze_core.plugins.configuration.choose", lambda *_: Preset(Path("tuned.yaml"), preset, Shelf(Path()))
     )
     config = assembled(**more)
-    assert config.algorithm.patience == 0
-    assert load_run_config(config.model_dump(mode="json"), load=LOAD).algorithm.patience == 0
-    for asked in (["algorithm.patience=3"], ["algorithm.patience=15"]):
+    assert patience_of(config) == 0
+    assert patience_of(load_run_config(config.model_dump(mode="json"), load=LOAD)) == 0
+    for asked in (["callbacks.early_stopping.patience=3"], ["callbacks.early_stopping.patience=15"]):
         patience = int(asked[0].partition("=")[2])
         both = {**more, "overrides": [*more.get("overrides", ()), *asked]}
-        assert assembled(**both).algorithm.patience == patience
-    file = {"algorithm": {"patience": 4}}
-    assert assembled(**{**more, "files": [*more.get("files", ()), file]}).algorithm.patience == 4
+        assert patience_of(assembled(**both)) == patience
+    file = {"callbacks": {"early_stopping": {"patience": 4}}}
+    assert patience_of(assembled(**{**more, "files": [*more.get("files", ()), file]})) == 4
 
 
 @pytest.mark.parametrize("more", NO_END)
 def test_without_an_end_of_the_users_patience_is_as_preset_or_by_default(more, monkeypatch):
-    assert assembled(**more).algorithm.patience == 15
-    preset = {"algorithm": {"patience": 7, "n_epochs": 50}, "steps": 1000}
+    assert patience_of(assembled(**more)) == 15
+    preset = {"algorithm": {"n_epochs": 50}, "callbacks": {"early_stopping": {"patience": 7}}, "steps": 1000}
     monkeypatch.setattr(
         "maze_core.plugins.configuration.choose", lambda *_: Preset(Path("tuned.yaml"), preset, Shelf(Path()))
     )
-    assert assembled(**more).algorithm.patience == 7
+    assert patience_of(assembled(**more)) == 7
+
+
+def patience_of(config):
+    return config.callbacks["early_stopping"].patience
 
 
 def assembled(flags=None, **more):
@@ -182,7 +188,7 @@ def test_a_file_for_another_algorithm_is_refused(tmp_path):
         ("algorithm.lr=.inf", "algorithm.lr: must be a finite number, got inf"),
         ("algorithm.lr=fast", "algorithm.lr: must be a number, got 'fast'"),
         ("algorithm.lr=null", "algorithm.lr: must be a number, got null"),
-        ("algorithm.patience=1.5", "algorithm.patience: must be a whole number, got 1.5"),
+        ("algorithm.n_epochs=1.5", "algorithm.n_epochs: must be a whole number, got 1.5"),
         ("algorithm.device=tpu", "algorithm.device: must be 'cpu', 'cuda' or 'auto', got 'tpu'"),
         ("algorithm.layers=3", "algorithm.layers: must be a list, got 3"),
         ("algorithm.layers=[1, x]", "algorithm.layers.1: must be a whole number, got 'x'"),

@@ -5,7 +5,8 @@ import pytest
 from maze_core import ConfigError, Plugin, hookimpl
 from maze_core.errors import PluginError
 from maze_core.plugins import discovery
-from maze_core.plugins.manager import Hooks, Member
+from maze_core.plugins.manager import Hooks
+from maze_core.plugins.members import Member
 from maze_core.policies.base import ActingPolicy
 from maze_core.runners.dev import DevRunner
 

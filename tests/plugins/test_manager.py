@@ -11,7 +11,8 @@ from maze_core.data.batch import Batch, Loss
 from maze_core.errors import ConfigError, PluginError, RunError
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.hookspecs import hookimpl
-from maze_core.plugins.manager import Hooks, Member
+from maze_core.plugins.manager import Hooks
+from maze_core.plugins.members import Member
 
 
 class Objective(Plugin):

@@ -214,7 +214,7 @@ def test_of_equal_evaluations_the_newest_is_kept_and_none_is_an_improvement(quic
         def on_epoch_end(self, run, epoch):
             log.append((epoch.is_best, epoch.ties_best))
 
-    overrides = {"algorithm.n_epochs": 9, "algorithm.patience": 3}
+    overrides = {"algorithm.n_epochs": 9, "callbacks.early_stopping.patience": 3}
     context = quick(overrides=overrides, callbacks={"keep": Keep})
     scores = {0: 0.0, 1: 0.0, 2: -1.0, 3: 0.0, 4: 0.0, 5: 1.0}
     monkeypatch.setattr(context.run, "evaluate", lambda number: {"eval/return_mean": scores[number]})

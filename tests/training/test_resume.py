@@ -399,3 +399,26 @@ def test_a_run_goes_on_in_worker_processes(quick, whole_state, assert_same):
     whole = quick("CartPole-v1", overrides={"algorithm.n_epochs": 4})
     whole.train()
     assert_same(whole_state(half.run_dir), whole_state(whole.run_dir))
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "env", "more"),
+    [
+        ("sac", "Pendulum-v1", {}),
+        ("dqn", "CartPole-v1", {}),
+        ("dqn", "CartPole-v1", {"model.memory": "gru"}),
+        ("pqn", "CartPole-v1", {"algorithm.n_rollout_steps": 4}),
+        ("ppo", "CartPole-v1", {"model.memory": "gru"}),
+    ],
+    ids=lambda value: "-".join(value.values()) if isinstance(value, dict) and "model.memory" in value else None,
+)
+def test_another_number_of_environments_is_refused_in_one_line(quick, algorithm, env, more):
+    """Whatever keeps a state for each of them: random numbers, memory, replay."""
+    fields = assemble(algorithm, env, "none").algorithm.model_dump()
+    own = {"num_envs": 3, "initial_buffer_size": 12, "replay_buffer_size": 100, "sequence_length": 4, "burn_in": 0}
+    small = {f"algorithm.{name}": value for name, value in own.items() if name in fields}
+    context = quick(env, algorithm, overrides={**small, **more})
+    context.train(1)
+    context.close()
+    with pytest.raises(ConfigError, match=r"^algorithm\.num_envs: the saved run steps 3 environments in parallel"):
+        api.reopen(context.run_dir, ["algorithm.num_envs=2"])

@@ -107,7 +107,7 @@ def test_sac_that_is_stopped_and_resumed_is_the_same(quick, whole_state, assert_
     values |= {"algorithm.num_envs": 2, "algorithm.n_step": 2, "algorithm.replay_buffer_size": 60}
     contexts = [quick(Carousel, "sac", values) for _ in range(3)]
     contexts[0].train()
-    contexts[1].train(epochs=1)
+    contexts[1].train(1)
     contexts[2].resume(contexts[1].run_dir)
     assert_same(whole_state(contexts[0].run_dir), whole_state(contexts[1].run_dir))
 

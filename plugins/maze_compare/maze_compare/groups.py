@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from maze_compare.records import RunRecord
+from maze_core.averages import mean
 
 LEFT_OUT = ("seed", "callbacks.console", "callbacks.tensorboard", "callbacks.jsonl")
 """Paths ignored in comparisons: the seed, and callbacks that only display or log."""
@@ -48,7 +49,7 @@ def spread(values: Iterable[float | None]) -> Spread | None:
     known = [value for value in values if value is not None]
     if not known:
         return None
-    return Spread(statistics.fmean(known), statistics.stdev(known) if len(known) > 1 else None, len(known))
+    return Spread(mean(known), statistics.stdev(known) if len(known) > 1 else None, len(known))
 
 
 def number(value: float, digits: int = 5) -> str:

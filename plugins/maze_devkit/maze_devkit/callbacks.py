@@ -14,7 +14,8 @@ from maze_core.environment_variables import variables_set
 from maze_core.errors import MazeError
 from maze_core.plugins.configuration import assemble
 from maze_core.plugins.hookspecs import hookimpl
-from maze_core.plugins.manager import Hooks, Member
+from maze_core.plugins.manager import Hooks
+from maze_core.plugins.members import Member
 from maze_core.training import api
 from maze_core.training.report import EpochReport, RunSummary
 from maze_devkit.findings import Check, Failed, NotApplicable

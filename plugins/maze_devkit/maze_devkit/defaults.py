@@ -6,7 +6,7 @@ from contextlib import suppress
 
 from maze_core.errors import MazeError, PluginError
 from maze_core.plugins import discovery
-from maze_core.plugins.configuration import check_defaults
+from maze_core.plugins.preferences import check_defaults
 from maze_devkit.findings import Check, Failed
 from maze_devkit.subject import Subject
 
@@ -18,8 +18,11 @@ def _defaults(subject: Subject) -> None:
     except PluginError as error:
         raise Failed(str(error)) from error
     for part, values in declared.items():
-        if unknown := sorted(set(values) - _parameters(part)):
-            raise Failed(f"no {part} that is installed has the parameter {', '.join(unknown)}")
+        callbacks = values.values() if part == "callbacks" else ()
+        wanted = {key for each in callbacks for key in each} if part == "callbacks" else set(values)
+        kind = part.removesuffix("s")
+        if unknown := sorted(wanted - _parameters(kind)):
+            raise Failed(f"no {kind} that is installed has the parameter {', '.join(unknown)}")
 
 
 def _parameters(kind: str) -> set[str]:

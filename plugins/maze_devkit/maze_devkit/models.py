@@ -13,7 +13,8 @@ from torch import nn
 from maze_core.data.batch import TensorTree
 from maze_core.envs.codecs import ActionCodec, ObservationCodec
 from maze_core.errors import ConfigError
-from maze_core.plugins.manager import Hooks, Member
+from maze_core.plugins.manager import Hooks
+from maze_core.plugins.members import Member
 from maze_core.training.process_state import isolated_rng
 from maze_devkit.findings import Check, Failed, NotApplicable
 from maze_devkit.process import left_alone

@@ -38,7 +38,6 @@ QUICK: Mapping[str, Any] = {
 SMALL: Mapping[str, Any] = {
     "n_epochs": 2,
     "epoch_length": 2,
-    "patience": 0,
     "device": "cpu",
     "n_rollout_steps": 8,
     "batch_size": 8,

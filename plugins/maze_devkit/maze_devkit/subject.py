@@ -17,7 +17,8 @@ from pydantic import ValidationError
 from maze_core.errors import ConfigError, MazeError, PluginError
 from maze_core.plugins import discovery
 from maze_core.plugins.hook_kinds import WITHOUT_HOOKS
-from maze_core.plugins.manager import Hooks, Member
+from maze_core.plugins.manager import Hooks
+from maze_core.plugins.members import Member
 from maze_devkit.bench import Bench
 from maze_devkit.findings import Failed, NotApplicable
 from maze_devkit.process import restored

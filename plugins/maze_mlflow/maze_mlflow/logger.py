@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from pydantic import Field, PositiveFloat
 
 from maze_core import files
+from maze_core.callbacks.point_logger import PointLogger
 from maze_core.callbacks.points import (
     Point,
     best_files,
     final_values,
-    point,
     points_so_far,
     read_identity,
     settings,
@@ -24,11 +24,10 @@ from maze_core.callbacks.points import (
 )
 from maze_core.config.base import PluginConfig
 from maze_core.environment_variables import variables_set
-from maze_core.plugins.base import Plugin
 from maze_core.plugins.hookspecs import hookimpl
 
 if TYPE_CHECKING:
-    from maze_core.training.report import EpochReport, RunSummary
+    from maze_core.training.report import RunSummary
     from maze_core.training.run import Run
 
 IDENTITY = "mlflow.json"
@@ -56,7 +55,7 @@ class MlflowConfig(PluginConfig):
     """Seconds to wait for an answer of the server."""
 
 
-class Mlflow(Plugin):
+class Mlflow(PointLogger):
     """Log metrics over environment steps, the configuration and the best checkpoint with MLflow.
 
     An epoch is logged once its checkpoint is written, so a killed and resumed run has each point once. The id is in the
@@ -71,8 +70,6 @@ class Mlflow(Plugin):
         self._client: Any = None
         self._id = ""
         self._started = 0
-        self._pending: list[Point] = []
-        self._logged = -1
 
     @hookimpl
     def on_run_start(self, run: Run) -> None:
@@ -84,9 +81,9 @@ class Mlflow(Plugin):
             self._id, self._started = self._identify(client, run.run_dir)
             self._log_settings(client, settings(run))
             # The last value of a batch is `epoch`: a batch that was cut short is logged again.
-            self._logged = max((each.step for each in client.get_metric_history(self._id, "epoch")), default=-1)
+            self.logged = max((each.step for each in client.get_metric_history(self._id, "epoch")), default=-1)
             self._client = client
-            self._log(points_so_far(run))
+            self._log(self.unsent(points_so_far(run)))
 
     def _connect(self, run_dir: Path) -> Any:
         from mlflow.tracking import MlflowClient
@@ -129,26 +126,17 @@ class Mlflow(Plugin):
         if changed:
             client.log_batch(self._id, tags=changed[:_MOST_PARAMS])
 
-    @hookimpl
-    def on_epoch_end(self, run: Run, epoch: EpochReport) -> None:
-        """Keep the epoch until its checkpoint is written."""
-        self._pending.append(point(epoch))
-
-    @hookimpl
-    def on_checkpoint(self, run: Run, path: Path) -> None:
-        """Log the epochs that the checkpoint `last` contains."""
-        if path.name == "last" and self._client is not None:
+    def send(self, run: Run, points: Iterator[Point]) -> None:
+        """Log points, if the run has begun."""
+        if self._client is not None:
             with self._environment():
-                self._log(self._pending)
-            self._pending = []
+                self._log(points)
 
-    def _log(self, points: list[Point]) -> None:
+    def _log(self, points: Iterator[Point]) -> None:
         for each in points:
-            if each.step > self._logged:
-                values = {name: value for name, value in each.values.items() if name != "epoch"}
-                moment = self._started + round(1000 * each.seconds)
-                self._log_values({**values, "epoch": each.values["epoch"]}, each.step, moment)
-                self._logged = each.step
+            values = {name: value for name, value in each.values.items() if name != "epoch"}
+            moment = self._started + round(1000 * each.seconds)
+            self._log_values({**values, "epoch": each.values["epoch"]}, each.step, moment)
 
     def _log_values(self, values: dict[str, float], step: int, moment: int) -> None:
         from mlflow.entities import Metric
@@ -170,7 +158,7 @@ class Mlflow(Plugin):
                     self._log_files(best_files(run.run_dir))
             finally:
                 self._client.set_terminated(self._id, _STATUS[summary.outcome])
-                self._client, self._pending = None, []
+                self._client = None
 
     def _unlogged(self, values: dict[str, float], step: int) -> dict[str, float]:
         """Return the values, without those that an earlier end at the same step has logged."""

@@ -21,8 +21,6 @@ class OfflineConfig(AlgorithmConfig):
     """Epochs to train; 0: until early stopping ends the run."""
     epoch_length: PositiveInt = 1000
     """Updates per epoch; an update learns from one batch."""
-    patience: NonNegativeInt = 0
-    """Epochs without a new best evaluation before the run stops; 0: never."""
     dataset: Annotated[str, Field(min_length=1)] = "trajectory_data"
     """Folder of recorded trajectories (written by `maze rollout --record` or `maze trajectories import`), or a folder
     that contains several."""

@@ -11,13 +11,12 @@ from gymnasium.spaces import Box, Dict
 from torch import Tensor, nn
 
 from maze_core.data.batch import Batch, Loss
-from maze_core.models.critics import build_critics
 from maze_core.models.joint_actions import JointActions, check_squashed
 from maze_core.plugins.hookspecs import hookimpl
 from maze_core.seeding import Purpose, integer_seed
 from maze_core.training.adam import Adam
 from maze_core.training.algorithm import Algorithm
-from maze_core.training.process_state import isolated_rng
+from maze_core.training.critics import critics_of
 from maze_core.training.schedules import scheduled
 from maze_core.training.targets import Target
 from maze_offline.config import CQLConfig
@@ -31,8 +30,8 @@ if TYPE_CHECKING:
     from maze_core.training.adam import Optimizer
     from maze_core.training.run import Run
 
-_CRITICS, _SAMPLES = 1, 2
-# Separate random streams of one purpose.
+_SAMPLES = 2
+# Separates its random numbers from others of the same purpose.
 _LARGEST_ALPHA = 1e6
 
 
@@ -64,7 +63,8 @@ class CQL(Algorithm):
             "state_dependent_std": True,
             "hidden": [256, 256],
             "activation": "relu",
-        }
+        },
+        "callbacks": {"early_stopping": {"patience": 0}},
     }
 
     def check(self, config: RunConfig) -> None:
@@ -78,9 +78,7 @@ class CQL(Algorithm):
         self._actions = JointActions(run.observation_space, run.action_space).to(run.device)
         check_squashed(policy, self._actions, config.name)
         self._steps = RecordedSteps(run, config)
-        layers = config.critic_hidden, config.critic_activation
-        with isolated_rng(integer_seed(run.seed, Purpose.MODEL_INIT, _CRITICS)):
-            self._critics = build_critics(policy, self._actions.box_size, 1, *layers, config.n_critics).to(run.device)
+        self._critics = critics_of(run, self._actions, config)
         self._target = Target(self._critics)
         self._entropy = Coefficient(config.entropy_coef).to(run.device)
         learnt = config.lagrange_gap is not None

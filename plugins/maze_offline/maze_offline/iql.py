@@ -43,7 +43,10 @@ class IQL(Algorithm):
     columns: ClassVar[Mapping[str, str]] = {
         "loss/policy": "policy", "loss/critic": "critic", "loss/value": "value", "loss/q": "q",
     }  # fmt: skip
-    defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {"model": {"hidden": [256, 256], "activation": "relu"}}
+    defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "model": {"hidden": [256, 256], "activation": "relu"},
+        "callbacks": {"early_stopping": {"patience": 0}},
+    }
 
     def check(self, config: RunConfig) -> None:
         """Refuse runs counted in environment steps."""

@@ -11,18 +11,17 @@ from gymnasium.spaces import Box, Dict
 from torch import Tensor, nn
 
 from maze_core.data.batch import Batch, Loss
-from maze_core.models.critics import build_critics
 from maze_core.models.joint_actions import JointActions
 from maze_core.plugins.hookspecs import hookimpl
 from maze_core.seeding import Purpose, integer_seed
 from maze_core.training.algorithm import Algorithm
+from maze_core.training.critics import critics_of
 from maze_core.training.deterministic import (
     DeterministicTargets,
     check_deterministic,
     critic_and_policy_optimizer,
     most_likely,
 )
-from maze_core.training.process_state import isolated_rng
 from maze_core.training.schedules import scheduled
 from maze_offline.config import TD3BCConfig
 from maze_offline.losses import squared_errors, value_weight
@@ -34,8 +33,8 @@ if TYPE_CHECKING:
     from maze_core.training.adam import Optimizer
     from maze_core.training.run import Run
 
-_CRITICS, _TARGET_NOISE = 1, 2
-# Separate random streams of one purpose.
+_TARGET_NOISE = 2
+# Separates its random numbers from others of the same purpose.
 
 
 class TD3BC(Algorithm):
@@ -54,7 +53,8 @@ class TD3BC(Algorithm):
             "hidden": [256, 256],
             "activation": "relu",
             "normalize_observations": True,
-        }
+        },
+        "callbacks": {"early_stopping": {"patience": 0}},
     }
 
     def check(self, config: RunConfig) -> None:
@@ -68,9 +68,7 @@ class TD3BC(Algorithm):
         self._actions = JointActions(run.observation_space, run.action_space).to(run.device)
         check_deterministic(policy, self._actions, config.name)
         self._steps = RecordedSteps(run, config)
-        layers = config.critic_hidden, config.critic_activation
-        with isolated_rng(integer_seed(run.seed, Purpose.MODEL_INIT, _CRITICS)):
-            self._critics = build_critics(policy, self._actions.box_size, 1, *layers, config.n_critics).to(run.device)
+        self._critics = critics_of(run, self._actions, config)
         self._noise = torch.Generator(run.device)
         self._noise.manual_seed(integer_seed(run.seed, Purpose.POLICY_NOISE, _TARGET_NOISE))
         self._targets = DeterministicTargets(self._critics, policy, self._actions, self._noise)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
+from torch import Tensor
 
 from maze_core.data.batch import Batch, Loss
 from maze_core.plugins.hookspecs import hookimpl
@@ -23,7 +24,6 @@ from maze_core.training.rollout_collector import RolloutCollector
 from maze_core.training.schedules import scheduled
 from maze_core.training.surrogate import clipped_surrogate, row_divergence
 from maze_ppo.config import PPOConfig
-from maze_ppo.losses import value_loss
 
 if TYPE_CHECKING:
     from maze_core.models.policy import Policy
@@ -55,7 +55,7 @@ class PPO(Algorithm):
         self._collector = RolloutCollector(run, config.n_rollout_steps, config.num_envs, reward_scale=scale)
         self._burn_in = CriticBurnIn(run, self.config.critic_burn_in_epochs)
         self._order = generator(run.seed, Purpose.MINIBATCH_ORDER)
-        self._log_ratios: list[torch.Tensor] = []
+        self._log_ratios: list[Tensor] = []
 
     def batches(self) -> Iterator[Batch]:
         """Collect a rollout; yield its rows in shuffled minibatches, over several passes."""
@@ -112,3 +112,19 @@ class PPO(Algorithm):
         """Restore the result of `state()`."""
         self._collector.load_state(state["collector"])
         self._order.bit_generator.state = state["order"]
+
+
+def value_loss(value: Tensor, old_value: Tensor, target: Tensor, clip_range: float | None) -> Tensor:
+    """Return the critic's squared error, [B]; with `clip_range` the larger of the plain and the clipped one.
+
+    Args:
+        value: [B], current prediction.
+        old_value: [B], prediction when the rollout was collected.
+        target: [B]
+        clip_range: how far `value` may move from `old_value`; None: no clipping.
+    """
+    error = (value - target).square()
+    if clip_range is None:
+        return error
+    clipped = old_value + (value - old_value).clamp(-clip_range, clip_range)
+    return torch.max(error, (clipped - target).square())

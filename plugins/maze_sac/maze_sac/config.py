@@ -19,8 +19,6 @@ class SACConfig(AlgorithmConfig):
 
     epoch_length: PositiveInt = 100
     """Updates per epoch."""
-    patience: NonNegativeInt = 50
-    """Epochs without a new best evaluation before the run stops; 0: never."""
     n_rollout_steps: params.RolloutSteps = 1
     num_envs: params.TrainingEnvironments = 1
     rollouts_per_iteration: params.RolloutsPerIteration = 1

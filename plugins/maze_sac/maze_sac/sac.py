@@ -69,7 +69,8 @@ class SAC(Algorithm):
             "state_dependent_std": True,
             "hidden": [256, 256],
             "activation": "relu",
-        }
+        },
+        "callbacks": {"early_stopping": {"patience": 50}},
     }
 
     def check(self, config: RunConfig) -> None:

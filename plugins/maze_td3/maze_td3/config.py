@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import Field, NonNegativeInt, PositiveInt
+from pydantic import Field, PositiveInt
 
 from maze_core.config import params
 from maze_core.config.run import AlgorithmConfig
@@ -19,8 +19,6 @@ class TD3Config(AlgorithmConfig):
 
     epoch_length: PositiveInt = 1000
     """Updates per epoch: one is `collect_steps` environment steps with the critics' updates that follow."""
-    patience: NonNegativeInt = 0
-    """Epochs without a new best evaluation before the run stops; 0: never."""
     num_envs: params.TrainingEnvironments = 1
     collect_steps: params.CollectSteps = 1
     utd: params.UpdatesPerStep = 1.0

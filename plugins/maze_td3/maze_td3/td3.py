@@ -12,11 +12,11 @@ from torch import nn
 
 from maze_core.acting.exploration import ActionNoise
 from maze_core.data.batch import Batch, Loss
-from maze_core.models.critics import build_critics
 from maze_core.models.joint_actions import JointActions
 from maze_core.plugins.hookspecs import hookimpl
 from maze_core.seeding import Purpose, generator, integer_seed
 from maze_core.training.algorithm import Algorithm
+from maze_core.training.critics import critics_of
 from maze_core.training.deterministic import (
     DeterministicTargets,
     check_deterministic,
@@ -24,7 +24,6 @@ from maze_core.training.deterministic import (
     most_likely,
 )
 from maze_core.training.off_policy import ReplayCollector, check_replay_sizes, steps_of_each
-from maze_core.training.process_state import isolated_rng
 from maze_core.training.schedules import scheduled
 from maze_td3.config import DDPGConfig, TD3Config
 
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
     from maze_core.training.adam import Optimizer
     from maze_core.training.run import Run
 
-_CRITICS, _EXPLORATION, _TARGET_NOISE = 1, 2, 3
+_EXPLORATION, _TARGET_NOISE = 2, 3
 # Separate random streams of one purpose.
 
 
@@ -49,7 +48,8 @@ class TD3(Algorithm):
     action_spaces = (Box, Dict)
     columns: ClassVar[Mapping[str, str]] = {"loss/critic": "critic", "loss/policy": "policy", "loss/q": "q"}
     defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {
-        "model": {"distribution": "squashed_gaussian", "hidden": [256, 256], "activation": "relu"}
+        "model": {"distribution": "squashed_gaussian", "hidden": [256, 256], "activation": "relu"},
+        "callbacks": {"early_stopping": {"patience": 0}},
     }
 
     def check(self, config: RunConfig) -> None:
@@ -73,15 +73,7 @@ class TD3(Algorithm):
         )
         self._actions = JointActions(run.observation_space, run.action_space).to(run.device)
         check_deterministic(run.policy, self._actions, config.name)
-        with isolated_rng(integer_seed(run.seed, Purpose.MODEL_INIT, _CRITICS)):
-            self._critics = build_critics(
-                run.policy,
-                self._actions.box_size,
-                1,
-                config.critic_hidden,
-                config.critic_activation,
-                config.n_critics,
-            ).to(run.device)
+        self._critics = critics_of(run, self._actions, config)
         self._noise = torch.Generator(run.device)
         self._noise.manual_seed(integer_seed(run.seed, Purpose.POLICY_NOISE, _TARGET_NOISE))
         self._targets = DeterministicTargets(self._critics, run.policy, self._actions, self._noise)

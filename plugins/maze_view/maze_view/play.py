@@ -12,7 +12,7 @@ import gymnasium
 import numpy as np
 
 from maze_core.environment_variables import variables_set
-from maze_core.envs.events import events_of
+from maze_core.envs.event_layers import events_of
 from maze_core.envs.serial import SerialVectorEnv
 from maze_core.envs.vector import agents_of
 from maze_core.errors import ConfigError

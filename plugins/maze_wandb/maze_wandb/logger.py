@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from pydantic import PositiveFloat
 
 from maze_core import files
+from maze_core.callbacks.point_logger import PointLogger
 from maze_core.callbacks.points import (
     Point,
     best_files,
     final_values,
-    point,
     points_so_far,
     read_identity,
     settings,
@@ -24,11 +24,10 @@ from maze_core.callbacks.points import (
 )
 from maze_core.config.base import PluginConfig
 from maze_core.environment_variables import variables_set
-from maze_core.plugins.base import Plugin
 from maze_core.plugins.hookspecs import hookimpl
 
 if TYPE_CHECKING:
-    from maze_core.training.report import EpochReport, RunSummary
+    from maze_core.training.report import RunSummary
     from maze_core.training.run import Run
 
 IDENTITY = "wandb.json"
@@ -61,7 +60,7 @@ class WandbConfig(PluginConfig):
     """Seconds to wait for the server at the start."""
 
 
-class Wandb(Plugin):
+class Wandb(PointLogger):
     """Log metrics over environment steps, the configuration and the best checkpoint with Weights & Biases.
 
     An epoch is logged once its checkpoint is written, so a killed and resumed run has each point once. The id is in the
@@ -74,8 +73,6 @@ class Wandb(Plugin):
     def __init__(self, config: WandbConfig) -> None:
         super().__init__(config)
         self._session: Any = None
-        self._pending: list[Point] = []
-        self._logged = -1
         self._alone = True
 
     @hookimpl
@@ -92,8 +89,8 @@ class Wandb(Plugin):
                 self._end_service()
                 raise
             # Online this is the first step after those that the server holds; an offline file begins empty.
-            self._logged = self._session.step - 1 if self._session.resumed else -1
-            self._log(points_so_far(run))
+            self.logged = self._session.step - 1 if self._session.resumed else -1
+            self._log(self.unsent(points_so_far(run)))
         for name in earlier:  # the new file holds their points
             files.remove(run.run_dir / _FOLDER / name, run.run_dir)
 
@@ -120,29 +117,20 @@ class Wandb(Plugin):
             settings=_settings(config.timeout),
         )
 
-    @hookimpl
-    def on_epoch_end(self, run: Run, epoch: EpochReport) -> None:
-        """Keep the epoch until its checkpoint is written."""
-        self._pending.append(point(epoch))
-
-    @hookimpl
-    def on_checkpoint(self, run: Run, path: Path) -> None:
-        """Log the epochs that the checkpoint `last` contains."""
-        if path.name == "last" and self._session is not None and run.run_dir is not None:
+    def send(self, run: Run, points: Iterator[Point]) -> None:
+        """Log points, if the run has begun."""
+        if self._session is not None and run.run_dir is not None:
             with _environment(run.run_dir):
-                self._log(self._pending)
-            self._pending = []
+                self._log(points)
 
-    def _log(self, points: list[Point]) -> None:
+    def _log(self, points: Iterator[Point]) -> None:
         for each in points:
-            if each.step > self._logged:
-                self._session.log(each.values, step=each.step, commit=True)
-                self._logged = each.step
+            self._session.log(each.values, step=each.step, commit=True)
 
     @hookimpl
     def on_run_end(self, run: Run, summary: RunSummary) -> None:
         """Log the final evaluation and the best checkpoint, and finish."""
-        session, self._session, self._pending = self._session, None, []
+        session, self._session = self._session, None
         if session is None or run.run_dir is None:
             return
         import wandb

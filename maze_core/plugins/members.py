@@ -1,0 +1,118 @@
+"""The plugin objects that take part in a run, and what may be registered of them."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pluggy
+
+from maze_core.errors import ConfigError, PluginError
+from maze_core.plugins import discovery
+from maze_core.plugins.hook_kinds import WRAPPABLE, misplaced
+from maze_core.plugins.hookspecs import HookSpecs
+
+if TYPE_CHECKING:
+    from maze_core.config.base import PluginConfig
+
+HOOKS = [name for name in vars(HookSpecs) if not name.startswith("_")]
+
+
+@dataclass(frozen=True)
+class Member:
+    """A plugin object that takes part in a run."""
+
+    kind: str
+    name: str
+    plugin: Any
+    origin: str = ""
+    """Distribution and version, as `maze-ppo 0.1.0`."""
+    place: str = ""
+    """Path of its configuration, such as `wrappers.0`, for errors about its own keys."""
+
+    @property
+    def title(self) -> str:
+        """The plugin's name in messages."""
+        owner = f" (distribution {self.origin})" if self.origin else ""
+        return f"{self.kind} plugin {self.name!r}{owner}"
+
+
+def member(kind: str, config: PluginConfig, load: discovery.Loader = discovery.load, place: str = "") -> Member:
+    """Build the plugin named by a part of the configuration."""
+    try:
+        return Member(kind, config.name, load(kind, config.name)(config), discovery.origin(kind, config.name), place)
+    except ConfigError as error:
+        put_below(error, place, config)
+        raise
+
+
+def wrapper_members(configs: Iterable[PluginConfig], load: discovery.Loader) -> list[Member]:
+    """Build the wrappers of a configuration, in order."""
+    return [member("wrapper", config, load, f"wrappers.{i}") for i, config in enumerate(configs)]
+
+
+def put_below(error: Exception, place: str, config: Any) -> None:
+    """Complete the path in a plugin's error about its own configuration."""
+    if place and isinstance(error, ConfigError):
+        own = getattr(type(config), "model_fields", {})
+        if error.where is None or error.where.partition(".")[0] in own:
+            error.put_below(place)
+
+
+class Registry(pluggy.PluginManager):
+    """pluggy's manager, filled with the members of a run and then frozen.
+
+    Raises:
+        PluginError: a hook implementation does not match the specifications.
+    """
+
+    frozen = False
+
+    def __init__(self, members: Iterable[Member]) -> None:
+        super().__init__("maze")
+        self.add_hookspecs(HookSpecs)
+        for each in members:
+            self._add(each)
+        self.frozen = True
+
+    def register(self, plugin: object, name: str | None = None) -> str | None:
+        """Register a plugin object, until the registry is frozen."""
+        if self.frozen:
+            raise PluginError("the plugins of a run are fixed once it is set up: add this one to its configuration")
+        return super().register(plugin, name)
+
+    def _add(self, each: Member) -> None:
+        for name in HOOKS:
+            self._check_marker(each, name)
+        try:
+            self.register(each.plugin)
+            self.check_pending()
+        except pluggy.PluginValidationError as error:
+            raise PluginError(f"{each.title}: {_validation_message(error)}") from error
+        except ValueError as error:
+            raise PluginError(f"{each.title}: the same object is registered twice") from error
+
+    def _check_marker(self, each: Member, name: str) -> None:
+        """Refuse a method that has a hook's name but would never be called, and unsupported styles of hooks."""
+        method = inspect.getattr_static(each.plugin, name, None)
+        options = self.parse_hookimpl_opts(each.plugin, name) if method is not None else None
+        if method is not None and options is None:
+            raise PluginError(f"{each.title}: its method {name} lacks the decorator @hookimpl and would not be called")
+        if options and options["hookwrapper"]:
+            raise PluginError(f"{each.title}: {name} is an old-style hookwrapper; use @hookimpl(wrapper=True)")
+        if options and options["wrapper"] and name not in WRAPPABLE:
+            raise PluginError(f"{each.title}: {name} cannot be a wrapper")
+        if options and (problem := misplaced(each.kind, name, bool(options["wrapper"]))):
+            raise PluginError(f"{each.title}: {problem}")
+
+
+def _validation_message(error: pluggy.PluginValidationError) -> str:
+    text = " ".join(str(error).split())
+    unknown = text.partition("unknown hook '")[2].partition("'")[0]
+    if not unknown:
+        return text
+    near = difflib.get_close_matches(unknown, HOOKS, n=1)
+    return f"there is no hook {unknown}; " + (f"did you mean {near[0]}?" if near else f"hooks: {', '.join(HOOKS)}")

@@ -1,0 +1,31 @@
+"""The critics of a run whose algorithm learns values of states and actions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from maze_core.models.critics import build_critics
+from maze_core.seeding import Purpose, integer_seed
+from maze_core.training.process_state import isolated_rng
+
+if TYPE_CHECKING:
+    from maze_core.models.critics import StateActionCritics
+    from maze_core.models.joint_actions import JointActions
+    from maze_core.training.run import Run
+
+_CRITICS = 1
+# Separates their random numbers from those of the policy.
+
+
+def critics_of(run: Run, actions: JointActions, config: Any) -> StateActionCritics:
+    """Return critics with one value each, on the run's device; only the run's seed decides their first parameters.
+
+    Args:
+        run: has the policy whose observations they see.
+        actions: the actions that they rate.
+        config: with `critic_hidden`, `critic_activation` and `n_critics`.
+    """
+    with isolated_rng(integer_seed(run.seed, Purpose.MODEL_INIT, _CRITICS)):
+        return build_critics(
+            run.policy, actions.box_size, 1, config.critic_hidden, config.critic_activation, config.n_critics
+        ).to(run.device)
