@@ -119,10 +119,10 @@ INTRODUCTION = """
 
 Each score is the deterministic evaluation of the parameters a run ended with: no best checkpoint, no maximum over the
 training; where environments have goals, it is the share of successful episodes in per cent. In games of two it is the
-share of 200 games against a random opponent that are won (connect_four) or not lost (tictactoe), in per cent. The gate is on the mean
-over the seeds, shown with its 95 % confidence interval (Student's t). Seconds and environment steps per second are
-those of a whole run, evaluations and logs counted, with the given number of runs side by side. A second table has
-scores that others have published, and pictures show the evaluations during training.
+share of 200 games against a random opponent that are won (connect_four) or not lost (tictactoe), in per cent. The gate
+is on the mean over the seeds, shown with its 95 % confidence interval (Student's t). Seconds and environment steps per
+second are those of a whole run, evaluations and logs counted, with the given number of runs side by side. A second
+table has scores that others have published, and pictures show the evaluations during training.
 
 Made by `python benchmarks/learning.py`; the figures of every run are in `learning.json`, its
 evaluations in `learning_curves.json`.
