@@ -103,7 +103,7 @@ ROWS = (
     Row(
         "ppo",
         "pettingzoo.classic:tictactoe_v3",
-        300_000,
+        500_000,
         100,
         settings=ZOO,
         metric="against_random/unbeaten",
