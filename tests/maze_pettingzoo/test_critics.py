@@ -151,3 +151,16 @@ def test_an_environment_without_a_state_says_what_to_set(env_id):
     config = PettingZooConfig(name="pettingzoo", id=env_id, critic="state")
     with pytest.raises(ConfigError, match=r"env\.critic: .* has no state\nNext: --set env\.critic=all"):
         PettingZooSource(config).make_agents_env(config, 0, 0)
+
+
+def test_a_resumed_run_with_memory_equals_the_uninterrupted_one(quick, whole_state, assert_same):
+    pytest.importorskip("mpe2")
+    env = {"name": "pettingzoo", "id": SPREAD, "critic": "all", "api": "aec", "kwargs": {"max_cycles": 4}}
+    more = {"model.hidden": [8], "model.memory": "gru", "model.normalize_observations": True}
+    more |= {"algorithm.n_rollout_steps": 5, "model.memory_size": 4}
+    whole = quick(env, "ppo", more | {"algorithm.n_epochs": 4})
+    whole.train()
+    half = quick(env, "ppo", more)
+    half.train()
+    quick(env, "ppo", more | {"algorithm.n_epochs": 4}, run_dir=None).resume(half.run_dir)
+    assert_same(whole_state(whole.run_dir), whole_state(half.run_dir))
