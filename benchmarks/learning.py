@@ -98,12 +98,12 @@ ROWS = (
         "gru-hidden",
     ),
     Row(
-        "ppo", "pettingzoo.classic:connect_four_v3", 300_000, 95, settings=ZOO, metric="against_random/wins", unit=0.01
+        "ppo", "pettingzoo.classic:connect_four_v3", 500_000, 95, settings=ZOO, metric="against_random/wins", unit=0.01
     ),
     Row(
         "ppo",
         "pettingzoo.classic:tictactoe_v3",
-        500_000,
+        1_000_000,
         100,
         settings=ZOO,
         metric="against_random/unbeaten",
