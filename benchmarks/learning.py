@@ -109,7 +109,8 @@ ROWS = (
         metric="against_random/unbeaten",
         unit=0.01,
     ),
-    Row("ppo", "mpe2:simple_spread_v3", 1_000_000, -60, settings=ZOO),
+    # The mean return of an agent; random actions have -27.
+    Row("ppo", "mpe2:simple_spread_v3", 1_000_000, -15, settings=ZOO),
     # Needs gymnasium-robotics: docs/environments/robotics.md says how to install it.
     Row("sac", "gymnasium_robotics:FetchReach-v4", 8_000, gate=95, label="her", metric="eval/success", unit=0.01),
 )
