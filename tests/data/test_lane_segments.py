@@ -13,7 +13,7 @@ from maze_core.seeding import EpisodeSeeds, Purpose
 from tests.agents import Crowd, Mixed
 
 SEEDS = EpisodeSeeds(3, Purpose.TRAIN_EPISODES)
-SIZES = [(1, 0), (3, 0), (2, 3), (4, 2), (100, 5)]
+SIZES = [(1, 0), (2, 3), (4, 2), (100, 5)]
 """Steps of a segment, and of its burn-in."""
 
 

@@ -135,7 +135,9 @@ def test_the_critic_sees_them_and_the_policy_does_not(quick, env_id, critic, ove
     assert not torch.equal(values, others)
 
 
-@pytest.mark.parametrize("algorithm", ["a2c", "impala", "sac"])
+@pytest.mark.parametrize(
+    "algorithm", ["sac", *(pytest.param(each, marks=pytest.mark.slow) for each in ("a2c", "impala"))]
+)
 def test_algorithms_learn_with_a_centralised_critic(quick, algorithm):
     pytest.importorskip("mpe2")
     env = {"name": "pettingzoo", "id": TAG, "critic": "state", "kwargs": {"max_cycles": 5}}
@@ -153,6 +155,7 @@ def test_an_environment_without_a_state_says_what_to_set(env_id):
         PettingZooSource(config).make_agents_env(config, 0, 0)
 
 
+@pytest.mark.slow
 def test_a_resumed_run_with_memory_equals_the_uninterrupted_one(quick, whole_state, assert_same):
     pytest.importorskip("mpe2")
     env = {"name": "pettingzoo", "id": SPREAD, "critic": "all", "api": "aec", "kwargs": {"max_cycles": 4}}

@@ -35,7 +35,13 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize(("case", "runner"), [*((case, "dev") for case in CASES), ("sac, mixed", "local")])
+@pytest.mark.parametrize(
+    ("case", "runner"),
+    [
+        *(pytest.param(case, "dev", marks=[pytest.mark.slow] * case.endswith("memory")) for case in CASES),
+        ("sac, mixed", "local"),
+    ],
+)
 def test_a_resumed_run_equals_the_uninterrupted_one(quick, whole_state, assert_same, case, runner):
     source, algorithm, more = CASES[case]
     more = SMALL | more | {"algorithm.epoch_length": 8, "runner.name": runner}
