@@ -26,6 +26,7 @@ from typing import Any
 import curves
 import published
 import results
+from against_random import against_random
 from command import MAZE, one_thread
 from statistics_of_runs import with_interval
 
@@ -48,7 +49,7 @@ class Row:
     label: str = ""
     """What distinguishes the row from others of the algorithm and environment."""
     metric: str = "eval/return_mean"
-    """Of the final evaluation: the score."""
+    """Of the final evaluation, or of 200 games against a random opponent: the score."""
     unit: float = 1.0
     """Of the score: 0.01 for a share in per cent."""
 
@@ -64,6 +65,7 @@ class Row:
 
 GRU = ("--preset", "none", "--set", "model.memory=gru", "--set", "algorithm.sequence_length=32", "--batch-size", "256")
 HIDDEN = ("--wrappers", "hide", "--set")
+ZOO = ("--env-source", "pettingzoo")
 ROWS = (
     Row("ppo", "CartPole-v1", 100_000, gate=475),
     Row("a2c", "CartPole-v1", 500_000, gate=475),
@@ -84,6 +86,31 @@ ROWS = (
     Row("sac", "Pendulum-v1", 10_000, gate=-170, preset="crossq", label="crossq"),
     Row("sac", "LunarLanderContinuous-v3", 300_000, 250, "tqc-LunarLanderContinuous-v3", label="tqc"),
     Row("td3", "Pendulum-v1", 20_000, gate=-170),
+    Row("ppo", "Pendulum-v1", 200_000, -250, "gru-Pendulum-v1", (*HIDDEN, "wrappers.0.elements=[2]"), "gru-hidden"),
+    # An action lasts four steps of the environment: 300,000 of them.
+    Row(
+        "ppo",
+        "MountainCarContinuous-v0",
+        75_000,
+        88,
+        "gru-MountainCarContinuous-v0",
+        ("--wrappers", "hide,step_skip", "--set", "wrappers.0.elements=[1]"),
+        "gru-hidden",
+    ),
+    Row(
+        "ppo", "pettingzoo.classic:connect_four_v3", 500_000, 95, settings=ZOO, metric="against_random/wins", unit=0.01
+    ),
+    Row(
+        "ppo",
+        "pettingzoo.classic:tictactoe_v3",
+        1_000_000,
+        100,
+        settings=ZOO,
+        metric="against_random/unbeaten",
+        unit=0.01,
+    ),
+    # The mean return of an agent; random actions have -27.
+    Row("ppo", "mpe2:simple_spread_v3", 1_000_000, -15, settings=ZOO),
     # Needs gymnasium-robotics: docs/environments/robotics.md says how to install it.
     Row("sac", "gymnasium_robotics:FetchReach-v4", 8_000, gate=95, label="her", metric="eval/success", unit=0.01),
 )
@@ -92,10 +119,11 @@ INTRODUCTION = """
 # Learning
 
 Each score is the deterministic evaluation of the parameters a run ended with: no best checkpoint, no maximum over the
-training; where environments have goals, it is the share of successful episodes in per cent. The gate is on the mean
-over the seeds, shown with its 95 % confidence interval (Student's t). Seconds and environment steps per second are
-those of a whole run, evaluations and logs counted, with the given number of runs side by side. A second table has
-scores that others have published, and pictures show the evaluations during training.
+training; where environments have goals, it is the share of successful episodes in per cent. In games of two it is the
+share of 200 games against a random opponent that are won (connect_four) or not lost (tictactoe), in per cent. The gate
+is on the mean over the seeds, shown with its 95 % confidence interval (Student's t). Seconds and environment steps per
+second are those of a whole run, evaluations and logs counted, with the given number of runs side by side. A second
+table has scores that others have published, and pictures show the evaluations during training.
 
 Made by `python benchmarks/learning.py`; the figures of every run are in `learning.json`, its
 evaluations in `learning_curves.json`.
@@ -165,10 +193,11 @@ def train(row: Row, seed: int, run_dir: Path) -> dict[str, Any]:
         print(f"{' '.join(command)} failed:\n{finished.stdout[-2000:]}\n{finished.stderr[-2000:]}", flush=True)
         return {"seed": seed, "score": None, "exit_code": finished.returncode}
     summary = json.loads((run_dir / "run.json").read_text())["summary"]
+    figures = against_random(run_dir) if row.metric.startswith("against_random/") else summary["final_evaluation"]
     result = {
         "seed": seed,
-        "score": summary["final_evaluation"][row.metric] / row.unit,
-        "episodes": summary["final_evaluation"]["eval/episodes"],
+        "score": figures[row.metric] / row.unit,
+        "episodes": figures["eval/episodes"],
         **{name: summary[name] for name in ("env_steps", "updates", "seconds", "outcome", "reason")},
     }
     print(f"{row.name}  seed {seed}  {result['score']:.1f}  in {result['seconds']:.0f} s", flush=True)

@@ -55,6 +55,17 @@ class RowMemory:
             self._state = self._policy.initial_state(rows)
         return self._state
 
+    def some(self, rows: np.ndarray, policy: Policy) -> RowMemory:
+        """Return a memory of some streams for another policy, whose state is alike; there is a current state."""
+        part, index = RowMemory(policy), torch.from_numpy(rows)
+        part.load_state({key: leaf[index.to(leaf.device)] for key, leaf in self.state().items()})
+        return part
+
+    def put(self, rows: np.ndarray, part: RowMemory) -> None:
+        """Take over what the result of `some` remembers by now."""
+        state, index = self.state(), torch.from_numpy(rows)
+        self.replace({key: leaf.index_copy(0, index.to(leaf.device), part.state()[key]) for key, leaf in state.items()})
+
     def snapshot(self, rows: int) -> Tree:
         """Return a copy of the state of all `rows` streams as arrays, leaves [N, …]."""
         return {key: leaf.numpy(force=True).copy() for key, leaf in self.current(rows).items()}

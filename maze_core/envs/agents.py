@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from gymnasium import Space
@@ -24,6 +24,8 @@ class Round:
     """The last observation of each agent whose part was cut by a time limit."""
     metrics: Mapping[str, float] = field(default_factory=dict)
     """At the end of an episode: numbers by name, reported as means over episodes."""
+    critic: Any = None
+    """What critics alone see of the whole environment now, in its `critic_space`."""
 
 
 class MultiAgentEnv(ABC):
@@ -37,6 +39,9 @@ class MultiAgentEnv(ABC):
     """The names of all agents that can take part, in a fixed order."""
     observation_spaces: Mapping[str, Space[Any]]
     action_spaces: Mapping[str, Space[Any]]
+    critic_space: Space[Any] | None = None
+    """The space of what the critics of all agents see and no policy does, such as the state of the whole environment;
+    None: nothing."""
     elapsed: Literal["turn", "round"] = "turn"
     """What the discount counts between two actions of an agent: `turn`: one turn; `round`: the rounds of the
     environment, each of which is one `step`."""
@@ -68,6 +73,7 @@ class LimitedAgents(MultiAgentEnv):
         self.env, self._limit = env, steps
         self.agents, self.elapsed = env.agents, env.elapsed
         self.observation_spaces, self.action_spaces = env.observation_spaces, env.action_spaces
+        self.critic_space = env.critic_space
         self._present: dict[str, Any] = {}
         """The newest observation of each agent that is in the episode."""
         self._taken = 0
@@ -83,7 +89,7 @@ class LimitedAgents(MultiAgentEnv):
         self._taken += 1
         if self._taken < self._limit or not outcome.acting:
             return outcome
-        return Round({}, outcome.rewards, outcome.terminated, {**outcome.truncated, **self._present}, outcome.metrics)
+        return replace(outcome, acting={}, truncated={**outcome.truncated, **self._present})
 
     def score(self, returns: Mapping[str, float]) -> float:
         """Return the environment's score."""

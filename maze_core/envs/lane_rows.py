@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from gymnasium import Space, spaces
 
-from maze_core.envs.actors import ACTOR, ELAPSED, TURN, ActorId
+from maze_core.envs.actors import ACTOR, CRITIC, ELAPSED, TURN, ActorId
 from maze_core.envs.checks import check_finite
 from maze_core.envs.codecs import ObservationCodec
 from maze_core.envs.kinds import ActorSpaces, Kinds, waiting_observation
-from maze_core.envs.spaces import ROLES, leaves
+from maze_core.envs.spaces import ROLES, leaves, members_of
 from maze_core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -26,12 +26,15 @@ class LaneRows:
     actor: a row has a part for each kind, of which only that of the row's agent counts, and `turn`, which says who acts
     and what has elapsed, as in environments whose actors take turns.
 
+    What critics alone see of the whole environment is in the row of every agent, as it was with the row's observation.
+
     Args:
         env: one of the copies.
         tell_agents: make actors of agents with equal spaces too, so that networks can be chosen by agent.
 
     Raises:
-        ConfigError: there is no agent, one has no spaces, or a space or a name is not supported.
+        ConfigError: there is no agent, one has no spaces, a space or a name is not supported, or an agent observes
+            `critic` itself where the environment has a `critic_space`.
     """
 
     def __init__(self, env: MultiAgentEnv, *, tell_agents: bool = False) -> None:
@@ -47,6 +50,11 @@ class LaneRows:
             turn = {"actor": ActorId(kinds.of), "elapsed": spaces.Box(0, np.inf, (), np.float32)}
             self.observation_space = spaces.Dict({TURN: spaces.Dict(turn), **kinds.observation_spaces})
             self.action_space = spaces.Dict(kinds.action_spaces)
+        self._critic: ObservationCodec | None = None
+        if env.critic_space is not None:
+            alone = spaces.Dict({CRITIC: env.critic_space})
+            self._critic = ObservationCodec(alone)
+            self.observation_space = _joined(self.observation_space, alone)
         self._codecs = {kind: ObservationCodec(self._placed(kind, s.observation)) for kind, s in kinds.spaces.items()}
         self._waiting = {kind: self._placed(kind, waiting_observation(s)) for kind, s in kinds.spaces.items()}
 
@@ -62,21 +70,25 @@ class LaneRows:
         if self.tells_agents:
             tree[ACTOR][row], tree[ELAPSED][row] = self._numbers[agent], 1
 
-    def write(self, tree: Tree, row: int, agent: str, observation: Any, rounds: int) -> None:
-        """Write an agent's observation, `rounds` rounds after its last action."""
+    def write(self, tree: Tree, row: int, agent: str, observation: Any, critic: Any, rounds: int) -> None:
+        """Write an agent's observation and what critics see, `rounds` rounds after its last action."""
         kind = self._kind_of[agent]
         self._codecs[kind].write(tree, row, self._placed(kind, observation))
+        if self._critic is not None:
+            self._critic.write(tree, row, {CRITIC: critic})
         if self.counts_rounds:
             tree[ELAPSED][row] = rounds
 
-    def check(self, agent: str, observation: Any) -> None:
-        """Raise ConfigError for an observation that is not in the agent's space."""
+    def check(self, agent: str, observation: Any, critic: Any) -> None:
+        """Raise ConfigError for an observation that is not in the agent's space, or what critics see in its own."""
         kind = self._kind_of[agent]
         self._codecs[kind].check(self._placed(kind, observation))
+        if self._critic is not None:
+            self._critic.check({CRITIC: critic})
 
     def non_finite(self, tree: Tree, row: int, agent: str) -> str | None:
         """Return the key of a leaf in which an agent's observation is not finite."""
-        keys = self._codecs[self._kind_of[agent]].float_keys
+        keys = self._codecs[self._kind_of[agent]].float_keys + (self._critic.float_keys if self._critic else ())
         bad = check_finite({key: tree[key][row : row + 1] for key in keys}, keys)
         return bad[0] if bad else None
 
@@ -89,6 +101,14 @@ class LaneRows:
         if not self.tells_agents:
             return part
         return spaces.Dict({kind: part}) if isinstance(part, Space) else {kind: part}
+
+
+def _joined(observed: Space[Any], alone: spaces.Dict) -> spaces.Dict:
+    """Return the space of rows that also hold what critics alone see."""
+    own = members_of(observed)
+    if CRITIC in own:
+        raise ConfigError(f"the agents observe a key {CRITIC!r}, which the environment's critic_space needs", "env")
+    return spaces.Dict({**own, **alone.spaces})
 
 
 def _declared(env: MultiAgentEnv) -> dict[str, ActorSpaces]:

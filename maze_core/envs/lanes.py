@@ -66,7 +66,7 @@ class LanesVectorEnv:
             outcome = self._reset(c)
             for agent, observation in outcome.acting.items():
                 self._row(c, agent)
-                self._layout.check(agent, observation)
+                self._layout.check(agent, observation, outcome.critic)
             self._read(c, outcome)
         self._write(out)
 
@@ -225,7 +225,7 @@ class LanesVectorEnv:
                 row = self._row(c, agent)
                 if self._present[row]:  # else it has ended before, or never took part
                     flags[row] = True
-                    self._put(c, self._last, row, agent, observation)
+                    self._put(c, self._last, row, agent, observation, outcome.critic)
         rows = self._rows(c)
         truncated[rows] &= ~terminated[rows]
         self._present[rows] &= ~(terminated[rows] | truncated[rows])
@@ -236,11 +236,11 @@ class LanesVectorEnv:
         for agent, observation in outcome.acting.items():
             row = self._row(c, agent)
             self._acting[row] = self._present[row] = True
-            self._put(c, self._current, row, agent, observation)
+            self._put(c, self._current, row, agent, observation, outcome.critic)
 
-    def _put(self, c: int, tree: Tree, row: int, agent: str, observation: Any) -> None:
+    def _put(self, c: int, tree: Tree, row: int, agent: str, observation: Any, critic: Any) -> None:
         try:
-            self._layout.write(tree, row, agent, observation, int(self._waited[row]))
+            self._layout.write(tree, row, agent, observation, critic, int(self._waited[row]))
         except Exception as exc:
             raise RunError(f"{self._place(c)} returned an observation unlike its first one: {exc}") from exc
         bad = self._layout.non_finite(tree, row, agent)

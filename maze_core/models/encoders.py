@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from maze_core.envs.spaces import is_channels_first, looks_channels_first
 from maze_core.errors import ConfigError
 from maze_core.models.blocks import MLP, Activation, Dense
+from maze_core.models.composer import Composer, Composition
 from maze_core.models.inputs import FlatInput, pixel_scale
 
 if TYPE_CHECKING:
@@ -93,20 +94,28 @@ class ImageEncoder(nn.Module):
 
 
 class ConcatEncoder(nn.Module):
-    """Several encoders of one observation → concatenated → fully connected layers."""
+    """Several encoders of one observation → concatenated, or joined by a composer → fully connected layers."""
 
-    def __init__(self, parts: Mapping[str, nn.Module], hidden: Sequence[int], activation: Activation) -> None:
+    def __init__(
+        self,
+        parts: Mapping[str, nn.Module],
+        hidden: Sequence[int],
+        activation: Activation,
+        composer: Composer | None = None,
+    ) -> None:
         super().__init__()
         # torch forbids submodules named like a method ("type", "half"); observations may have such names.
         self.parts = nn.ModuleDict({f"{key}_encoder": part for key, part in parts.items()})
-        width = sum(int(part.out_features) for part in parts.values())  # type: ignore[arg-type, misc]
-        self.trunk = MLP(width, hidden, activation)
+        self._keys = tuple(parts)
+        widths = {key: int(part.out_features) for key, part in parts.items()}  # type: ignore[arg-type]
+        self.composition = Composition(widths, composer)
+        self.trunk = MLP(self.composition.out_features, hidden, activation)
         self.out_features = self.trunk.out_features
 
     def forward(self, obs: TensorTree) -> Tensor:
         """Leaves [B, …] → [B, out_features]."""
-        features = [part(obs) for part in self.parts.values()]
-        return self.trunk.forward(features[0] if len(features) == 1 else torch.cat(features, -1))
+        encoded = {key: part(obs) for key, part in zip(self._keys, self.parts.values(), strict=True)}
+        return self.trunk.forward(self.composition.forward(encoded))
 
 
 def settled_layout(space: spaces.Box, layout: Layout) -> Literal["hwc", "chw"]:

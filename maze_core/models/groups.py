@@ -9,6 +9,7 @@ from typing import Any, Literal
 from gymnasium import Space, spaces
 
 from maze_core.envs.actors import CRITIC, ActorId
+from maze_core.envs.spaces import members_of
 from maze_core.errors import ConfigError
 
 GroupsConfig = Literal["shared", "per_actor"] | dict[str, tuple[str, ...]]
@@ -104,18 +105,10 @@ def group_spaces(
         more[CRITIC] = observation_space[CRITIC]
     if not more:
         return seen, action
-    own = _members(seen)
+    own = members_of(seen)
     if both := own.keys() & more.keys():
         raise ConfigError(f"the actors of the kind {group.kind!r} observe a key {min(both)!r}, which is taken", "env")
     return spaces.Dict({**own, **more}), action
-
-
-def _members(space: Space[Any]) -> dict[str, Space[Any]]:
-    if isinstance(space, spaces.Dict):
-        return dict(space.spaces)
-    if isinstance(space, spaces.Tuple):
-        return {str(index): child for index, child in enumerate(space.spaces)}
-    return {"observation": space}
 
 
 def keys_below(kind: str, keys: Mapping[str, Any], single: str) -> dict[str, str]:

@@ -77,6 +77,12 @@ class RecurrentMemory(Memory):
         for name, parameter in self.network.named_parameters():
             nn.init.orthogonal_(parameter) if name.startswith("weight") else nn.init.zeros_(parameter)
 
+    @property
+    def picture_lines(self) -> list[str]:
+        """What a picture of the network says: a title and lines."""
+        size = f"{self.network.input_size} → {self.out_features}"
+        return [type(self.network).__name__, size, f"{self._layers} layer{'s' if self._layers > 1 else ''}"]
+
     def initial_state(self, rows: int) -> TensorTree:
         """Return zeros, leaves [rows, layers, size]."""
         return {key: torch.zeros(rows, self._layers, self.out_features, device=self._device) for key in self._keys}
@@ -153,6 +159,12 @@ class WindowMemory(Memory):
         self.register_buffer("_future", future, persistent=False)
 
     _future: Tensor
+
+    @property
+    def picture_lines(self) -> list[str]:
+        """What a picture of the network says: a title and lines."""
+        blocks = f"{len(self.blocks)} block{'s' if len(self.blocks) > 1 else ''} of attention"
+        return ["window", f"the last {self._window} rows", f"{self._inputs} → {self.out_features}", blocks]
 
     def initial_state(self, rows: int) -> TensorTree:
         """Return an empty window: `window` [rows, K - 1, F], zeros, and `count` [rows] int64."""

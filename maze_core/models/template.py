@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from gymnasium import spaces
 
 from maze_core.config.params import Hidden, Width
 from maze_core.models.assembly import ModelConfig, assemble_policy
 from maze_core.models.blocks import Activation
+from maze_core.models.composer import Composer
 from maze_core.models.encoders import ConcatEncoder, ImageEncoder, Layout, MlpEncoder
 from maze_core.models.inputs import critic_spaces, input_spaces, is_image
 from maze_core.plugins.base import Plugin
@@ -42,10 +43,13 @@ class TemplateConfig(ModelConfig):
 class TemplateModel(Plugin):
     """Policy and critic for Dict observations: each leaf is encoded, then all are concatenated.
 
-    A Box of three dimensions, or of two with dtype uint8, is an image; anything else is flattened or one-hot.
+    A Box of three dimensions, or of two with dtype uint8, is an image; anything else is flattened or one-hot. A
+    subclass with a `composer` joins the encoded leaves in a way of its own.
     """
 
     Config = TemplateConfig
+    composer: ClassVar[Composer | None] = None
+    """Joins the encoded leaves, before the layers `hidden`; None: they are concatenated."""
 
     @hookimpl
     def build_policy(self, observation_space: Space[Any], action_space: Space[Any], config: TemplateConfig) -> Policy:
@@ -56,14 +60,13 @@ class TemplateModel(Plugin):
             observation_space,
             action_space,
             config,
-            lambda: _encoder(leaves, config),
-            make_critic_encoder=lambda: _encoder(seen_by_critic, config),
+            lambda: self._encoder(leaves, config),
+            make_critic_encoder=lambda: self._encoder(seen_by_critic, config),
         )
 
-
-def _encoder(leaves: Mapping[str, Space[Any]], config: TemplateConfig) -> ConcatEncoder:
-    parts = {key: _leaf_encoder(key, space, config) for key, space in leaves.items()}
-    return ConcatEncoder(parts, config.hidden, config.activation)
+    def _encoder(self, leaves: Mapping[str, Space[Any]], config: TemplateConfig) -> ConcatEncoder:
+        parts = {key: _leaf_encoder(key, space, config) for key, space in leaves.items()}
+        return ConcatEncoder(parts, config.hidden, config.activation, type(self).composer)
 
 
 def _leaf_encoder(key: str, space: Space[Any], config: TemplateConfig) -> nn.Module:

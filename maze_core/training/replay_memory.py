@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import torch
 
+from maze_core.data.lane_segments import LaneSegments
 from maze_core.data.segment_replay import SegmentReplay
 from maze_core.data.segments import POLICY, below
 from maze_core.data.sequences import Sequences
+from maze_core.envs.vector import agents_of
 from maze_core.errors import ConfigError
 from maze_core.models.memory import Memory, remembers
 
@@ -74,10 +76,14 @@ class ReplayMemory:
         """Return an empty buffer for so many steps; `where` is the setting of their number.
 
         Raises:
-            ConfigError: the steps do not fit into memory.
+            ConfigError: the steps do not fit into memory, or there is no room for two segments of each agent.
         """
+        lanes, fewest = env.num_envs, 2 * self.length * env.num_envs
+        if agents_of(env) and rows < fewest:
+            raise ConfigError(f"must be at least {fewest}: two sequences for each of {lanes} agents", where)
+        kind = LaneSegments if agents_of(env) else SegmentReplay
         spaces = env.observation_space, env.action_space
-        return SegmentReplay(*spaces, rows, self.length, self.burn_in, self.initial_state(1), self.after, where)
+        return kind(*spaces, rows, self.length, self.burn_in, self.initial_state(1), self.after, where)
 
     def initial_state(self, rows: int) -> TensorTree:
         """Return what all networks remember where episodes begin, leaves [rows, …] named `NETWORK/…`."""

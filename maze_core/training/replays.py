@@ -35,16 +35,9 @@ def replay_of(
     """Return the empty replay of a run; arguments as for `ReplayCollector`.
 
     Raises:
-        ConfigError: it does not fit into memory, it would have to remember several agents, or the environments
-            have no goals to exchange.
+        ConfigError: it does not fit into memory, or the environments have no goals to exchange.
     """
     spaces = env.observation_space, env.action_space
-    if agents_of(env) and remembers(run.policy):
-        raise ConfigError(
-            "the replay of several agents holds single steps, and the policy remembers the steps before",
-            "model.memory",
-            "Next: --set model.memory=none, or maze train ppo",
-        )
     hindsight = _hindsight(run, env, her_goals) if her_goals else None
     if memory is not None:
         return memory.replay(env, capacity, _WHERE)

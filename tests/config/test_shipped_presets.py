@@ -23,6 +23,9 @@ OF_SOURCES = [
     ("maze_atari", "ALE-Pong-v5"),
     ("maze_cutting_2d", "cutting"),
     ("maze_cutting_2d", "cutting-structured"),
+    ("maze_pettingzoo", "connect_four_v3"),
+    ("maze_pettingzoo", "simple_spread_v3"),
+    ("maze_pettingzoo", "tictactoe_v3"),
 ]
 """Those in packages of env sources."""
 ANYWHERE = ("classic", "rainbow")
@@ -50,7 +53,8 @@ def test_presets_of_env_sources_are_valid(package, name):
     (source,) = [claim.name for claim in claims if claim.entry_point.module.startswith(f"{package}.")]
     algorithms = [owner for title, owner in presets_of_source(discovery.load("env", source)) if title == name]
     assert algorithms
-    env = {"env.name": source} | ({"env.id": name.replace("-", "/", 1)} if name.startswith("ALE-") else {})
+    ids = {"maze_atari": name.replace("-", "/", 1), "maze_pettingzoo": f"games:{name}"}
+    env = {"env.name": source} | ({"env.id": ids[package]} if package in ids else {})
     for algorithm in algorithms:
         config = assemble(algorithm, preset=name, flags=env)
         assert (config.algorithm.name, config.env.name) == (algorithm, source)

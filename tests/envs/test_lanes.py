@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import warnings
 from contextlib import closing
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from gymnasium import spaces
 
 from maze_core.envs.agents import LimitedAgents, Round
 from maze_core.envs.builder import EnvBuilder
@@ -211,3 +213,56 @@ def test_wrappers_and_uses_that_need_one_agent_are_refused():
         wrapped.agents_env(0)
     with pytest.raises(ConfigError, match="several agents act in the environments of 'crowd'"):
         BUILDER(0)
+
+
+class Watched(Script):
+    """A script whose critics see two numbers."""
+
+    critic_space = spaces.Box(0, 9, (2,), np.float32)
+
+
+WATCHED = [replace(turn, critic=np.full(2, number, np.float32)) for number, turn in enumerate(GAME)]
+
+
+def test_what_critics_see_is_in_the_row_of_whoever_acts_and_in_last_observations():
+    env = LanesVectorEnv(lambda _: Watched(WATCHED), 1)
+    assert env.observation_space["critic"] == Watched.critic_space
+    out = rows_of(env)
+    env.reset(SEEDS, out)
+    seen = [out["critic"][0, 0]]
+    for lane in (1, 0):
+        act(env, out, 1, 1)
+        seen.append(out["critic"][lane, 1])
+    assert seen == [0, 1, 2]
+    result = act(env, out, 1, 1)
+    np.testing.assert_array_equal(result.final_obs["critic"], np.full((2, 2), 3))
+    assert out["critic"][0, 0] == 0
+
+
+def test_a_time_limit_keeps_what_critics_see():
+    env = LanesVectorEnv(lambda _: LimitedAgents(Watched(WATCHED), 2), 1)
+    out = rows_of(env)
+    env.reset(SEEDS, out)
+    act(env, out, 1, 1)
+    result = act(env, out, 1, 1)
+    assert result.truncated.all()
+    np.testing.assert_array_equal(result.final_obs["critic"], np.full((2, 2), 2))
+
+
+def test_what_critics_see_is_checked():
+    env = LanesVectorEnv(lambda _: Watched(GAME), 1)
+    with pytest.raises(ConfigError, match="critic"):
+        env.reset(SEEDS, rows_of(env))
+    nan = [replace(WATCHED[0], critic=np.full(2, np.nan, np.float32))]
+    env = LanesVectorEnv(lambda _: Watched(nan), 1)
+    with pytest.raises(RunError, match=r"environment 0 .* 'critic' that is not finite"):
+        env.reset(SEEDS, rows_of(env))
+
+    class Taken(Watched):
+        def __init__(self):
+            super().__init__(WATCHED)
+            own = spaces.Dict({"x": self.observation_spaces["a"], "critic": spaces.Discrete(2)})
+            self.observation_spaces = dict.fromkeys(self.agents, own)
+
+    with pytest.raises(ConfigError, match="the agents observe a key 'critic'"):
+        LanesVectorEnv(lambda _: Taken(), 1)

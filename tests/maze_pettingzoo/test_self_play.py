@@ -1,5 +1,7 @@
 """Self-play: frozen policies act for the opponents, teach nothing, are counted, and are saved."""
 
+import copy
+
 import numpy as np
 import pytest
 import torch
@@ -121,16 +123,65 @@ def test_opponents_teach_nothing_and_win_rates_are_reported(quick):
         assert 0 <= metrics["self_play/win_rate"] <= 1
 
 
-def test_a_resumed_run_has_the_same_pool_and_goes_on_exactly(quick, whole_state, assert_same):
-    small = SMALL | {"model.normalize_observations": True}
-    whole = quick(RPS, "ppo", small | {"algorithm.n_epochs": 4}, callbacks=OPPONENT)
+@pytest.mark.parametrize("memory", ["none", "gru", "window"])
+def test_opponents_remember_what_they_saw_in_their_lane_and_nothing_else(memory):
+    """What each of two frozen policies does in each lane is compared with steps of that lane alone."""
+    config = MlpConfig(name="mlp", hidden=[4], memory=memory, memory_size=4, memory_window=3, temperature=1e-5)
+    policy = MlpModel(config).build_policy(SPACE, CHOICES, config)
+    lanes = np.array([[False, True], [True, False], [False, True]])
+    pool = PoolAgent(NetworkAgent(policy, SharedNoise(6, torch.Generator())), policy, lanes, 3, seed=1)
+    frozen = {}
+    for epoch in (1, 2):
+        for parameter in policy.parameters():
+            torch.nn.init.normal_(parameter, generator=torch.Generator().manual_seed(epoch))
+        pool.freeze(epoch)
+        frozen[epoch] = copy.deepcopy(policy)
+    for parameter in policy.parameters():
+        torch.nn.init.zeros_(parameter)
+    rng, states, met = np.random.default_rng(0), {}, set()
+    pool.begin(range(6))
+    for row in range(6):
+        states[row] = policy.initial_state(1)
+    for step in range(40):
+        obs = {"observation": rng.normal(size=(6, 2)).astype(np.float32)}
+        chosen = pool.act(obs).actions["action"]
+        waiting = np.flatnonzero(rng.random(6) < 0.4)
+        for row in np.flatnonzero(lanes.reshape(-1)).tolist():
+            opponent = int(pool._opponents[row // 2])
+            met.add(opponent)
+            seen = {"observation": torch.from_numpy(obs["observation"][[row]])}
+            with torch.no_grad():
+                if memory == "none":
+                    alone, after = frozen[opponent].distribution(seen), {}
+                else:
+                    alone, after = frozen[opponent].step(seen, states[row])
+            assert chosen[row] == alone.mode()["action"].item(), (step, row)
+            states[row] = states[row] if row in waiting else after
+        pool.wait(waiting)
+        if step % 7 == 6:
+            ended = [2, 3] if step % 2 else [0, 1, 4, 5]
+            pool.begin(ended)
+            states |= {row: policy.initial_state(1) for row in ended}
+    assert met == {1, 2}
+
+
+TURNS = {"name": "pettingzoo", "id": "pettingzoo.classic:tictactoe_v3"}
+SECOND = {"self_play": {"name": "self_play", "opponents": ["player_2"], "latest": 0.4}}
+
+
+@pytest.mark.parametrize(("env", "opponent", "memory"), [(RPS, OPPONENT, "none"), (TURNS, SECOND, "lstm")])
+def test_a_resumed_run_has_the_same_pool_and_goes_on_exactly(quick, whole_state, assert_same, env, opponent, memory):
+    small = SMALL | {"model.normalize_observations": True, "model.memory": memory}
+    whole = quick(env, "ppo", small | {"algorithm.n_epochs": 4}, callbacks=opponent)
     whole.train()
-    half = quick(RPS, "ppo", small, callbacks=OPPONENT)
+    half = quick(env, "ppo", small, callbacks=opponent)
     half.train()
     saved = whole_state(half.run_dir)["algorithm"]["collector"]["self_play"]
     assert set(saved["pool"]) == {"0", "1", "2"}
     assert any(each != NOBODY for each in saved["opponents"])
-    quick(RPS, "ppo", small | {"algorithm.n_epochs": 4}, callbacks=OPPONENT, run_dir=None).resume(half.run_dir)
+    remembered = saved["memory"].items()
+    assert bool(remembered) is (memory != "none")
+    quick(env, "ppo", small | {"algorithm.n_epochs": 4}, callbacks=opponent, run_dir=None).resume(half.run_dir)
     assert_same(whole_state(whole.run_dir), whole_state(half.run_dir))
 
 

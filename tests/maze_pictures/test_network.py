@@ -14,6 +14,7 @@ from torch import nn
 from maze_core.models.mlp import MlpConfig, MlpModel
 from maze_core.models.parameters import parameter_counts
 from maze_core.models.template import TemplateConfig, TemplateModel
+from tests.agents import MixedSource
 
 NAMESPACE = "{http://www.w3.org/2000/svg}"
 OBSERVATION = spaces.Dict(
@@ -104,3 +105,41 @@ def test_what_critics_alone_see_is_an_input_of_the_critic_only() -> None:
     svg = network_svg(policy, "title")
     assert svg.count("critic/hidden") == 1
     assert svg.count(">seen<") == 2
+
+
+class Summed(nn.Module):
+    def __init__(self, widths):
+        super().__init__()
+        self.out_features = 8
+        self.layers = nn.ModuleDict({key: nn.Linear(width, 8) for key, width in widths.items()})
+
+    def forward(self, encoded):
+        return torch.stack([self.layers[key](leaf) for key, leaf in encoded.items()]).sum(0)
+
+
+class Composed(TemplateModel):
+    composer = Summed
+
+
+@pytest.mark.parametrize(
+    ("memory", "shown"), [("gru", ["memory: GRU", "64 → 16"]), ("window", ["memory: window", "the last 5 rows"])]
+)
+def test_composer_and_memory_are_boxes_between_the_leaves_and_the_heads(memory, shown):
+    space = spaces.Dict({"left": spaces.Box(-1, 1, (2,)), "right": spaces.Discrete(3)})
+    config = TemplateConfig(name="template", memory=memory, memory_size=16, memory_window=5)
+    policy = Composed(config).build_policy(space, spaces.Discrete(2), config)
+    root = ElementTree.fromstring(network_svg(policy, "title"))
+    found = texts(root)
+    for text in ["Summed", *shown]:
+        assert found.count(text) == 2, text  # of the policy and of the critic
+    assert "concatenate" not in found
+
+
+def test_every_group_of_actors_has_its_panels(quick):
+    groups = {"model.groups": {"all": ["one", "late"], "second": ["two"]}, "model.joint_critic": True}
+    policy = quick(MixedSource, "ppo", {"model.hidden": [8], **groups}).run.policy
+    found = texts(ElementTree.fromstring(network_svg(policy, "title")))
+    for title in ("Policy of one, late", "Policy of two", "Critic of all"):
+        assert any(text.startswith(title) for text in found), title
+    assert "turn/actor" in found
+    assert f"{parameter_counts(policy)['total']:,} parameters" in found

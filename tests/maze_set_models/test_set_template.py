@@ -207,7 +207,7 @@ def test_copies_are_independent():
 @pytest.mark.parametrize("critic", ["separate", "shared", "none"])
 def test_it_can_be_drawn(critic):
     svg = network_svg(build(critic=critic), "sets")
-    for line in ("stock: 5 of 3 → 16", "attention: 1 layers, 4 heads", "pointer to stock, 2 choices each"):
+    for line in ("stock: 5 of 3 → 16", "attention: 1 layer, 4 heads", "pointer to stock, 2 choices each"):
         assert line in svg
     assert "diagonal Gaussian" in svg
 

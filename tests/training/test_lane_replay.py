@@ -3,6 +3,7 @@
 import pytest
 
 from maze_core.data.lane_replay import LaneReplay
+from maze_core.data.lane_segments import LaneSegments
 from maze_core.errors import ConfigError
 from tests.agents import CrowdSource, MixedSource
 
@@ -14,6 +15,12 @@ SMALL = {
     "algorithm.batch_size": 8,
     "algorithm.num_envs": 2,
 }
+MEMORY = {
+    "model.memory": "gru",
+    "model.memory_size": 8,
+    "algorithm.sequence_length": 5,
+    "algorithm.burn_in": 2,
+}
 CASES = {
     "sac": (CrowdSource, "sac", {"algorithm.critic_hidden": [8], "algorithm.n_rollout_steps": 4}),
     "sac, mixed": (MixedSource, "sac", {"algorithm.critic_hidden": [8], "algorithm.n_step": 2}),
@@ -23,25 +30,33 @@ CASES = {
         "dqn",
         {"algorithm.prioritized": True, "algorithm.priority_beta": 1, "algorithm.n_step": 3, "algorithm.noisy": True},
     ),
+    "sac, memory": (MixedSource, "sac", {"algorithm.critic_hidden": [8], "algorithm.n_step": 2, **MEMORY}),
+    "dqn, memory": (CrowdSource, "dqn", {**MEMORY, "model.memory": "window"}),
 }
 
 
-@pytest.mark.parametrize(("case", "runner"), [*((case, "dev") for case in CASES), ("sac, mixed", "local")])
+@pytest.mark.parametrize(
+    ("case", "runner"),
+    [
+        *(pytest.param(case, "dev", marks=[pytest.mark.slow] * case.endswith("memory")) for case in CASES),
+        ("sac, mixed", "local"),
+    ],
+)
 def test_a_resumed_run_equals_the_uninterrupted_one(quick, whole_state, assert_same, case, runner):
     source, algorithm, more = CASES[case]
     more = SMALL | more | {"algorithm.epoch_length": 8, "runner.name": runner}
     whole = quick(source, algorithm, more | {"algorithm.n_epochs": 4})
     whole.train()
-    replay = whole.run.algorithm._collector.replay
-    assert isinstance(replay, LaneReplay)
-    assert replay.open
     half = quick(source, algorithm, more)
     half.train()
+    replay = half.run.algorithm._collector.replay
+    assert isinstance(replay, LaneSegments if "model.memory" in more else LaneReplay)
+    assert replay.open_state()["open"]["steps"].any() if "model.memory" in more else replay.open
     quick(source, algorithm, more | {"algorithm.n_epochs": 4}, run_dir=None).resume(half.run_dir)
 
     def compared(context):
         state = whole_state(context.run_dir)
-        state["algorithm"]["collector"]["replay"].pop("segments")  # in two files, where the run was resumed
+        state["algorithm"]["collector"]["replay"].pop("segments", None)  # in two files, where the run was resumed
         return state
 
     assert_same(compared(whole), compared(half))
@@ -59,5 +74,9 @@ def test_rows_of_agents_that_wait_are_neither_stored_nor_seen_by_the_normaliser(
 def test_what_cannot_be_replayed_is_refused_before_the_first_step(quick):
     with pytest.raises(ConfigError, match="replay_buffer_size: must be at least 48 where 6 agents act"):
         _ = quick(CrowdSource, "sac", SMALL | {"algorithm.replay_buffer_size": 40}).run
+    with pytest.raises(
+        ConfigError, match="replay_buffer_size: must be at least 240: two sequences for each of 6 agents"
+    ):
+        _ = quick(CrowdSource, "sac", SMALL | MEMORY | {"algorithm.sequence_length": 20}).run
     with pytest.raises(ConfigError, match="dqn does not support environments with several actors"):
         _ = quick(CrowdSource, "dqn", SMALL | {"model.groups": "per_actor"}).run

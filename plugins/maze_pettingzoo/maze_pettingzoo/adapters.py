@@ -11,6 +11,7 @@ from gymnasium import Space, spaces
 
 from maze_core.envs.agents import MultiAgentEnv, Round
 from maze_core.errors import ConfigError
+from maze_pettingzoo.critics import CriticView, view_of
 from maze_pettingzoo.observer import MASK, Observer, has_mask
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ class PettingZooEnv(MultiAgentEnv):
         flatten_boards: turn small arrays of three dimensions, such as a board, into vectors.
         score: `mean` or `sum` of the agents' returns, or the name of the agent whose return is the score.
         elapsed: what the discount counts, see `MultiAgentEnv.elapsed`.
+        critic: what critics alone see of the whole environment.
     """
 
     def __init__(
@@ -36,6 +38,7 @@ class PettingZooEnv(MultiAgentEnv):
         flatten_boards: bool = True,
         score: str = "mean",
         elapsed: Literal["turn", "round"] = "turn",
+        critic: CriticView = "none",
     ) -> None:
         self.env, self._score, self.elapsed = env, score, elapsed
         self._ids = {str(agent): agent for agent in _possible_agents(env)}
@@ -60,6 +63,10 @@ class PettingZooEnv(MultiAgentEnv):
             for number, (name, space) in enumerate(own.items())
         }
         self.observation_spaces: Mapping[str, Space[Any]] = {n: each.space for n, each in self._observers.items()}
+        self._view = view_of(
+            critic, env, own, self.action_spaces, lambda: env.reset(seed=0), flatten_boards=flatten_boards
+        )
+        self.critic_space = None if self._view is None else self._view.space
 
     def score(self, returns: Mapping[str, float]) -> float:
         """Return the score of an episode from the agents' returns."""
@@ -70,6 +77,14 @@ class PettingZooEnv(MultiAgentEnv):
     def close(self) -> None:
         """Close the environment."""
         self.env.close()
+
+    def _seen_by_critics(self) -> Any:
+        """Return what critics see now."""
+        return None if self._view is None else self._view.seen(self._observed)
+
+    @abstractmethod
+    def _observed(self) -> Mapping[str, Any]:
+        """Return what each agent that is in the episode, or has just ended, observes in PettingZoo."""
 
     @abstractmethod
     def _first_infos(self) -> Mapping[str, Any]:
@@ -97,7 +112,7 @@ class AgentsInTurn(PettingZooEnv):
 
     def _next_turn(self) -> Round:
         """Return what happened until the next agent that can act, or until the end."""
-        env = self.env
+        env, critic = self.env, self._seen_by_critics()
         acting: dict[str, Any] = {}
         rewards: dict[str, float] = {}
         ended: dict[str, Any] = {}
@@ -112,7 +127,10 @@ class AgentsInTurn(PettingZooEnv):
             else:
                 (ended if terminated else cut)[name] = observation
                 env.step(None)
-        return Round(acting, rewards, ended, cut)
+        return Round(acting, rewards, ended, cut, critic=critic)
+
+    def _observed(self) -> Mapping[str, Any]:
+        return {self._names[agent]: self.env.observe(agent) for agent in self.env.agents}
 
     def _first_infos(self) -> Mapping[str, Any]:
         self.env.reset(seed=0)
@@ -129,7 +147,7 @@ class AgentsTogether(PettingZooEnv):
         """Begin an episode."""
         observations, infos = self.env.reset(seed=seed)
         self._newest: dict[str, Any] = {}
-        return Round(self._read(observations, infos))
+        return Round(self._read(observations, infos), critic=self._seen_by_critics())
 
     def step(self, actions: Mapping[str, Any]) -> Round:
         """Execute the actions of all."""
@@ -146,6 +164,7 @@ class AgentsTogether(PettingZooEnv):
             {self._names[agent]: float(reward) for agent, reward in rewards.items()},
             {name: self._newest[name] for name in ended & self._newest.keys()},
             {name: self._newest[name] for name in cut & self._newest.keys()},
+            critic=self._seen_by_critics(),
         )
 
     def _read(self, observations: Mapping[Any, Any], infos: Mapping[Any, Any]) -> dict[str, Any]:
@@ -155,7 +174,11 @@ class AgentsTogether(PettingZooEnv):
             for agent, observation in observations.items()
         }
         self._newest |= seen
+        self._now = {self._names[agent]: observation for agent, observation in observations.items()}
         return seen
+
+    def _observed(self) -> Mapping[str, Any]:
+        return self._now
 
     def _first_infos(self) -> Mapping[str, Any]:
         infos: Mapping[str, Any] = self.env.reset(seed=0)[1]

@@ -11,6 +11,8 @@ import torch
 
 from maze_core.acting.agent import Agent, Choice
 from maze_core.acting.forward import TorchForward
+from maze_core.acting.memory import RowMemory
+from maze_core.models.memory import remembers
 
 if TYPE_CHECKING:
     from maze_core.envs.vector import Episode, Tree
@@ -23,7 +25,8 @@ NOBODY = -1
 class PoolAgent(Agent):
     """Acts with the learner's agent, but in the opponents' lanes with policies of a pool.
 
-    Each episode of a copy with opponents' lanes has one frozen policy for them, drawn when it begins.
+    Each episode of a copy with opponents' lanes has one frozen policy for them, drawn when it begins. Policies that
+    remember keep a memory for each lane.
 
     Args:
         agent: the learner's.
@@ -38,6 +41,8 @@ class PoolAgent(Agent):
         self._agent, self._policy, self._size = agent, policy, size
         self._rng = np.random.default_rng(seed)
         self._noise = torch.Generator().manual_seed(seed)
+        self._memory = RowMemory(policy) if remembers(policy) else None
+        """What the frozen policies remember of their lanes, a row for every lane; the learner has its own."""
         self._pool: dict[int, Policy] = {}
         """Frozen policies by the epoch after which they were frozen; also dropped ones that still play."""
         self._members: list[int] = []
@@ -85,6 +90,8 @@ class PoolAgent(Agent):
     def begin(self, rows: Sequence[int]) -> None:
         """Draw an opponent for each copy of which an episode begins."""
         self._agent.begin(rows)
+        if self._memory is not None:
+            self._memory.begin(rows)
         lanes = self.lanes.shape[1]
         counts = np.bincount(np.asarray(rows, np.int64) // lanes, minlength=len(self.lanes))
         for copy_number in np.flatnonzero(counts == lanes).tolist():  # fewer: some end, and the episode goes on
@@ -92,8 +99,10 @@ class PoolAgent(Agent):
             self._playing[copy_number].append(int(self._opponents[copy_number]))
 
     def wait(self, rows: Sequence[int] | np.ndarray) -> None:
-        """Let the learner forget the last observation of these rows."""
+        """Forget the last observation of these rows."""
         self._agent.wait(rows)
+        if self._memory is not None:
+            self._memory.wait(rows)
 
     def refresh(self) -> None:
         """Look at the learner's network anew."""
@@ -109,9 +118,11 @@ class PoolAgent(Agent):
         if not (self._opponents != NOBODY).any():
             return choice
         samples, actions = ({key: np.array(leaf) for key, leaf in tree.items()} for tree in choice)
+        if self._memory is not None:
+            self._memory.before = self._memory.current(self.lanes.size)
         for opponent in np.unique(self._opponents[self._opponents != NOBODY]):
             rows = np.flatnonzero((self.lanes & (self._opponents == opponent)[:, None]).reshape(-1))
-            theirs = self._chosen(self._pool[int(opponent)], {key: leaf[rows] for key, leaf in obs.items()})
+            theirs = self._chosen(self._pool[int(opponent)], obs, rows)
             for mine, their in ((samples, theirs.samples), (actions, theirs.actions)):
                 for key, leaf in their.items():
                     mine[key][rows] = leaf
@@ -127,6 +138,7 @@ class PoolAgent(Agent):
             "results": {str(epoch): list(pair) for epoch, pair in self._results.items()},
             "rng": self._rng.bit_generator.state,
             "noise": self._noise.get_state(),
+            "memory": {} if self._memory is None else self._memory.state(),
         }
         return {**self._agent.state(), "self_play": own}
 
@@ -145,12 +157,19 @@ class PoolAgent(Agent):
         self._results = {int(epoch): list(pair) for epoch, pair in own["results"].items()}
         self._rng.bit_generator.state = own["rng"]
         self._noise.set_state(own["noise"])
+        if self._memory is not None:
+            self._memory.load_state(own["memory"])
 
     def _drawn(self) -> int:
         return int(self._rng.choice(self._members)) if self._members else NOBODY
 
-    def _chosen(self, policy: Policy, obs: Tree) -> Choice:
-        count = len(next(iter(obs.values())))
-        forward = TorchForward(policy)
-        drawn = policy.draw_noise((1, count), self._noise)
-        return forward.act(obs, forward.by_step(drawn)[0] if drawn else {})
+    def _chosen(self, policy: Policy, obs: Tree, rows: np.ndarray) -> Choice:
+        """Return a frozen policy's choice for some of the rows, and remember what it saw there."""
+        memory = None if self._memory is None else self._memory.some(rows, policy)
+        forward = TorchForward(policy, memory=memory)
+        drawn = policy.draw_noise((1, len(rows)), self._noise)
+        seen = {key: leaf[rows] for key, leaf in obs.items()}
+        choice = forward.act(seen, forward.by_step(drawn)[0] if drawn else {})
+        if self._memory is not None and memory is not None:
+            self._memory.put(rows, memory)
+        return choice

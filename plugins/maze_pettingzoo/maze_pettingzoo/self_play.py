@@ -11,7 +11,6 @@ from pydantic import Field, PositiveInt
 from maze_core.config.base import PluginConfig
 from maze_core.envs.vector import agents_of, copies_of
 from maze_core.errors import ConfigError
-from maze_core.models.memory import remembers
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.hookspecs import hookimpl
 from maze_core.seeding import Purpose, integer_seed
@@ -76,10 +75,6 @@ class SelfPlay(Plugin):
         copies = copies_of(env)
         lanes = np.stack([np.roll(opposing, c if config.rotate else 0) for c in range(copies)])
         lanes[math.ceil(copies * (1 - config.latest)) :] = False
-        if remembers(run.policy):
-            raise ConfigError(
-                "frozen policies have no memory", "model.memory", "Set it to none, or leave out callbacks.self_play."
-            )
         seed = integer_seed(run.seed, Purpose.POLICY_NOISE, _SEED)
         self._agent = PoolAgent(agent, run.policy, lanes, config.pool_size, seed)
         self._agent.freeze(0)

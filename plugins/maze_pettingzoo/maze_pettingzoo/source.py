@@ -23,8 +23,11 @@ from maze_core.plugins.base import Plugin
 from maze_core.plugins.discovery import describe
 from maze_core.plugins.hookspecs import hookimpl
 from maze_pettingzoo.adapters import AgentsInTurn, AgentsTogether
+from maze_pettingzoo.critics import CriticView
 
 _CONSTRUCTORS = {"aec": "env", "parallel": "parallel_env"}
+_OPTIONS = {"agent_id", "flatten_boards", "score", "elapsed", "critic"}
+# Parameters that both kinds of adapters take.
 
 
 class PettingZooConfig(PluginConfig):
@@ -49,6 +52,9 @@ class PettingZooConfig(PluginConfig):
     elapsed: Literal["turn", "round"] = "turn"
     """What the discount counts between two actions of an agent: one `turn`, or the rounds that lie between them, each
     of which is one step of the environment."""
+    critic: CriticView = "none"
+    """What critics alone see of the whole environment, which makes them centralised: `state`: PettingZoo's `state()`;
+    `all`: what all agents observe; `none`: nothing."""
 
 
 class PettingZooSource(Plugin):
@@ -72,7 +78,7 @@ class PettingZooSource(Plugin):
 
             with _explained(config):
                 env = self._constructor(**config.kwargs)
-        options: dict[str, Any] = config.model_dump(include={"agent_id", "flatten_boards", "score", "elapsed"})
+        options: dict[str, Any] = config.model_dump(include=_OPTIONS)
         if isinstance(env, ParallelEnv) and self._api != "aec":
             return AgentsTogether(env, **options)
         if isinstance(env, AECEnv) and self._api != "parallel":

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from gymnasium import spaces
 
+from maze_core.envs.actors import actors_of
 from maze_core.envs.spaces import flatten_space
+from maze_core.models.actor_policy import ActorPolicy
 from maze_core.models.blocks import MLP
 from maze_core.models.encoders import ConcatEncoder, ImageEncoder, MlpEncoder
 from maze_core.models.heads import BetaHead, CategoricalHead, GaussianHead, MultiCategoricalHead
@@ -19,32 +21,61 @@ from maze_pictures.svg import Box, Panel, draw
 if TYPE_CHECKING:
     from gymnasium import Space
     from torch import nn
+
+    from maze_core.models.memory import Memory
+
 _TIMES = " \N{MULTIPLICATION SIGN} "
 
 
 def network_svg(policy: nn.Module, title: str) -> str:
     """Return a self-contained SVG of the network: observations, encoders, action heads and critic, with sizes.
 
-    A policy of a custom class is drawn as the list of its children.
+    Where several actors act, there are panels for each group of actors that share a network. A policy of a custom class
+    is drawn as the list of its children.
     """
-    subtitle = f"{count(policy):,} parameters"
+    return draw(title, f"{count(policy):,} parameters", _panels(policy))
+
+
+def _panels(policy: nn.Module, of: str = "") -> list[Panel]:
+    """Return the panels of a policy; `of` says whose it is."""
+    if isinstance(policy, ActorPolicy):
+        return _panels_of_groups(policy)
     if type(policy) is not Policy:
-        return draw(title, subtitle, [_foreign_panel(policy)])
+        return [_foreign_panel(policy, of)]
     heads = _head_boxes(policy)
     value = [_value_box(policy)] if policy.has_critic else []
     if policy.critic_encoder is None:
         name = "Policy and critic (shared layers)" if value else "Policy"
-        return draw(title, subtitle, [_panel(name, policy, policy.encoder, heads + value)])
-    panels = [
-        _panel("Policy", policy, policy.encoder, heads),
-        _panel("Critic", policy, policy.critic_encoder, value),
+        return [_panel(name + of, policy, policy.encoder, policy.memory, heads + value)]
+    return [
+        _panel(f"Policy{of}", policy, policy.encoder, policy.memory, heads),
+        _panel(f"Critic{of}", policy, policy.critic_encoder, policy.critic_memory, value),
     ]
-    return draw(title, subtitle, panels)
 
 
-def _panel(name: str, policy: Policy, encoder: nn.Module, outputs: list[Box]) -> Panel:
+def _panels_of_groups(policy: ActorPolicy) -> list[Panel]:
+    names = actors_of(policy.observation_space)
+    panels = []
+    for group, own in zip(policy.groups, policy.policies.values(), strict=True):
+        members = ", ".join(names.names[actor] for actor in group.actors) if names else group.name
+        panels += _panels(own, f" of {members}")
+    if policy.joint_critic is not None:
+        whole = policy.joint_critic
+        leaves = critic_spaces(policy.observation_space, policy.action_space)
+        inputs = [Box("input", key, [_space_line(space)]) for key, space in leaves.items()]
+        columns = [inputs, [_encoder_box(whole.encoder, {}, inputs)]]
+        value = Box("value", "value", ["state value, one number", _count_line(whole.value_head)], list(columns[-1]))
+        panels.append(Panel(f"Critic of all — encoder {count(whole.encoder):,} parameters", [*columns, [value]]))
+    return panels
+
+
+def _panel(name: str, policy: Policy, encoder: nn.Module, memory: Memory | None, outputs: list[Box]) -> Panel:
     inputs = _input_boxes(policy, encoder is policy.critic_encoder)
     columns = _encoder_columns(encoder, inputs)
+    if memory is not None:
+        kind, *lines = _own_lines(memory) or [type(memory).__name__, f"→ {memory.out_features}"]
+        box = Box("block", f"memory: {kind}", [*lines, _count_line(memory)], list(columns[-1]))
+        columns.append([box])
     for output in outputs:
         output.sources = list(columns[-1])
     parameters = count(encoder)
@@ -69,22 +100,30 @@ def _encoder_columns(encoder: nn.Module, inputs: dict[str, Box]) -> list[list[Bo
     if not isinstance(encoder, ConcatEncoder):
         return [[_encoder_box(encoder, inputs)]]
     parts = [_encoder_box(part, inputs) for part in encoder.parts.values()]
-    if len(parts) == 1 and not len(encoder.trunk.layers):
+    composer = encoder.composition.composer
+    if len(parts) == 1 and not len(encoder.trunk.layers) and composer is None:
         return [parts]
+    if composer is not None:
+        own = _own_lines(composer) or [type(composer).__name__, *_children_lines(composer)]
+        joined = [Box("block", own[0], [*own[1:], f"→ {encoder.trunk.in_features}", _count_line(composer)], parts)]
+        if not len(encoder.trunk.layers):
+            return [parts, joined]
+        return [parts, joined, [Box("block", "dense", _mlp_lines(encoder.trunk) + _own_count(encoder.trunk), joined)]]
     lines = [f"width {encoder.trunk.in_features}"] if len(parts) > 1 else []
     title = "concatenate" if len(parts) > 1 else "dense"
     return [parts, [Box("block", title, lines + _mlp_lines(encoder.trunk) + _own_count(encoder.trunk), parts)]]
 
 
-def _encoder_box(encoder: nn.Module, inputs: dict[str, Box]) -> Box:
+def _encoder_box(encoder: nn.Module, inputs: dict[str, Box], everything: list[Box] | None = None) -> Box:
+    """Return the box of an encoder, with arrows from the inputs that it reads, or from `everything`."""
     size = [_count_line(encoder)]
     if isinstance(encoder, MlpEncoder):
-        sources = [inputs[key] for key in encoder.input.keys]
+        sources = everything or [inputs[key] for key in encoder.input.keys]
         return Box("block", "dense", _mlp_lines(encoder.trunk) + size, sources)
     if isinstance(encoder, ImageEncoder):
         return Box("block", "convolutions", _image_lines(encoder) + size, [inputs[encoder.key]])
     title, *lines = _own_lines(encoder) or [type(encoder).__name__, *_children_lines(encoder)]
-    return Box("block", title, lines + size, list(inputs.values()))
+    return Box("block", title, lines + size, everything or list(inputs.values()))
 
 
 def _head_boxes(policy: Policy) -> list[Box]:
@@ -119,7 +158,7 @@ def _value_box(policy: Policy) -> Box:
     return Box("value", "value", ["state value, one number", _count_line(policy.value_head)])
 
 
-def _foreign_panel(policy: nn.Module) -> Panel:
+def _foreign_panel(policy: nn.Module, of: str) -> Panel:
     observation_space = getattr(policy, "observation_space", None)
     action_space = getattr(policy, "action_space", None)
     inputs, outputs = [], []
@@ -130,7 +169,7 @@ def _foreign_panel(policy: nn.Module) -> Panel:
     if action_space is not None:
         actions = flatten_space(action_space, "action")
         outputs = [Box("head", key, [_space_line(space)], [body]) for key, space in actions.items()]
-    return Panel("Policy", [column for column in (inputs, [body], outputs) if column])
+    return Panel(f"Policy{of}", [column for column in (inputs, [body], outputs) if column])
 
 
 def _children_lines(module: nn.Module) -> list[str]:

@@ -10,6 +10,7 @@ from torch.nn import functional as F
 
 from maze_core.errors import ConfigError
 from maze_core.models.blocks import MLP, Dense, activation_function
+from maze_core.models.composer import Composer, Composition
 from maze_core.models.encoders import ImageEncoder, MlpEncoder
 from maze_set_models.attention import AttentionLayer
 
@@ -42,15 +43,16 @@ class SetEncoder(nn.Module):
     """Observations → features: the result does not depend on the order of a set's elements.
 
     Dense and image leaves are encoded first; together they are the context in which each element is embedded. Then the
-    elements of all sets attend to each other. Each set is pooled; features and the sets' shares of present elements are
-    concatenated and pass further layers.
+    elements of all sets attend to each other. Each set is pooled, with its share of present elements; features and
+    pooled sets are concatenated, or joined by a composer, and pass further layers.
 
     Args:
         leaves: the leaves by kind.
         config: the sizes.
+        composer: joins features and pooled sets; None: they are concatenated.
     """
 
-    def __init__(self, leaves: Leaves, config: SetTemplateConfig) -> None:
+    def __init__(self, leaves: Leaves, config: SetTemplateConfig, composer: Composer | None = None) -> None:
         super().__init__()
         self.sets = tuple(leaves.sets.values())
         self.pointed: tuple[str, ...] = ()
@@ -71,7 +73,11 @@ class SetEncoder(nn.Module):
             AttentionLayer(config.embedding, config.attention_heads, config.activation) for _ in range(depth)
         )
         self._pool, self._width, self._heads = config.pool, config.embedding, config.attention_heads
-        self.trunk = MLP(context + len(self.sets) * (config.embedding + 1), config.hidden, config.activation)
+        self._keys = (*leaves.dense, *leaves.images)
+        sizes = [part.out_features for part in parts] + [config.image_features] * len(pictures)
+        widths = dict(zip(self._keys, sizes, strict=True)) | {leaf.key: config.embedding + 1 for leaf in self.sets}
+        self.composition = Composition(widths, composer)
+        self.trunk = MLP(self.composition.out_features, config.hidden, config.activation)
         self.features = self.trunk.out_features
         """The number of features, without the elements."""
         self.widths = {leaf.key: leaf.size * (config.embedding + 1) for leaf in self.sets}
@@ -82,12 +88,15 @@ class SetEncoder(nn.Module):
     def picture_lines(self) -> list[str]:
         """What a picture of the network says: a title and lines."""
         sets = [f"{leaf.key}: {leaf.size} of {leaf.features} → {self._width}" for leaf in self.sets]
-        seen = [f"attention: {len(self.attention)} layers, {self._heads} heads"] if self.attention else []
+        depth = f"{len(self.attention)} layer{'s' if len(self.attention) > 1 else ''}"
+        seen = [f"attention: {depth}, {self._heads} heads"] if self.attention else []
         pooled = [f"pooled: {self._pool}"] if self.sets else []
+        own = self.composition.composer
+        composed = [] if own is None else [f"{type(own).__name__}: → {self.composition.out_features}"]
         layers = [
             f"{layer.in_features} → {layer.out_features}, {self.trunk.activation}" for layer in self.trunk.dense_layers
         ]
-        return ["sets" if self.sets else "template", *sets, *seen, *pooled, *layers]
+        return ["sets" if self.sets else "template", *sets, *seen, *pooled, *composed, *layers]
 
     def point_to(self, keys: Sequence[str]) -> None:
         """Let the embedded elements of some sets follow the features in the result, for pointer heads."""
@@ -99,8 +108,9 @@ class SetEncoder(nn.Module):
         encoded = [part(obs) for part in self.parts]
         context = torch.cat(encoded, -1) if encoded else None
         elements, present = self._attended(obs, context)
-        pooled = [self._pooled(elements[leaf.key], present[leaf.key], leaf) for leaf in self.sets]
-        features = self.trunk.forward(torch.cat([*encoded, *pooled], -1))
+        pooled = {leaf.key: self._pooled(elements[leaf.key], present[leaf.key], leaf) for leaf in self.sets}
+        joined = dict(zip(self._keys, encoded, strict=True)) | pooled
+        features = self.trunk.forward(self.composition.forward(joined))
         tails = [_padded(elements[leaf.key], present[leaf.key], leaf) for leaf in self.sets if leaf.key in self.pointed]
         return torch.cat([features, *tails], -1) if tails else features
 

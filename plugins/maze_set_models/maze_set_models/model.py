@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from maze_core.models.assembly import assemble_policy
+from maze_core.models.composer import Composer
 from maze_core.models.inputs import input_spaces
 from maze_core.models.normalizer import ObservationNormalizer
 from maze_core.plugins.base import Plugin
@@ -24,10 +25,13 @@ class SetTemplateModel(Plugin):
     """Policy and critic for observations with sets of elements: embedded, self-attention, pooled.
 
     A leaf [K, F] is a set of K elements. Where there is a leaf of the same name with `_present` at its end, it says
-    which elements are there; the others are padding. Actions may point to elements. Sets are not normalised.
+    which elements are there; the others are padding. Actions may point to elements. Sets are not normalised. A subclass
+    with a `composer` joins encoded leaves and pooled sets in a way of its own.
     """
 
     Config = SetTemplateConfig
+    composer: ClassVar[Composer | None] = None
+    """Joins encoded leaves and pooled sets, before the layers `hidden`; None: they are concatenated."""
 
     @hookimpl
     def build_policy(
@@ -38,7 +42,9 @@ class SetTemplateModel(Plugin):
         leaves = sort_leaves(inputs, config)
         pointers = checked_pointers(action_space, leaves.sets, config)
         pointed = [key for key in leaves.sets if any(leaf.key == key for leaf, _ in pointers.values())]
-        policy = assemble_policy(observation_space, action_space, config, lambda: SetEncoder(leaves, config))
+        policy = assemble_policy(
+            observation_space, action_space, config, lambda: SetEncoder(leaves, config, type(self).composer)
+        )
         if config.normalize_observations:
             single = {key: space for key, space in inputs.items() if key not in leaves.sets}
             policy.normalizer = ObservationNormalizer(single)

@@ -1,0 +1,154 @@
+"""Segments of several agents: the steps of each lane as they were played, and what is remembered before them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from maze_core.data.lane_segments import LaneSegments
+from maze_core.envs.lanes import LanesVectorEnv
+from maze_core.envs.spaces import allocate, space_specs
+from maze_core.seeding import EpisodeSeeds, Purpose
+from tests.agents import Crowd, Mixed
+
+SEEDS = EpisodeSeeds(3, Purpose.TRAIN_EPISODES)
+SIZES = [(1, 0), (2, 3), (4, 2), (100, 5)]
+"""Steps of a segment, and of its burn-in."""
+
+
+def total(obs):
+    """The sum of all numbers of each row."""
+    return sum(torch.as_tensor(leaf).reshape(len(leaf), -1).double().sum(1) for leaf in obs.values())
+
+
+def summed(obs, lengths, state):
+    """A network that remembers the sum and the count of all it saw."""
+    sums = torch.stack([part.sum() for part in total(obs).split(lengths.tolist())])
+    return {"policy/sum": state["policy/sum"] + sums, "policy/n": state["policy/n"] + torch.from_numpy(lengths)}
+
+
+class Played:
+    """The buffer after some steps with random allowed actions, and each lane's episodes, kept by hand."""
+
+    def __init__(self, make, steps, length, burn_in, copies=2, rows=None):
+        self.env = env = LanesVectorEnv(lambda _: make(), copies)
+        initial = {"policy/sum": torch.zeros(1, dtype=torch.float64), "policy/n": torch.zeros(1, dtype=torch.int64)}
+        spaces = env.observation_space, env.action_space
+        self.buffer = LaneSegments(*spaces, rows or 4000 * length, length, burn_in, initial, summed)
+        self.out = allocate(space_specs(env.observation_space, "observation"), (env.num_envs,))
+        env.reset(SEEDS, self.out)
+        self.buffer.begin(self.out)
+        self.rng, self.finished, self.episodes = np.random.default_rng(2), [], {}
+        self.go_on(steps)
+
+    def go_on(self, steps):
+        for _ in range(steps):
+            actions = self.random_actions()
+            before = {key: leaf.copy() for key, leaf in self.out.items()}
+            result = self.env.step(actions, self.out)
+            self.buffer.step(actions, result, self.out)
+            self.note(before, actions, result)
+
+    def random_actions(self):
+        actions, space = {}, self.env.action_space
+        for key, leaf in getattr(space, "spaces", {"action": space}).items():
+            drawn = [leaf.sample() for _ in range(self.env.num_envs)]
+            place = next((k for k in ("action_mask", f"{key}/action_mask") if k in self.out), None)
+            if place is not None and not leaf.shape:
+                drawn = [self.rng.choice(np.flatnonzero(mask)) for mask in self.out[place]]
+            actions[key] = np.array(drawn)
+        return actions
+
+    def note(self, before, actions, result):
+        for lane in range(self.env.num_envs):
+            steps = self.episodes.setdefault(lane, [])
+            if result.valid[lane]:
+                steps.append(({k: v[lane] for k, v in before.items()}, {k: v[lane] for k, v in actions.items()}, 0.0))
+            if steps:
+                seen, taken, paid = steps[-1]
+                steps[-1] = (seen, taken, paid + float(result.reward[lane]))
+            if lane in result.final_indices:
+                last = {k: v[result.final_indices.tolist().index(lane)].copy() for k, v in result.final_obs.items()}
+                if steps:
+                    self.finished.append((steps, last, bool(result.terminated[lane])))
+                self.episodes[lane] = []
+
+    def expected(self):
+        """All complete segments, as `stored` returns them, in no order."""
+        length, burn_in, found = self.buffer.length, self.buffer.burn_in, []
+        unfinished = [(steps, None, False) for steps in self.episodes.values()]
+        for steps, last, terminated in self.finished + unfinished:
+            observations = [seen for seen, _, _ in steps] + ([] if last is None else [last])
+            sums = [float(total({key: leaf[None] for key, leaf in seen.items()})) for seen in observations]
+            for start in range(0, len(steps), length):
+                stop = min(start + length, len(steps))
+                if stop >= len(observations) or (last is None and stop - start < length):
+                    continue  # what follows is not known yet
+                read = start - min(burn_in, start)
+                found.append((
+                    [plain(seen) for seen in observations[read : stop + 1]],
+                    [plain(taken) for _, taken, _ in steps[start:stop]],
+                    [round(paid, 4) for _, _, paid in steps[start:stop]],
+                    terminated and stop == len(steps), start - read, read, round(float(sum(sums[:read])), 2),
+                ))  # fmt: skip
+        return found
+
+    def stored(self):
+        records = self.buffer.read(max(0, self.buffer.rows - self.buffer.capacity), len(self.buffer))
+        for number in range(len(self.buffer)):
+            row = {key: column[number] for key, column in records.items()}
+            steps, burnt = int(row["steps"]), int(row["burnt"])
+            obs, actions = (
+                [
+                    plain({k.removeprefix(part): v[t] for k, v in row.items() if k.startswith(part)})
+                    for t in range(count)
+                ]
+                for part, count in (("obs/", burnt + steps + 1), ("action/", steps))
+            )
+            rewards = [round(float(reward), 4) for reward in row["reward"][:steps]]
+            remembered = int(row["state/policy/n"]), round(float(row["state/policy/sum"]), 2)
+            yield (obs, actions, rewards, bool(row["terminated"]), burnt, *remembered)
+
+
+def plain(tree):
+    return tuple((key, np.asarray(tree[key]).tolist()) for key in sorted(tree))
+
+
+@pytest.mark.parametrize("make", [Crowd, Mixed])
+@pytest.mark.parametrize(("length", "burn_in"), SIZES)
+def test_every_complete_segment_is_in_the_buffer_once_as_it_was_played(make, length, burn_in):
+    played = Played(make, 80, length, burn_in)
+    expected = played.expected()
+    assert sorted(played.stored(), key=str) == sorted(expected, key=str)
+    assert len(expected) > 20
+    assert {terminated for *_, terminated, _, _, _ in expected} == {True, False}
+    assert any(burnt for *_, burnt, _, _ in expected) == (burn_in > 0 and length < 5)
+
+
+def test_a_full_buffer_holds_the_newest_segments():
+    played = Played(Crowd, 80, 3, 2, rows=60)
+    found = list(played.stored())
+    assert len(found) == 20
+    assert set(map(str, found)) < set(map(str, played.expected()))
+
+
+def test_the_memory_of_a_lane_that_waits_does_not_change():
+    played = Played(Crowd, 40, 3, 2)
+    remembered = played.buffer.memory()["policy/n"].tolist()
+    assert remembered == [len(played.episodes[lane]) for lane in range(played.env.num_envs)]
+    assert max(remembered) > 3
+
+
+def test_batches_end_where_an_agent_terminates_and_discount_by_rounds():
+    class Rounds(Mixed):
+        elapsed = "round"
+
+    played = Played(Rounds, 60, 3, 1)
+    batch = played.buffer.sample(np.random.default_rng(0), 500, 0.5)
+    elapsed = batch.next_obs["turn/elapsed"]
+    terminated = batch.extra["discount"] == 0
+    assert terminated.any()
+    assert (elapsed > 1).any()
+    assert torch.equal(batch.extra["discount"][~terminated], 0.5 ** elapsed[~terminated])
+    assert batch.sequences.lengths.sum() == len(batch)
