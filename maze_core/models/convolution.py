@@ -29,7 +29,8 @@ def convolve_image(image: Tensor, layer: nn.Conv2d, scale: float | None) -> Tens
     """
     weight = layer.weight if scale is None else layer.weight * scale
     stride = layer.stride[0]
-    if not (image.device.type == "cpu" and torch.is_grad_enabled() and _divides(image, layer, stride)):
+    learns = torch.is_grad_enabled() and not torch.compiler.is_compiling()  # exported graphs get the plain form
+    if not (learns and image.device.type == "cpu" and _divides(image, layer, stride)):
         return F.conv2d(image.float(), weight, layer.bias, layer.stride, layer.padding)
     blocks = _blocks(image, stride).float().permute(0, 3, 1, 2)
     kernel = _blocks(weight, stride).permute(0, 3, 1, 2)
