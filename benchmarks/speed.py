@@ -159,15 +159,16 @@ def parse_options() -> argparse.Namespace:
 
 
 def prepare_venv() -> Path:
-    """Make the peers' environment where there is none; return its python."""
+    """Make the peers' environment where there is none, or none with these requirements; return its python."""
     python = VENV / "bin" / "python"
     done = VENV / "complete"
-    if not done.exists():
+    requirements, constraints = HERE / "peers" / "requirements.txt", HERE.parent / "constraints.txt"
+    wanted = requirements.read_text()
+    if not (done.exists() and done.read_text() == wanted):
         subprocess.run([sys.executable, "-m", "venv", VENV], check=True)
-        requirements, constraints = HERE / "peers" / "requirements.txt", HERE.parent / "constraints.txt"
         pip = [str(python), "-m", "pip", "install"]
         subprocess.run([*pip, "-r", str(requirements), "-c", str(constraints)], check=True)
-        done.touch()
+        done.write_text(wanted)
     return python
 
 

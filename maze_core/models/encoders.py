@@ -13,6 +13,7 @@ from maze_core.envs.spaces import is_channels_first, looks_channels_first
 from maze_core.errors import ConfigError
 from maze_core.models.blocks import MLP, Activation, Dense
 from maze_core.models.composer import Composer, Composition
+from maze_core.models.convolution import convolve_image
 from maze_core.models.inputs import FlatInput, pixel_scale
 
 if TYPE_CHECKING:
@@ -87,8 +88,9 @@ class ImageEncoder(nn.Module):
             image = image.permute(0, 3, 1, 2)
         elif self._single_channel:
             image = image.unsqueeze(1)
-        features = image.float() if self._scale is None else image.float() * self._scale
-        for convolution in self.convolution_layers:
+        first, *rest = self.convolution_layers
+        features = torch.relu_(convolve_image(image, first, self._scale))
+        for convolution in rest:
             features = torch.relu_(convolution(features))
         return torch.relu_(self.dense.forward(features.flatten(1)))
 

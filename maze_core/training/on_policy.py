@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from maze_core.envs.vector import Tree
     from maze_core.models.policy import Policy
 
-_CHUNK = 16_384
+_CHUNK = 2**21
+# Observed values in one forward pass without gradients: they and the layers' outputs stay in the caches.
+_CHUNK_ROWS = 16_384
 
 
 def actor_critic_loss(
@@ -85,6 +87,8 @@ def advantage_rows(
     gae_lambda: float,
     device: torch.device,
     sequence_length: int | None = None,
+    *,
+    log_probs: bool = False,
 ) -> tuple[Batch, dict[str, float]]:
     """Compute values and advantages of a rollout in one batched pass, flattened to rows.
 
@@ -95,23 +99,29 @@ def advantage_rows(
         gae_lambda: as for `generalized_advantages`.
         device: the batch's device.
         sequence_length: most rows of a sequence, for a policy that remembers; None: up to the whole rollout.
+        log_probs: also compute the log-probabilities of the actions, where possible in the same pass.
 
     Returns:
         A batch of the valid rows, whose `extra` holds `value`, `advantage` and `target` (the critic's regression
-        target), each [B]; and metrics of the rollout. The rows are in order of time; for a policy that remembers they
-        lie sequence by sequence.
+        target), and `log_prob` if asked for, each [B]; and metrics of the rollout. The rows are in order of time; for a
+        policy that remembers they lie sequence by sequence.
     """
     steps, num_envs = rollout.rewards.shape
     obs = _to_device({k: v.reshape(-1, *v.shape[2:]) for k, v in rollout.obs.items()}, device)
+    actions = _to_device({k: v.reshape(-1, *v.shape[2:]) for k, v in rollout.actions.items()}, device)
     sequences: Sequences | None = None
+    log_prob: Tensor | None = None
     valid = rollout.valid
     if remembers(policy):
         values, next_values, sequences = remembered_values(policy, rollout, obs, sequence_length)
         keep = sequences.order
         sequences.order = None
     else:
-        values, next_values = _values_of(policy, rollout, obs, device)
         keep = None if valid.all() else torch.from_numpy(np.flatnonzero(valid)).to(device)
+        # Filler rows may have actions that are impossible.
+        values, next_values, log_prob = _values_of(
+            policy, rollout, obs, actions if log_probs and keep is None else None, device
+        )
     advantages = generalized_advantages(
         rollout.rewards,
         values,
@@ -124,25 +134,47 @@ def advantage_rows(
     arrays = {**rollout.extra, "value": values, "advantage": advantages, "target": targets}
     batch = Batch(
         obs={k: v[: steps * num_envs] for k, v in obs.items()},
-        actions=_to_device({k: v.reshape(-1, *v.shape[2:]) for k, v in rollout.actions.items()}, device),
+        actions=actions,
         extra=_to_device({k: v.reshape(-1, *v.shape[2:]) for k, v in arrays.items()}, device),
     )
     if keep is not None:
         batch = batch.map(lambda leaf: leaf[keep])
     batch.sequences = sequences
+    if log_probs:
+        batch.extra["log_prob"] = action_log_probs(policy, batch) if log_prob is None else log_prob
     return batch, {"train/explained_variance": explained_variance(values[valid], targets[valid])}
 
 
 def _values_of(
-    policy: Policy, rollout: Rollout, obs: TensorTree, device: torch.device
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the values of the observations before and after each step, both [T, N]."""
+    policy: Policy, rollout: Rollout, obs: TensorTree, actions: TensorTree | None, device: torch.device
+) -> tuple[np.ndarray, np.ndarray, Tensor | None]:
+    """Return the values of the observations before and after each step, both [T, N].
+
+    With `actions`, leaves [T * N, …], also their log-probabilities, [T * N], from the same pass.
+    """
     steps, num_envs = rollout.rewards.shape
-    values = _values(policy, obs).reshape(steps + 1, num_envs)
+    log_prob: Tensor | None = None
+    if actions is None:
+        values = _values(policy, obs)
+    else:
+        acted, log_prob = _values_and_log_probs(policy, obs, actions)
+        values = np.concatenate([acted, _values(policy, {k: v[len(acted) :] for k, v in obs.items()})])
+    values = values.reshape(steps + 1, num_envs)
     values, next_values = values[:-1], values[1:].copy()
     for t, indices, final_obs in rollout.truncations:
         next_values[t, indices] = _values(policy, _to_device(final_obs, device))
-    return values, next_values
+    return values, next_values, log_prob
+
+
+def _values_and_log_probs(policy: Policy, obs: TensorTree, actions: TensorTree) -> tuple[np.ndarray, Tensor]:
+    """Return values and log-probabilities of the first rows of `obs`, both [B], for actions with leaves [B, …]."""
+    values, log_probs = [], []
+    with torch.no_grad():
+        for rows in _chunks(len(next(iter(actions.values()))), obs):
+            distribution, value = policy({k: v[rows] for k, v in obs.items()})
+            values.append(value)
+            log_probs.append(distribution.log_prob({k: v[rows] for k, v in actions.items()}))
+    return torch.cat(values).cpu().numpy(), torch.cat(log_probs)
 
 
 def action_log_probs(policy: Policy, batch: Batch) -> Tensor:
@@ -154,7 +186,7 @@ def action_log_probs(policy: Policy, batch: Batch) -> Tensor:
             policy.distribution({k: v[rows] for k, v in batch.obs.items()}).log_prob(
                 {k: v[rows] for k, v in batch.actions.items()}
             )
-            for rows in _chunks(len(batch))
+            for rows in _chunks(len(batch), batch.obs)
         ]
     return torch.cat(chunks)
 
@@ -163,13 +195,15 @@ def _values(policy: Policy, obs: TensorTree) -> np.ndarray:
     """Return the critic's values [B] of observations, without a graph."""
     with torch.no_grad():
         rows = len(next(iter(obs.values())))
-        chunks = [policy.value({k: v[part] for k, v in obs.items()}) for part in _chunks(rows)]
+        chunks = [policy.value({k: v[part] for k, v in obs.items()}) for part in _chunks(rows, obs)]
     return torch.cat(chunks).cpu().numpy()
 
 
-def _chunks(rows: int) -> list[slice]:
-    """Return consecutive slices that bound the memory of one forward pass."""
-    return [slice(start, start + _CHUNK) for start in range(0, max(rows, 1), _CHUNK)]
+def _chunks(rows: int, obs: TensorTree) -> list[slice]:
+    """Return consecutive slices of rows for one forward pass each, which bound its memory."""
+    width = sum(leaf[:1].numel() for leaf in obs.values())
+    size = min(max(_CHUNK // max(width, 1), 1), _CHUNK_ROWS)
+    return [slice(start, min(start + size, rows)) for start in range(0, max(rows, 1), size)]
 
 
 def _to_device(tree: Tree, device: torch.device) -> TensorTree:

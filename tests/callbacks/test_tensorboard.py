@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import types
 
 import pytest
 
@@ -10,7 +11,13 @@ from maze_core.callbacks.tensorboard import TensorBoard
 from maze_core.training.report import RunSummary
 
 accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
-STATUS_FAILURE = pytest.importorskip("tensorboard.plugins.hparams.api_pb2").STATUS_FAILURE
+event_multiplexer = pytest.importorskip("tensorboard.backend.event_processing.plugin_event_multiplexer")
+data_provider = pytest.importorskip("tensorboard.backend.event_processing.data_provider")
+backend_context = pytest.importorskip("tensorboard.plugins.hparams.backend_context")
+list_session_groups = pytest.importorskip("tensorboard.plugins.hparams.list_session_groups")
+hparams_api = pytest.importorskip("tensorboard.plugins.hparams.api_pb2")
+RequestContext = pytest.importorskip("tensorboard.context").RequestContext
+STATUS_FAILURE = hparams_api.STATUS_FAILURE
 HParamsPluginData = pytest.importorskip("tensorboard.plugins.hparams.plugin_data_pb2").HParamsPluginData
 
 
@@ -115,3 +122,31 @@ def test_settings_are_there_once_and_the_end_says_how_the_run_ended(make_run, ma
     )
     assert not any(name.startswith("callbacks") for name in settings)
     assert ends[0].session_end_info.status == STATUS_FAILURE
+
+
+def test_the_table_of_runs_has_settings_and_final_metrics(make_run, make_epoch, tmp_path):
+    """Read as TensorBoard's tab HPARAMS reads a folder of runs."""
+    for name, final in (("a", 5.0), ("b", 6.0)):
+        run = make_run(run_dir=tmp_path / name)
+        board = train(run, [make_epoch(1, loss__value=1.0)])
+        board.on_run_end(run, summary(**{"eval/return_mean": final}))
+    multiplexer = event_multiplexer.EventMultiplexer()
+    multiplexer.AddRunsFromDirectory(str(tmp_path)).Reload()
+    provider = data_provider.MultiplexerDataProvider(multiplexer, str(tmp_path))
+    context, request = backend_context.Context(types.SimpleNamespace(data_provider=provider)), RequestContext()
+    found = context.experiment_from_metadata(request, "", True, context.hparams_metadata(request, ""), [])
+    assert {"algorithm.name", "seed"} <= {info.name for info in found.hparam_infos}
+    wanted = hparams_api.ListSessionGroupsRequest(
+        slice_size=9,
+        include_metrics=True,
+        allowed_statuses=[hparams_api.STATUS_SUCCESS],
+        col_params=[hparams_api.ColParams(metric=info.name) for info in found.metric_infos],
+    )
+    groups = list_session_groups.Handler(request, context, "", wanted).run().session_groups
+    returns = {
+        group.name: value.value
+        for group in groups
+        for value in group.metric_values
+        if value.name.tag == "final/return_mean"
+    }
+    assert returns == {"a": 5.0, "b": 6.0}

@@ -185,3 +185,41 @@ def test_ctrl_c_and_going_on(tmp_path):
     for name in ("t000-s0", "t001-s0"):
         epochs = [json.loads(line)["epoch"] for line in Path(f"s/runs/{name}/metrics.jsonl").read_text().splitlines()]
         assert epochs == list(range(1, 61))
+
+
+@pytest.fixture
+def quick_experiment():
+    Path("experiments").mkdir()
+    file = Path("experiments/quick.yaml")
+    file.write_text("algorithm: {name: a2c, gamma: 0.7, lr: 0.5}\nenv: CartPole-v1\nsteps: 300\nmodel: template\n")
+    return file
+
+
+def test_all_runs_have_the_values_of_an_experiment(pools, quick_experiment):
+    """It names algorithm and environment; files and options win over it; a begun sweep keeps its values."""
+    Path("more.yaml").write_text("algorithm: {gamma: 0.8}\n")
+    same = ["--experiment", "quick", "--over", "algorithm.lr=1,2", "--config", "more.yaml", "--steps", "500"]
+    maze(*same, "--dir", "s")
+    config = yaml.safe_load(Path("s/runs/t001-s0/config.yaml").read_text())
+    assert (config["algorithm"]["name"], config["env"]["id"], config["model"]["name"]) == (
+        "a2c",
+        "CartPole-v1",
+        "template",
+    )
+    assert (config["algorithm"]["gamma"], config["algorithm"]["lr"], config["steps"]) == (0.8, 2, 500)
+    quick_experiment.write_text("algorithm: a2c\nenv: Acrobot-v1\n")
+    assert "differences: config" in maze(*same, "--dir", "s", code=2).stderr
+    maze("--dir", "s", "--seeds", "2")
+    assert yaml.safe_load(Path("s/runs/t001-s1/config.yaml").read_text())["env"]["id"] == "CartPole-v1"
+
+
+def test_experiments_that_no_sweep_can_use(pools, quick_experiment):
+    over = ["--over", "algorithm.lr=1,2", "--dir", "s"]
+    told = maze("--experiment", "quikc", *over, code=2).stderr
+    assert "there is no experiment 'quikc'; did you mean quick?" in told
+    told = maze("ppo", "--experiment", "quick", *over, code=2).stderr
+    assert "is for the algorithm a2c, not for ppo" in told
+    quick_experiment.write_text("env: CartPole-v1\n")
+    assert "names no algorithm" in maze("--experiment", "quick", *over, code=2).stderr
+    assert not Path("s").exists()
+    maze("ppo", "--experiment", "quick", *over)

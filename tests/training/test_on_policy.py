@@ -17,7 +17,7 @@ from maze_core.plugins import discovery
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.configuration import assemble
 from maze_core.plugins.hookspecs import hookimpl
-from maze_core.training import api
+from maze_core.training import api, on_policy
 from maze_core.training.on_policy import normalized
 from tests.training.counted import Table, counting
 
@@ -325,3 +325,20 @@ def test_what_cannot_be_trained_is_refused_before_anything_is_built(quick, algor
         _ = quick(algorithm=algorithm, overrides={"model.critic": "none"}).run
     with pytest.raises(ConfigError, match=r"algorithm\.lr_schedule: .* needs to know when the run ends"):
         _ = quick(algorithm=algorithm, overrides={"algorithm.lr_schedule": "linear", "algorithm.n_epochs": 0}).run
+
+
+@pytest.mark.parametrize("critic", ["shared", "separate"])
+@pytest.mark.parametrize("values_at_once", [1, 17, 10_000])
+def test_log_probabilities_come_with_the_values(quick, monkeypatch, critic, values_at_once):
+    """One pass for both, in parts of any size, gives the values and log-probabilities of a pass for each."""
+    monkeypatch.setattr(on_policy, "_CHUNK", values_at_once)
+    run = quick("CartPole-v1", "ppo", {"model.critic": critic, "algorithm.n_rollout_steps": 40}).run
+    rollout = run.algorithm._collector.collect()
+    rows, _ = on_policy.advantage_rows(run.policy, rollout, GAMMA, LAMBDA, run.device, log_probs=True)
+    alone, _ = on_policy.advantage_rows(run.policy, rollout, GAMMA, LAMBDA, run.device)
+    assert "log_prob" not in alone.extra
+    with torch.no_grad():
+        expected = run.policy.distribution(rows.obs).log_prob(rows.actions)
+    torch.testing.assert_close(rows.extra["log_prob"], expected)
+    for key, leaf in alone.extra.items():
+        torch.testing.assert_close(rows.extra[key], leaf, atol=1e-5, rtol=1e-5)

@@ -14,7 +14,6 @@ from maze_core.seeding import Purpose, generator
 from maze_core.training.algorithm import Algorithm
 from maze_core.training.burn_in import CriticBurnIn
 from maze_core.training.on_policy import (
-    action_log_probs,
     actor_critic_loss,
     advantage_rows,
     normalized,
@@ -63,10 +62,9 @@ class PPO(Algorithm):
         run.learner.scale_lr(scheduled(config.lr_schedule, run.fraction_done))
         rollout = self._collector.collect()
         rows, metrics = advantage_rows(
-            run.policy, rollout, config.gamma, config.gae_lambda, run.device, config.sequence_length
+            run.policy, rollout, config.gamma, config.gae_lambda, run.device, config.sequence_length, log_probs=True
         )
         run.record(metrics)
-        rows.extra["log_prob"] = action_log_probs(run.policy, rows)
         yield from self._passes(rows)
         if self._log_ratios:  # a rollout may contain filler rows only
             self._record_divergence()

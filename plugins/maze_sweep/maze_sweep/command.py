@@ -18,11 +18,18 @@ if TYPE_CHECKING:
 def sweep(
     algorithm: Annotated[
         str | None,
-        typer.Argument(metavar="ALGORITHM", help="The algorithm; not needed to continue a sweep.", show_default=False),
+        typer.Argument(
+            metavar="ALGORITHM",
+            help="The algorithm; not needed with an experiment that names one, or to continue a sweep.",
+            show_default=False,
+        ),
     ] = None,
     env: Annotated[str | None, typer.Option(metavar="ID", help="Environment id.")] = None,
     env_source: Annotated[
         str | None, typer.Option(metavar="NAME", help="Env source plugin; default: gymnasium.")
+    ] = None,
+    experiment: Annotated[
+        str | None, typer.Option(metavar="NAME", help="An experiment for all runs, as of maze train.")
     ] = None,
     over: Annotated[
         list[str] | None,
@@ -91,6 +98,7 @@ def sweep(
     Examples:
       maze sweep ppo --env CartPole-v1 --over algorithm.lr=1e-4,3e-4,1e-3 --seeds 3 --steps 50000 --dir lr
       maze sweep ppo --env CartPole-v1 --over algorithm.lr=1e-5..1e-2:log --searcher random --trials 20
+      maze sweep --experiment quick --over algorithm.lr=1e-4,1e-3 --seeds 3
       maze sweep ppo --init-from runs/first --over algorithm.lr=1e-5,1e-4 --model mlp
       maze sweep --dir lr --seeds 5
     """
@@ -98,13 +106,15 @@ def sweep(
     from maze_sweep.plan import make_plan, read_plan
 
     allow_local_modules()
+    if experiment is not None and algorithm is None:
+        algorithm = _algorithm_of(experiment)
     common = {
         "env_source": env_source, "wrappers": wrappers, "model": model, "steps": steps, "epochs": epochs,
     }  # fmt: skip
     typed = {
         "algorithm": algorithm, "env": env, "preset": preset, "trials": trials, "metric": metric, "take": take,
         "minimize": minimize, "seeds": _seeds(seeds), "searcher": _part(searcher, "--searcher"),
-        "over": _over(over), "overrides": _overrides(set_, common), "config": _config(config),
+        "over": _over(over), "overrides": _overrides(set_, common), "config": _config(algorithm, experiment, config),
         "init_from": None if init_from is None else str(init_from),
     }  # fmt: skip
     given = _plan_file(plan) | {key: value for key, value in typed.items() if value is not None}
@@ -200,16 +210,33 @@ def _overrides(texts: list[str] | None, common: dict[str, Any]) -> dict[str, Any
     return found | placed(common) or None
 
 
-def _config(files: list[Path] | None) -> dict[str, Any] | None:
-    from maze_core.config.plain_yaml import read_yaml
-    from maze_core.config.raw import merge
+def _algorithm_of(experiment: str) -> str:
+    from maze_core.plugins.shelves import experiment_algorithm
 
-    if not files:
-        return None
+    return experiment_algorithm(experiment)
+
+
+def _config(algorithm: str | None, experiment: str | None, files: list[Path] | None) -> dict[str, Any] | None:
+    """Return the experiment and the files as one layer; later ones win.
+
+    Raises:
+        ConfigError: there is no such experiment, or a file is for another algorithm.
+    """
+    from maze_core.config.plain_yaml import read_yaml
+    from maze_core.config.presets import algorithm_of
+    from maze_core.config.raw import merge
+    from maze_core.errors import ConfigError
+    from maze_core.plugins.shelves import experiment as experiment_file
+
+    named = [] if experiment is None else [experiment_file(experiment)]
     layers: dict[str, Any] = {}
-    for path in files:
-        layers = merge(layers, read_yaml(path))
-    return layers
+    for path in (*named, *(files or ())):
+        content = read_yaml(path)
+        meant = algorithm_of(content)
+        if algorithm is not None and meant not in ("", algorithm):
+            raise ConfigError(f"is for the algorithm {meant}, not for {algorithm}", str(path))
+        layers = merge(layers, content)
+    return layers or None
 
 
 def _seeds(given: str | None) -> Any:
