@@ -10,6 +10,7 @@ _PLACES = {
     "wrappers": "wrappers",
     "model": "model.name",
     "runner": "runner.name",
+    "learners": "learners",
     "seed": "seed",
     "steps": "steps",
     "epochs": "algorithm.n_epochs",

@@ -231,6 +231,13 @@ _COMMON: tuple[tuple[str, Any, str, str, str], ...] = (
     ("wrappers", str | None, "--wrappers", "A,B", "Environment wrappers; the first is innermost."),
     ("model", str | None, "--model", "NAME", "Model plugin; default: mlp."),
     ("runner", str | None, "--runner", "NAME", "dev: in this process (default); local: in worker processes."),
+    (
+        "learners",
+        str | None,
+        "--learners",
+        "N",
+        "Processes that compute gradients, each on its share of a batch; default: 1.",
+    ),
     ("seed", str | None, "--seed", "N", "Seed of all random numbers; default: drawn and saved."),
     ("steps", str | None, "--steps", "N", "Environment steps to train, summed over all environments."),
     ("epochs", str | None, "--epochs", "N", "Epochs to train; the same as --n-epochs."),

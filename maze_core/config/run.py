@@ -65,6 +65,10 @@ class RunConfig(ConfigModel):
     threads: Annotated[int, Field(ge=0, le=1024)] = 1
     """Threads of torch in this process; 0: torch decides. Small networks are fastest with 1."""
 
+    learners: Annotated[int, Field(ge=1, le=64)] = 1
+    """Processes that compute gradients: this one and further ones, among which the rows of each batch are divided. The
+    result is the same but for rounding. Pays where a gradient takes longer than sending networks and rows."""
+
     @property
     def env_title(self) -> str:
         """The name of the environment: its id, the function that builds it, or its source."""

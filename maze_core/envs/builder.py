@@ -17,6 +17,7 @@ from maze_core.errors import ConfigError, PluginError
 from maze_core.plugins import discovery
 from maze_core.plugins.manager import Hooks
 from maze_core.plugins.members import Member
+from maze_core.plugins.python_objects import KnownPlugins
 from maze_core.seeding import Purpose, integer_seed
 
 if TYPE_CHECKING:
@@ -177,7 +178,7 @@ class EnvBuilder:
 
     def __getstate__(self) -> dict[str, Any]:
         parts = [("env", self.env), *(("wrapper", wrapper) for wrapper in self.wrappers)]
-        known = _Known({(kind, part.name): self.load(kind, part.name) for kind, part in parts})
+        known = KnownPlugins({(kind, part.name): self.load(kind, part.name) for kind, part in parts})
         state = {key: value for key, value in self.__dict__.items() if key not in ("_hooks", "_single_only")}
         return {**state, "load": known}
 
@@ -188,15 +189,3 @@ def _warn(message: str) -> None:
 
 def _is_single_only(wrapper: Member) -> bool:
     return hasattr(wrapper.plugin, "make_env") and not hasattr(wrapper.plugin, "make_vector_env")
-
-
-@dataclass(frozen=True)
-class _Known:
-    """Loads plugin classes that the sending process has found."""
-
-    classes: dict[tuple[str, str], Any]
-
-    def __call__(self, kind: str, name: str) -> type[Any]:
-        """Return the class of that kind and name."""
-        found: type[Any] = self.classes[kind, name]
-        return found

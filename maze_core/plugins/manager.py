@@ -86,6 +86,11 @@ class Hooks:
         """Return the first plugin object of a kind, such as the run's algorithm."""
         return next(each.plugin for each in self.members if each.kind == kind)
 
+    def implementers(self, *hooks: str) -> list[Member]:
+        """Return the plugins that implement one of these hooks, in order."""
+        there = {id(each.plugin) for hook in hooks for each, _ in self._in_order(hook)}
+        return [each for each in self.members if id(each.plugin) in there]
+
     def make_env(
         self, config: PluginConfig, seed: int, index: int, purpose: str = "training"
     ) -> gymnasium.Env[Any, Any]:

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from maze_core.envs.vector import VectorEnv
     from maze_core.runners.workers import Task, WorkerPool
 
+LOOPBACK = "127.0.0.1"
+"""The address of the loopback interface, which only processes of this machine reach."""
+
 
 class Runner(ABC):
     """A runner plugin: decides in which processes environments are stepped and tasks run."""
@@ -54,3 +57,16 @@ class Runner(ABC):
             ConfigError, RunError: as for `workers`.
         """
         return self.workers(task, count)
+
+    def learners(self, task: Task, count: int, gpus: bool = False) -> tuple[WorkerPool, str]:
+        """Start `count` further learners, none of which is replaced if it dies: by default processes of this machine.
+
+        `gpus`: each computes on a GPU. Returns them, and the address at which this process listens for them, by default
+        that of the loopback interface. The caller closes the pool.
+
+        Raises:
+            ConfigError, RunError: as for `workers`.
+        """
+        from maze_core.runners.pool_processes import ProcessPool
+
+        return ProcessPool(task, count, learners=True), LOOPBACK

@@ -12,7 +12,7 @@ from maze_core.config.params import SideBySide
 from maze_core.envs.native import NativeVectorEnv
 from maze_core.envs.processes import ProcessVectorEnv
 from maze_core.processes import StartMethod
-from maze_core.runners.base import Runner
+from maze_core.runners.base import LOOPBACK, Runner
 from maze_core.runners.pool_processes import ProcessPool
 
 if TYPE_CHECKING:
@@ -68,6 +68,11 @@ class LocalRunner(Runner):
         config = self.config
         setup = 10 * config.step_timeout
         return ProcessPool(task, count, config.step_timeout, config.max_restarts, config.start_method, setup)
+
+    def learners(self, task: Task, count: int, gpus: bool = False) -> tuple[WorkerPool, str]:
+        """Start further learners as processes."""
+        config = self.config
+        return ProcessPool(task, count, config.job_timeout, start_method=config.start_method, learners=True), LOOPBACK
 
 
 def _cores() -> int:

@@ -35,6 +35,7 @@ class _Member:
     """One worker process, the driver's end of its pipe, and its jobs."""
 
     number: int
+    name: str
     process: Any
     pipe: Connection
     deadline: float
@@ -46,7 +47,7 @@ class _Member:
     @property
     def title(self) -> str:
         """The worker's name in messages."""
-        return f"worker {self.number} (process {self.process.pid})"
+        return f"{self.name} (process {self.process.pid})"
 
 
 class ProcessPool(QueuedPool):
@@ -59,6 +60,7 @@ class ProcessPool(QueuedPool):
         max_restarts: how often in all a worker that died is replaced.
         start_method: how the processes are started.
         setup_timeout: time limit of the set-up; None: that of a job.
+        learners: the workers are further learners, none of which is replaced.
 
     Raises:
         ConfigError: the task cannot be sent to another process, the machine has no room for so many, or the task's
@@ -74,8 +76,9 @@ class ProcessPool(QueuedPool):
         max_restarts: int = 10,
         start_method: StartMethod = "forkserver",
         setup_timeout: float | None = None,
+        learners: bool = False,
     ) -> None:
-        super().__init__(count, job_timeout)
+        super().__init__(count, job_timeout, learners)
         self._task = _pack(task)
         self._context = worker_context(start_method)
         self._setup_timeout = setup_timeout or job_timeout
@@ -142,7 +145,7 @@ class ProcessPool(QueuedPool):
             process = self._context.Process(target=pool_worker.main, args=arguments, daemon=True)
             process.start()
             theirs.close()  # so that the driver sees end of file when the worker dies
-        return _Member(number, process, ours, time.monotonic() + self._setup_timeout)
+        return _Member(number, self._title(number), process, ours, time.monotonic() + self._setup_timeout)
 
     def _introduce(self, member: _Member) -> None:
         """Tell a worker where the parameters are."""
@@ -226,6 +229,8 @@ class ProcessPool(QueuedPool):
         cause = f"{member.title} died{how_it_ended(member.process.exitcode)}"
         if not self._complete:
             raise self._failure(f"{cause}\n{_STARTING}")
+        if self._learners:
+            raise self._failure(cause)
         if self.restarts >= self._max_restarts:
             raise self._failure(f"{cause}; no further restart (runner.max_restarts is {self._max_restarts})")
         self.restarts += 1

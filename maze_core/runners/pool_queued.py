@@ -30,10 +30,14 @@ class Job:
 
 
 class QueuedPool(ABC):
-    """Queues jobs and results of `count` workers; subclasses implement the communication."""
+    """Queues jobs and results of `count` workers; subclasses implement the communication.
 
-    def __init__(self, count: int, job_timeout: float = 300.0) -> None:
+    `learners`: the workers are further learners, of which none can be spared: the loss of one ends the run.
+    """
+
+    def __init__(self, count: int, job_timeout: float = 300.0, learners: bool = False) -> None:
         self.num_workers = count
+        self._learners = learners
         self.job_timeout = job_timeout
         self.restarts = 0
         self._queues: dict[int | None, deque[Job]] = {worker: deque() for worker in (None, *range(count))}
@@ -128,9 +132,13 @@ class QueuedPool(ABC):
 
     def _task_failure(self, worker: int, kind: type[Exception] | None, message: str, text: str) -> Exception:
         """Return the error for a failed task; `kind`: its type where that is one of Maze's; `text`: its traceback."""
-        failure = self._failure(f"worker {worker} failed: {message}", f"In the worker process:\n{text}")
+        failure = self._failure(f"{self._title(worker)} failed: {message}", f"In the worker process:\n{text}")
         # The user's own mistakes need no traceback.
         return failure if kind is None or issubclass(kind, RunError) else kind(message)
+
+    def _title(self, worker: int) -> str:
+        """Return a worker's name in messages. The first learner is this process."""
+        return f"learner {worker + 1}" if self._learners else f"worker {worker}"
 
     def _failure(self, message: str, note: str = "") -> RunError:
         self._end_at_once()

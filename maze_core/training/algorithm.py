@@ -12,7 +12,8 @@ from torch import nn
 from typing_extensions import TypeVar
 
 from maze_core.config.run import AlgorithmConfig, RunConfig
-from maze_core.data.batch import Batch, Loss
+from maze_core.data.batch import Batch, Loss, TensorTree
+from maze_core.data.shares import Share, even_shares
 from maze_core.envs.actors import actors_of
 from maze_core.envs.spaces import flatten_space
 from maze_core.errors import ConfigError, PluginError
@@ -42,9 +43,9 @@ class Algorithm(ABC, Generic[P]):
     For a type checker, `Algorithm[MyPolicy]` is an algorithm for a policy class of one's own; `Algorithm` is one for
     `maze_core.Policy`.
 
-    Order of calls: the constructor with its config, `check`, `setup`, and `load_state` if a run is resumed. Then, for
-    each update, the core calls `warm_up`, iterates over `batches()` and takes one optimizer step on `compute_loss` per
-    batch. Code after a `yield` therefore runs after that step.
+    Order of calls: the constructor with its config, `check`, `setup_loss`, `setup`, and `load_state` if a run is
+    resumed. Then, for each update, the core calls `warm_up`, iterates over `batches()` and takes one optimizer step on
+    `compute_loss` per batch. Code after a `yield` therefore runs after that step.
     """
 
     Config: ClassVar[type[AlgorithmConfig]] = AlgorithmConfig
@@ -87,8 +88,17 @@ class Algorithm(ABC, Generic[P]):
     """True: it learns in environments where several agents act, each with rows of its own. `RolloutCollector` and
     `ReplayCollector` do what is needed. Other runs are refused before the first step."""
 
+    supports_learners: ClassVar[bool] = False
+    """True: several processes may compute the gradient of a batch, each that of a share (`learners`). The loss then
+    depends only on the config, on networks that `modules()` names, on what `setup_loss` builds, and on the batch, and
+    is a mean over its rows. The core refuses other runs with several learners before the first step. A class that
+    overrides the loss, or what it is built from, declares it again."""
+
     def __init__(self, config: Any) -> None:
         self.config = config
+        self.row_results: TensorTree = {}
+        """What `compute_loss` keeps about the rows of the last batch, leaves [B, …] without a graph, for `batches()`
+        after its `yield`. From several learners they come share by share."""
 
     def check(self, config: RunConfig) -> None:
         """Raise ConfigError if this algorithm cannot run with this configuration, beyond what it declares.
@@ -129,9 +139,16 @@ class Algorithm(ABC, Generic[P]):
                 "Choose another algorithm, such as ppo.",
             )
 
+    def setup_loss(self, run: Run) -> None:
+        """Build what `compute_loss` and `modules` need, such as further networks. `run.policy` exists already.
+
+        An algorithm that `supports_learners` does it here rather than in `setup`: in further learners only this is
+        called, with a run that neither collects nor evaluates.
+        """
+
     @abstractmethod
     def setup(self, run: Run) -> None:
-        """Build what the algorithm needs: collectors, buffers, further networks. `run.policy` exists already."""
+        """Build what else the algorithm needs: collectors, buffers. Called after `setup_loss`."""
 
     def warm_up(self) -> bool:
         """Collect the data that learning starts from, if any; return False if the run was interrupted before its end.
@@ -150,6 +167,10 @@ class Algorithm(ABC, Generic[P]):
     @abstractmethod
     def compute_loss(self, policy: P, batch: Batch) -> Loss:
         """Return the loss of one batch. Implementations are marked with `hookimpl`."""
+
+    def shares(self, batch: Batch, count: int) -> list[Share]:
+        """Return the shares of a batch for `count` learners: by default even ones of rows, or of whole sequences."""
+        return even_shares(batch, count)
 
     def modules(self) -> dict[str, nn.Module]:
         """Return further networks to train or save besides the policy, by name, such as critics and their targets."""

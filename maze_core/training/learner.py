@@ -14,8 +14,9 @@ from maze_core.errors import RunError
 from maze_core.training.adam import Adam
 
 if TYPE_CHECKING:
-    from maze_core.data.batch import Loss
+    from maze_core.data.batch import Batch, Loss
     from maze_core.training.adam import Optimizer
+    from maze_core.training.learners import Learners
 
 _FLUSH_AFTER = 1000
 
@@ -69,6 +70,8 @@ class Learner:
         self.optimizer = optimizer
         self.plugins_optimizer = plugins_optimizer
         """The optimizer of networks that plugins train beside the policy; it steps with every batch."""
+        self.others: Learners | None = None
+        """The further learners of the run; None: this process learns alone."""
         self.steps = 0
         """Optimizer steps since the start of the run."""
         self._policy, self._modules = policy, modules
@@ -87,19 +90,37 @@ class Learner:
         for group, lr in zip(self.optimizer.param_groups, self._base_lrs, strict=True):
             group["lr"] = lr * factor
 
+    @property
+    def parameters(self) -> list[Tensor]:
+        """The parameters that learn, in the order of the optimizers' groups."""
+        return self._parameters
+
+    def share_of(self, batch: Batch) -> Batch:
+        """Return the rows of a batch that this process learns from: all, unless others get theirs.
+
+        Raises:
+            RunError: another learner was lost, or the batch names a group that does not exist.
+        """
+        if self.others is None:
+            return batch
+        numbers = None if batch.group is None else self._numbers(self._parameters_of(batch.group))
+        return self.others.deal(batch, numbers)
+
     def step(self, loss: Loss, group: str | None = None) -> None:
-        """Take one optimizer step on a loss.
+        """Take one optimizer step on the loss of `share_of(batch)`.
 
         `group`: name of the optimizer's parameter group that learns; the gradients of all others stay None. None: all
         groups learn.
 
         Raises:
-            RunError: loss or gradients are not finite, or there is no such group.
+            RunError: loss or gradients are not finite, there is no such group, or another learner was lost.
         """
         parameters = self._parameters if group is None else self._parameters_of(group)
         for parameter in self._parameters:
             parameter.grad = None
         backward(loss.total, () if group is None else tuple(parameters))
+        if self.others is not None:
+            loss = self.others.combined(loss)
         gradients = [p.grad for p in parameters if p.grad is not None]
         norm = gradient_norm(gradients)
         self._keep({**loss.metrics, "grad_norm" if group is None else f"{group}_grad_norm": norm})
@@ -130,6 +151,10 @@ class Learner:
             known = ", ".join(repr(name) for name in self._groups if name) or "no named group"
             raise RunError(f"a batch names the parameter group {group!r}, but the optimizer has {known}")
         return self._groups[group] + self._of_plugins
+
+    def _numbers(self, parameters: list[Tensor]) -> list[int]:
+        places = {parameter: number for number, parameter in enumerate(self._parameters)}
+        return [places[parameter] for parameter in parameters]
 
     def _culprit(self) -> str:
         """Return what is not finite: parts of the loss, else parameters with such gradients."""

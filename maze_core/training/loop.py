@@ -65,7 +65,8 @@ def _epoch(run: Run) -> None:
     try:
         while run.updates_remain and algorithm.warm_up():
             for batch in algorithm.batches():
-                learner.step(compute_loss(run.policy, batch), batch.group)
+                rows = learner.share_of(batch)  # all, if the run has one learner
+                learner.step(compute_loss(run.policy, rows), batch.group)
             learner.check()
             run.count_update()
         if run.epoch_trained:

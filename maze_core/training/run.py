@@ -23,6 +23,7 @@ from maze_core.training.checkpoint import Checkpoint, check_finite, write_checkp
 from maze_core.training.estimation import estimate_statistics
 from maze_core.training.initial_parameters import load_parameters
 from maze_core.training.learner import Learner, plugins_optimizer
+from maze_core.training.learner_check import check_learners
 from maze_core.training.manifest import CHECKPOINTS
 from maze_core.training.metrics_file import METRICS_FILE
 from maze_core.training.process_state import isolated_rng
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from maze_core.policies.base import ActingPolicy
     from maze_core.runners.workers import Task, WorkerPool
     from maze_core.training.algorithm import Algorithm
+    from maze_core.training.learners import Learners
     from maze_core.training.report import RunSummary
 
 _SETUP, _PLUGINS = 1, 2
@@ -91,11 +93,13 @@ class Run(RunProgress):
         self.torch_rng = torch.Generator().manual_seed(integer_seed(config.seed, Purpose.GLOBAL)).get_state()
         self._load = load
         self._plugin_modules: dict[str, nn.Module] = {}
+        self._others: Learners | None = None
         self._closed = False
         self._metrics: GrowingFile | None = None
         self.hooks = Hooks.for_run(config, warn, load)
         self.algorithm: Algorithm = self.hooks.plugin("algorithm")
         check_run(self.algorithm, config)
+        check_learners(self.hooks, config.learners)
         self.device = _device(config.algorithm.device)
         self._environments = RunEnvironments(config, load)
         self.observation_space = self._environments.evaluation.observation_space
@@ -140,6 +144,7 @@ class Run(RunProgress):
         self.notes = [note] if note else []
         # Algorithms call the policy during setup, and a network may draw random numbers itself.
         with isolated_rng(integer_seed(self.seed, Purpose.GLOBAL, _SETUP)):
+            self.algorithm.setup_loss(self)
             self.algorithm.setup(self)
         self.hooks.check_wrapped(self.config.algorithm.name)
         with isolated_rng(integer_seed(self.seed, Purpose.MODEL_INIT, _PLUGINS)):
@@ -152,6 +157,11 @@ class Run(RunProgress):
             self.algorithm.max_grad_norm,
             plugins_optimizer(built.values(), getattr(self.config.algorithm, "lr", 1e-3)),
         )
+        if self.config.learners > 1:
+            from maze_core.training.learners import Learners
+
+            self._others = Learners(self, self.learner.parameters, self._modules, self._load)
+            self.learner.others = self._others
 
     @property
     def _modules(self) -> dict[str, nn.Module]:
@@ -208,6 +218,10 @@ class Run(RunProgress):
         None where the environments are stepped by `training_env`.
         """
         return self._environments.collectors(task_of, num_envs)
+
+    def learners(self, task: Task, count: int) -> tuple[WorkerPool, str]:
+        """Return further learners started by the runner, closed with the run, and this machine's address for them."""
+        return self._environments.learners(task, count, self.device.type == "cuda")
 
     # Evaluation
 
@@ -318,6 +332,8 @@ class Run(RunProgress):
     def close(self) -> None:
         """Release environments, workers and the algorithm's resources; safe to call twice."""
         self._closed = True
+        if self._others is not None:
+            self._others.close()
         self.algorithm.close()
         self._environments.close()
 

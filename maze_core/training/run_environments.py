@@ -82,6 +82,12 @@ class RunEnvironments:
         self._pools.append(pool)
         return pool, shares
 
+    def learners(self, task: Task, count: int, gpus: bool) -> tuple[WorkerPool, str]:
+        """Return further learners started by the runner, and the address of this machine for them."""
+        pool, host = self._runner.learners(task, count, gpus)
+        self._pools.append(pool)
+        return pool, host
+
     def close(self) -> None:
         """Close all workers and environments."""
         for pool in self._pools:

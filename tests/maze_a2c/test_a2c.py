@@ -13,6 +13,7 @@ from maze_core.plugins.base import Plugin
 from maze_core.plugins.configuration import assemble
 from maze_core.plugins.hookspecs import hookimpl
 from maze_core.training import api
+from maze_core.training.on_policy import normalized
 
 
 class Watch(Plugin):
@@ -96,6 +97,8 @@ def test_the_whole_loss_and_its_gradient(quick, overrides):
         for parameter in policy.parameters():
             parameter.add_(0.3 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(1)))
     data, batch = random_batch()
+    if config.normalize_advantages:  # as `batches` does
+        batch.extra["advantage"] = normalized(batch.extra["advantage"])
     loss = context.run.hooks.compute_loss(policy=policy, batch=batch)
     total, parts = whole_loss(policy, data, config)
     assert loss.total.item() == pytest.approx(total, rel=1e-4)

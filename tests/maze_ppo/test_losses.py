@@ -7,6 +7,7 @@ from maze_devkit.envs import SeededWalk
 from maze_ppo.ppo import value_loss
 
 from maze_core.data.batch import Batch
+from maze_core.training.on_policy import normalized
 
 
 def test_value_loss():
@@ -88,6 +89,8 @@ def test_the_whole_loss_and_its_gradient(quick, overrides):
         for parameter in policy.parameters():
             parameter.add_(0.3 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(1)))
     data, batch = random_batch()
+    if algorithm.config.normalize_advantages:  # as `batches` does
+        batch.extra["advantage"] = normalized(batch.extra["advantage"])
     loss = context.run.hooks.compute_loss(policy=policy, batch=batch)
     total, parts = whole_loss(policy, data, algorithm.config)
     assert loss.total.item() == pytest.approx(total, rel=1e-4)

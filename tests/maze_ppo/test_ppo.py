@@ -75,7 +75,16 @@ def test_old_probabilities_and_advantages_stay_those_of_the_rollout(watched):
     _, watch, _ = watched(batch_size=100, n_optimization_epochs=3, lr=0.1, n_epochs=1, epoch_length=1)
     for name in ("log_prob", "advantage", "value", "target"):
         first, *others = [batch.extra[name].sort().values for batch in watch.batches]
-        assert all(torch.equal(first, other) for other in others), name
+        assert all(torch.allclose(first, other, atol=1e-6) for other in others), (
+            name
+        )  # rows are normalised in any order
+
+
+def test_each_minibatch_has_normalised_advantages_unless_turned_off(watched):
+    for wanted in (True, False):
+        _, watch, _ = watched(batch_size=8, n_optimization_epochs=1, normalize_advantages=wanted)
+        spreads = [batch.extra["advantage"].std(unbiased=False).item() for batch in watch.batches]
+        assert (spreads == pytest.approx([1.0] * len(spreads), abs=1e-3)) == wanted
 
 
 def test_a_linear_schedule_over_epochs_reaches_0(watched):

@@ -22,6 +22,7 @@ class ExampleAuxiliaryLoss(Plugin):
     """Add the sum of all squared weights to the loss of any algorithm."""
 
     Config = ExampleAuxiliaryLossConfig
+    supports_learners = True
 
     @hookimpl(wrapper=True)
     def compute_loss(self, policy: Policy, batch: Batch) -> Generator[None, Loss, Loss]:

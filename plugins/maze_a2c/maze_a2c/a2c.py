@@ -32,18 +32,22 @@ class A2C(Algorithm):
     supports_memory = True
     supports_actors = True
     supports_agents = True
+    supports_learners = True
     columns: ClassVar[Mapping[str, str]] = {"loss/policy": "policy", "loss/value": "value", "loss/entropy": "entropy"}
     defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "model": {"normalize_observations": True, "log_std_init": -1.0}
     }
 
+    def setup_loss(self, run: Run) -> None:
+        """Prepare the burn-in of the critic."""
+        self._run = run
+        self._burn_in = CriticBurnIn(run, self.config.critic_burn_in_epochs)
+
     def setup(self, run: Run) -> None:
         """Build the collector."""
-        self._run = run
         config = self.config
         scale = RewardScale(config.gamma) if config.normalize_rewards else None
         self._collector = RolloutCollector(run, config.n_rollout_steps, config.num_envs, reward_scale=scale)
-        self._burn_in = CriticBurnIn(run, self.config.critic_burn_in_epochs)
 
     def batches(self) -> Iterator[Batch]:
         """Collect a rollout and yield all of its rows once."""
@@ -55,6 +59,8 @@ class A2C(Algorithm):
         )
         run.record(metrics)
         if len(rows):  # a rollout may contain filler rows only
+            if config.normalize_advantages:
+                rows.extra["advantage"] = normalized(rows.extra["advantage"], rows.extra.get("group"))
             yield rows
         if not self._burn_in.active:
             self._collector.update_normalizer()
@@ -64,10 +70,7 @@ class A2C(Algorithm):
         """Return policy gradient, squared error of the critic and entropy bonus."""
         config, data = self.config, batch.extra
         distribution, value = self._burn_in.forward(policy, batch.obs, batch.sequences)
-        advantage = data["advantage"]
-        if config.normalize_advantages:
-            advantage = normalized(advantage, data.get("group"))
-        policy_loss = distribution.log_prob(batch.actions) * -advantage
+        policy_loss = distribution.log_prob(batch.actions) * -data["advantage"]
         critic_loss = (value - data["target"]).square()
         return actor_critic_loss(config, self._run.epoch, policy_loss, critic_loss, distribution.entropy())
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import torch
 
 from maze_core.data.batch import Batch, Loss
+from maze_core.data.shares import Share, shares_of_trajectories
 from maze_core.plugins.hookspecs import hookimpl
 from maze_core.training.algorithm import Algorithm
 from maze_core.training.burn_in import CriticBurnIn
@@ -18,7 +19,7 @@ from maze_core.training.surrogate import clipped_surrogate, row_divergence
 from maze_core.training.targets import Target
 from maze_impala.anchor import anchored, weighted_normal
 from maze_impala.appo_config import APPOConfig
-from maze_impala.correction import corrected, row_weights
+from maze_impala.correction import corrected, explained, row_weights
 from maze_impala.stream import TrajectoryStream
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ class APPO(Algorithm):
     supports_memory = True
     supports_actors = True
     supports_agents = True
+    supports_learners = True
     columns: ClassVar[Mapping[str, str]] = {
         "loss/policy": "policy",
         "loss/value": "value",
@@ -47,11 +49,14 @@ class APPO(Algorithm):
         "model": {"normalize_observations": True, "log_std_init": -0.5}
     }
 
-    def setup(self, run: Run) -> None:
-        """Start the actors and copy the policy."""
+    def setup_loss(self, run: Run) -> None:
+        """Prepare the burn-in of the critic, and copy the policy."""
         self._run = run
         self._burn_in = CriticBurnIn(run, self.config.critic_burn_in_epochs)
         self._target = Target(run.policy)
+
+    def setup(self, run: Run) -> None:
+        """Start the actors."""
         self._stream = TrajectoryStream(run, self.config)
 
     def modules(self) -> dict[str, nn.Module]:
@@ -70,6 +75,10 @@ class APPO(Algorithm):
             yield batch
         if run.policy.normalizer is not None and not self._burn_in.active:
             run.policy.normalizer.update(batch.obs, batch.extra["weight"])
+
+    def shares(self, batch: Batch, count: int) -> list[Share]:
+        """Return shares of whole trajectories: V-trace looks ahead in them."""
+        return shares_of_trajectories(batch, count, self.config.n_rollout_steps)
 
     @hookimpl
     def compute_loss(self, policy: Policy, batch: Batch) -> Loss:
@@ -96,8 +105,9 @@ class APPO(Algorithm):
             value = policy.value(batch.obs) if batch.sequences is None else policy.value(batch.obs, batch.sequences)
             log_prob = distribution_of(self._target.module, batch.obs, batch.sequences).log_prob(batch.actions)
         log_rho = log_prob - data["log_prob"]
-        data["target"], advantage, metrics = corrected(config, log_rho, value, data)
+        data["target"], advantage = corrected(config, log_rho, value, data)
         weight = row_weights(data)
+        metrics = explained(value, data["target"], data["weight"])
         self._run.record({**metrics, "train/rho": float(log_rho.exp() @ weight)})
         data["advantage"] = weighted_normal(advantage, weight) if config.normalize_advantages else advantage
         data["anchor"] = anchored(log_prob, data["log_prob"], config.ratio_bound)

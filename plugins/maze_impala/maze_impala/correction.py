@@ -15,10 +15,8 @@ if TYPE_CHECKING:
     from maze_impala.actors_config import ActorsConfig
 
 
-def corrected(
-    config: ActorsConfig, log_rho: Tensor, value: Tensor, steps: TensorTree
-) -> tuple[Tensor, Tensor, dict[str, float]]:
-    """Return the critic's targets and the advantages, [T * B], without a graph, and metrics.
+def corrected(config: ActorsConfig, log_rho: Tensor, value: Tensor, steps: TensorTree) -> tuple[Tensor, Tensor]:
+    """Return the critic's targets and the advantages, [T * B], without a graph.
 
     Computed in NumPy: a GPU would wait at each step.
 
@@ -44,10 +42,14 @@ def corrected(
         config.vtrace_clip_rho_threshold,
         config.vtrace_clip_pg_rho_threshold,
     )
-    valid = data["weight"] > 0
-    metrics = {"train/explained_variance": explained_variance(values[valid], targets[valid])}
     target, advantage = (torch.from_numpy(a.reshape(-1)).to(value.device) for a in (targets, advantages))
-    return target, advantage, metrics
+    return target, advantage
+
+
+def explained(value: Tensor, target: Tensor, weight: Tensor) -> dict[str, float]:
+    """Return how much of the targets' variance the critic explains, as a metric; all [T * B]."""
+    values, targets, weights = (leaf.numpy(force=True) for leaf in (value, target, weight))
+    return {"train/explained_variance": explained_variance(values[weights > 0], targets[weights > 0])}
 
 
 def row_weights(steps: TensorTree) -> Tensor:

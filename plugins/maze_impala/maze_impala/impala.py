@@ -6,13 +6,14 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from maze_core.data.batch import Batch, Loss
+from maze_core.data.shares import Share, shares_of_trajectories
 from maze_core.plugins.hookspecs import hookimpl
 from maze_core.training.algorithm import Algorithm
 from maze_core.training.burn_in import CriticBurnIn
 from maze_core.training.on_policy import actor_critic_loss
 from maze_core.training.schedules import scheduled
 from maze_impala.config import IMPALAConfig
-from maze_impala.correction import corrected, row_weights
+from maze_impala.correction import corrected, explained, row_weights
 from maze_impala.stream import TrajectoryStream
 
 if TYPE_CHECKING:
@@ -29,15 +30,19 @@ class IMPALA(Algorithm):
     supports_memory = True
     supports_actors = True
     supports_agents = True
+    supports_learners = True
     columns: ClassVar[Mapping[str, str]] = {"loss/policy": "policy", "loss/value": "value", "loss/entropy": "entropy"}
     defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "model": {"normalize_observations": True, "log_std_init": -0.5}
     }
 
-    def setup(self, run: Run) -> None:
-        """Start the actors."""
+    def setup_loss(self, run: Run) -> None:
+        """Prepare the burn-in of the critic."""
         self._run = run
         self._burn_in = CriticBurnIn(run, self.config.critic_burn_in_epochs)
+
+    def setup(self, run: Run) -> None:
+        """Start the actors."""
         self._stream = TrajectoryStream(run, self.config)
 
     def batches(self) -> Iterator[Batch]:
@@ -46,8 +51,14 @@ class IMPALA(Algorithm):
         run.learner.scale_lr(scheduled(self.config.lr_schedule, run.fraction_done))
         batch = self._stream.next_batch()
         yield batch
+        if self.row_results:
+            run.record(explained(**self.row_results))
         if run.policy.normalizer is not None and not self._burn_in.active:
             run.policy.normalizer.update(batch.obs, batch.extra["weight"])
+
+    def shares(self, batch: Batch, count: int) -> list[Share]:
+        """Return shares of whole trajectories: V-trace looks ahead in them."""
+        return shares_of_trajectories(batch, count, self.config.n_rollout_steps)
 
     @hookimpl
     def compute_loss(self, policy: Policy, batch: Batch) -> Loss:
@@ -55,8 +66,8 @@ class IMPALA(Algorithm):
         distribution, value = self._burn_in.forward(policy, batch.obs, batch.sequences)
         log_prob = distribution.log_prob(batch.actions)
         log_rho = (log_prob - batch.extra["log_prob"]).detach()
-        target, advantage, metrics = corrected(self.config, log_rho, value.detach(), batch.extra)
-        self._run.record(metrics)
+        target, advantage = corrected(self.config, log_rho, value.detach(), batch.extra)
+        self.row_results = {"value": value.detach(), "target": target, "weight": batch.extra["weight"]}
         weight = row_weights(batch.extra)
         policy_loss = log_prob * -advantage
         critic_loss = (value - target).square()

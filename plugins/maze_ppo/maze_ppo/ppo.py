@@ -38,6 +38,7 @@ class PPO(Algorithm):
     supports_memory = True
     supports_actors = True
     supports_agents = True
+    supports_learners = True
     columns: ClassVar[Mapping[str, str]] = {
         "loss/policy": "policy",
         "loss/value": "value",
@@ -46,13 +47,16 @@ class PPO(Algorithm):
     }
     defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {"model": {"log_std_init": -0.25}}
 
+    def setup_loss(self, run: Run) -> None:
+        """Prepare the burn-in of the critic."""
+        self._run = run
+        self._burn_in = CriticBurnIn(run, self.config.critic_burn_in_epochs)
+
     def setup(self, run: Run) -> None:
         """Build the collector."""
-        self._run = run
         config = self.config
         scale = RewardScale(config.gamma) if config.normalize_rewards else None
         self._collector = RolloutCollector(run, config.n_rollout_steps, config.num_envs, reward_scale=scale)
-        self._burn_in = CriticBurnIn(run, self.config.critic_burn_in_epochs)
         self._order = generator(run.seed, Purpose.MINIBATCH_ORDER)
         self._log_ratios: list[Tensor] = []
 
@@ -76,7 +80,11 @@ class PPO(Algorithm):
         target_kl = self.config.target_kl
         for _ in range(self.config.n_optimization_epochs):
             for batch in rows.minibatches(self.config.batch_size, self._order):
+                if self.config.normalize_advantages:
+                    batch.extra["advantage"] = normalized(batch.extra["advantage"], batch.extra.get("group"))
                 yield batch
+                if self.row_results:
+                    self._log_ratios.append(self.row_results["log_ratio"])
                 if target_kl is not None and row_divergence(self._log_ratios[-1]).mean().item() > target_kl:
                     return
 
@@ -94,12 +102,9 @@ class PPO(Algorithm):
         config, data = self.config, batch.extra
         distribution, value = self._burn_in.forward(policy, batch.obs, batch.sequences)
         log_ratio = distribution.log_prob(batch.actions) - data["log_prob"]
-        advantage = data["advantage"]
-        if config.normalize_advantages:
-            advantage = normalized(advantage, data.get("group"))
-        policy_loss = clipped_surrogate(log_ratio.exp(), advantage, config.clip_range)
+        policy_loss = clipped_surrogate(log_ratio.exp(), data["advantage"], config.clip_range)
         critic_loss = value_loss(value, data["value"], data["target"], config.value_clip_range)
-        self._log_ratios.append(log_ratio.detach())
+        self.row_results = {"log_ratio": log_ratio.detach()}
         return actor_critic_loss(config, self._run.epoch, policy_loss, critic_loss, distribution.entropy())
 
     def state(self) -> dict[str, Any]:

@@ -32,6 +32,7 @@ class _Member:
     """One worker: its actor and its open calls."""
 
     number: int
+    name: str
     actor: Any
     deadline: float
     """Time by which it must return its next answer."""
@@ -45,7 +46,7 @@ class _Member:
     @property
     def title(self) -> str:
         """The worker's name in messages."""
-        return f"worker {self.number}" + (f" (process {self.process})" if self.process else "")
+        return self.name + (f" (process {self.process})" if self.process else "")
 
 
 class RayPool(QueuedPool):
@@ -63,14 +64,18 @@ class RayPool(QueuedPool):
         count: number of workers.
         config: the runner's configuration.
         cpus: CPUs that each worker occupies.
+        gpus: GPUs that each worker occupies.
+        learners: the workers are further learners: each is needed, and the loss of one ends the run.
 
     Raises:
         ConfigError: there is no cluster, the task cannot be sent to its nodes, or the task's `setup` raises it.
         RunError: a worker failed during its setup, with its traceback, or no worker found room.
     """
 
-    def __init__(self, task: Task, count: int, config: RayConfig, cpus: float) -> None:
-        super().__init__(count, config.job_timeout)
+    def __init__(
+        self, task: Task, count: int, config: RayConfig, cpus: float, gpus: float = 0.0, learners: bool = False
+    ) -> None:
+        super().__init__(count, config.job_timeout, learners)
         self._config = config
         self._complete = False
         self._members: dict[int, _Member] = {}
@@ -90,7 +95,10 @@ class RayPool(QueuedPool):
         self._session = Session(config)
         try:
             self._actor = self._ray.remote(Worker).options(
-                num_cpus=0 if self._session.is_local else cpus, max_restarts=0, scheduling_strategy="SPREAD"
+                num_cpus=0 if self._session.is_local else cpus,
+                num_gpus=0 if self._session.is_local else gpus,
+                max_restarts=0,
+                scheduling_strategy="SPREAD",
             )
             self._task = self._ray.put(self._pack(task))
             self._shared = (0, self._ray.put({}))
@@ -142,7 +150,7 @@ class RayPool(QueuedPool):
 
     def _start(self, number: int, deadline: float, late: bool = False) -> None:
         actor = self._new_actor(number)
-        member = self._members[number] = _Member(number, actor, deadline, late=late)
+        member = self._members[number] = _Member(number, self._title(number), actor, deadline, late=late)
         self._expect(member, actor.setup.remote(number, self._task, versions()), None)
 
     def _new_actor(self, number: int) -> Any:
@@ -267,6 +275,8 @@ class RayPool(QueuedPool):
         cause = f"{member.title} was lost: {reason_of(error)}"
         deadline = member.deadline
         if member.ready:
+            if self._learners:
+                raise self._failure(cause)
             if self.restarts >= self._config.max_restarts:
                 self._drop(member, f"{cause}; no further restart (runner.max_restarts is {self._config.max_restarts})")
                 return
@@ -302,7 +312,7 @@ class RayPool(QueuedPool):
     def _go_on_without(self, member: _Member) -> None:
         member.late = True
         waited = f"{member.title} found no free CPUs in the cluster within {self._config.start_timeout:g} seconds"
-        if all(each.late for each in self._members.values()):
+        if self._learners or all(each.late for each in self._members.values()):
             raise self._failure(
                 f"{waited}\nThe cluster's CPUs: {self._ray.cluster_resources().get('CPU', 0):g}. Next: free some, or "
                 "lower runner.cpus_per_worker, or start fewer workers."

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from maze_core.config.base import PluginConfig
 from maze_core.envs.native import NativeVectorEnv
-from maze_core.runners.base import Runner
+from maze_core.runners.base import LOOPBACK, Runner
 from maze_ray.config import RayConfig
 
 if TYPE_CHECKING:
@@ -51,6 +51,14 @@ class RayRunner(Runner):
         from maze_ray.pool import RayPool
 
         return RayPool(task, count, self.config, self.config.cpus_per_worker)
+
+    def learners(self, task: Task, count: int, gpus: bool = False) -> tuple[WorkerPool, str]:
+        """Start further learners on the cluster, on different nodes where there are enough."""
+        from maze_ray.pool import RayPool
+        from maze_ray.session import import_ray
+
+        pool = RayPool(task, count, self.config, self.config.cpus_per_worker, float(gpus), learners=True)
+        return pool, LOOPBACK if pool.session.is_local else import_ray().util.get_node_ip_address()
 
     @cached_property
     def _cpus(self) -> int:

@@ -10,7 +10,7 @@ from gymnasium.spaces import Box
 from torch import Tensor, nn
 
 from maze_core.data.batch import Batch, Loss, TensorTree
-from maze_core.data.segments import replayed
+from maze_core.data.segments import below, replayed
 from maze_core.data.trajectories_loader import load_trajectories
 from maze_core.envs.spaces import flatten_space
 from maze_core.errors import ConfigError
@@ -49,6 +49,8 @@ if TYPE_CHECKING:
 _DEMONSTRATIONS = "algorithm.initial_demonstrations"
 _CRITICS, _LOSS_NOISE = 1, 2
 # Separate random streams of one purpose: the critics' parameters, and the actions sampled in the loss.
+_NOISE, _NEXT_NOISE = "noise", "next_noise"
+# Where a batch has the noise of actions for its observations, and for those that follow.
 
 
 class SAC(Algorithm):
@@ -60,6 +62,7 @@ class SAC(Algorithm):
     supports_memory = True
     supports_actors = True
     supports_agents = True
+    supports_learners = True
     columns: ClassVar[Mapping[str, str]] = {
         "loss/policy": "policy", "loss/critic": "critic", "loss/entropy": "entropy", "loss/entropy_coef": "alpha",
     }  # fmt: skip
@@ -77,6 +80,8 @@ class SAC(Algorithm):
         """Refuse sizes that contradict each other."""
         check_replay_sizes(config)
         check_segments(config)
+        if config.learners > 1:
+            _check_learners(self.config)
 
     def check_action_space(self, space: Space[Any]) -> None:
         """Refuse also Box actions without finite bounds."""
@@ -95,8 +100,8 @@ class SAC(Algorithm):
                     "Next: --set algorithm.quantiles=1 --set algorithm.drop_top=0",
                 )
 
-    def setup(self, run: Run) -> None:
-        """Build collector, replay buffer, critics and temperature."""
+    def setup_loss(self, run: Run) -> None:
+        """Build critics, targets and temperature."""
         config, policy = self.config, run.policy
         self._run = run
         if remembers(policy) and not config.split_rollouts_into_transitions:
@@ -105,9 +110,20 @@ class SAC(Algorithm):
                 "algorithm.split_rollouts_into_transitions",
                 "Next: --set algorithm.split_rollouts_into_transitions=true",
             )
+        if remembers(policy) and run.config.learners > 1:
+            raise _one_learner("policies with memory", "model.memory")
         self._actions = JointActions(run.observation_space, run.action_space).to(run.device)
         check_squashed(policy, self._actions, "SAC")
         self._critics = self._build_critics(policy).to(run.device)
+        self._targets = None if config.critic_norm == "batch" else Target(self._critics)
+        self._temperature = Temperature(config.entropy_coef, config.entropy_tuning).to(run.device)
+        self._noise = torch.Generator(run.device)
+        self._noise.manual_seed(integer_seed(run.seed, Purpose.POLICY_NOISE, _LOSS_NOISE))
+        self._estimate = estimate_of(config, self._noise)
+
+    def setup(self, run: Run) -> None:
+        """Build collector and replay buffer."""
+        config = self.config
         self._collector = ReplayCollector(
             run,
             config.rollouts[1],
@@ -115,16 +131,11 @@ class SAC(Algorithm):
             config.replay_buffer_size,
             first_policy=config.initial_sampling_policy,
             utd=config.utd or 1.0,
-            memory=ReplayMemory.of(policy, config.sequence_length, config.burn_in, critics=self._critics),
+            memory=ReplayMemory.of(run.policy, config.sequence_length, config.burn_in, critics=self._critics),
             her_goals=config.her_goals,
         )
         if config.initial_demonstrations and run.run_dir is None:  # a new run: check before its folder is created
             self._collector.check(load_trajectories(config.initial_demonstrations), _DEMONSTRATIONS)
-        self._targets = None if config.critic_norm == "batch" else Target(self._critics)
-        self._temperature = Temperature(config.entropy_coef, config.entropy_tuning).to(run.device)
-        self._noise = torch.Generator(run.device)
-        self._noise.manual_seed(integer_seed(run.seed, Purpose.POLICY_NOISE, _LOSS_NOISE))
-        self._estimate = estimate_of(config, self._noise)
 
     def _build_critics(self, policy: Policy) -> StateActionCritics:
         config, actions = self.config, self._actions
@@ -173,6 +184,8 @@ class SAC(Algorithm):
             batch = self._collector.sample(config.batch_size, config.gamma, config.n_step, stretch)
             if (run.learner.steps + 1) % config.policy_delay:
                 batch.objective = "critic"
+            if run.config.learners > 1:
+                self._add_noise(batch)
             yield batch
             if self._targets is not None and run.learner.steps % config.target_update_interval == 0:
                 self._targets.follow(config.tau)
@@ -204,7 +217,7 @@ class SAC(Algorithm):
         if batch.objective == "critic":
             return Loss(critic_loss, metrics)
 
-        decision = self._decide(policy, batch.obs, sequences)
+        decision = self._decide(policy, batch.obs, sequences, below(batch.extra, _NOISE))
         value = estimate.objective(decision, self._values(self._critics, features.detach(), decision.box, frozen=True))
         policy_loss = (coefficient * decision.negative_entropy - value).mean()
 
@@ -248,15 +261,26 @@ class SAC(Algorithm):
         """Return the policy's decision for the observations that follow."""
         sequences = replayed(batch)
         if sequences is None:
-            return self._decide(policy, batch.next_obs)
+            return self._decide(policy, batch.next_obs, noise=below(batch.extra, _NEXT_NOISE))
         return self._decide(policy, sequences.obs, sequences.beyond("policy")).rows(sequences.following)
 
-    def _decide(self, policy: Policy, obs: TensorTree, sequences: Sequences | None = None) -> Decision:
-        noise: TensorTree = {}
-        if self._actions.box_size:
-            noise = policy.draw_noise((len(next(iter(obs.values()))),), self._noise)
+    def _decide(
+        self, policy: Policy, obs: TensorTree, sequences: Sequences | None = None, noise: TensorTree | None = None
+    ) -> Decision:
         take = decide_in_turns if self._actions.several_actors else decide
+        noise = noise or self._draw(policy, len(next(iter(obs.values()))))
         return take(self._actions, distribution_of(policy, obs, sequences), noise)
+
+    def _draw(self, policy: Policy, rows: int) -> TensorTree:
+        """Return the noise of sampled actions, leaves [rows, …]; none where no action is a Box."""
+        return policy.draw_noise((rows,), self._noise) if self._actions.box_size else {}
+
+    def _add_noise(self, batch: Batch) -> None:
+        """Put the noise of the actions that the loss samples into the batch: each learner needs that of its rows."""
+        policy = self._run.policy
+        batch.extra |= {f"{_NEXT_NOISE}/{key}": leaf for key, leaf in self._draw(policy, len(batch)).items()}
+        if batch.objective != "critic":
+            batch.extra |= {f"{_NOISE}/{key}": leaf for key, leaf in self._draw(policy, len(batch)).items()}
 
     @hookimpl
     def on_checkpoint(self, run: Run, path: Path) -> None:
@@ -285,6 +309,20 @@ def _next_features(critics: StateActionCritics, policy: Policy, batch: Batch) ->
         return critics.features(policy.normalized(batch.next_obs))
     features = critics.features(policy.normalized(sequences.obs), sequences.beyond("critics"))
     return features.index_select(1, sequences.following)
+
+
+def _check_learners(config: SACConfig) -> None:
+    """Refuse variants whose loss draws random numbers, or computes statistics, for a batch as a whole."""
+    if config.dropout:
+        raise _one_learner("dropout", "algorithm.dropout")
+    if config.critic_norm == "batch":
+        raise _one_learner("batch normalisation", "algorithm.critic_norm")
+    if config.target_subset is not None:
+        raise _one_learner("a subset of critics drawn for each batch", "algorithm.target_subset")
+
+
+def _one_learner(what: str, where: str) -> ConfigError:
+    return ConfigError(f"{what} cannot be divided among several learners", where, "Next: --set learners=1")
 
 
 class SACfD(SAC):

@@ -1,0 +1,29 @@
+"""Several learners as Ray actors."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import pytest
+import torch
+from maze_devkit.envs import SeededWalk
+
+from maze_core.errors import RunError
+from tests.sockets import listening, tree
+
+pytest.importorskip("ray")
+pytestmark = [pytest.mark.usefixtures("local_ray"), pytest.mark.slow]
+
+
+def test_actors_give_the_same_as_one_learner_until_one_is_lost(quick):
+    one, two = (quick(SeededWalk, "ppo", {"learners": n}, runner="ray" if n > 1 else "dev") for n in (1, 2))
+    for context in (one, two):
+        context.train()
+    for name, value in one.policy.state_dict().items():
+        torch.testing.assert_close(two.policy.state_dict()[name], value, rtol=1e-4, atol=1e-5)
+    assert {line.split()[0] for line in listening(tree(os.getpid()))} == {"127.0.0.1"}
+    (process,) = two.run._others._pool.pids
+    os.kill(process, signal.SIGKILL)
+    with pytest.raises(RunError, match=rf"learner 1 \(process {process}\) was lost"):
+        two.train(2)

@@ -1,0 +1,324 @@
+"""Several learners: equal to one for equal batches, and what happens where that cannot be, or one is lost."""
+
+from __future__ import annotations
+
+import gymnasium
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+from maze_devkit.envs import SeededWalk, SpacesEnv
+from maze_devkit.probes import Doors
+from maze_ppo.ppo import PPO as PPO_CLASS
+
+from maze_core import hookimpl
+from maze_core.config.base import PluginConfig
+from maze_core.data.batch import Batch
+from maze_core.data.sequences import Sequences
+from maze_core.data.shares import even_shares, shares_of_trajectories
+from maze_core.errors import ConfigError, PluginError, RunError
+from maze_core.plugins.base import Plugin
+from maze_core.runners.dev import DevRunner
+from maze_core.training.learner_check import declares_learners
+from maze_core.training.learner_group import LearnerGroup, LearnerLost
+from tests.agents import MixedSource
+from tests.training.further_learners import ThreadPool
+
+TRAJECTORIES = {
+    "algorithm.num_actors": 2, "algorithm.envs_per_actor": 1, "algorithm.actors_batch_size": 3,
+    "algorithm.n_rollout_steps": 9,
+}  # fmt: skip
+REPLAY = {
+    "algorithm.initial_buffer_size": 20, "algorithm.replay_buffer_size": 200, "algorithm.epoch_length": 4,
+    "algorithm.batch_size": 7, "algorithm.critic_hidden": [8], "algorithm.n_rollout_steps": 1,
+}  # fmt: skip
+PPO = {"algorithm.n_optimization_epochs": 2, "algorithm.batch_size": 9}
+NORMAL = {"model.normalize_observations": True}
+
+
+class Mixed(SpacesEnv):
+    """Box and Discrete actions at once, an observation of two leaves."""
+
+    def __init__(self):
+        parts = {"go": spaces.Box(-2.0, 1.0, (2,), np.float32), "pick": spaces.Discrete(3, start=1)}
+        leaves = {"place": spaces.Box(-1, 1, (2,), np.float32), "kind": spaces.Discrete(4)}
+        super().__init__(spaces.Dict(leaves), spaces.Dict(parts))
+
+
+class Still(gymnasium.Env):
+    """Numbers that say nothing, a Box action."""
+
+    observation_space = spaces.Box(-1, 1, (3,), np.float32)
+    action_space = spaces.Box(-1, 1, (2,), np.float32)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self._step = 0
+        return self.observation_space.sample() * 0, {}
+
+    def step(self, action):
+        self._step += 1
+        seen = np.full(3, np.sin(self._step), np.float32)
+        return seen, float(-np.square(action).sum()), self._step % 13 == 0, self._step == 17, {}
+
+
+@pytest.fixture
+def threads(monkeypatch):
+    """The further learners are threads; the list holds their pools."""
+    pools = []
+
+    def learners(runner, task, count, gpus=False):
+        pools.append(ThreadPool(task, count))
+        return pools[-1], "127.0.0.1"
+
+    monkeypatch.setattr(DevRunner, "learners", learners)
+    return pools
+
+
+@pytest.fixture
+def result(quick, threads):
+    """`result(env, algorithm, learners, overrides, **parts)`: parameters, networks and losses after some updates."""
+
+    def train(env, algorithm, learners, overrides=None, **parts):
+        values = {"learners": learners, "evaluation.n_episodes": 1, **(overrides or {})}
+        context = quick(env, algorithm, values, **parts)
+        reports = []
+        notify = context.run.hooks.on_epoch_end
+        context.run.hooks.on_epoch_end = lambda run, epoch: (reports.append(epoch.metrics), notify(run, epoch))
+        context.train()
+        run = context.run
+        modules = {"policy": run.policy, **run._modules}
+        found = {f"{name}.{key}": leaf.double() for name, m in modules.items() for key, leaf in m.state_dict().items()}
+        logged = ("loss/", "train/explained_variance")
+        found |= {
+            f"{number} {name}": torch.tensor(value, dtype=torch.float64)
+            for number, metrics in enumerate(reports)
+            for name, value in metrics.items()
+            if name.startswith(logged)
+        }
+        context.close()
+        return found
+
+    return train
+
+
+def assert_close(one, several):
+    assert one.keys() == several.keys()
+    for name, value in one.items():
+        torch.testing.assert_close(several[name], value, rtol=1e-4, atol=1e-5, msg=lambda text, n=name: f"{n}: {text}")
+
+
+EQUAL = {
+    "ppo": (SeededWalk, "ppo", PPO | NORMAL, 2),
+    "ppo, masks, three learners": (Doors, "ppo", PPO, 3),
+    "ppo, nested spaces, target_kl": (Mixed, "ppo", PPO | {"algorithm.target_kl": 0.003, "algorithm.lr": 0.03}, 2),
+    "ppo, memory": (SeededWalk, "ppo", PPO | {"model.memory": "gru", "algorithm.sequence_length": 3}, 2),
+    "ppo, burn-in": (SeededWalk, "ppo", PPO | {"algorithm.critic_burn_in_epochs": 1}, 2),
+    "a2c": (Mixed, "a2c", {"algorithm.normalize_advantages": True}, 3),
+    "impala": (Doors, "impala", TRAJECTORIES, 2),
+    "impala, memory": (SeededWalk, "impala", TRAJECTORIES | {"model.memory": "gru"}, 2),
+    "appo": (Still, "appo", TRAJECTORIES, 3),
+    "sac": (Mixed, "sac", REPLAY, 2),
+    "sac, policy_delay": (Still, "sac", REPLAY | {"algorithm.policy_delay": 2, "algorithm.max_grad_norm": 0.3}, 3),
+    "sac, quantiles": (Still, "sac", REPLAY | {"algorithm.quantiles": 5, "algorithm.drop_top": 1}, 2),
+    "sac, choices": (SeededWalk, "sac", REPLAY, 2),
+}
+
+
+@pytest.mark.parametrize("case", EQUAL)
+def test_equal_batches_give_equal_results(result, case):
+    env, algorithm, overrides, learners = EQUAL[case]
+    assert_close(result(env, algorithm, 1, overrides), result(env, algorithm, learners, overrides))
+
+
+def test_more_learners_than_rows(result):
+    one = {"algorithm.num_envs": 1, "algorithm.n_rollout_steps": 2}
+    assert_close(result(SeededWalk, "a2c", 1, one), result(SeededWalk, "a2c", 5, one))
+
+
+class SmallWeights(Plugin):
+    """A term of the loss, and a network of its own that learns to be small."""
+
+    Config = PluginConfig
+    supports_learners = True
+
+    @hookimpl
+    def build_modules(self, run):
+        self.own = torch.nn.Linear(2, 1)
+        return {"own": self.own}
+
+    @hookimpl(wrapper=True)
+    def compute_loss(self, policy, batch):
+        loss = yield
+        total = sum(p.square().sum() for p in policy.parameters())
+        rows = self.own(torch.ones(len(batch), 2)).square().mean()
+        return loss.plus("small", 0.01 * total + rows)
+
+
+class Undeclared(SmallWeights):
+    """Changes how its network is built, and says nothing of learners."""
+
+    @hookimpl
+    def build_modules(self, run):
+        self.own = torch.nn.Linear(2, 1)
+        return {"own": self.own}
+
+
+class Nosy(SmallWeights):
+    """Asks for what only the first learner has."""
+
+    supports_learners = True
+
+    @hookimpl
+    def build_modules(self, run):
+        self._run = run
+        return {}
+
+    @hookimpl(wrapper=True)
+    def compute_loss(self, policy, batch):
+        loss = yield
+        return loss.plus("env", torch.tensor(float(self._run.training_env(1).num_envs)))
+
+
+def test_a_callback_in_the_loss_with_a_network_of_its_own(result):
+    small = {"callbacks": {"small": SmallWeights}}
+    assert_close(*(result(SeededWalk, "ppo", learners, PPO, **small) for learners in (1, 2)))
+
+
+def test_several_agents_with_networks_of_their_own(result):
+    values = PPO | {"algorithm.n_rollout_steps": 6, "model.groups": {"two": ["two"], "rest": ["one", "late"]}}
+    assert_close(*(result(MixedSource, "ppo", learners, values) for learners in (1, 3)))
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "values", "parts", "said"),
+    [
+        ("dqn", {}, {}, "algorithm plugin 'dqn'"),
+        ("pqn", {}, {}, "algorithm plugin 'pqn'"),
+        ("ppo", {}, {"callbacks": {"odd": Undeclared}}, "callback plugin 'odd'"),
+        ("sac", {"algorithm.dropout": 0.1}, {}, "dropout"),
+        ("sac", {"algorithm.critic_norm": "batch"}, {}, "batch normalisation"),
+        ("sac", {"algorithm.target_subset": 1}, {}, "subset"),
+        ("sac", {"model.memory": "gru"}, {}, "memory"),
+    ],
+)
+def test_what_cannot_be_divided_is_refused_by_name(quick, threads, algorithm, values, parts, said):
+    with pytest.raises(ConfigError, match=said) as refusal:
+        _ = quick(SeededWalk, algorithm, {"learners": 2, **values}, **parts).run
+    assert "learners=1" in refusal.value.hint
+    assert not threads, "no learner was started"
+
+
+def test_what_a_class_above_declares_does_not_hold_for_another_loss():
+    class Other(PPO_CLASS):
+        @hookimpl
+        def compute_loss(self, policy, batch):
+            return super().compute_loss(policy, batch)
+
+    class Renamed(PPO_CLASS):
+        """The same loss."""
+
+    class Declared(Other):
+        supports_learners = True
+
+    assert [declares_learners(kind.__new__(kind)) for kind in (Other, Renamed, Declared)] == [False, True, True]
+
+
+def test_a_lost_learner_ends_the_run_with_one_error(quick, threads):
+    context = quick(SeededWalk, "ppo", {"learners": 3})
+    run, seen = context.run, []
+
+    def lose(*_):
+        seen.append(run.epoch)
+        threads[0].tasks[1].close()
+
+    run.hooks.on_epoch_end = lose
+    with pytest.raises(RunError, match="a learner was lost") as error:
+        context.train()
+    assert seen == [0] or seen == [1], "it ends at the next step"
+    assert "intact checkpoint" in " ".join(error.value.__notes__)
+    context.close()
+    assert threads[0].closed
+
+
+def test_a_loss_that_fails_in_a_further_learner_names_the_reason(quick, threads):
+    context = quick(SeededWalk, "ppo", {"learners": 2}, callbacks={"nosy": Nosy})
+    with pytest.raises(PluginError, match=r"the loss uses run\.training_env"):
+        context.train()
+
+
+def test_other_networks_in_a_further_learner_are_refused(quick, threads, monkeypatch):
+    sizes = iter([4, 5])
+
+    class Growing(SmallWeights):
+        supports_learners = True
+
+        @hookimpl
+        def build_modules(self, run):
+            return {"own": torch.nn.Linear(next(sizes), 1)}
+
+    monkeypatch.setitem(globals(), "Growing", Growing)
+    Growing.__qualname__ = "Growing"
+    with pytest.raises(PluginError, match=r"builds other networks than the first: odd\.own\.weight"):
+        _ = quick(SeededWalk, "ppo", {"learners": 2}, callbacks={"odd": Growing}).run
+
+
+def test_learners_that_do_not_come_are_lost():
+    with pytest.raises(LearnerLost):
+        LearnerGroup("127.0.0.1", 9, 1, 2, None, 0.5)
+
+
+# Shares
+
+
+def batch_of(rows, **parts):
+    obs = {"observation": torch.arange(rows, dtype=torch.float32)}
+    return Batch(obs, {}, {"weight": torch.ones(rows)}, **parts)
+
+
+@pytest.mark.parametrize(("rows", "count"), [(1, 3), (7, 2), (8, 3), (3, 3), (64, 5)])
+def test_even_shares_are_all_rows_once_the_largest_first(rows, count):
+    shares = even_shares(batch_of(rows), count)
+    sizes = [len(share.batch) for share in shares]
+    assert torch.cat([share.batch.obs["observation"] for share in shares]).tolist() == list(range(rows))
+    assert sizes == [share.weight for share in shares]
+    assert max(sizes) == sizes[0]
+    assert max(sizes) - min(sizes) <= 1
+
+
+@pytest.mark.parametrize("lengths", [[9], [1, 9], [9, 1, 1, 1], [2, 3, 4, 5, 6], [5] * 8])
+@pytest.mark.parametrize("shuffled", [False, True])
+def test_shares_of_sequences_keep_them_whole(lengths, shuffled):
+    rows = sum(lengths)
+    order = torch.randperm(rows) if shuffled else None
+    state = {"hidden": torch.arange(len(lengths), dtype=torch.float32)}
+    batch = batch_of(rows, sequences=Sequences(np.array(lengths), state, order))
+    whole = [part.tolist() for part in torch.split(batch.sequences.ordered(batch.obs["observation"]), lengths)]
+    found = []
+    for share in (shares := even_shares(batch, 3)):
+        own = share.batch.sequences
+        parts = torch.split(own.ordered(share.batch.obs["observation"]), own.lengths.tolist())
+        found += [(int(state), part.tolist()) for state, part in zip(own.state["hidden"], parts, strict=True)]
+    assert found == list(enumerate(whole))
+    assert len(shares[0].batch), "the driver has rows"
+
+
+def test_shares_of_trajectories_are_columns():
+    steps, columns = 4, 5
+    batch = batch_of(steps * columns)
+    batch.extra["weight"][::2] = 0
+    # Lane 2 has two sequences, the others one each; they lie lane by lane.
+    lanes = torch.arange(steps * columns).reshape(steps, columns).T
+    lengths = np.array([4, 4, 1, 3, 4, 4])
+    state = {"hidden": torch.arange(6.0)}
+    batch.sequences = Sequences(lengths, state, lanes.reshape(-1))
+    shares = shares_of_trajectories(batch, 2, steps)
+    assert [share.batch.obs["observation"].reshape(steps, -1).tolist() for share in shares] == [
+        lanes[:3].T.float().tolist(), lanes[3:].T.float().tolist(),
+    ]  # fmt: skip
+    assert [share.weight for share in shares] == [float(share.batch.extra["weight"].sum()) for share in shares]
+    for share, expected in zip(shares, ([4, 4, 1, 3], [4, 4]), strict=True):
+        own = share.batch.sequences
+        assert own.lengths.tolist() == expected
+        ordered = own.ordered(share.batch.obs["observation"])
+        assert all(bool((part.diff() == columns).all()) for part in torch.split(ordered, expected))
