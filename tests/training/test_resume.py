@@ -399,3 +399,16 @@ def test_a_run_goes_on_in_worker_processes(quick, whole_state, assert_same):
     whole = quick("CartPole-v1", overrides={"algorithm.n_epochs": 4})
     whole.train()
     assert_same(whole_state(half.run_dir), whole_state(whole.run_dir))
+
+
+def test_a_signal_just_before_the_first_update_is_not_lost(quick, monkeypatch):
+    note = api.note_summary
+
+    def note_and_signal(run):
+        if run.summary is None:
+            os.kill(os.getpid(), signal.SIGTERM)
+        note(run)
+
+    monkeypatch.setattr(api, "note_summary", note_and_signal)
+    summary = quick(algorithm="a2c").train()
+    assert (summary.outcome, summary.reason, summary.updates) == ("interrupted", "interrupted by SIGTERM", 0)
