@@ -52,8 +52,8 @@ machine. All runners give bit-equal results. They take turns, and each ratio is 
 updates; shown is the median (min to max). The gate is a median of at least 0.8 without a sleep, and above 1 from 1 ms
 on.
 
-A rollout on workers costs a fixed time: parameters out, a call, and an answer, about 1 ms on `ray`. It is divided among
-the steps of a rollout, so it shows most for A2C, whose rollouts are short. Two workers save at most half the time that
+A rollout on workers costs a fixed time: parameters out, a call, and an answer. It is divided among the steps of a
+rollout, so it shows most for A2C, whose rollouts are short. Two workers save at most half the time that
 eight environments need one after the other.
 
 The machine of these figures has two cores, and other work kept both busy. So workers had no core of their own, and the

@@ -48,7 +48,8 @@ The real driver and the real pool of the runner `ray`, a real Ray on one machine
 as long as a rollout takes and answers with a recorded rollout of {STEPS} steps of Pendulum-v1. Driver time is the
 processor time of the driver's process, all its threads and Ray's among them, without learning. `ppo` collects as PPO
 and A2C do: a rollout of each worker for an update, one environment each. `impala` learns from 8 rollouts at a time
-while the workers go on. Parameters are put into Ray's store once for an update, and copied once to each node.
+while the workers go on. Parameters of up to 64 kB go with the first call of each worker after an update; larger ones
+are put into Ray's store once, and copied once to each node.
 
 An answer costs the driver the same with any number of workers (the gate: at most {GATE:g} times as much as with the
 fewest). So what limits a run is the product: once driver milliseconds per rollout times rollouts per second is a second
@@ -82,9 +83,9 @@ class Host:
         """Take the rollout that every call is answered with."""
         self._value = pickle.loads(value)
 
-    async def setup(self, number: int, task: bytes, theirs: dict[str, str]) -> tuple[Any, ...]:
+    async def setup(self, number: int, task: bytes, theirs: dict[str, str], door: None) -> tuple[Any, ...]:
         """Answer as a worker that is ready."""
-        return "ready", os.getpid(), ""
+        return "ready", os.getpid(), "", False
 
     async def run(self, job: bytes, version: int, arrays: Any) -> tuple[Any, ...]:
         """Answer with the rollout."""
@@ -129,7 +130,7 @@ class SimulatedPool(RayPool):
         return super().share(arrays)
 
     def collect(self, timeout: float | None = None) -> Any:
-        self.waiting = max(self.waiting, len(self._results) + self._arrived.qsize())
+        self.waiting = max(self.waiting, len(self._results) + len(self._arrived))
         return super().collect(timeout)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import shutil
 import signal
 import sys
 import threading
@@ -11,6 +12,7 @@ import time
 import traceback
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
+from multiprocessing import util
 from multiprocessing.connection import Connection, wait
 from typing import Any, Literal
 
@@ -43,6 +45,7 @@ def worker_context(start_method: StartMethod) -> Any:
     is already running, it stays as it is.
     """
     context = multiprocessing.get_context(start_method)
+    util.get_temp_dir()  # where a fork server listens; all workers have to know it, see `_end_with`
     if start_method == "forkserver":
         context.set_forkserver_preload(list(_PRELOADED))
     return context
@@ -63,7 +66,9 @@ def begin_worker() -> None:
     _limit_threads()
     driver = multiprocessing.parent_process()
     if driver is not None:
-        threading.Thread(target=_end_with, args=(driver.sentinel,), daemon=True).start()
+        # Workers of a worker share the folder of the main process.
+        folder = util.get_temp_dir() if driver.name == "MainProcess" else None
+        threading.Thread(target=_end_with, args=(driver.sentinel, folder), daemon=True).start()
 
 
 @contextmanager
@@ -88,9 +93,11 @@ def _limit_threads() -> None:
         torch.set_num_threads(1)
 
 
-def _end_with(sentinel: int) -> None:
-    """End this process when the driver's process has ended for any reason."""
+def _end_with(sentinel: int, folder: str | None) -> None:
+    """End this process when the driver's process has ended for any reason; one that was killed leaves a folder."""
     wait([sentinel])
+    if folder is not None:
+        shutil.rmtree(folder, ignore_errors=True)
     os._exit(1)
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import pickle
+import selectors
 import time
 import warnings
 import weakref
 from collections import deque
 from contextlib import suppress
 from dataclasses import dataclass, field
-from multiprocessing.connection import Connection, wait
+from multiprocessing.connection import Connection
 from typing import Any
 
 from maze_core.errors import ConfigError
@@ -86,6 +87,8 @@ class ProcessPool(QueuedPool):
         self._parameters: SharedParameters | None = None
         self._complete = False
         self._members: list[_Member] = []
+        self._channels = selectors.DefaultSelector()
+        """The pipe and the end of each worker's process, with its number and whether it is the end."""
         try:
             for number in range(count):
                 self._members.append(self._start(number))
@@ -129,6 +132,7 @@ class ProcessPool(QueuedPool):
         for member in self._members:
             self._send(member, ("close",))
         end_processes([member.process for member in self._members], _PATIENCE if idle else 0.0)
+        self._channels.close()
         for member in self._members:
             member.pipe.close()
             member.unpacker.close()
@@ -145,6 +149,8 @@ class ProcessPool(QueuedPool):
             process = self._context.Process(target=pool_worker.main, args=arguments, daemon=True)
             process.start()
             theirs.close()  # so that the driver sees end of file when the worker dies
+        self._channels.register(ours, selectors.EVENT_READ, (number, False))
+        self._channels.register(process.sentinel, selectors.EVENT_READ, (number, True))
         return _Member(number, self._title(number), process, ours, time.monotonic() + self._setup_timeout)
 
     def _introduce(self, member: _Member) -> None:
@@ -185,15 +191,16 @@ class ProcessPool(QueuedPool):
 
     def _receive(self, deadline: float | None) -> bool:
         """Wait for messages and deaths and handle them; return False where the deadline passed first."""
-        by_channel: dict[Any, _Member] = {}
-        for member in self._members:
-            by_channel[member.pipe] = by_channel[member.process.sentinel] = member
         busy = [member for member in self._members if member.jobs or not member.ready]
         ends = [member.deadline for member in busy] + ([] if deadline is None else [deadline])
-        ready = wait(list(by_channel), max(min(ends) - time.monotonic(), 0.0) if ends else None)
+        ready = self._channels.select(max(min(ends) - time.monotonic(), 0.0) if ends else None)
         now = time.monotonic()
-        for number in {by_channel[channel].number for channel in ready}:
-            self._listen(self._members[number])
+        over: dict[int, bool] = {}
+        for key, _ in ready:
+            number, is_end = key.data
+            over[number] = over.get(number, False) or is_end
+        for number, is_over in over.items():
+            self._listen(self._members[number], is_over)
         if ready:
             return True
         for member in busy:
@@ -202,16 +209,17 @@ class ProcessPool(QueuedPool):
                 raise self._failure(f"{member.title} did not answer within {limit:g} seconds")
         return False
 
-    def _listen(self, member: _Member) -> None:
-        """Handle a worker's messages; replace the worker where it died."""
+    def _listen(self, member: _Member, over: bool) -> None:
+        """Handle a message; of a worker whose process is over, handle all that are left and replace it."""
         try:
-            while member.pipe.poll():
+            while not over or member.pipe.poll():
                 self._hear(member, *member.pipe.recv())
                 self._await(member)
+                if not over:
+                    return
         except (EOFError, OSError):
             end_processes([member.process], _PATIENCE)
-        if not member.process.is_alive():
-            self._replace(member)
+        self._replace(member)
 
     def _hear(self, member: _Member, kind: str, *content: Any) -> None:
         if kind == "ready":
@@ -240,6 +248,8 @@ class ProcessPool(QueuedPool):
             stacklevel=4,
         )
         self._give_back(member.jobs)
+        for channel in (member.pipe, member.process.sentinel):
+            self._channels.unregister(channel)
         member.pipe.close()
         member.unpacker.close()
         try:

@@ -131,6 +131,8 @@ def training_session(run: Run) -> Iterator[None]:
             stack.enter_context(lock(run.run_dir))
         stack.enter_context(torch_threads(run.config.threads))
         stack.enter_context(borrowed_rng(run))
+        # Before the signal handlers: whatever they ask for from now on counts.
+        run.stop_reason, run.stop_pending, run.interrupted = run.stop_pending, None, False
         stack.enter_context(graceful_interrupts(run.interrupt))
         yield
 

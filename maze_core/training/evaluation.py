@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,9 +11,11 @@ import torch
 
 from maze_core.acting.network import NetworkAgent, SharedNoise
 from maze_core.acting.rule import RuleAgent
+from maze_core.acting.share import ShareAgent
 from maze_core.acting.stepper import Stepper
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.envs.vector import Episode, copies_of
+from maze_core.envs.worker import Share
 from maze_core.policies.base import ActingPolicy
 
 if TYPE_CHECKING:
@@ -62,44 +65,104 @@ def evaluate_policy(
     Raises:
         EvaluationInterrupted: `stopped` returned true.
     """
-    agent = _agent(policy, env, deterministic, noise)
-    quota = _Quota(copies_of(env), n_episodes, max_episode_steps)
-    stepper = Stepper(env, seeds)
+    playing = Playing(
+        policy, env, seeds, n_episodes, deterministic=deterministic, noise=noise, limit=max_episode_steps, watch=watch
+    )
+    over = False
+    with evaluation_mode(policy):
+        while not over:
+            if stopped():
+                raise EvaluationInterrupted
+            over = playing.advance(1)
+    return playing.episodes
+
+
+@contextmanager
+def evaluation_mode(policy: Policy | ActingPolicy) -> Iterator[None]:
+    """Let a network act in evaluation mode, without gradients; its modules return to their previous modes."""
     network = None if isinstance(policy, ActingPolicy) else policy
     modes = [] if network is None else [(module, module.training) for module in network.modules()]
     if network is not None:
         network.eval()
     try:
-        stepper.begin(allocate(space_specs(env.observation_space, "observation"), (env.num_envs,)))
         with torch.inference_mode():
-            while quota.missing:
-                if stopped():
-                    raise EvaluationInterrupted
-                stepper.step(agent, quota)
-                if quota.steps % _STEPS_BETWEEN_LOOKS == 0:
-                    watch(quota.longest)
-                    quota.give_up()
+            yield
     finally:
         for module, training in modes:
             module.training = training
-    return quota.episodes
 
 
-def _agent(policy: Policy | ActingPolicy, env: VectorEnv, deterministic: bool, noise: torch.Generator) -> Agent:
+class Playing:
+    """An evaluation that is under way, on all environments or on a share of them.
+
+    Args:
+        share: the environments of `env` among those of the evaluation; None: they are all.
+        limit: as `max_episode_steps` of `evaluate_policy`, which explains the others.
+    """
+
+    def __init__(
+        self,
+        policy: Policy | ActingPolicy,
+        env: VectorEnv,
+        seeds: EpisodeSeeds,
+        n_episodes: int,
+        *,
+        deterministic: bool,
+        noise: torch.Generator,
+        limit: int | None,
+        share: Share | None = None,
+        watch: Callable[[int], None] = lambda steps: None,
+    ) -> None:
+        self._agent = _agent(policy, env, deterministic, noise, share)
+        self._quota = _Quota(share or Share(0, copies_of(env), copies_of(env)), n_episodes, limit)
+        self._stepper, self._watch = Stepper(env, seeds), watch
+
+    @property
+    def longest(self) -> int:
+        """Steps of the longest unfinished episode among those still needed."""
+        return self._quota.longest
+
+    @property
+    def episodes(self) -> list[Episode]:
+        """The finished episodes, in order."""
+        return self._quota.episodes
+
+    def advance(self, steps: int) -> bool:
+        """Step the environments up to `steps` times, in `evaluation_mode`; return True once all episodes have ended."""
+        stepper, quota = self._stepper, self._quota
+        if not stepper.started:
+            env = stepper.env
+            stepper.begin(allocate(space_specs(env.observation_space, "observation"), (env.num_envs,)))
+        for _ in range(steps):
+            if not quota.missing:
+                break
+            stepper.step(self._agent, quota)
+            if quota.steps % _STEPS_BETWEEN_LOOKS == 0:
+                self._watch(quota.longest)
+                quota.give_up()
+        return not quota.missing
+
+
+def _agent(
+    policy: Policy | ActingPolicy, env: VectorEnv, deterministic: bool, noise: torch.Generator, share: Share | None
+) -> Agent:
     if isinstance(policy, ActingPolicy):
         rngs = [np.random.default_rng([noise.initial_seed(), row]) for row in range(env.num_envs)]
         return RuleAgent(policy, rngs, env.action_space)
-    return NetworkAgent(policy, None if deterministic else SharedNoise(env.num_envs, noise))
+    rows = env.num_envs if share is None else share.total
+    network = NetworkAgent(policy, None if deterministic else SharedNoise(rows, noise))
+    return network if share is None else ShareAgent(network, share)
 
 
 class _Quota:
     """A sink that keeps the requested episodes once they end, and the progress of the others."""
 
-    def __init__(self, num_envs: int, n_episodes: int, max_episode_steps: int | None) -> None:
+    def __init__(self, share: Share, n_episodes: int, max_episode_steps: int | None) -> None:
         self.steps = 0
-        self._num_envs, self._limit = num_envs, max_episode_steps
+        num_envs, self._num_envs, self._limit = share.count, share.count, max_episode_steps
+        self._first, self._total = share.first, share.total
         self._ended: dict[int, Episode] = {}
-        self.missing = set(range(n_episodes))
+        self.missing = {number for number in range(n_episodes) if 0 <= self._row(number) < share.count}
         """Numbers of the requested episodes that have not ended."""
         self._begun = np.zeros(num_envs, np.int64)
         """The step after which each environment's current episode began."""
@@ -116,7 +179,7 @@ class _Quota:
     @property
     def longest(self) -> int:
         """Steps of the longest unfinished episode among those still needed."""
-        rows = [number % self._num_envs for number in self.missing]
+        rows = [self._row(number) for number in self.missing]
         return self.steps - int(self._begun[rows].min(initial=self.steps))
 
     def room(self, obs: Tree) -> Tree:
@@ -129,8 +192,8 @@ class _Quota:
         self._rewards[self.steps % _STEPS_BETWEEN_LOOKS] = reward  # cheaper than adding them up at each step
         self.steps += 1
         for episode in result.episodes:
-            row = episode.env_index
-            number = episode.episode_number * self._num_envs + row
+            row = episode.env_index - self._first
+            number = episode.episode_number * self._total + episode.env_index
             if number in self.missing:
                 self.missing.remove(number)
                 self._ended[number] = episode
@@ -142,8 +205,12 @@ class _Quota:
             length = self.steps - int(self._begun[row])
             before = max(0, _STEPS_BETWEEN_LOOKS - length)
             self._returns[row] = self._rewards[before:, row].sum() + (0.0 if before else self._returns[row])
-            its = sorted(number for number in self.missing if number % self._num_envs == row)
+            its = sorted(number for number in self.missing if self._row(number) == row)
             if self._limit is not None and length > self._limit and its:
                 self.missing.difference_update(its)
-                number = its[0] // self._num_envs
-                self._ended[its[0]] = Episode(row, number, float(self._returns[row]), length)
+                number = its[0] // self._total
+                self._ended[its[0]] = Episode(self._first + row, number, float(self._returns[row]), length)
+
+    def _row(self, number: int) -> int:
+        """Return the row of an episode among those of the share."""
+        return number % self._total - self._first

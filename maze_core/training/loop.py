@@ -26,7 +26,6 @@ def train(run: Run) -> RunSummary:
         RunError: the run cannot continue; a note names the last complete checkpoint, which is kept.
     """
     run.check_open()
-    run.stop_reason, run.stop_pending, run.interrupted = run.stop_pending, None, False
     run.start_clock()
     try:
         run.hooks.on_run_start(run)

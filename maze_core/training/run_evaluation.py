@@ -15,12 +15,13 @@ from maze_core.training.endless import EndlessEpisodes
 from maze_core.training.evaluation import EvaluationInterrupted, evaluate_policy
 from maze_core.training.event_statistics import event_histograms
 from maze_core.training.process_state import isolated_rng, torch_threads
+from maze_core.training.share_evaluation import evaluate_on_workers
 from maze_core.training.statistics import summarize
 
 if TYPE_CHECKING:
     from maze_core.config.run import RunConfig
     from maze_core.envs.histograms import Histogram
-    from maze_core.envs.vector import VectorEnv
+    from maze_core.envs.vector import Episode, VectorEnv
     from maze_core.models.policy import Policy
     from maze_core.policies.base import ActingPolicy
 
@@ -53,34 +54,63 @@ class RunEvaluation:
     ) -> dict[str, float]:
         """Return `eval/…` metrics of raw returns; `number` selects the episodes.
 
-        `deterministic` None: as configured. `stopped` is called before each step.
+        `deterministic` None: as configured. `stopped` is called before each step, or about every second of workers
+        that play on their own.
 
         Raises:
             EvaluationInterrupted: `stopped` returned True. The environments are as before the evaluation.
         """
-        options, started, memory = self._config.evaluation, time.perf_counter(), self._env.memory()
+        started, memory = time.perf_counter(), self._env.memory()
         self._endless.begin()
         # A network may draw random numbers itself; they must not change those of training.
         own = integer_seed(self._seed, Purpose.EVAL_NOISE, number, 1)
         try:
             with isolated_rng(own), torch_threads(self._config.threads):
-                episodes = evaluate_policy(
-                    policy,
-                    self._env,
-                    self._episode_seeds(number),
-                    self._config.evaluation_episodes,
-                    deterministic=options.deterministic if deterministic is None else deterministic,
-                    noise=torch.Generator().manual_seed(integer_seed(self._seed, Purpose.EVAL_NOISE, number)),
-                    stopped=stopped,
-                    max_episode_steps=options.max_episode_steps,
-                    watch=self._endless.watch,
-                )
+                episodes = self._play(policy, number, deterministic, stopped)
         except EvaluationInterrupted:
             self._env.load_memory(memory)  # a resumed run evaluates once more, from the start
             raise
         cut = self._endless.cut(episodes)
         self.histograms = event_histograms(episodes, "eval")
         return {**summarize(episodes, "eval"), **cut, "time/evaluation_seconds": time.perf_counter() - started}
+
+    def _play(
+        self, policy: Policy | ActingPolicy, number: int, deterministic: bool | None, stopped: Callable[[], bool]
+    ) -> list[Episode]:
+        """Return the episodes, played by the workers where there are some that can."""
+        options, seeds = self._config.evaluation, self._episode_seeds(number)
+        noise = integer_seed(self._seed, Purpose.EVAL_NOISE, number)
+        n_episodes = self._config.evaluation_episodes
+        deterministic = options.deterministic if deterministic is None else deterministic
+
+        def look(steps: int) -> None:
+            if stopped():
+                raise EvaluationInterrupted
+            self._endless.watch(steps)
+
+        episodes = evaluate_on_workers(
+            self._env,
+            policy,
+            look,
+            seeds=seeds,
+            n_episodes=n_episodes,
+            deterministic=deterministic,
+            noise=noise,
+            limit=options.max_episode_steps,
+        )
+        if episodes is not None:
+            return episodes
+        return evaluate_policy(
+            policy,
+            self._env,
+            seeds,
+            n_episodes,
+            deterministic=deterministic,
+            noise=torch.Generator().manual_seed(noise),
+            stopped=stopped,
+            max_episode_steps=options.max_episode_steps,
+            watch=self._endless.watch,
+        )
 
     def _episode_seeds(self, number: int) -> EpisodeSeeds:
         return EpisodeSeeds(self._seed, Purpose.EVAL_EPISODES, (number,), stride=copies_of(self._env))

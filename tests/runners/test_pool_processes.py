@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import textwrap
 import threading
 import time
 from contextlib import ExitStack, contextmanager
@@ -253,3 +254,31 @@ def _alive(pid):
 
 def _shared(name):
     return Path("/dev/shm", name)
+
+
+@pytest.mark.slow
+def test_a_driver_that_is_killed_leaves_no_folder(tmp_path):
+    program = """
+        import time
+        from maze_core.runners.pool_processes import ProcessPool
+        from tests.runners.pool_contract import Answers
+        if __name__ == "__main__":
+            pool = ProcessPool(Answers(), 1)
+            print(pool.pids[0], flush=True)
+            time.sleep(600)
+    """
+    script, temporary = tmp_path / "program.py", tmp_path / "tmp"
+    script.write_text(textwrap.dedent(program))
+    temporary.mkdir()
+    root = str(Path(__file__).parents[2])
+    environment = {**os.environ, "TMPDIR": str(temporary)}
+    environment["PYTHONPATH"] = os.pathsep.join([root, environment.get("PYTHONPATH", "")])
+    with subprocess.Popen([sys.executable, script], env=environment, stdout=subprocess.PIPE) as driver:
+        assert driver.stdout is not None
+        assert int(driver.stdout.readline())
+        assert any(temporary.iterdir())
+        driver.kill()
+    deadline = time.monotonic() + 60
+    while any(temporary.iterdir()) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not any(temporary.iterdir())

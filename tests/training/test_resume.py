@@ -422,3 +422,16 @@ def test_another_number_of_environments_is_refused_in_one_line(quick, algorithm,
     context.close()
     with pytest.raises(ConfigError, match=r"^algorithm\.num_envs: the saved run steps 3 environments in parallel"):
         api.reopen(context.run_dir, ["algorithm.num_envs=2"])
+
+
+def test_a_signal_just_before_the_first_update_is_not_lost(quick, monkeypatch):
+    note = api.note_summary
+
+    def note_and_signal(run):
+        if run.summary is None:
+            os.kill(os.getpid(), signal.SIGTERM)
+        note(run)
+
+    monkeypatch.setattr(api, "note_summary", note_and_signal)
+    summary = quick(algorithm="a2c").train()
+    assert (summary.outcome, summary.reason, summary.updates) == ("interrupted", "interrupted by SIGTERM", 0)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import pickle
 import warnings
 import weakref
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -14,15 +15,29 @@ from maze_core.envs.ledger import EpisodeLedger
 from maze_core.envs.serial import SerialVectorEnv, check_state, share_of_state
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.envs.vector import StepResult, Tree
+from maze_core.envs.worker import Share
 from maze_core.errors import ConfigError, RunError
+from maze_ray.session import import_ray
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from maze_core.envs.builder import EnvBuilder
+    from maze_core.envs.vector import VectorEnv
     from maze_core.envs.wrapper_memory import Memory
     from maze_core.runners.workers import Shared, Task, WorkerPool
     from maze_core.seeding import EpisodeSeeds
+
+
+_SLICE = 1.0
+"""Seconds after which a worker that plays tells how far it is; at most a tenth of a job's time limit."""
+
+
+class Game(Protocol):
+    """Whole episodes of environments, played without a call for each step."""
+
+    def begin(self, env: VectorEnv, share: Share) -> Any:
+        """Return an object whose `advance(seconds)` plays on and returns an int, or anything else at the end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +46,8 @@ class EnvJob:
 
     share: int
     command: str
-    """`spaces`, `begin` (first episodes), `reset` (after earlier episodes), `restore`, `step` or `memory`."""
+    """`spaces`, `begin` (first episodes), `reset` (after earlier episodes), `restore`, `step`, `memory`, or
+    `play` and `go on` (a game: whole episodes)."""
     arguments: tuple[Any, ...] = ()
 
 
@@ -49,6 +65,8 @@ class EnvShares:
         self._envs: dict[int, SerialVectorEnv] = {}
         self._out: dict[int, Tree] = {}
         """Current observations of the shares that this worker holds."""
+        self._games: dict[int, Any] = {}
+        """What is being played with the shares that this worker holds."""
         self._env(worker)
 
     def run(self, job: EnvJob, shared: Shared) -> Any:
@@ -58,6 +76,8 @@ class EnvShares:
             return env.observation_space, env.action_space
         if job.command in ("begin", "restore"):
             return self._begin(env, job)
+        if job.command in ("play", "go on"):
+            return self._play(env, job)
         if job.share not in self._out:
             return None
         if job.command == "reset":
@@ -83,6 +103,16 @@ class EnvShares:
         state = env.state()
         said = [(str(each.message), each.category) for each in caught]
         return out, state["episode"], state["length"], env.episode_memory, said
+
+    def _play(self, env: SerialVectorEnv, job: EnvJob) -> Any:
+        """Play for some seconds; return the game's answer in a tuple."""
+        seconds, *content = job.arguments
+        if content:
+            self._out.pop(job.share, None)
+            share = Share(env.first_index, env.num_envs, self._edges[-1])
+            self._games[job.share] = pickle.loads(content[0]).begin(env, share)  # noqa: S301 — from the driver
+        game = self._games.get(job.share)
+        return None if game is None else (game.advance(seconds),)
 
     def state(self) -> dict[str, Any]:
         """Return nothing: the driver records the actions."""
@@ -185,6 +215,44 @@ class PooledVectorEnv:
         """Restore the result of `memory()` at the next reset."""
         self._pending = memory
 
+    def play(self, game: Game, look: Callable[[int], None]) -> list[Any] | None:
+        """Let every worker play a game with its share; return the results in order.
+
+        `reset` has to follow. The environments must not remember earlier episodes.
+
+        Args:
+            game: is sent to the workers.
+            look: called about every second of each worker with what `advance` returned. It may raise.
+
+        Returns:
+            None if the game cannot be sent.
+        """
+        try:
+            content = import_ray().cloudpickle.dumps(game)
+        except (pickle.PicklingError, AttributeError, TypeError):
+            return None
+        self._seeds, self._pending = None, [[] for _ in range(self.num_envs)]
+        seconds = min(_SLICE, self._pool.job_timeout / 10)
+        jobs = {self._submit(share, "play", seconds, content): share for share in range(len(self._rows))}
+        results: dict[int, Any] = {}
+        while jobs:
+            answer = self._pool.collect()
+            if answer is None:
+                raise RunError("the workers lost a job")
+            share = jobs.pop(answer.job, None)
+            if share is None:  # of a game that was given up
+                continue
+            if answer.value is None:  # a new worker
+                jobs[self._submit(share, "play", seconds, content)] = share
+                continue
+            (value,) = answer.value
+            if isinstance(value, int):
+                look(value)
+                jobs[self._submit(share, "go on", seconds)] = share
+            else:
+                results[share] = value
+        return [results[share] for share in range(len(self._rows))]
+
     def close(self) -> None:
         """Close the environments and end the workers; safe to call twice."""
         self._finalizer()
@@ -211,7 +279,9 @@ class PooledVectorEnv:
                 _repeat_warnings([result.value[4]])
                 jobs[self._submit(share, *commands[share])] = share
                 continue
-            share = jobs.pop(result.job)
+            share = jobs.pop(result.job, -1)
+            if share < 0:  # of a game that was given up
+                continue
             if result.value is None:
                 replays[self._replay(share)] = share
             else:

@@ -6,14 +6,15 @@ import pickle
 import time
 import warnings
 from contextlib import suppress
-from dataclasses import dataclass, field
-from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 from maze_core.errors import ConfigError, RunError
 from maze_core.runners.pool_queued import AHEAD, Job, QueuedPool
 from maze_core.runners.workers import Arrays, JobResult, Task
 from maze_core.terminal_text import counted
+from maze_ray.line import Arrivals, Door, has_lines
+from maze_ray.member import Member
+from maze_ray.parameters import Parameters
 from maze_ray.session import Session, import_ray
 from maze_ray.worker import Worker, unpack, versions
 
@@ -27,28 +28,6 @@ _PATIENCE = 2.0
 """Seconds idle workers get to close their tasks."""
 
 
-@dataclass(slots=True)
-class _Member:
-    """One worker: its actor and its open calls."""
-
-    number: int
-    name: str
-    actor: Any
-    deadline: float
-    """Time by which it must return its next answer."""
-    calls: dict[Any, Job | None] = field(default_factory=dict)
-    """Open jobs by Ray's reference to the answer, in the order of the calls; None: setting up its task."""
-    ready: bool = False
-    late: bool = False
-    """True if it found no room in time; it may still join later."""
-    process: int = 0
-
-    @property
-    def title(self) -> str:
-        """The worker's name in messages."""
-        return self.name + (f" (process {self.process})" if self.process else "")
-
-
 class RayPool(QueuedPool):
     """Runs jobs in Ray actors; each goes to the first free worker unless the job names one.
 
@@ -56,8 +35,8 @@ class RayPool(QueuedPool):
     there is room, and its jobs are repeated; jobs for a missing worker go to the others. A job uses the parameters
     shared last when it was sent to its worker, at most one job ahead.
 
-    The work for an answer does not depend on the number of workers: answers announce themselves, workers with room are
-    kept by their load, and parameters are one object in Ray's store for each version.
+    The work for an answer does not depend on the number of workers: answers announce themselves, and workers with room
+    are kept by their load. Each version of the parameters goes to a worker at most once.
 
     Args:
         task: is sent to each worker.
@@ -66,6 +45,8 @@ class RayPool(QueuedPool):
         cpus: CPUs that each worker occupies.
         gpus: GPUs that each worker occupies.
         learners: the workers are further learners: each is needed, and the loss of one ends the run.
+        lines: the jobs of workers on this node go over lines of their own, which are faster than calls of Ray; such a
+            worker gets no job ahead.
 
     Raises:
         ConfigError: there is no cluster, the task cannot be sent to its nodes, or the task's `setup` raises it.
@@ -73,15 +54,23 @@ class RayPool(QueuedPool):
     """
 
     def __init__(
-        self, task: Task, count: int, config: RayConfig, cpus: float, gpus: float = 0.0, learners: bool = False
+        self,
+        task: Task,
+        count: int,
+        config: RayConfig,
+        cpus: float,
+        *,
+        gpus: float = 0.0,
+        learners: bool = False,
+        lines: bool = False,
     ) -> None:
         super().__init__(count, config.job_timeout, learners)
         self._config = config
         self._complete = False
-        self._members: dict[int, _Member] = {}
-        self._asked: dict[Any, tuple[_Member, Future[Any]]] = {}
+        self._members: dict[int, Member] = {}
+        self._asked: dict[Any, tuple[Member, Future[Any]]] = {}
         """The worker that owes an answer, by Ray's reference to the answer."""
-        self._arrived: SimpleQueue[Any] = SimpleQueue()
+        self._arrived = Arrivals()
         """References to answers that have arrived, or whose worker was lost; Ray's thread puts them here."""
         self._room: tuple[dict[int, None], ...] = tuple({} for _ in range(AHEAD))
         """The workers that are ready and have this number of jobs; dicts keep their order."""
@@ -93,6 +82,7 @@ class RayPool(QueuedPool):
         """Time of the next look at all deadlines, which takes longer the more workers there are."""
         self._ray = import_ray()
         self._session = Session(config)
+        self._door = Door(self._ray.get_runtime_context().get_node_id()) if lines and has_lines() else None
         try:
             self._actor = self._ray.remote(Worker).options(
                 num_cpus=0 if self._session.is_local else cpus,
@@ -101,7 +91,7 @@ class RayPool(QueuedPool):
                 scheduling_strategy="SPREAD",
             )
             self._task = self._ray.put(self._pack(task))
-            self._shared = (0, self._ray.put({}))
+            self._shared = Parameters(self._ray)
             for number in range(count):
                 self._start(number, time.monotonic() + config.start_timeout)
             while not any(member.ready for member in self._members.values()):
@@ -125,8 +115,8 @@ class RayPool(QueuedPool):
         """Share parameters with all jobs sent from now on. Returns the version."""
         self._check_open()
         self._check_cluster(self._session.check_store)
-        self._shared = (self._shared[0] + 1, self._ray.put(arrays))
-        return self._shared[0]
+        self._shared = Parameters(self._ray, self._shared.version + 1, arrays, self._door is not None)
+        return self._shared.version
 
     def close(self, patience: float = _PATIENCE) -> None:
         """End the workers, idle ones after closing their tasks; the last pool also ends a Ray started by Maze."""
@@ -139,28 +129,49 @@ class RayPool(QueuedPool):
         try:
             idle = [member for member in members if member.ready and not member.calls]
             if idle and patience and not self._session.connection.lost:
+                for member in idle:
+                    self._say(member, None)
                 closed = [member.actor.close.remote() for member in idle]
                 self._ray.wait(closed, num_returns=len(closed), timeout=patience)
             for member in members:
                 self._kill(member)
         finally:
+            self._arrived.close()
+            if self._door is not None:
+                self._door.close()
             self._session.close()
 
     # Sending jobs
 
     def _start(self, number: int, deadline: float, late: bool = False) -> None:
         actor = self._new_actor(number)
-        member = self._members[number] = _Member(number, self._title(number), actor, deadline, late=late)
-        self._expect(member, actor.setup.remote(number, self._task, versions()), None)
+        member = self._members[number] = Member(number, self._title(number), actor, deadline, late=late)
+        key = None if self._door is None else self._door.key
+        member.calls[self._expect(member, actor.setup.remote(number, self._task, versions(), key))] = None
 
     def _new_actor(self, number: int) -> Any:
         return self._actor.remote()
 
-    def _expect(self, member: _Member, answer: Any, job: Job | None) -> None:
-        member.calls[answer] = job
+    def _expect(self, member: Member, answer: Any) -> Any:
+        """Listen for the answer to a call of Ray; return its reference."""
         future = answer.future()
         self._asked[answer] = member, future
         future.add_done_callback(lambda _: self._arrived.put(answer))
+        return answer
+
+    def _call(self, member: Member, job: Job) -> Any:
+        """Send a worker a job; return by what its answer is known."""
+        known, member.version = member.version, self._shared.version
+        if member.line is None:
+            arguments = job.content, *self._shared.for_call(known)
+            return self._expect(member, member.actor.run.remote(*arguments))
+        self._say(member, (job.number, job.content, *self._shared.for_line(known)))
+        return job.number
+
+    def _say(self, member: Member, message: Any) -> None:
+        if member.line is not None:
+            with suppress(OSError):  # Ray reports its loss
+                member.line.send(message)
 
     def _queue(self, number: int, worker: int | None, job: Any, patience: float = 1.0) -> None:
         super()._queue(number, worker, job, patience)
@@ -171,33 +182,33 @@ class RayPool(QueuedPool):
         changed, self._changed = self._changed, []
         for number in changed:
             member = self._members.get(number)
-            while member is not None and member.ready and len(member.calls) < AHEAD and self._queues[number]:
+            while member is not None and member.ready and len(member.calls) < member.most and self._queues[number]:
                 self._give(member)
         while self._queues[None] and (free := next((room for room in self._room if room), None)) is not None:
             self._give(self._members[next(iter(free))])
 
-    def _give(self, member: _Member) -> None:
+    def _give(self, member: Member) -> None:
         """Send a worker its next job."""
         job = self._take(member.number)
         if job is None:
             return
-        self._place(member, lambda: self._expect(member, member.actor.run.remote(job.content, *self._shared), job))
+        self._place(member, lambda: member.calls.update({self._call(member, job): job}))
         self._open += 1
         if len(member.calls) == 1:
             self._await(member)
 
-    def _await(self, member: _Member) -> None:
+    def _await(self, member: Member) -> None:
         """Set the time by which a worker must answer its first job."""
         job = next(iter(member.calls.values()), None)
         patience = 1.0 if job is None else job.patience
         member.deadline = time.monotonic() + self.job_timeout * patience
 
-    def _place(self, member: _Member, change: Callable[[], object]) -> None:
+    def _place(self, member: Member, change: Callable[[], object]) -> None:
         """Change a worker's jobs, or whether it is ready, and keep the order by load."""
         for room in self._room:
             room.pop(member.number, None)
         change()
-        if member.ready and len(member.calls) < AHEAD and self._members.get(member.number) is member:
+        if member.ready and len(member.calls) < member.most and self._members.get(member.number) is member:
             self._room[len(member.calls)][member.number] = None
 
     def _at_work(self) -> bool:
@@ -209,36 +220,51 @@ class RayPool(QueuedPool):
         """Wait for answers and process those that are there; return False if the deadline, or a second, passed."""
         now = time.monotonic()
         ends = [now + 1.0] + ([] if deadline is None else [deadline])
-        try:
-            answers = [self._arrived.get(timeout=max(min(ends) - now, 0.0))]
-        except Empty:
-            answers = []
-        self._check_cluster(self._session.check_store if answers else self._session.check)
-        with suppress(Empty):
-            while answers:
-                answers.append(self._arrived.get_nowait())
+        answers, members = self._arrived.get(max(min(ends) - now, 0.0))
+        self._check_cluster(self._session.check_store if answers or members else self._session.check)
+        for member in members:
+            self._listen(member)
         for answer in answers:
             if answer in self._asked:  # otherwise its worker was lost in the meantime
                 self._hear(answer)
         if time.monotonic() >= self._next_look:
             self._check_deadlines()
             self._next_look = time.monotonic() + 1.0
-        return bool(answers)
+        return bool(answers or members)
+
+    def _listen(self, member: Member) -> None:
+        """Take a message from a worker's line; if the line broke, end the worker, which Ray then reports as lost."""
+        if member.line is None:
+            return
+        try:
+            number, *answer = member.line.receive()
+        except (EOFError, OSError):
+            self._arrived.forget(member.line)
+            self._kill(member)
+            return
+        self._take_answer(member, number, *answer)
 
     def _hear(self, answer: Any) -> None:
+        """Take the answer to a call of Ray."""
         member, future = self._asked[answer]
         errors = self._ray.exceptions
         try:
-            kind, *content = future.result()
+            result = future.result()
         except (errors.RayTaskError, errors.RuntimeEnvSetupError) as exc:
             text = str(exc).strip().splitlines()
             raise self._failure(f"{member.title} cannot work on its node: {text[-1]}", "\n".join(text)) from None
         except errors.RayError as exc:
             self._lose(member, exc)
             return
+        if answer is member.service:
+            self._lose(member, RuntimeError("its line broke"))
+            return
         del self._asked[answer]
-        job = member.calls[answer]
-        self._place(member, lambda: member.calls.pop(answer))
+        self._take_answer(member, answer, *result)
+
+    def _take_answer(self, member: Member, call: Any, kind: str, *content: Any) -> None:
+        job = member.calls[call]
+        self._place(member, lambda: member.calls.pop(call))
         self._changed.append(member.number)
         self._await(member)
         if kind == "error":
@@ -249,9 +275,13 @@ class RayPool(QueuedPool):
         self._open -= 1
         self._results.append(JobResult(job.number, member.number, unpack(*content)))
 
-    def _welcome(self, member: _Member, process: int, differences: str) -> None:
+    def _welcome(self, member: Member, process: int, differences: str, on_line: bool) -> None:
         member.ready, member.late, member.process = True, False, process
         self._absent.discard(member.number)
+        if on_line and self._door is not None:
+            member.line = self._door.admit(member.number)
+            self._arrived.watch(member.line, member)
+            member.service = self._expect(member, member.actor.serve.remote())
         if differences:
             _warn(f"{differences}: results may differ")
 
@@ -268,7 +298,7 @@ class RayPool(QueuedPool):
 
     # Losing
 
-    def _lose(self, member: _Member, error: Exception) -> None:
+    def _lose(self, member: Member, error: Exception) -> None:
         """Start a worker to replace a lost one; its unfinished jobs are repeated first."""
         self._forget(member)
         self._check_cluster(self._session.check)
@@ -291,25 +321,25 @@ class RayPool(QueuedPool):
                 return
         self._start(member.number, deadline, member.late)
 
-    def _forget(self, member: _Member) -> None:
+    def _forget(self, member: Member) -> None:
         """End what remains of a worker and queue its jobs again."""
         self._kill(member)
         for room in self._room:
             room.pop(member.number, None)
-        for answer in member.calls:
-            del self._asked[answer]
+        for answer in (*member.calls, member.service):
+            self._asked.pop(answer, None)
         lost = [job for job in member.calls.values() if job is not None]
         self._open -= len(lost)
         self._give_back(lost)
 
-    def _drop(self, member: _Member, cause: str) -> None:
+    def _drop(self, member: Member, cause: str) -> None:
         del self._members[member.number]
         if not self._members:
             raise self._failure(f"{cause}; no worker is left")
         _warn(f"{cause}; the run continues with {counted(len(self._members), 'worker')}")
         self._pass_on(member.number)
 
-    def _go_on_without(self, member: _Member) -> None:
+    def _go_on_without(self, member: Member) -> None:
         member.late = True
         waited = f"{member.title} found no free CPUs in the cluster within {self._config.start_timeout:g} seconds"
         if self._learners or all(each.late for each in self._members.values()):
@@ -327,7 +357,11 @@ class RayPool(QueuedPool):
             self._end_at_once()
             raise
 
-    def _kill(self, member: _Member) -> None:
+    def _kill(self, member: Member) -> None:
+        if member.line is not None:
+            with suppress(KeyError, ValueError):  # it may have broken before
+                self._arrived.forget(member.line)
+            member.line.close()
         with suppress(Exception):  # it may be gone, and Ray with it
             self._ray.kill(member.actor)
 

@@ -37,9 +37,11 @@ class RayRunner(Runner):
         if native is not None:
             return NativeVectorEnv(native)
         cpus = self.config.cpus_per_worker if builder.purpose == "training" else 0.0
-        return PooledVectorEnv(
-            builder, num_envs, self.default_workers, lambda task, count: RayPool(task, count, self.config, cpus)
-        )
+
+        def start(task: Task, count: int) -> RayPool:
+            return RayPool(task, count, self.config, cpus, lines=True)
+
+        return PooledVectorEnv(builder, num_envs, self.default_workers, start)
 
     @property
     def default_workers(self) -> int:
@@ -57,8 +59,14 @@ class RayRunner(Runner):
         from maze_ray.pool import RayPool
         from maze_ray.session import import_ray
 
-        pool = RayPool(task, count, self.config, self.config.cpus_per_worker, float(gpus), learners=True)
+        pool = RayPool(task, count, self.config, self.config.cpus_per_worker, gpus=float(gpus), learners=True)
         return pool, LOOPBACK if pool.session.is_local else import_ray().util.get_node_ip_address()
+
+    def collectors(self, task: Task, count: int) -> WorkerPool:
+        """Start workers on the cluster; those on this node get a line of their own."""
+        from maze_ray.pool import RayPool
+
+        return RayPool(task, count, self.config, self.config.cpus_per_worker, lines=True)
 
     @cached_property
     def _cpus(self) -> int:

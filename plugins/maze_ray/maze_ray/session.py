@@ -6,6 +6,7 @@ import os
 import random
 import shutil
 import socket
+import subprocess
 import tempfile
 import threading
 import time
@@ -122,6 +123,8 @@ class _Connection:
         self.folder: Path | None = None
         """Folder of a Ray started by Maze; None for other clusters."""
         self.lost = False
+        self._guard: subprocess.Popen[bytes] | None = None
+        """Removes the folder if this process is killed."""
         self._ray, self._owned = ray, not ray.is_initialized()
         self._variables: Variables = {}
         """Earlier values of environment variables that Ray has set."""
@@ -144,6 +147,9 @@ class _Connection:
                 self._ray.shutdown()
         if self.folder is not None:
             shutil.rmtree(self.folder, ignore_errors=True)
+        if self._guard is not None:
+            self._guard.kill()
+            self._guard.communicate()
         put_back(self._variables)
 
     def _begin(self, wanted: str, code: Sequence[str]) -> None:
@@ -161,6 +167,7 @@ class _Connection:
     def _start(self) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="ray-", dir=_SHORT if _SHORT.is_dir() else None))
         try:
+            self._guard = _guard_of(self.folder)
             with _loopback(), _kept():
                 self._ray.init(
                     address=LOCAL,
@@ -184,6 +191,22 @@ class _Connection:
             self._ray.shutdown()
             reason = " ".join(str(exc).split())
             raise ConfigError(f"cannot join the Ray cluster at {address}: {reason}", "runner.address", _START) from exc
+
+
+def _guard_of(folder: Path) -> subprocess.Popen[bytes] | None:
+    """Return a process that removes a folder some seconds after this one was killed; None where there is no shell.
+
+    Its input ends with this process, however that ends. Ray's processes then end, too, and write no more.
+    """
+    shell = shutil.which("sh")
+    if shell is None:
+        return None
+    script = f'read -r line; sleep {_LOST_AFTER:g}; rm -rf -- "$0"'
+    command = [shell, "-c", script, str(folder)]
+    nowhere = subprocess.DEVNULL  # whoever reads the output of this process need not wait for the guard
+    return subprocess.Popen(  # noqa: S603 — our own words
+        command, stdin=subprocess.PIPE, stdout=nowhere, stderr=nowhere, start_new_session=True
+    )
 
 
 def wanted_address(config: RayConfig) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import platform
 import traceback
+from contextlib import closing, suppress
 from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
@@ -15,12 +16,16 @@ from maze_core.errors import ConfigError, MazeError
 from maze_core.processes import begin_worker
 from maze_core.runners.result_transfer import LARGE
 from maze_core.runners.workers import Shared
+from maze_ray.line import Line, call
+from maze_ray.parameters import received
+from maze_ray.session import import_ray
 
 if TYPE_CHECKING:
-    from maze_core.runners.workers import Arrays, Task
+    from maze_core.runners.workers import Task
 
 Answer = tuple[Any, ...]
-"""`("ready", process id, differences)`, `("result", pickle, arrays)`, `("error", type or None, message, traceback)`."""
+"""`("ready", process id, differences, whether it is on the line)`, `("result", pickle, arrays)`, or
+`("error", type or None, message, traceback)`."""
 
 MUST_MATCH = ("python", "maze-core")
 _SHOULD_MATCH = ("torch", "numpy", "gymnasium")
@@ -35,11 +40,19 @@ def versions() -> dict[str, str]:
 class Worker:
     """The actor."""
 
-    def setup(self, number: int, task: bytes, theirs: dict[str, str]) -> Answer:
-        """Set up worker `number`. `theirs`: the versions of the driver process."""
+    def setup(self, number: int, task: bytes, theirs: dict[str, str], door: tuple[str, str] | None = None) -> Answer:
+        """Set up worker `number`.
+
+        Args:
+            number: of this worker.
+            task: a pickle.
+            theirs: the versions of the driver process.
+            door: the key of the driver's `Door`; None: this worker is called through Ray.
+        """
         import os
 
         begin_worker()
+        self._line: Line | None = None
         try:
             different = differences(theirs)
             self._task = _unpack(task)
@@ -47,12 +60,24 @@ class Worker:
             self._task.setup(number)
         except Exception as exc:  # noqa: BLE001 — whatever it is, the driver reports it
             return _error(exc)
-        return "ready", os.getpid(), different
+        if door is not None:
+            self._line = call(door, import_ray().get_runtime_context().get_node_id(), number)
+        return "ready", os.getpid(), different, self._line is not None
 
-    def run(self, job: bytes, version: int, arrays: Arrays) -> Answer:
-        """Run a job with these parameters and return its answer."""
+    def serve(self) -> None:
+        """Answer jobs that come over the line, until the driver says None or hangs up."""
+        line = self._line
+        if line is None:
+            raise RuntimeError("this worker has no line")
+        with suppress(EOFError, OSError), closing(line):
+            while (message := line.receive()) is not None:
+                number, *arguments = message
+                line.send((number, *self.run(*arguments)))
+
+    def run(self, job: bytes, version: int, arrays: Any) -> Answer:
+        """Run a job with these parameters (`Sent`) and return its answer."""
         if version != self._shared.version:
-            self._shared = Shared(version, arrays)
+            self._shared = received((version, arrays))
         try:
             return "result", *pack(self._task.run(pickle.loads(job), self._shared))  # noqa: S301 — from the driver
         except Exception as exc:  # noqa: BLE001

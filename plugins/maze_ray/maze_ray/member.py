@@ -1,0 +1,46 @@
+"""What the pool knows of one of its workers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from maze_core.runners.pool_queued import AHEAD
+
+if TYPE_CHECKING:
+    from maze_core.runners.pool_queued import Job
+    from maze_ray.line import Line
+
+
+@dataclass(slots=True)
+class Member:
+    """One worker: its actor and its open calls."""
+
+    number: int
+    name: str
+    actor: Any
+    deadline: float
+    """Time by which it must return its next answer."""
+    calls: dict[Any, Job | None] = field(default_factory=dict)
+    """Open jobs in the order of the calls, by Ray's reference to the answer, or by number on a line; None: setting up
+    its task."""
+    ready: bool = False
+    late: bool = False
+    """True if it found no room in time; it may still join later."""
+    process: int = 0
+    line: Line | None = None
+    """The way of its jobs; None: they are calls of Ray."""
+    service: Any = None
+    """Ray's reference to the end of the call that serves the line."""
+    version: int = 0
+    """The version of the parameters that it has."""
+
+    @property
+    def most(self) -> int:
+        """The number of jobs it may have. On a line one: if both ends wrote much at a time, neither would read."""
+        return AHEAD if self.line is None else 1
+
+    @property
+    def title(self) -> str:
+        """The worker's name in messages."""
+        return self.name + (f" (process {self.process})" if self.process else "")
