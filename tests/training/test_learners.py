@@ -125,7 +125,10 @@ EQUAL = {
 }
 
 
-@pytest.mark.parametrize("case", EQUAL)
+QUICK = ("ppo, masks, three learners", "impala", "sac")
+
+
+@pytest.mark.parametrize("case", [pytest.param(c, marks=[] if c in QUICK else pytest.mark.slow) for c in EQUAL])
 def test_equal_batches_give_equal_results(result, case):
     env, algorithm, overrides, learners = EQUAL[case]
     assert_close(result(env, algorithm, 1, overrides), result(env, algorithm, learners, overrides))
@@ -180,11 +183,13 @@ class Nosy(SmallWeights):
         return loss.plus("env", torch.tensor(float(self._run.training_env(1).num_envs)))
 
 
+@pytest.mark.slow
 def test_a_callback_in_the_loss_with_a_network_of_its_own(result):
     small = {"callbacks": {"small": SmallWeights}}
     assert_close(*(result(SeededWalk, "ppo", learners, PPO, **small) for learners in (1, 2)))
 
 
+@pytest.mark.slow
 def test_several_agents_with_networks_of_their_own(result):
     values = PPO | {"algorithm.n_rollout_steps": 6, "model.groups": {"two": ["two"], "rest": ["one", "late"]}}
     assert_close(*(result(MixedSource, "ppo", learners, values) for learners in (1, 3)))
