@@ -42,6 +42,7 @@ HEADERS = [
     "workers killed",
     "nodes killed",
     "drivers killed",
+    "ended",
     "resumed",
     "epochs",
     "left over",
@@ -62,7 +63,12 @@ The machine of these figures was overloaded: a start took up to a minute, so few
 
 Made by `python benchmarks/kills.py`.
 """
-COMMON = {"algorithm.n_epochs": 0, "algorithm.patience": 0, "algorithm.epoch_length": 2, "evaluation.n_episodes": 1}
+COMMON = {
+    "algorithm.n_epochs": 0,
+    "callbacks.early_stopping.patience": 0,
+    "algorithm.epoch_length": 2,
+    "evaluation.n_episodes": 1,
+}
 PPO = {**COMMON, "algorithm.n_rollout_steps": 64, "algorithm.num_envs": 4}
 IMPALA = {**COMMON, "algorithm.num_actors": 2, "algorithm.epoch_length": 20}
 
