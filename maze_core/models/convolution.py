@@ -11,27 +11,29 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
 _WORD = 4
-# Bytes of an int32.
+"""Bytes of an int32."""
 
 
 def convolve_image(image: Tensor, layer: nn.Conv2d, scale: float | None) -> Tensor:
     """Return `layer(image.float() * scale)` up to rounding, [B, C, H, W] → [B, C', H', W'].
 
-    Scaling the few weights is cheaper than scaling the image. On a CPU the gradient of the weights of a convolution
-    with few channels and a large stride takes longer than all else in the network. So, where gradients are asked for,
-    each block of stride x stride pixels becomes one pixel with the block's values as channels, and a convolution with
-    stride 1 computes the same sums.
+    On a CPU the gradient of the weights of a convolution with few channels and a large stride takes longer than all
+    else in the network. So, where gradients are asked for, each block of stride x stride pixels becomes one pixel with
+    the block's values as channels, and a convolution with stride 1 computes the same sums. Scaling the few weights is
+    cheaper than scaling the image.
 
     Args:
         image: uint8 or float.
         layer: the convolution.
         scale: factor of the image; None: 1.
     """
-    weight = layer.weight if scale is None else layer.weight * scale
     stride = layer.stride[0]
     learns = torch.is_grad_enabled() and not torch.compiler.is_compiling()  # exported graphs get the plain form
     if not (learns and image.device.type == "cpu" and _divides(image, layer, stride)):
-        return F.conv2d(image.float(), weight, layer.bias, layer.stride, layer.padding)
+        # Through the layer itself, which may have been given another forward.
+        convolved: Tensor = layer(image.float() if scale is None else image.float() * scale)
+        return convolved
+    weight = layer.weight if scale is None else layer.weight * scale
     blocks = _blocks(image, stride).float().permute(0, 3, 1, 2)
     kernel = _blocks(weight, stride).permute(0, 3, 1, 2)
     return F.conv2d(blocks, kernel, layer.bias)

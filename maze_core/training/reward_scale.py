@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,11 +16,38 @@ CLIP = 10.0
 _SMALLEST_VARIANCE = 1e-8
 
 
+@dataclass(slots=True)
+class _Spread:
+    """Running mean and squared deviations of values seen in parts (Chan et al., 1979)."""
+
+    count: int = 0
+    mean: float = 0.0
+    squares: float = 0.0
+
+    def observe(self, values: np.ndarray) -> None:
+        """Add values [B]; B may be 0."""
+        if not values.size:
+            return
+        mean = float(values.mean())
+        total, difference = self.count + values.size, mean - self.mean
+        within = float(np.square(values - mean).sum())
+        self.squares += within + difference**2 * self.count * values.size / total
+        self.mean += difference * values.size / total
+        self.count = total
+
+    @property
+    def deviation(self) -> float:
+        """The standard deviation; 1 while there are no values that differ."""
+        variance = self.squares / self.count if self.count else 0.0
+        return float(np.sqrt(variance)) if variance > _SMALLEST_VARIANCE else 1.0
+
+
 class RewardScale:
     """Divides rewards by the running standard deviation of discounted returns and clips them to ±10.
 
     The return of a row is the discounted sum of the rewards of its episode so far, as in the reward scaling of Engstrom
-    et al., "Implementation Matters in Deep Policy Gradients" (arXiv 2005.12729, section 3).
+    et al., "Implementation Matters in Deep Policy Gradients" (arXiv 2005.12729, section 3). Agents with different
+    networks have a scale for each network, since each agent has rewards of its own.
 
     Args:
         gamma: discount of a decision.
@@ -27,22 +55,19 @@ class RewardScale:
 
     def __init__(self, gamma: float) -> None:
         self._gamma = gamma
-        self._count, self._mean, self._squares = 0, 0.0, 0.0
+        self._spreads: dict[int, _Spread] = {}
         self._returns: np.ndarray | None = None
 
     def __call__(self, rollout: Rollout) -> None:
         """Add the rewards [T, N] of a rollout to the statistics, and scale them in place."""
-        returns = self._discounted(rollout)[rollout.valid]
-        if returns.size:
-            self._observe(returns)
-        rollout.rewards /= np.float32(self.deviation)
+        returns = self._discounted(rollout)
+        groups = rollout.extra.get("group")
+        for group in (0,) if groups is None else np.unique(groups).tolist():
+            rows = np.ones_like(rollout.valid) if groups is None else groups == group
+            spread = self._spreads.setdefault(group, _Spread())
+            spread.observe(returns[rows & rollout.valid])
+            rollout.rewards[rows] /= np.float32(spread.deviation)
         np.clip(rollout.rewards, -CLIP, CLIP, out=rollout.rewards)
-
-    @property
-    def deviation(self) -> float:
-        """The standard deviation of the returns so far; 1 before the first reward that differs from the others."""
-        variance = self._squares / self._count if self._count else 0.0
-        return float(np.sqrt(variance)) if variance > _SMALLEST_VARIANCE else 1.0
 
     def _discounted(self, rollout: Rollout) -> np.ndarray:
         """Return the returns so far [T, N] float64, and keep those of the last row for the next rollout."""
@@ -59,20 +84,12 @@ class RewardScale:
         self._returns = running
         return returns
 
-    def _observe(self, returns: np.ndarray) -> None:
-        """Merge the mean and the squared deviations of new returns [B] (Chan et al., 1979)."""
-        count, mean = returns.size, float(returns.mean())
-        total, difference = self._count + count, mean - self._mean
-        self._squares += float(np.square(returns - mean).sum()) + difference**2 * self._count * count / total
-        self._mean += difference * count / total
-        self._count = total
-
     def state(self) -> dict[str, Any]:
         """Return the statistics and the running returns."""
         returns = None if self._returns is None else self._returns.copy()
-        return {"count": self._count, "mean": self._mean, "squares": self._squares, "returns": returns}
+        return {"spreads": {group: asdict(spread) for group, spread in self._spreads.items()}, "returns": returns}
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Restore the result of `state()`."""
-        self._count, self._mean, self._squares = state["count"], state["mean"], state["squares"]
+        self._spreads = {int(group): _Spread(**values) for group, values in state["spreads"].items()}
         self._returns = state["returns"]

@@ -48,8 +48,19 @@ def test_rewards_are_divided_by_the_deviation_of_returns(parts):
         last = rollout_of(rewards[rows], over[rows] & ~truncated[rows], valid[rows], truncated[rows])
         scale(last)
     expected = returns_by_hand(rewards, over, valid, 0.9).std()
-    assert scale.deviation == pytest.approx(expected, rel=1e-6)
     np.testing.assert_allclose(last.rewards, (rewards[rows] / expected).clip(-10, 10), rtol=1e-5)
+
+
+def test_groups_of_agents_have_scales_of_their_own():
+    random = np.random.default_rng(0)
+    rewards = random.normal(0.0, 1.0, (50, 4)) * np.array([1.0, 1000.0, 1.0, 1000.0])
+    rollout = rollout_of(rewards)
+    rollout.extra["group"] = np.tile(np.array([0, 3, 0, 3]), (50, 1))
+    RewardScale(0.9)(rollout)
+    for lanes in ([0, 2], [1, 3]):
+        alone = rollout_of(rewards[:, lanes])
+        RewardScale(0.9)(alone)
+        np.testing.assert_array_equal(rollout.rewards[:, lanes], alone.rewards)
 
 
 def test_equal_rewards_and_no_rows_leave_rewards_alone():
