@@ -53,11 +53,11 @@ updates; shown is the median (min to max). The gate is a median of at least 0.8 
 on.
 
 A rollout on workers costs a fixed time: parameters out, a call, and an answer. It is divided among the steps of a
-rollout, so it shows most for A2C, whose rollouts are short. Two workers save at most half the time that
-eight environments need one after the other.
+rollout, so it shows most for A2C, whose rollouts are short. Two workers save at most half the time that eight
+environments need one after the other.
 
-The machine of these figures has two cores, and other work kept both busy. So workers had no core of their own, and the
-figures without a sleep, which depend on that, vary by a factor of two to four.
+The machine of these figures has two cores, and two workers beside the driver are three processes. The rows without a
+sleep were measured while nothing else ran, the others while other work kept both cores busy.
 
 Made by `python benchmarks/runners.py`; the figures of every block are in `runners.json`.
 """
