@@ -264,7 +264,8 @@ def test_a_driver_that_is_killed_leaves_no_folder(tmp_path):
         from tests.runners.pool_contract import Answers
         if __name__ == "__main__":
             pool = ProcessPool(Answers(), 1)
-            print(pool.pids[0], flush=True)
+            pool.submit(("square", 1))
+            print(pool.collect().job, flush=True)
             time.sleep(600)
     """
     script, temporary = tmp_path / "program.py", tmp_path / "tmp"
@@ -275,7 +276,7 @@ def test_a_driver_that_is_killed_leaves_no_folder(tmp_path):
     environment["PYTHONPATH"] = os.pathsep.join([root, environment.get("PYTHONPATH", "")])
     with subprocess.Popen([sys.executable, script], env=environment, stdout=subprocess.PIPE) as driver:
         assert driver.stdout is not None
-        assert int(driver.stdout.readline())
+        assert driver.stdout.readline() == b"0\n"  # the worker has begun
         assert any(temporary.iterdir())
         driver.kill()
     deadline = time.monotonic() + 60
