@@ -56,11 +56,15 @@ class RewardScale:
     def __init__(self, gamma: float) -> None:
         self._gamma = gamma
         self._spreads: dict[int, _Spread] = {}
-        self._returns: np.ndarray | None = None
+        self._returns: dict[int, np.ndarray] = {}
+        """The discounted sum of the rewards of each lane's episode so far, [N] float64, by source."""
 
-    def __call__(self, rollout: Rollout) -> None:
-        """Add the rewards [T, N] of a rollout to the statistics, and scale them in place."""
-        returns = self._discounted(rollout)
+    def __call__(self, rollout: Rollout, source: int = 0) -> None:
+        """Add the rewards [T, N] of a rollout to the statistics, and scale them in place.
+
+        `source`: who stepped the environments; the rollouts of one source follow each other.
+        """
+        returns = self._discounted(rollout, source)
         groups = rollout.extra.get("group")
         for group in (0,) if groups is None else np.unique(groups).tolist():
             rows = np.ones_like(rollout.valid) if groups is None else groups == group
@@ -69,10 +73,10 @@ class RewardScale:
             rollout.rewards[rows] /= np.float32(spread.deviation)
         np.clip(rollout.rewards, -CLIP, CLIP, out=rollout.rewards)
 
-    def _discounted(self, rollout: Rollout) -> np.ndarray:
-        """Return the returns so far [T, N] float64, and keep those of the last row for the next rollout."""
+    def _discounted(self, rollout: Rollout, source: int) -> np.ndarray:
+        """Return the returns so far [T, N] float64, and keep those of the last row for the source's next rollout."""
         steps, lanes = rollout.rewards.shape
-        running = np.zeros(lanes) if self._returns is None else self._returns
+        running = self._returns.get(source, np.zeros(lanes))
         over = rollout.terminated | rollout.truncated
         discounts = np.where(over, 0.0, rollout_discounts(rollout, self._gamma))
         returns = np.empty((steps, lanes))
@@ -81,15 +85,17 @@ class RewardScale:
             running = running + np.where(rollout.valid[t], rollout.rewards[t], 0.0)
             returns[t] = running
             running = np.where(rollout.valid[t], running * discounts[t], running)
-        self._returns = running
+        self._returns[source] = running
         return returns
 
     def state(self) -> dict[str, Any]:
         """Return the statistics and the running returns."""
-        returns = None if self._returns is None else self._returns.copy()
-        return {"spreads": {group: asdict(spread) for group, spread in self._spreads.items()}, "returns": returns}
+        return {
+            "spreads": {group: asdict(spread) for group, spread in self._spreads.items()},
+            "returns": dict(self._returns),
+        }
 
-    def load_state(self, state: dict[str, Any]) -> None:
-        """Restore the result of `state()`."""
+    def load_state(self, state: dict[str, Any], episodes: bool = True) -> None:
+        """Restore the result of `state()`; `episodes` False: the environments begin new ones."""
         self._spreads = {int(group): _Spread(**values) for group, values in state["spreads"].items()}
-        self._returns = state["returns"]
+        self._returns = {int(source): returns for source, returns in state["returns"].items()} if episodes else {}

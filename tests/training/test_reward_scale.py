@@ -6,6 +6,7 @@ from gymnasium import spaces
 from maze_devkit.envs import SeededWalk, SpacesEnv
 
 from maze_core.data.rollout import Rollout
+from maze_core.errors import ConfigError
 from maze_core.training.reward_scale import RewardScale
 from tests.agents import MixedSource
 
@@ -63,6 +64,21 @@ def test_groups_of_agents_have_scales_of_their_own():
         np.testing.assert_array_equal(rollout.rewards[:, lanes], alone.rewards)
 
 
+def test_the_returns_of_each_source_go_on_where_they_ended():
+    """Two actors whose rollouts arrive in turn, beside one rollout of all their lanes."""
+    rewards = np.random.default_rng(1).normal(0.0, 5.0, (6, 4))
+    together, apart = RewardScale(0.9), RewardScale(0.9)
+    for rows in (slice(0, 3), slice(3, 6)):
+        together(rollout_of(rewards[rows]))
+        for source, lanes in enumerate(([0, 1], [2, 3])):
+            apart(rollout_of(rewards[rows][:, lanes]), source)
+    (one,), (other,) = together.state()["spreads"].values(), apart.state()["spreads"].values()
+    assert one == pytest.approx(other)
+    new = RewardScale(0.9)
+    new.load_state(apart.state(), episodes=False)
+    assert new.state() == {"spreads": apart.state()["spreads"], "returns": {}}
+
+
 def test_equal_rewards_and_no_rows_leave_rewards_alone():
     scale = RewardScale(0.0)
     for value in (0.0, 2.0):
@@ -89,7 +105,7 @@ class ScaledWalk(SeededWalk):
         return obs, 1000.0 * reward, terminated, truncated, info
 
 
-@pytest.mark.parametrize("algorithm", ["ppo", "a2c"])
+@pytest.mark.parametrize("algorithm", ["ppo", "a2c", "impala", "appo"])
 def test_scores_are_unscaled_and_the_scale_of_rewards_does_not_matter(quick, algorithm):
     weights, scores = [], []
     for env in (SeededWalk, ScaledWalk):
@@ -102,7 +118,7 @@ def test_scores_are_unscaled_and_the_scale_of_rewards_does_not_matter(quick, alg
     assert scores[1] == pytest.approx(1000 * scores[0], rel=1e-4)
 
 
-@pytest.mark.parametrize("algorithm", ["ppo", "a2c"])
+@pytest.mark.parametrize("algorithm", ["ppo", "a2c", "impala"])
 def test_a_resumed_run_has_the_same_scale(quick, whole_state, assert_same, algorithm):
     more = {"algorithm.normalize_rewards": True, "algorithm.n_epochs": 4}
     whole = quick(SeededWalk, algorithm, more)
@@ -119,6 +135,11 @@ def test_agents_have_scaled_rewards(quick):
     run = quick(MixedSource, "ppo", {"algorithm.normalize_rewards": True})
     run.train()
     assert run.run.epoch == 2
+
+
+def test_rewards_are_clipped_or_scaled_but_not_both(quick):
+    with pytest.raises(ConfigError, match=r"normalize_rewards and reward_clipping=abs_one both"):
+        quick(SeededWalk, "impala", {"algorithm.normalize_rewards": True, "algorithm.reward_clipping": "abs_one"})
 
 
 def test_dict_observations(quick):

@@ -37,6 +37,7 @@ class ActorsConfig(AlgorithmConfig):
     """Upper bound of the importance weights in the critic's targets; none: no clipping."""
     vtrace_clip_pg_rho_threshold: Annotated[float, Field(gt=0)] | None = 1.0
     """Upper bound of the importance weights in the policy gradient; none: no clipping."""
+    normalize_rewards: params.NormalizeRewards = False
     reward_clipping: Literal["none", "abs_one", "soft_asymmetric"] = "none"
     """How the learner transforms rewards: `abs_one` clips them to [-1, 1], `soft_asymmetric` squashes them to (-1.5,
     5)."""
@@ -47,6 +48,14 @@ class ActorsConfig(AlgorithmConfig):
             raise ValueError(
                 f"actors_batch_size ({self.actors_batch_size}) must be a multiple of "
                 f"envs_per_actor ({self.envs_per_actor})"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _one_way_to_change_rewards(self) -> Self:
+        if self.normalize_rewards and self.reward_clipping != "none":
+            raise ValueError(
+                f"normalize_rewards and reward_clipping={self.reward_clipping} both change the size of rewards; choose one"
             )
         return self
 

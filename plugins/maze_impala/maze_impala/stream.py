@@ -10,11 +10,13 @@ from maze_core.envs.actors import actors_of
 from maze_core.errors import RunError
 from maze_core.models.parameters import state_arrays
 from maze_core.training.actor_metrics import actor_metrics
+from maze_core.training.reward_scale import RewardScale
 from maze_impala.actor import Actor, Delivery
 from maze_impala.trajectories import TrajectoryBatch, check_trajectories
 
 if TYPE_CHECKING:
     from maze_core.data.batch import Batch
+    from maze_core.runners.workers import JobResult
     from maze_core.training.run import Run
     from maze_impala.actors_config import ActorsConfig
 
@@ -38,7 +40,8 @@ class TrajectoryStream:
         """Number of rollouts requested since the start of the run."""
         self._under_way: deque[int] = deque()
         """Jobs of the rollouts not learned from, in the order of the requests."""
-        self._early: dict[int, Delivery] = {}
+        self._scale = RewardScale(config.gamma) if config.normalize_rewards else None
+        self._early: dict[int, JobResult] = {}
         """Rollouts that arrived before their turn."""
 
     def next_batch(self) -> Batch:
@@ -49,10 +52,13 @@ class TrajectoryStream:
             self._under_way.append(self._actors.submit(self._asked))
             self._asked += 1
         for place in range(config.rollouts_per_batch):
-            delivery = self._next()
+            result = self._next()
+            delivery: Delivery = result.value
             if self._acting is not None:
                 run.record(actor_metrics(self._acting, run.action_space, delivery.rollout))
             run.hooks.change_rollout(run, delivery.rollout)
+            if self._scale is not None:
+                self._scale(delivery.rollout, result.worker)
             self._trajectories.put(place, delivery)
             self._count(delivery, version - delivery.version)
         return self._trajectories.rows(run.policy, run.device)
@@ -60,22 +66,25 @@ class TrajectoryStream:
     def state(self) -> dict[str, Any]:
         """Return the states of the actors and the pending requests; only their number where actors are processes."""
         actors = self._actors.state()
-        return {"asked": self._asked, "actors": actors, "under_way": list(self._under_way) if actors else []}
+        scale = {} if self._scale is None else {"reward_scale": self._scale.state()}
+        return {"asked": self._asked, "actors": actors, "under_way": list(self._under_way) if actors else [], **scale}
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Restore the result of `state()`."""
         self._asked = state["asked"]
         self._actors.load_state(state["actors"])
         self._under_way = deque(state["under_way"])
+        if self._scale is not None and "reward_scale" in state:
+            self._scale.load_state(state["reward_scale"], episodes=bool(state["actors"]))
 
-    def _next(self) -> Delivery:
+    def _next(self) -> JobResult:
         """Wait for the rollout whose turn it is, and return it."""
         job = self._under_way.popleft()
         while job not in self._early:
             result = self._actors.collect()
             if result is None:
                 raise RunError("an actor lost a rollout")
-            self._early[result.job] = result.value
+            self._early[result.job] = result
         return self._early.pop(job)
 
     def _count(self, delivery: Delivery, staleness: int) -> None:
