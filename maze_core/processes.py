@@ -78,7 +78,7 @@ def errors_told(pipe: Connection) -> Iterator[None]:
     try:
         yield
     except gone:
-        pass  # the driver is
+        time.sleep(1)  # the driver is: its guard ends this process, and removes the folder first
     except (Exception, SystemExit) as exc:  # noqa: BLE001 — whatever it is, the driver reports it
         text = their_traceback(exc) or "".join(traceback.format_exception(exc))
         with suppress(*gone):
