@@ -1,4 +1,4 @@
-"""Which processes are below another, and where they listen."""
+"""Which processes run, which are below another, and where they listen."""
 
 from __future__ import annotations
 
@@ -20,6 +20,14 @@ def tree(root: int) -> list[int]:
     for pid in pids:
         pids += children.get(pid, [])
     return pids
+
+
+def alive(pid: int) -> bool:
+    """Whether a process runs; one that has ended and is not yet waited for does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
 
 
 def listening(pids: Iterable[int]) -> Iterator[str]:

@@ -63,10 +63,8 @@ def build(settings: dict[str, Any]) -> A2C | PPO | RecurrentPPO:
     return PPO("MlpPolicy", env, clip_range=settings["clip_range"], **passes, **same)
 
 
-def main() -> None:
-    settings = json.loads(sys.argv[1])
-    torch.set_num_threads(1)
-    model = build(settings)
+def measure(model: A2C | PPO | RecurrentPPO, settings: dict[str, Any]) -> None:
+    """Train for the warm-up and for the updates that count, and print the speed of these."""
     stopwatch = Stopwatch(settings["warmup_updates"])
     steps_per_update = settings["num_envs"] * settings["n_rollout_steps"]
     updates = settings["warmup_updates"] + settings["measured_updates"]
@@ -76,6 +74,12 @@ def main() -> None:
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     result = {"env_steps_per_second": steps / seconds, "env_steps": steps, "seconds": seconds, "peak_rss_kib": peak}
     print(json.dumps(result))
+
+
+def main() -> None:
+    settings = json.loads(sys.argv[1])
+    torch.set_num_threads(1)
+    measure(build(settings), settings)
 
 
 if __name__ == "__main__":

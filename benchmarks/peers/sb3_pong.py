@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import resource
 import sys
-import time
 from typing import Any
 
 import ale_py  # noqa: F401 — registers the games
 import torch
-from sb3_onpolicy import Stopwatch
+from sb3_onpolicy import measure
 from stable_baselines3 import PPO
 from stable_baselines3.common.env_util import make_atari_env
 from stable_baselines3.common.vec_env import VecFrameStack
@@ -43,16 +41,7 @@ def build(settings: dict[str, Any]) -> PPO:
 def main() -> None:
     settings = json.loads(sys.argv[1])
     torch.set_num_threads(settings["threads"])
-    model = build(settings)
-    stopwatch = Stopwatch(settings["warmup_updates"])
-    steps_per_update = settings["num_envs"] * settings["n_rollout_steps"]
-    updates = settings["warmup_updates"] + settings["measured_updates"]
-    model.learn(updates * steps_per_update, callback=stopwatch)
-    seconds = time.perf_counter() - stopwatch.started_at
-    steps = settings["measured_updates"] * steps_per_update
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    result = {"env_steps_per_second": steps / seconds, "env_steps": steps, "seconds": seconds, "peak_rss_kib": peak}
-    print(json.dumps(result))
+    measure(build(settings), settings)
 
 
 if __name__ == "__main__":

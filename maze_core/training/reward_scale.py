@@ -2,44 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from maze_core.data.discounts import rollout_discounts
+from maze_core.data.running_moments import RunningMoments
 
 if TYPE_CHECKING:
     from maze_core.data.rollout import Rollout
 
 CLIP = 10.0
 _SMALLEST_VARIANCE = 1e-8
-
-
-@dataclass(slots=True)
-class _Spread:
-    """Running mean and squared deviations of values seen in parts (Chan et al., 1979)."""
-
-    count: int = 0
-    mean: float = 0.0
-    squares: float = 0.0
-
-    def observe(self, values: np.ndarray) -> None:
-        """Add values [B]; B may be 0."""
-        if not values.size:
-            return
-        mean = float(values.mean())
-        total, difference = self.count + values.size, mean - self.mean
-        within = float(np.square(values - mean).sum())
-        self.squares += within + difference**2 * self.count * values.size / total
-        self.mean += difference * values.size / total
-        self.count = total
-
-    @property
-    def deviation(self) -> float:
-        """The standard deviation; 1 while there are no values that differ."""
-        variance = self.squares / self.count if self.count else 0.0
-        return float(np.sqrt(variance)) if variance > _SMALLEST_VARIANCE else 1.0
 
 
 class RewardScale:
@@ -55,9 +30,14 @@ class RewardScale:
 
     def __init__(self, gamma: float) -> None:
         self._gamma = gamma
-        self._spreads: dict[int, _Spread] = {}
+        self._spreads: dict[int, RunningMoments] = {}
         self._returns: dict[int, np.ndarray] = {}
         """The discounted sum of the rewards of each lane's episode so far, [N] float64, by source."""
+
+    @classmethod
+    def of(cls, config: Any) -> Self | None:
+        """Return the scale that an algorithm's parameters ask for; None: rewards stay as they are."""
+        return cls(config.gamma) if config.normalize_rewards else None
 
     def __call__(self, rollout: Rollout, source: int = 0) -> None:
         """Add the rewards [T, N] of a rollout to the statistics, and scale them in place.
@@ -68,9 +48,11 @@ class RewardScale:
         groups = rollout.extra.get("group")
         for group in (0,) if groups is None else np.unique(groups).tolist():
             rows = np.ones_like(rollout.valid) if groups is None else groups == group
-            spread = self._spreads.setdefault(group, _Spread())
-            spread.observe(returns[rows & rollout.valid])
-            rollout.rewards[rows] /= np.float32(spread.deviation)
+            spread, seen = self._spreads.setdefault(group, RunningMoments()), returns[rows & rollout.valid]
+            if seen.size:
+                spread.add(seen)
+            if spread.variance > _SMALLEST_VARIANCE:  # else there are no returns that differ
+                rollout.rewards[rows] /= np.float32(np.sqrt(spread.variance))
         np.clip(rollout.rewards, -CLIP, CLIP, out=rollout.rewards)
 
     def _discounted(self, rollout: Rollout, source: int) -> np.ndarray:
@@ -97,5 +79,5 @@ class RewardScale:
 
     def load_state(self, state: dict[str, Any], episodes: bool = True) -> None:
         """Restore the result of `state()`; `episodes` False: the environments begin new ones."""
-        self._spreads = {int(group): _Spread(**values) for group, values in state["spreads"].items()}
+        self._spreads = {int(group): RunningMoments(**values) for group, values in state["spreads"].items()}
         self._returns = {int(source): returns for source, returns in state["returns"].items()} if episodes else {}

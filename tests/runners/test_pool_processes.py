@@ -21,6 +21,7 @@ from maze_core.runners.local import LocalConfig, LocalRunner
 from maze_core.runners.pool_processes import ProcessPool
 from maze_core.runners.result_transfer import LARGE, Packer, Unpacker
 from tests.runners.pool_contract import Answers, PoolContract, collect_all
+from tests.sockets import alive
 
 
 @contextmanager
@@ -240,16 +241,9 @@ def test_no_process_outlives_the_driver_however_it_ends(tmp_path, end):
 def leftovers(workers, patience=2.0):
     """The processes still alive after a while."""
     deadline = time.monotonic() + patience
-    while (alive := [pid for pid in workers if _alive(pid)]) and time.monotonic() < deadline:
+    while (left := [pid for pid in workers if alive(pid)]) and time.monotonic() < deadline:
         time.sleep(0.02)
-    return alive
-
-
-def _alive(pid):
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
+    return left
 
 
 def _shared(name):

@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 import signal
 import time
-from pathlib import Path
 
 import pytest
 
-from tests.sockets import listening, tree
+from tests.sockets import alive, listening, tree
 
 pytestmark = pytest.mark.slow
 
@@ -42,18 +41,11 @@ def _computes(pid, driver):
 
 def _ended(pids, seconds=60):
     deadline = time.monotonic() + seconds
-    while any(_alive(pid) for pid in pids):
+    while any(alive(pid) for pid in pids):
         if time.monotonic() > deadline:
             return False
         time.sleep(0.1)
     return True
-
-
-def _alive(pid):
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-    except OSError:
-        return False
 
 
 def test_a_learner_that_is_killed_ends_the_run_which_one_learner_resumes(maze, training, tmp_path):

@@ -46,8 +46,9 @@ class A2C(Algorithm):
     def setup(self, run: Run) -> None:
         """Build the collector."""
         config = self.config
-        scale = RewardScale(config.gamma) if config.normalize_rewards else None
-        self._collector = RolloutCollector(run, config.n_rollout_steps, config.num_envs, reward_scale=scale)
+        self._collector = RolloutCollector(
+            run, config.n_rollout_steps, config.num_envs, reward_scale=RewardScale.of(config)
+        )
 
     def batches(self) -> Iterator[Batch]:
         """Collect a rollout and yield all of its rows once."""

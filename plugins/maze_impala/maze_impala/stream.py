@@ -40,7 +40,7 @@ class TrajectoryStream:
         """Number of rollouts requested since the start of the run."""
         self._under_way: deque[int] = deque()
         """Jobs of the rollouts not learned from, in the order of the requests."""
-        self._scale = RewardScale(config.gamma) if config.normalize_rewards else None
+        self._scale = RewardScale.of(config)
         self._early: dict[int, JobResult] = {}
         """Rollouts that arrived before their turn."""
 

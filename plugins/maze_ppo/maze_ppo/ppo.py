@@ -55,8 +55,9 @@ class PPO(Algorithm):
     def setup(self, run: Run) -> None:
         """Build the collector."""
         config = self.config
-        scale = RewardScale(config.gamma) if config.normalize_rewards else None
-        self._collector = RolloutCollector(run, config.n_rollout_steps, config.num_envs, reward_scale=scale)
+        self._collector = RolloutCollector(
+            run, config.n_rollout_steps, config.num_envs, reward_scale=RewardScale.of(config)
+        )
         self._order = generator(run.seed, Purpose.MINIBATCH_ORDER)
         self._log_ratios: list[Tensor] = []
 

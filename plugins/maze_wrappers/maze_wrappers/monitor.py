@@ -10,6 +10,7 @@ import numpy as np
 from gymnasium import spaces
 
 from maze_core.config.base import PluginConfig
+from maze_core.data.running_moments import RunningMoments
 from maze_core.envs.codecs import ActionCodec, ObservationCodec
 from maze_core.envs.spaces import flatten_space
 from maze_core.envs.wrapper_memory import METRICS
@@ -90,23 +91,18 @@ class _Summary:
     """Running mean, standard deviation and range of numbers."""
 
     def __init__(self) -> None:
-        self._count, self._mean, self._squares = 0, 0.0, 0.0
+        self._moments = RunningMoments()
         self._low, self._high = np.inf, -np.inf
 
     def add(self, values: np.ndarray) -> None:
-        """Add an array (merged as in Chan, Golub and LeVeque 1979, eq. 2.1)."""
-        count, mean = values.size, float(values.mean(dtype=np.float64))
-        total, delta = self._count + count, mean - self._mean
-        squares = float(np.square(values - mean, dtype=np.float64).sum())
-        self._squares += squares + delta**2 * self._count * count / total
-        self._mean += delta * count / total
-        self._count = total
+        """Add an array."""
+        self._moments.add(values)
         self._low, self._high = min(self._low, float(values.min())), max(self._high, float(values.max()))
 
     def numbers(self) -> dict[str, float]:
         """Return mean, standard deviation, minimum and maximum."""
-        std = float(np.sqrt(self._squares / self._count))
-        return {"mean": self._mean, "std": std, "min": self._low, "max": self._high}
+        std = float(np.sqrt(self._moments.variance))
+        return {"mean": self._moments.mean, "std": std, "min": self._low, "max": self._high}
 
 
 def _picture(space: Any) -> bool:
