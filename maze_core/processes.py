@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 from maze_core.culprit import their_traceback
 from maze_core.environment_variables import variables_set
-from maze_core.errors import MazeError
+from maze_core.errors import ConfigError, MazeError
 from maze_core.local_modules import understand_local_modules
 
 StartMethod = Literal["forkserver", "spawn"]
@@ -33,6 +33,8 @@ THREAD_VARIABLES = (
 )
 _PRELOADED = ("__main__", "torch", "maze_core.data.rollout", "maze_core.envs.worker", "maze_core.runners.pool_worker")
 _SAFE, _OURS = "PYTHONSAFEPATH", "maze"
+_LONGEST_FOLDER = 103 - len("/listener-12345678")
+"""Bytes that the path of a fork server's folder may have: a socket's path ends at 103 on macOS and at 107 on Linux."""
 _TERMINATION = 2.0
 """Seconds between asking a process to end, terminating it, and killing it."""
 
@@ -43,10 +45,19 @@ def worker_context(start_method: StartMethod) -> Any:
     Its fork server imports what workers need once, and does nothing else before they are forked from it. On two cores 8
     workers start in 3 instead of 18 seconds and take 6 MiB each instead of 146. The process has one fork server; if it
     is already running, it stays as it is.
+
+    Raises:
+        ConfigError: the path of the folder for temporary files is too long for a fork server's socket.
     """
     context = multiprocessing.get_context(start_method)
-    util.get_temp_dir()  # where a fork server listens; all workers have to know it, see `_end_with`
+    folder = util.get_temp_dir()  # where a fork server listens; all workers have to know it, see `_end_with`
     if start_method == "forkserver":
+        if len(os.fsencode(folder)) > _LONGEST_FOLDER:
+            raise ConfigError(
+                f"worker processes cannot start: the path {os.path.dirname(folder)!r} for temporary files is too long",
+                "TMPDIR",
+                "Set this environment variable to a shorter path, for example /tmp.",
+            )
         context.set_forkserver_preload(list(_PRELOADED))
     return context
 

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import textwrap
 import threading
 import time
@@ -262,18 +263,26 @@ def test_a_driver_that_is_killed_leaves_no_folder(tmp_path):
             print(pool.collect().job, flush=True)
             time.sleep(600)
     """
-    script, temporary = tmp_path / "program.py", tmp_path / "tmp"
+    script = tmp_path / "program.py"
     script.write_text(textwrap.dedent(program))
-    temporary.mkdir()
     root = str(Path(__file__).parents[2])
-    environment = {**os.environ, "TMPDIR": str(temporary)}
-    environment["PYTHONPATH"] = os.pathsep.join([root, environment.get("PYTHONPATH", "")])
-    with subprocess.Popen([sys.executable, script], env=environment, stdout=subprocess.PIPE) as driver:
-        assert driver.stdout is not None
-        assert driver.stdout.readline() == b"0\n"  # the worker has begun
-        assert any(temporary.iterdir())
-        driver.kill()
-    deadline = time.monotonic() + 60
-    while any(temporary.iterdir()) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert not any(temporary.iterdir())
+    with tempfile.TemporaryDirectory(prefix="m") as folder:  # the path of `tmp_path` may be too long for a socket
+        temporary = Path(folder)
+        environment = {**os.environ, "TMPDIR": folder}
+        environment["PYTHONPATH"] = os.pathsep.join([root, environment.get("PYTHONPATH", "")])
+        with subprocess.Popen([sys.executable, script], env=environment, stdout=subprocess.PIPE) as driver:
+            assert driver.stdout is not None
+            assert driver.stdout.readline() == b"0\n"  # the worker has begun
+            assert any(temporary.iterdir())
+            driver.kill()
+        deadline = time.monotonic() + 60
+        while any(temporary.iterdir()) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        assert not any(temporary.iterdir())
+
+
+def test_a_path_too_long_for_a_socket_is_named(tmp_path, monkeypatch):
+    long = tmp_path / ("long" * 30)
+    monkeypatch.setattr("maze_core.processes.util.get_temp_dir", lambda: str(long / "pymp-12345678"))
+    with pytest.raises(ConfigError, match="(?s)TMPDIR.*longlong.*too long.*/tmp"):
+        ProcessPool(Answers(), 1)
