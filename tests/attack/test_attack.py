@@ -15,8 +15,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 SOME = (
-    "kills/ppo+record=3", "kills/sac=2", "damaged/ppo+record=8", "damaged/recording=6", "planted/ppo=4", "named=8",
-    "configured/ppo=4", "spaces/sac=2",
+    "kills/ppo+record=2", "kills/sac=1", "damaged/ppo+record=4", "damaged/recording=3", "planted/ppo=2", "named=4",
+    "configured/ppo=2", "spaces/sac=1",
 )  # fmt: skip
 """What is attacked each time, and how many cases of each subject."""
 PARTS = {
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs fork, /pr
 
 
 def test_some_cases_of_every_kind_hold() -> None:
-    assert_all_hold(SOME, 37)
+    assert_all_hold(SOME, 19)
 
 
 @pytest.mark.slow

@@ -155,11 +155,11 @@ def test_workers_without_room(cluster, tmp_path):
         RayPool(Answers(), 1, RayConfig(name="ray", address=cluster.address, start_timeout=2.0), 100.0)
 
 
+@pytest.mark.slow
 def test_code_is_sent_to_the_nodes(cluster, tmp_path):
     """A package that only this process can import, as on a cluster of other machines."""
     package = tmp_path / "away" / "wooden_env"
     package.mkdir(parents=True)
-    (package / "__init__.py").write_text("from maze_devkit.envs import SeededWalk as Wooden\n")
     program = """
         import importlib.util, sys
         from maze_core.context import RunContext
