@@ -13,6 +13,8 @@ NOW = {
     "evaluation.concurrency": "evaluation.num_envs",
 }
 """The present names of former keys, for messages."""
+_EARLIER = {"a2c": {"normalize_rewards": False, "beta1": 0.9, "beta2": 0.999}}
+"""What algorithms did, before they had these parameters, that is not their default now."""
 
 
 def moved(layer: dict[str, Any], tell: Callable[[str], None]) -> dict[str, Any]:
@@ -43,6 +45,8 @@ def updated(saved: dict[str, Any], tell: Callable[[str], None] = lambda text: No
         algorithm.setdefault("num_envs", concurrency)
     if algorithm.get("name") in _OFF_POLICY and "num_actors" in algorithm:
         algorithm["num_envs"] = algorithm.pop("num_actors")
+    for key, value in _EARLIER.get(algorithm.get("name", ""), {}).items():
+        algorithm.setdefault(key, value)
     if isinstance(evaluation, dict) and "concurrency" in evaluation:
         wanted = evaluation.pop("concurrency") or concurrency
         if wanted is not None:

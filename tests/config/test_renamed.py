@@ -17,7 +17,7 @@ def test_the_number_of_environments_moved_from_the_runner_to_the_algorithm():
         "evaluation": {"concurrency": None, "n_episodes": 3},
     }
     new = updated(old)
-    assert new["algorithm"] == {"name": "a2c", "num_envs": 5}
+    assert new["algorithm"]["num_envs"] == 5
     assert new["runner"] == {"name": "local", "workers": 2}
     assert new["evaluation"] == {"n_episodes": 3, "num_envs": 5}
     assert old["runner"]["concurrency"] == 5, "the original was changed"
@@ -27,6 +27,16 @@ def test_actors_of_sac_are_its_environments_and_those_of_others_are_not():
     for name, key in (("sac", "num_envs"), ("sacfd", "num_envs"), ("impala", "num_actors")):
         new = updated({"algorithm": {"name": name, "num_actors": 3}, "runner": {"name": "dev", "concurrency": 8}})
         assert new["algorithm"] == {"name": name, key: 3}
+
+
+def test_a_run_of_a2c_without_newer_parameters_does_what_it_did(tmp_path):
+    then = ["seed=1", "algorithm.normalize_rewards=false", "algorithm.beta1=0.9", "algorithm.beta2=0.999"]
+    config = assemble("a2c", "CartPole-v1", overrides=then)
+    lines = dump(config).splitlines(keepends=True)
+    text = "".join(line for line in lines if line.split(":")[0].strip() not in ("normalize_rewards", "beta1", "beta2"))
+    assert len(text.splitlines()) == len(lines) - 3
+    (tmp_path / "config.yaml").write_text(sealed(text))
+    assert load_saved_config(tmp_path / "config.yaml") == config
 
 
 @pytest.mark.parametrize(

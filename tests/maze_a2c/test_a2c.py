@@ -118,7 +118,7 @@ def test_the_whole_loss_and_its_gradient(quick, overrides):
 
 def torchs_optimizer(name, parameters):
     if name == "adam":
-        return torch.optim.Adam(parameters, lr=0.01, betas=(0.9, 0.99))
+        return torch.optim.Adam(parameters, lr=0.01, betas=(0.0, 0.99))
     return torch.optim.RMSprop(parameters, lr=0.01, alpha=0.99, eps=1e-5)
 
 

@@ -80,7 +80,7 @@ class A2C(Algorithm):
         config, parameters = self.config, learning_parameters(policy)
         if config.optimizer == "rmsprop":
             return RMSprop(parameters, lr=config.lr, alpha=config.beta2)
-        return Adam(parameters, lr=config.lr, betas=(0.9, config.beta2))
+        return Adam(parameters, lr=config.lr, betas=(config.beta1, config.beta2))
 
     def state(self) -> dict[str, Any]:
         """Return the states of the environments and of the noise."""

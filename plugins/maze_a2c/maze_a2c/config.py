@@ -16,11 +16,13 @@ class A2CConfig(AlgorithmConfig):
     critic_burn_in_epochs: params.CriticBurnInEpochs = 0
     epoch_length: PositiveInt = 500
     """Updates per epoch."""
-    n_rollout_steps: params.RolloutSteps = 5
+    n_rollout_steps: params.RolloutSteps = 4
     sequence_length: params.SequenceLength = None
     num_envs: params.TrainingEnvironments = 8
     optimizer: Literal["adam", "rmsprop"] = "adam"
     """The optimizer: Adam, or RMSprop as in the paper."""
+    beta1: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    """Decay of Adam's running mean of the gradients; 0: none, so that Adam is RMSprop with corrected first steps."""
     beta2: Annotated[float, Field(ge=0, lt=1)] = 0.99
     """Decay of the running mean square of the gradients, of either optimizer."""
     lr: Annotated[float, Field(gt=0)] = 4e-3
@@ -30,7 +32,7 @@ class A2CConfig(AlgorithmConfig):
     gae_lambda: params.GaeLambda = 0.95
     policy_loss_coef: params.PolicyLossCoef = 1.0
     value_loss_coef: params.ValueLossCoef = 0.5
-    entropy_coef: params.EntropyCoef = 0.0
+    entropy_coef: params.EntropyCoef = 0.005
     max_grad_norm: params.MaxGradNorm = 0.5
     normalize_advantages: params.NormalizeAdvantages = False
     normalize_rewards: params.NormalizeRewards = True
