@@ -13,7 +13,10 @@ NOW = {
     "evaluation.concurrency": "evaluation.num_envs",
 }
 """The present names of former keys, for messages."""
-_EARLIER = {"a2c": {"normalize_rewards": False, "beta1": 0.9, "beta2": 0.999}}
+_EARLIER = {
+    "a2c": {"normalize_rewards": False, "beta1": 0.9, "beta2": 0.999},
+    "impala": {"normalize_rewards": False},
+}
 """What algorithms did, before they had these parameters, that is not their default now."""
 
 

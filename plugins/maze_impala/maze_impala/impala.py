@@ -33,7 +33,7 @@ class IMPALA(Algorithm):
     supports_learners = True
     columns: ClassVar[Mapping[str, str]] = {"loss/policy": "policy", "loss/value": "value", "loss/entropy": "entropy"}
     defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {
-        "model": {"normalize_observations": True, "log_std_init": -0.5}
+        "model": {"normalize_observations": True, "log_std_init": -1.0}
     }
 
     def setup_loss(self, run: Run) -> None:
