@@ -86,7 +86,7 @@ def test_a_presets_model_values_hold_for_the_model_that_was_named(algorithm, mod
         config = assemble(algorithm, "X-v0", preset, flags={"model.name": model}, overrides=overrides).model
         return getattr(config, "log_std_init", None)
 
-    assert first_std("none") == {"ppo": -0.25, "a2c": -1.0, "impala": -0.5}[algorithm]
+    assert first_std("none") == {"ppo": -0.25, "a2c": -1.0, "impala": -1.0}[algorithm]
     assert first_std("classic") == 0.0
     assert first_std("classic", "model.log_std_init=-1") == -1
     assert first_std("none", "model.log_std_init=0") == 0.0

@@ -88,6 +88,7 @@ def expected_steps(tag, truncate, first, last):
 def test_batches_hold_whole_trajectories_and_final_values(small, truncate):
     """V(s) = index tells the final, the reset and the current observation apart, over two updates."""
     overrides = {"algorithm.gamma": GAMMA, "evaluation.n_episodes": 4, "evaluation.num_envs": 4}
+    overrides["algorithm.normalize_rewards"] = False
     run = small(counting(truncate, 4), overrides=overrides, model=Table).run
     for number in range(2):
         batches = run.algorithm.batches()

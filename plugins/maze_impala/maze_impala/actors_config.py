@@ -55,7 +55,8 @@ class ActorsConfig(AlgorithmConfig):
     def _one_way_to_change_rewards(self) -> Self:
         if self.normalize_rewards and self.reward_clipping != "none":
             raise ValueError(
-                f"normalize_rewards and reward_clipping={self.reward_clipping} both change rewards; choose one"
+                f"normalize_rewards and reward_clipping={self.reward_clipping} both change rewards: set "
+                f"normalize_rewards to false, or reward_clipping to none"
             )
         return self
 
