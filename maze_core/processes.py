@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from multiprocessing import util
 from multiprocessing.connection import Connection, wait
+from pathlib import Path
 from typing import Any, Literal
 
 from maze_core.culprit import their_traceback
@@ -54,7 +55,7 @@ def worker_context(start_method: StartMethod) -> Any:
     if start_method == "forkserver":
         if len(os.fsencode(folder)) > _LONGEST_FOLDER:
             raise ConfigError(
-                f"worker processes cannot start: the path {os.path.dirname(folder)!r} for temporary files is too long",
+                f"worker processes cannot start: the path {str(Path(folder).parent)!r} for temporary files is too long",
                 "TMPDIR",
                 "Set this environment variable to a shorter path, for example /tmp.",
             )

@@ -8,10 +8,9 @@ from __future__ import annotations
 import pickle
 import shutil
 from contextlib import suppress
-from dataclasses import dataclass
 from multiprocessing.shared_memory import SharedMemory
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,8 +20,7 @@ _GRAIN = 1 << 20
 _MOUNT = Path("/dev/shm")  # noqa: S108 — where Linux keeps shared memory; its size is limited, in containers to 64 MB
 
 
-@dataclass(frozen=True, slots=True)
-class Parcel:
+class Parcel(NamedTuple):
     """A pickled value; its large arrays are stored consecutively in a block of shared memory."""
 
     content: bytes

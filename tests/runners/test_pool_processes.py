@@ -284,5 +284,5 @@ def test_a_driver_that_is_killed_leaves_no_folder(tmp_path):
 def test_a_path_too_long_for_a_socket_is_named(tmp_path, monkeypatch):
     long = tmp_path / ("long" * 30)
     monkeypatch.setattr("maze_core.processes.util.get_temp_dir", lambda: str(long / "pymp-12345678"))
-    with pytest.raises(ConfigError, match="(?s)TMPDIR.*longlong.*too long.*/tmp"):
+    with pytest.raises(ConfigError, match=r"(?s)TMPDIR.*longlong.*too long.*/tmp"):
         ProcessPool(Answers(), 1)
