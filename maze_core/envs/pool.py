@@ -15,7 +15,7 @@ from maze_core.envs.spaces import Specs
 from maze_core.envs.vector import Tree
 from maze_core.envs.worker import NOTHING, Share
 from maze_core.errors import MazeError, RunError
-from maze_core.processes import StartMethod, end_processes, how_it_ended, worker_context, worker_variables
+from maze_core.processes import StartMethod, end_processes, how_it_ended, kill_at_exit, worker_context, worker_variables
 
 _SLOW = 10
 """Building, resetting and replaying may take this many times the time limit of a step."""
@@ -57,6 +57,7 @@ class Pool:
                 ours, theirs = context.Pipe()
                 process = context.Process(target=worker.main, args=(theirs, builder, share), daemon=True)
                 process.start()
+                kill_at_exit(process)
                 theirs.close()  # so that the driver sees end of file when the worker dies
                 self.members.append(Member(share, process, ours))
         self._owing = list(self.members)
@@ -117,7 +118,7 @@ class Pool:
         for member in members:
             with suppress(OSError):
                 member.pipe.send_bytes(pickle.dumps(("close",)))
-        end_processes([member.process for member in members], 0.0 if self._owing else patience)
+        end_processes([member.process for member in members], 0.0 if self._owing else patience, stay=True)
         for member in members:
             member.pipe.close()
         self._owing = []

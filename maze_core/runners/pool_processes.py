@@ -14,7 +14,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from maze_core.errors import ConfigError
-from maze_core.processes import StartMethod, end_processes, how_it_ended, worker_context, worker_variables
+from maze_core.processes import StartMethod, end_processes, how_it_ended, kill_at_exit, worker_context, worker_variables
 from maze_core.runners import pool_worker
 from maze_core.runners.bell import LONG, Bell, has_bells
 from maze_core.runners.parameters import SharedParameters
@@ -136,7 +136,7 @@ class ProcessPool(QueuedPool):
         for member in self._members:
             self._send(member, ("close",))
         self._ring()
-        end_processes([member.process for member in self._members], _PATIENCE if idle else 0.0)
+        end_processes([member.process for member in self._members], _PATIENCE if idle else 0.0, stay=True)
         self._channels.close()
         if self._bell is not None:
             self._bell.close()
@@ -155,6 +155,7 @@ class ProcessPool(QueuedPool):
             arguments = (theirs, self._bell, self._task, number)
             process = self._context.Process(target=pool_worker.main, args=arguments, daemon=True)
             process.start()
+            kill_at_exit(process)
             theirs.close()  # so that the driver sees end of file when the worker dies
         self._channels.register(ours, selectors.EVENT_READ, (number, False))
         self._channels.register(process.sentinel, selectors.EVENT_READ, (number, True))
@@ -238,7 +239,7 @@ class ProcessPool(QueuedPool):
                 if not over:
                     return
         except (EOFError, OSError):
-            end_processes([member.process], _PATIENCE)
+            end_processes([member.process], _PATIENCE, stay=True)
         self._replace(member)
 
     def _hear(self, member: _Member, kind: str, *content: Any) -> None:

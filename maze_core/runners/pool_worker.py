@@ -19,7 +19,7 @@ LONG_FOLLOWS = ("long",)
 
 def main(pipe: Connection, bell: Bell | None, task: bytes, number: int) -> None:
     """Run jobs until the driver says close or exits, or the task fails. `bell`: rings after messages; None: none."""
-    begin_worker()
+    begin_worker(stays=True)
     with errors_told(pipe):
         _Worker(pipe, bell, _unpack(task)).serve(number)
 
