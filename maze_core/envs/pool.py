@@ -10,8 +10,8 @@ from multiprocessing.connection import Connection, wait
 from typing import Any
 
 from maze_core.envs import worker
-from maze_core.envs.shared import SharedTree
-from maze_core.envs.spaces import Specs
+from maze_core.envs.shared import SharedTree, has_room
+from maze_core.envs.spaces import Specs, allocated_bytes
 from maze_core.envs.vector import Tree
 from maze_core.envs.worker import NOTHING, Share
 from maze_core.errors import MazeError, RunError
@@ -70,7 +70,17 @@ class Pool:
         return self._memory.arrays
 
     def share_memory(self, specs: Specs, num_envs: int) -> None:
-        """Create the shared arrays and let the workers attach to them."""
+        """Create the shared arrays and let the workers attach to them.
+
+        Raises:
+            RunError: shared memory has no room for them.
+        """
+        needed = allocated_bytes(specs, (num_envs,))
+        if not has_room(needed):
+            size = f"{needed / 1e6:.0f} MB"
+            raise self._fail(
+                f"shared memory has no room for what the environments send ({size}): enlarge /dev/shm, or --runner dev"
+            )
         self._memory = memory = SharedTree(specs, num_envs)
         try:
             self.ask([("attach", memory.name)] * len(self.members))

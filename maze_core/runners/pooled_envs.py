@@ -244,7 +244,10 @@ class PooledVectorEnv:
             return None
         self._seeds, self._pending = None, [[] for _ in range(self.num_envs)]
         seconds = min(_SLICE, self._pool.job_timeout / 10)
-        jobs = {self._submit(share, "play", seconds, content): share for share in range(len(self._rows))}
+        questions = [EnvJob(share, "play", (0.0, content)) for share in range(len(self._rows))]
+        # They begin with one step, so that the longer patience that a reset needs ends there.
+        numbers = self._pool.submit_each(questions, _PATIENCE)
+        jobs = dict(zip(numbers, range(len(numbers)), strict=True))
         results: dict[int, Any] = {}
         while jobs:
             answer = self._pool.collect()
@@ -254,7 +257,7 @@ class PooledVectorEnv:
             if share is None:  # of a game that was given up
                 continue
             if answer.value is None:  # a new worker
-                jobs[self._submit(share, "play", seconds, content)] = share
+                jobs[self._submit(share, "play", 0.0, content)] = share
                 continue
             (value,) = answer.value
             if isinstance(value, int):
