@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import select
 import sys
+import weakref
 from multiprocessing import reduction
 from typing import Any
 
@@ -30,6 +31,7 @@ class Bell:
 
     def __init__(self, event: int | None = None) -> None:
         self._event = os.eventfd(0) if event is None else event
+        self._finalizer = weakref.finalize(self, os.close, self._event)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _received, (reduction.DupFd(self._event),)
@@ -44,9 +46,8 @@ class Bell:
 
     def close(self) -> None:
         """Release the file descriptor; safe to call twice."""
-        event, self._event = self._event, -1
-        if event >= 0:
-            os.close(event)
+        self._event = -1
+        self._finalizer()
 
 
 class Listener:
@@ -58,6 +59,7 @@ class Listener:
     """
 
     def __init__(self, channel: int, bell: Bell | None) -> None:
+        self._kept = bell  # open as long as somebody listens
         self._bell: select.epoll | None = None
         if bell is not None:
             self._messages = select.poll()
