@@ -101,6 +101,17 @@ def test_what_workers_would_play_otherwise_is_stepped_from_here(quick, pooled, w
     assert "play" not in pools[0].commands
 
 
+def test_a_policy_that_workers_cannot_read_plays_from_here(quick, pooled):
+    """Such as one whose class is defined in a notebook."""
+    pooled(0)
+    expected = quick(SeededWalk, "a2c", SMALL).run.evaluate(1)
+    pools = pooled(2)
+    run = quick(SeededWalk, "a2c", SMALL).run
+    run._evaluation._env._dumps = lambda game: b"cno_such_module\nPolicy\n."
+    assert without_times(run.evaluate(1)) == without_times(expected)
+    assert {"play", "step"} <= set(pools[0].commands)
+
+
 def test_an_interruption_ends_the_evaluation_and_the_next_one_is_whole(quick, pooled, monkeypatch):
     monkeypatch.setattr(pooled_envs, "_SLICE", 0.0)
     pooled(0)
