@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from kills import processes
 
 from maze_core import RunContext
 from maze_core.runners.pool_processes import ProcessPool
@@ -123,7 +124,7 @@ def report(watch: Watch, noticed: list[str], outcome: str, env_steps: int) -> in
         for name in ("learner", "all")
     }
     growth = {name: last / second for name, (second, last) in medians.items()}
-    left = [pid for pid in watch.seen if alive(pid)]
+    left = sorted(watch.seen & processes().keys())
     facts = {
         "outcome": outcome,
         "env_steps": env_steps,
@@ -136,13 +137,6 @@ def report(watch: Watch, noticed: list[str], outcome: str, env_steps: int) -> in
     print(json.dumps(facts, indent=1))
     well = outcome == "interrupted" and len(noticed) >= len(watch.kills) > 0 and not left
     return 0 if well and max(growth.values()) <= GROWTH else 1
-
-
-def alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-    except OSError:
-        return False
 
 
 def resident(pid: int) -> float:

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import results
 from command import MAZE, one_thread
+from statistics_of_runs import spread
 
 from maze_core.errors import MazeError
 from maze_core.training.checkpoint import read_checkpoint
@@ -45,6 +46,7 @@ HEADERS = [
     "ended",
     "resumed",
     "epochs",
+    "start, s",
     "left over",
     "gate",
 ]
@@ -54,12 +56,13 @@ INTRODUCTION = """
 Runs of CartPole-v1 whose workers, nodes and drivers are killed (SIGKILL) at random: on `local`, on a Ray that the run
 starts itself, and on a cluster of two nodes on one machine, of which one is killed and replaced. A driver that was
 killed is followed by `maze resume`, and is not killed before it has written a checkpoint. So is one that ended with an
-error ("ended"): on `local` that is what the loss of a worker does that steps environments for evaluations.
+error ("ended"). Workers collect rollouts or play evaluations; those that are killed are replaced while the run goes on.
 
 The gate: every resumed run goes on from its last checkpoint, the last one ends well when it is asked to, and a minute
 later none of its processes, blocks of shared memory and temporary files is left.
 
-The machine of these figures was overloaded: a start took up to a minute, so few kills fitted in.
+A start lasts until the next checkpoint, shown as median (min to max) of all starts; it says how busy the machine was,
+and how many kills fitted in.
 
 Made by `python benchmarks/kills.py`.
 """
@@ -67,7 +70,7 @@ COMMON = {
     "algorithm.n_epochs": 0,
     "callbacks.early_stopping.patience": 0,
     "algorithm.epoch_length": 2,
-    "evaluation.n_episodes": 1,
+    "evaluation.n_episodes": 2,
 }
 PPO = {**COMMON, "algorithm.n_rollout_steps": 64, "algorithm.num_envs": 4}
 IMPALA = {**COMMON, "algorithm.num_actors": 2, "algorithm.epoch_length": 20}
@@ -100,6 +103,8 @@ class Told:
     ended: list[str] = field(default_factory=list)
     """What it said where it ended with an error, which a resumed run follows."""
     epochs: int = 0
+    starts: list[float] = field(default_factory=list)
+    """Seconds from each start to the next checkpoint."""
     faults: list[str] = field(default_factory=list)
     left: list[str] = field(default_factory=list)
 
@@ -196,12 +201,14 @@ class Run:
             self.driver = subprocess.Popen(
                 [MAZE, command, *what, *arguments], env=environment, stdout=log, stderr=log, start_new_session=True
             )
-        deadline = time.monotonic() + PATIENCE
+        began = time.monotonic()
+        deadline = began + PATIENCE
         while self.epoch() <= before:
             if self.driver.poll() is not None or time.monotonic() > deadline:
                 told.faults.append(f"{command} wrote no checkpoint: {self.said()}")
                 return
             time.sleep(0.2)
+        told.starts.append(round(time.monotonic() - began, 1))
 
     def kill(self, kind: str, chance: random.Random) -> bool:
         """Kill the driver, a worker or a node; return False if there is none."""
@@ -348,6 +355,7 @@ def cells_of(rows: dict[str, Any]) -> results.Cells:
             str(len(row["ended"])),
             str(row["resumed"]),
             f"{row['epochs']:,}",
+            spread(row["starts"], ".0f"),
             str(len(row["left"])),
             "met" if passes(row) else "missed: " + "; ".join([*row["faults"], *row["left"]])[:200],
         ]

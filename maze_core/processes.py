@@ -10,10 +10,13 @@ import sys
 import threading
 import time
 import traceback
+import weakref
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
-from multiprocessing import util
+from contextlib import contextmanager, suppress
+from multiprocessing import resource_tracker, util
 from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from types import FrameType
 from typing import Any, Literal
 
 from maze_core.culprit import their_traceback
@@ -54,7 +57,7 @@ def worker_context(start_method: StartMethod) -> Any:
     if start_method == "forkserver":
         if len(os.fsencode(folder)) > _LONGEST_FOLDER:
             raise ConfigError(
-                f"worker processes cannot start: the path {os.path.dirname(folder)!r} for temporary files is too long",
+                f"worker processes cannot start: the path {str(Path(folder).parent)!r} for temporary files is too long",
                 "TMPDIR",
                 "Set this environment variable to a shorter path, for example /tmp.",
             )
@@ -62,15 +65,33 @@ def worker_context(start_method: StartMethod) -> Any:
     return context
 
 
-def worker_variables() -> AbstractContextManager[None]:
+@contextmanager
+def worker_variables() -> Iterator[None]:
     """Start processes inside the block with one thread for every numeric library, and without the current folder at the
-    head of their path, where a `torch.py` would hide torch."""
-    return variables_set({**dict.fromkeys(THREAD_VARIABLES, "1"), **({} if _SAFE in os.environ else {_SAFE: _OURS})})
+    head of their path, where a `torch.py` would hide torch.
+
+    They, and the fork server, do not notice SIGTERM before `begin_worker`: it may be sent to all processes of a run,
+    and the driver needs them to end well.
+    """
+    resource_tracker.ensure_running()  # its start would let SIGTERM through again
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+    ours = {**dict.fromkeys(THREAD_VARIABLES, "1"), **({} if _SAFE in os.environ else {_SAFE: _OURS})}
+    try:
+        with variables_set(ours):
+            yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def begin_worker() -> None:
-    """Set up a worker process: ignore Ctrl-C, which the driver handles; use one thread; end with the driver."""
+def begin_worker(*, stays: bool = False) -> None:
+    """Set up a worker process: ignore Ctrl-C, which the driver handles; use one thread; end with the driver.
+
+    `stays`: also ignore SIGTERM, for workers without which the driver cannot end well; `kill_at_exit` ends them.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if stays:
+        signal.signal(signal.SIGTERM, _stay)  # programs that an environment starts do not inherit this
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
     if os.environ.get(_SAFE) == _OURS:
         del os.environ[_SAFE]  # programs that an environment starts are not affected
     understand_local_modules()
@@ -96,6 +117,10 @@ def errors_told(pipe: Connection) -> Iterator[None]:
             pipe.send(("error", type(exc) if isinstance(exc, MazeError) else None, str(exc), text))
 
 
+def _stay(number: int, frame: FrameType | None) -> None:
+    """Do nothing."""
+
+
 def _limit_threads() -> None:
     """Use one thread in this process: workers that each use all cores slow each other down."""
     os.environ.update(dict.fromkeys(THREAD_VARIABLES, "1"))
@@ -112,11 +137,26 @@ def _end_with(sentinel: int, folder: str | None) -> None:
     os._exit(1)
 
 
-def end_processes(processes: Iterable[Any], patience: float) -> None:
-    """Wait `patience` seconds for processes that were asked to end; then terminate and finally kill them."""
+def kill_at_exit(process: Any) -> None:
+    """Kill a process that `stays` when this one exits; multiprocessing would send it SIGTERM and wait."""
+    util.Finalize(process, _kill, (weakref.ref(process),), exitpriority=0)
+
+
+def _kill(known: weakref.ref[Any]) -> None:
+    process = known()
+    with suppress(ValueError):  # it was closed
+        if process is not None and process.is_alive():
+            process.kill()
+
+
+def end_processes(processes: Iterable[Any], patience: float, *, stay: bool = False) -> None:
+    """Wait `patience` seconds for processes that were asked to end; then terminate and finally kill them.
+
+    `stay`: they ignore SIGTERM, so they are killed at once.
+    """
     remaining = list(processes)
     deadline = time.monotonic() + patience
-    for end in (None, "terminate", "kill"):
+    for end in (None, "kill") if stay else (None, "terminate", "kill"):
         for process in remaining:
             if end and process.is_alive():
                 getattr(process, end)()

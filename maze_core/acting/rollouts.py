@@ -197,13 +197,18 @@ class Sampler:
     def advance(self, seconds: float | None = None) -> bool:
         """Step to the end of the rollout, or for so many seconds, at least once; return True at its end."""
         agent, stepper, sink = self._agent, self._stepper, self._sink
-        end = None if seconds is None else time.monotonic() + seconds
+        began, at_once = time.monotonic(), self._n_steps if seconds is None else 1
         try:
             with torch.inference_mode():
                 while sink.steps < self._n_steps:
-                    stepper.step(agent, sink, self._n_steps if end is None else 1)
-                    if end is not None and time.monotonic() >= end:
+                    stepper.step(agent, sink, min(at_once, self._n_steps - sink.steps))
+                    if seconds is None:
+                        continue
+                    spent = time.monotonic() - began
+                    if spent >= seconds:
                         break
+                    # Looking at the clock costs as much as a step of a quick environment.
+                    at_once = 2 * at_once if spent < seconds / 10 else 1
         except RunError:
             self._check_masks(sink.steps + 1)  # an environment that refuses an action may have left no choice
             raise

@@ -10,12 +10,12 @@ from multiprocessing.connection import Connection, wait
 from typing import Any
 
 from maze_core.envs import worker
-from maze_core.envs.shared import SharedTree
-from maze_core.envs.spaces import Specs
+from maze_core.envs.shared import SharedTree, has_room
+from maze_core.envs.spaces import Specs, allocated_bytes
 from maze_core.envs.vector import Tree
 from maze_core.envs.worker import NOTHING, Share
 from maze_core.errors import MazeError, RunError
-from maze_core.processes import StartMethod, end_processes, how_it_ended, worker_context, worker_variables
+from maze_core.processes import StartMethod, end_processes, how_it_ended, kill_at_exit, worker_context, worker_variables
 
 _SLOW = 10
 """Building, resetting and replaying may take this many times the time limit of a step."""
@@ -57,6 +57,7 @@ class Pool:
                 ours, theirs = context.Pipe()
                 process = context.Process(target=worker.main, args=(theirs, builder, share), daemon=True)
                 process.start()
+                kill_at_exit(process)
                 theirs.close()  # so that the driver sees end of file when the worker dies
                 self.members.append(Member(share, process, ours))
         self._owing = list(self.members)
@@ -69,7 +70,17 @@ class Pool:
         return self._memory.arrays
 
     def share_memory(self, specs: Specs, num_envs: int) -> None:
-        """Create the shared arrays and let the workers attach to them."""
+        """Create the shared arrays and let the workers attach to them.
+
+        Raises:
+            RunError: shared memory has no room for them.
+        """
+        needed = allocated_bytes(specs, (num_envs,))
+        if not has_room(needed):
+            size = f"{needed / 1e6:.0f} MB"
+            raise self._fail(
+                f"shared memory has no room for what the environments send ({size}): enlarge /dev/shm, or --runner dev"
+            )
         self._memory = memory = SharedTree(specs, num_envs)
         try:
             self.ask([("attach", memory.name)] * len(self.members))
@@ -117,7 +128,7 @@ class Pool:
         for member in members:
             with suppress(OSError):
                 member.pipe.send_bytes(pickle.dumps(("close",)))
-        end_processes([member.process for member in members], 0.0 if self._owing else patience)
+        end_processes([member.process for member in members], 0.0 if self._owing else patience, stay=True)
         for member in members:
             member.pipe.close()
         self._owing = []

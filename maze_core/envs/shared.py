@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 from contextlib import suppress
 from multiprocessing.shared_memory import SharedMemory
+from pathlib import Path
 
 import numpy as np
 
@@ -11,6 +13,7 @@ from maze_core.envs.spaces import LeafSpec, Specs
 from maze_core.envs.vector import Tree
 
 _ALIGN = 64
+_MOUNT = Path("/dev/shm")  # noqa: S108 — where Linux keeps shared memory; its size is limited, in containers to 64 MB
 
 
 class SharedTree:
@@ -47,6 +50,13 @@ def _layout(specs: Specs, num_envs: int) -> tuple[int, dict[str, int]]:
         places[key] = end
         end += -(-spec.nbytes * num_envs // _ALIGN) * _ALIGN
     return max(end, 1), places
+
+
+def has_room(size: int) -> bool:
+    """Return True when shared memory has room for `size` bytes. Writing without room would kill the process."""
+    with suppress(OSError):
+        return shutil.disk_usage(_MOUNT).free > 2 * size
+    return True
 
 
 def with_prefix(prefix: str, specs: Specs) -> Specs:

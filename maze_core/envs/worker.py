@@ -59,7 +59,7 @@ def part(arrays: Tree, prefix: str, rows: slice) -> Tree:
 
 def main(pipe: Connection, builder: bytes, share: Share) -> None:
     """Run a worker until it receives `close`, its driver exits, or an environment fails."""
-    begin_worker()
+    begin_worker(stays=True)
     with errors_told(pipe):
         _Worker(pipe, _unpack(builder), share).serve()
 

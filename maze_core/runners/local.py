@@ -14,6 +14,7 @@ from maze_core.envs.processes import ProcessVectorEnv
 from maze_core.processes import StartMethod
 from maze_core.runners.base import LOOPBACK, Runner
 from maze_core.runners.pool_processes import ProcessPool
+from maze_core.runners.pooled_envs import PooledVectorEnv
 
 if TYPE_CHECKING:
     from maze_core.envs.builder import EnvBuilder
@@ -27,15 +28,15 @@ class LocalConfig(PluginConfig):
     workers: SideBySide | None = None
     """Worker processes; none: one per core, but at most one per environment."""
     step_timeout: Annotated[float, Field(ge=0.01)] = 60.0
-    """Seconds before a step that does not return ends the run; workers that collect rollouts report within this time.
-    Construction and reset may take ten times as long."""
+    """Seconds before a step that does not return ends the run; workers that collect rollouts or play evaluations report
+    within this time. Construction and reset may take ten times as long."""
     start_method: StartMethod = "forkserver"
     """Method by which Python starts worker processes."""
     job_timeout: Annotated[float, Field(ge=0.01)] = 300.0
     """Seconds before a worker that does not finish a job of the algorithm (a rollout of IMPALA) ends the run."""
     max_restarts: NonNegativeInt = 10
-    """Total number of restarts of workers that died, of those that do jobs or collect rollouts; one more death ends the
-    run."""
+    """Number of restarts of workers that died: of those that do jobs, those that collect rollouts and those that play
+    evaluations, each; one more death ends the run."""
 
 
 class LocalRunner(Runner):
@@ -45,12 +46,17 @@ class LocalRunner(Runner):
     has_collectors = True
 
     def vector_env(self, builder: EnvBuilder, num_envs: int) -> VectorEnv:
-        """Build the environments in worker processes, or a natively vectorised one in this process."""
+        """Build the environments in worker processes, or a natively vectorised one in this process.
+
+        Workers of evaluations play whole episodes, and are replaced if they die.
+        """
         native = builder.vector_env(num_envs)
         if native is not None:
             return NativeVectorEnv(native)
         config = self.config
         workers = min(self.default_workers, num_envs)
+        if builder.purpose == "evaluation" and not builder.several_agents:
+            return PooledVectorEnv(builder, num_envs, workers, self.collectors)
         return ProcessVectorEnv(builder, num_envs, workers, config.step_timeout, config.start_method)
 
     @property

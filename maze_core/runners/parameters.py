@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from maze_core.envs.shared import SharedTree, scalars
+from maze_core.envs.shared import SharedTree, has_room, scalars
 from maze_core.envs.spaces import LeafSpec, Specs
 from maze_core.errors import RunError
-from maze_core.runners.result_transfer import has_room
 from maze_core.runners.workers import Arrays, Shared
 
 _VERSION = "#version"

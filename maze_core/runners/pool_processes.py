@@ -14,15 +14,14 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from maze_core.errors import ConfigError
-from maze_core.processes import StartMethod, end_processes, how_it_ended, worker_context, worker_variables
+from maze_core.processes import StartMethod, end_processes, how_it_ended, kill_at_exit, worker_context, worker_variables
 from maze_core.runners import pool_worker
+from maze_core.runners.bell import LONG, Bell, has_bells
 from maze_core.runners.parameters import SharedParameters
 from maze_core.runners.pool_queued import AHEAD, Job, QueuedPool
 from maze_core.runners.result_transfer import Unpacker
 from maze_core.runners.workers import Arrays, JobResult, Task
 
-_AHEAD_BYTES = 16_384
-"""A larger job is sent to an idle worker only: a worker that is sending a result would not read it (deadlock)."""
 _PATIENCE = 2.0
 """Seconds that idle workers have to close their tasks."""
 _STARTING = (
@@ -87,9 +86,13 @@ class ProcessPool(QueuedPool):
         self._parameters: SharedParameters | None = None
         self._complete = False
         self._members: list[_Member] = []
+        self._bell: Bell | None = None
+        self._unheard = False
+        """True: there are messages for which the bell has not rung."""
         self._channels = selectors.DefaultSelector()
         """The pipe and the end of each worker's process, with its number and whether it is the end."""
         try:
+            self._bell = Bell() if has_bells() else None
             for number in range(count):
                 self._members.append(self._start(number))
             while not all(member.ready for member in self._members):
@@ -121,6 +124,7 @@ class ProcessPool(QueuedPool):
             for member in self._members:
                 if member.ready:
                     self._introduce(member)
+            self._ring()
         return self._parameters.publish(arrays)
 
     def close(self) -> None:
@@ -131,8 +135,11 @@ class ProcessPool(QueuedPool):
         idle = all(member.ready and not member.jobs for member in self._members)
         for member in self._members:
             self._send(member, ("close",))
-        end_processes([member.process for member in self._members], _PATIENCE if idle else 0.0)
+        self._ring()
+        end_processes([member.process for member in self._members], _PATIENCE if idle else 0.0, stay=True)
         self._channels.close()
+        if self._bell is not None:
+            self._bell.close()
         for member in self._members:
             member.pipe.close()
             member.unpacker.close()
@@ -145,9 +152,10 @@ class ProcessPool(QueuedPool):
     def _start(self, number: int) -> _Member:
         with worker_variables():
             ours, theirs = self._context.Pipe()
-            arguments = (theirs, self._task, number)
+            arguments = (theirs, self._bell, self._task, number)
             process = self._context.Process(target=pool_worker.main, args=arguments, daemon=True)
             process.start()
+            kill_at_exit(process)
             theirs.close()  # so that the driver sees end of file when the worker dies
         self._channels.register(ours, selectors.EVENT_READ, (number, False))
         self._channels.register(process.sentinel, selectors.EVENT_READ, (number, True))
@@ -159,15 +167,15 @@ class ProcessPool(QueuedPool):
             self._send(member, ("parameters", self._parameters.specs, self._parameters.name))
 
     def _hand_out(self) -> None:
-        if not self._queued:
-            return
-        for load in range(AHEAD):
+        for load in range(AHEAD if self._queued else 0):
             for member in self._members:
                 if member.ready and len(member.jobs) == load:
                     self._give(member)
+        self._ring()
 
     def _give(self, member: _Member) -> None:
-        job = self._take(member.number, largest=_AHEAD_BYTES if member.jobs else None)
+        # A worker that is sending a result would not read a long one (deadlock).
+        job = self._take(member.number, largest=LONG if member.jobs else None)
         if job is None:
             return
         member.jobs.append(job)
@@ -184,13 +192,26 @@ class ProcessPool(QueuedPool):
         return any(member.jobs for member in self._members)
 
     def _send(self, member: _Member, message: tuple[Any, ...]) -> None:
+        """Write a message, for which `_ring` has to follow."""
+        content = pickle.dumps(message, protocol=5)
         with suppress(OSError):  # if it died, `_receive` notices, and its jobs are reassigned
-            member.pipe.send(message)
+            self._unheard = True
+            if len(content) > LONG:
+                member.pipe.send(pool_worker.LONG_FOLLOWS)
+                self._ring()
+            member.pipe.send_bytes(content)
+
+    def _ring(self) -> None:
+        """Let the workers read their messages."""
+        if self._unheard and self._bell is not None:
+            self._bell.ring()
+        self._unheard = False
 
     # Receiving
 
     def _receive(self, deadline: float | None) -> bool:
         """Wait for messages and deaths and handle them; return False where the deadline passed first."""
+        self._ring()
         busy = [member for member in self._members if member.jobs or not member.ready]
         ends = [member.deadline for member in busy] + ([] if deadline is None else [deadline])
         ready = self._channels.select(max(min(ends) - time.monotonic(), 0.0) if ends else None)
@@ -218,7 +239,7 @@ class ProcessPool(QueuedPool):
                 if not over:
                     return
         except (EOFError, OSError):
-            end_processes([member.process], _PATIENCE)
+            end_processes([member.process], _PATIENCE, stay=True)
         self._replace(member)
 
     def _hear(self, member: _Member, kind: str, *content: Any) -> None:

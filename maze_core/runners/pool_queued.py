@@ -6,7 +6,7 @@ import pickle
 import time
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,11 +53,16 @@ class QueuedPool(ABC):
     def submit(self, job: Any, worker: int | None = None, patience: float = 1.0) -> int:
         """Queue a job for one worker, or for the first free one. Return its number."""
         self._check_open()
-        number = self._submitted
-        self._submitted += 1
-        self._queue(number, worker, job, patience)
+        number = self._numbered(worker, job, patience)
         self._hand_out()
         return number
+
+    def submit_each(self, jobs: Sequence[Any], patience: float = 1.0) -> list[int]:
+        """Queue a job for each of the first workers, which begin together. Return their numbers."""
+        self._check_open()
+        numbers = [self._numbered(worker, job, patience) for worker, job in enumerate(jobs)]
+        self._hand_out()
+        return numbers
 
     def collect(self, timeout: float | None = None) -> JobResult | None:
         """Return the next result, in any order; None where `timeout` seconds pass without one, or no job is pending.
@@ -122,6 +127,13 @@ class QueuedPool(ABC):
         self._absent.add(worker)
         self._queues[None].extendleft(reversed(self._queues[worker]))
         self._queues[worker].clear()
+
+    def _numbered(self, worker: int | None, job: Any, patience: float) -> int:
+        """Queue a new job; return its number."""
+        number = self._submitted
+        self._submitted += 1
+        self._queue(number, worker, job, patience)
+        return number
 
     def _queue(self, number: int, worker: int | None, job: Any, patience: float = 1.0) -> None:
         self._queue_of(worker).append(Job(number, worker, pickle.dumps(job, protocol=5), patience))

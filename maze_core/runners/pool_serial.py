@@ -6,10 +6,13 @@ import copy
 import math
 from collections import deque
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from maze_core.errors import ConfigError, MazeError, RunError
 from maze_core.runners.workers import Arrays, JobResult, Shared, Task
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +59,10 @@ class SerialPool:
         self._submitted += 1
         self._jobs.append(_Job(number, number % self.num_workers if worker is None else worker, job))
         return number
+
+    def submit_each(self, jobs: Sequence[Any], patience: float = 1.0) -> list[int]:
+        """Queue a job for each of the first workers. Return their numbers."""
+        return [self.submit(job, worker) for worker, job in enumerate(jobs)]
 
     def collect(self, timeout: float | None = None) -> JobResult | None:
         """Run the oldest job and return its result; None where no job is pending. Never waits, whatever `timeout`.

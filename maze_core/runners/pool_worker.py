@@ -8,16 +8,20 @@ from typing import Any
 
 from maze_core.errors import ConfigError
 from maze_core.processes import begin_worker, errors_told
+from maze_core.runners.bell import Bell, Listener
 from maze_core.runners.parameters import ParameterReader
 from maze_core.runners.result_transfer import Packer
 from maze_core.runners.workers import Shared, Task
 
+LONG_FOLLOWS = ("long",)
+"""What announces a message longer than `LONG`, which must be read while it is written."""
 
-def main(pipe: Connection, task: bytes, number: int) -> None:
-    """Run jobs until the driver says close or exits, or the task fails."""
-    begin_worker()
+
+def main(pipe: Connection, bell: Bell | None, task: bytes, number: int) -> None:
+    """Run jobs until the driver says close or exits, or the task fails. `bell`: rings after messages; None: none."""
+    begin_worker(stays=True)
     with errors_told(pipe):
-        _Worker(pipe, _unpack(task)).serve(number)
+        _Worker(pipe, bell, _unpack(task)).serve(number)
 
 
 def not_portable(exc: Exception) -> ConfigError:
@@ -31,8 +35,9 @@ def not_portable(exc: Exception) -> ConfigError:
 
 
 class _Worker:
-    def __init__(self, pipe: Connection, task: Task) -> None:
+    def __init__(self, pipe: Connection, bell: Bell | None, task: Task) -> None:
         self._pipe, self._task = pipe, task
+        self._listener = Listener(pipe.fileno(), bell)
         self._packer = Packer()
         self._parameters: ParameterReader | None = None
 
@@ -41,13 +46,19 @@ class _Worker:
         try:
             self._task.setup(number)
             self._pipe.send(("ready",))
-            while self._answer(*self._pipe.recv()):
+            while self._answer(*self._heard()):
                 pass
         finally:
             self._task.close()
             self._packer.close()
             if self._parameters is not None:
                 self._parameters.close()
+
+    def _heard(self) -> tuple[Any, ...]:
+        """Return the driver's next message."""
+        self._listener.wait()
+        message: tuple[Any, ...] = self._pipe.recv()
+        return self._pipe.recv() if message == LONG_FOLLOWS else message
 
     def _answer(self, kind: str, *content: Any) -> bool:
         if kind == "close":

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 Arrays = dict[str, np.ndarray]
 """Parameters by name, shared with workers; read-only in a worker."""
@@ -73,6 +76,9 @@ class WorkerPool(Protocol):
 
         `patience`: how many times the time limit it may take.
         """
+
+    def submit_each(self, jobs: Sequence[Any], patience: float = 1.0) -> list[int]:
+        """Queue a job for each of the first workers, which begin together. Return their numbers."""
 
     def collect(self, timeout: float | None = None) -> JobResult | None:
         """Return the next result; None where `timeout` seconds pass without one, or no job is pending."""

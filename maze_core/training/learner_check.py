@@ -17,9 +17,9 @@ _BUILDING = {"compute_loss", "setup", "setup_loss", "build_modules", "modules"}
 def declares_learners(plugin: Any) -> bool:
     """Return True where a plugin's class, or one above it that already defines the loss, sets `supports_learners`.
 
-    A class that overrides the loss, or what it is built from, has to declare it again.
+    A class that overrides the loss, or what it is built from, has to declare it again. `plugin`: it, or its class.
     """
-    for kind in type(plugin).__mro__:
+    for kind in (plugin if isinstance(plugin, type) else type(plugin)).__mro__:
         if "supports_learners" in vars(kind):
             return bool(vars(kind)["supports_learners"])
         if _BUILDING & vars(kind).keys():

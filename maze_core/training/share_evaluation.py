@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from maze_core.models.policy import Policy
     from maze_core.seeding import EpisodeSeeds
 
-_AT_A_TIME = 10
-"""Steps between two looks at the clock."""
-
 
 @dataclass(frozen=True, slots=True)
 class EvaluationGame:
@@ -66,7 +63,7 @@ class ShareOfGame:
         """Play for so many seconds; return the episodes, or the steps of the longest one so far."""
         end = time.monotonic() + seconds
         with evaluation_mode(self._policy):
-            while not self._playing.advance(_AT_A_TIME):
+            while not self._playing.advance(1):
                 if time.monotonic() >= end:
                     return self._playing.longest
         return self._playing.episodes

@@ -118,7 +118,9 @@ class ShareSampler:
 
     def _gather(self) -> list[ShareRollout]:
         """Return the rollouts of all shares, in order."""
-        jobs = {self._ask(number): number for number in range(len(self._shares))}
+        questions = [self._question(share) for share in range(len(self._shares))]
+        numbers = self._pool.submit_each(questions, self._patience)
+        jobs = dict(zip(numbers, range(len(numbers)), strict=True))
         parts: dict[int, ShareRollout] = {}
         steps = [0] * len(self._shares)
         for share, answer in self._answers(jobs):
@@ -133,7 +135,7 @@ class ShareSampler:
             else:
                 self._on_steps((answer - steps[share]) * self._shares[share].count)
                 steps[share] = answer
-            jobs[self._ask(share)] = share
+            jobs[self._pool.submit(self._question(share), share, self._patience)] = share
         self._collected += 1
         return [parts[share] for share in range(len(self._shares))]
 
@@ -147,9 +149,12 @@ class ShareSampler:
             if share is not None:  # else Ctrl-C interrupted an earlier call
                 yield share, result.value
 
-    def _ask(self, share: int) -> int:
-        patience = 1.0 if self._collected else _PATIENCE
-        return self._pool.submit(ShareJob(share, self._collected, self._slice), share, patience)
+    @property
+    def _patience(self) -> float:
+        return 1.0 if self._collected else _PATIENCE
+
+    def _question(self, share: int) -> ShareJob:
+        return ShareJob(share, self._collected, self._slice)
 
     def _restore(self, share: int, env: dict[str, Any]) -> int:
         """Let the share's worker replay its unfinished episodes."""

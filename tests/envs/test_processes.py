@@ -196,6 +196,13 @@ def test_failures_while_starting():
         ProcessVectorEnv(Failing("exit at start"), 2, 2)
 
 
+def test_shared_memory_without_room_is_named(monkeypatch):
+    """To write there would end the process with a signal."""
+    monkeypatch.setattr("maze_core.envs.pool.has_room", lambda size: False)
+    with pytest.raises(RunError, match=r"shared memory has no room .* enlarge /dev/shm"):
+        ProcessVectorEnv(walk, 2, 2)
+
+
 def test_a_factory_that_cannot_be_sent_says_so():
     with pytest.raises(ConfigError, match="worker processes") as caught:
         ProcessVectorEnv(lambda index: SeededWalk(), 2, 2)

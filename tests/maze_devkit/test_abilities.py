@@ -1,11 +1,11 @@
-"""Algorithms that are broken in what they declare: memory, masks, several actors, leaves that critics alone see."""
+"""Algorithms broken in what they declare: memory, masks, several actors or learners, leaves that critics alone see."""
 
 import pytest
 from maze_devkit.kit import checks
 
 from tests.maze_devkit.sources import ALGORITHM
 
-NAMES = ("memory", "masks", "actors", "critic_leaves")
+NAMES = ("memory", "masks", "actors", "learners", "critic_leaves")
 OTHERS = [check.name for check in checks("algorithm") if check.name not in NAMES]
 
 ABLE = ALGORITHM.replace(
@@ -103,3 +103,20 @@ def test_a_broken_algorithm_is_caught_by_the_check_for_it_alone(mistake, asked):
     found = asked(source)
     assert [name for name, each in found.items() if each.state == "failed"] == [check], found
     assert words in found[check].what
+
+
+TOGETHER = ABLE.replace("    supports_actors = True\n", "    supports_actors = True\n    supports_learners = True\n")
+"""It declares several learners, but normalises advantages in the loss: each learner those of its own rows."""
+DIVIDED = TOGETHER.replace('normalized(batch.extra["advantage"])', 'batch.extra["advantage"]').replace(
+    "        yield rows\n",
+    '        rows.extra["advantage"] = normalized(rows.extra["advantage"])\n        yield rows\n',
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("source", "words"), [(DIVIDED, ""), (TOGETHER, "two learners end elsewhere than one")])
+def test_what_two_learners_end_with(source, words, publish, findings):
+    """They are processes, which take seconds to start."""
+    everything_else = [check.name for check in checks("algorithm") if check.name != "learners"]
+    (found,) = findings(*publish("algorithm", source), everything_else).values()
+    assert (found.state, found.what[: len(words)]) == ("failed" if words else "passed", words), found

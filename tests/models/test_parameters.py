@@ -1,5 +1,6 @@
 """Parameters as arrays and back."""
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -23,6 +24,17 @@ def test_parameters_and_buffers_are_copied():
     arrays["0.weight"].flags.writeable = True
     arrays["0.weight"] += 1
     assert torch.equal(second[0].weight, first[0].weight)
+
+
+def test_names_are_those_of_the_state_dict():
+    shared = module()
+    both = nn.ModuleList([shared, nn.Sequential(shared, nn.Linear(2, 3, bias=False))])
+    both.register_buffer("scale", torch.ones(2, dtype=torch.float64))
+    both.register_buffer("passing", torch.ones(2), persistent=False)
+    both.register_buffer("none", None)
+    arrays, state = state_arrays(both), both.state_dict()
+    assert list(arrays) == list(state)
+    assert all(np.shares_memory(arrays[name], state[name].numpy()) for name in state)
 
 
 def test_another_module_is_refused():

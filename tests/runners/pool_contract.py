@@ -34,6 +34,8 @@ class Answers:
         self.calls += 1
         if what == "square":
             return value**2
+        if what == "size":
+            return len(value)
         if what == "who":
             time.sleep(value)
             return self.worker, os.getpid(), self.calls
@@ -92,6 +94,12 @@ class PoolContract:
         assert [results[job].value[0] for job in bound] == [1] * 5
         calls = [results[job].value[2] for job in bound]
         assert calls == sorted(calls)  # in the order of submission
+
+    def test_jobs_of_any_length_for_each_worker(self, pool):
+        for size in (10, 300_000, 1_000_000, 20_000):
+            numbers = pool.submit_each([("size", b"x" * size), ("size", b"x" * (size + 1))])
+            results = {result.job: result for result in collect_all(pool)}
+            assert [(results[job].worker, results[job].value) for job in numbers] == [(0, size), (1, size + 1)]
 
     def test_nothing_pending_or_nothing_in_time_is_none(self, pool):
         assert pool.collect() is None

@@ -239,6 +239,47 @@ def test_no_process_outlives_the_driver_however_it_ends(tmp_path, end):
     assert not _shared(memory).exists()
 
 
+WHOLE_GROUP = """
+import os, signal, time, warnings
+from tests.runners.pool_contract import Answers
+from maze_core.runners.pool_processes import ProcessPool
+
+if __name__ == "__main__":
+    signals = []
+    signal.signal(signal.SIGTERM, lambda number, frame: signals.append(number))
+    pool = ProcessPool(Answers(), 2)
+    pids = pool.pids
+    os.killpg(0, signal.SIGTERM)
+    time.sleep(0.5)
+    pool.submit_each([("square", 2), ("square", 3)])
+    assert sorted(pool.collect().value for _ in range(2)) == [4, 9]
+    assert (signals, pool.pids, pool.restarts) == ([signal.SIGTERM], pids, 0)
+    os.kill(pids[0], signal.SIGKILL)  # only the fork server can replace it
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        pool.submit(("square", 4), worker=0)
+        assert pool.collect().value == 16
+    print(pool.restarts)
+"""
+
+
+def test_a_termination_of_all_processes_is_the_drivers_business(tmp_path):
+    """As when a batch system ends a job: the driver still needs its workers to end well."""
+    script = tmp_path / "driver.py"
+    script.write_text(WHOLE_GROUP)
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    done = subprocess.run(
+        [sys.executable, script],
+        env=environment,
+        capture_output=True,
+        text=True,
+        start_new_session=True,
+        timeout=120,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, "1\n"), done.stderr
+
+
 def leftovers(workers, patience=2.0):
     """The processes still alive after a while."""
     deadline = time.monotonic() + patience
@@ -284,5 +325,5 @@ def test_a_driver_that_is_killed_leaves_no_folder(tmp_path):
 def test_a_path_too_long_for_a_socket_is_named(tmp_path, monkeypatch):
     long = tmp_path / ("long" * 30)
     monkeypatch.setattr("maze_core.processes.util.get_temp_dir", lambda: str(long / "pymp-12345678"))
-    with pytest.raises(ConfigError, match="(?s)TMPDIR.*longlong.*too long.*/tmp"):
+    with pytest.raises(ConfigError, match=r"(?s)TMPDIR.*longlong.*too long.*/tmp"):
         ProcessPool(Answers(), 1)

@@ -6,13 +6,11 @@ import pytest
 import torch
 from maze_devkit.envs import SeededWalk
 from maze_devkit.probes import Doors
-from maze_ray import envs
-from maze_ray.envs import PooledVectorEnv
 
+from maze_core.runners import pooled_envs
 from maze_core.runners.dev import DevRunner
+from maze_core.runners.pooled_envs import PooledVectorEnv
 from tests.training.test_share_rollouts import Forgetful, aged
-
-pytest.importorskip("ray")  # its pickler
 
 SMALL = {"algorithm.num_envs": 2, "algorithm.n_rollout_steps": 8, "evaluation.num_envs": 5, "evaluation.n_episodes": 12}
 
@@ -70,7 +68,7 @@ def test_the_same_run(quick, pooled, whole_state, assert_same, monkeypatch, case
     folders, finals = [], []
     for count in (0, workers):
         pools = pooled(count, every=4 if workers == 2 else 0)
-        monkeypatch.setattr(envs, "_SLICE", 10.0 if workers == 2 else 0.0)
+        monkeypatch.setattr(pooled_envs, "_SLICE", 10.0 if workers == 2 else 0.0)
         context = quick(env, "a2c", SMALL | options)
         finals.append({k: v for k, v in context.train().final_evaluation.items() if not k.startswith("time/")})
         folders.append(context.run_dir)
@@ -103,8 +101,19 @@ def test_what_workers_would_play_otherwise_is_stepped_from_here(quick, pooled, w
     assert "play" not in pools[0].commands
 
 
+def test_a_policy_that_workers_cannot_read_plays_from_here(quick, pooled):
+    """Such as one whose class is defined in a notebook."""
+    pooled(0)
+    expected = quick(SeededWalk, "a2c", SMALL).run.evaluate(1)
+    pools = pooled(2)
+    run = quick(SeededWalk, "a2c", SMALL).run
+    run._evaluation._env._dumps = lambda game: b"cno_such_module\nPolicy\n."
+    assert without_times(run.evaluate(1)) == without_times(expected)
+    assert {"play", "step"} <= set(pools[0].commands)
+
+
 def test_an_interruption_ends_the_evaluation_and_the_next_one_is_whole(quick, pooled, monkeypatch):
-    monkeypatch.setattr(envs, "_SLICE", 0.0)
+    monkeypatch.setattr(pooled_envs, "_SLICE", 0.0)
     pooled(0)
     expected = quick(SeededWalk, "a2c", SMALL).run.evaluate(1)
     pooled(2)

@@ -153,17 +153,20 @@ def test_truncations_and_episodes_keep_their_order(quick, shared):
         np.testing.assert_array_equal(first["observation"], second["observation"])
 
 
-def test_worker_processes_one_of_which_is_killed(quick, whole_state, assert_same):
+def test_worker_processes_some_of_which_are_killed(quick, whole_state, assert_same):
+    """One that collects rollouts, and one that plays evaluations."""
     folders = []
+    options = SMALL | {"algorithm.n_epochs": 4, "evaluation.num_envs": 3, "evaluation.n_episodes": 4}
     for runner in ("dev", {"name": "local", "workers": 2}):
-        context = quick(SeededWalk, "a2c", SMALL | {"algorithm.n_epochs": 4}, runner=runner)
+        context = quick(SeededWalk, "a2c", options, runner=runner)
         context.train(2)
         if runner != "dev":
-            pool = sampler_of(context)._pool
-            os.kill(pool.pids[1], signal.SIGKILL)
+            pools = [sampler_of(context)._pool, context.run._evaluation._env._pool]
+            for pool in pools:
+                os.kill(pool.pids[1], signal.SIGKILL)
             with pytest.warns(RuntimeWarning, match="worker 1 .* died with exit code -9"):
                 context.train()
-            assert pool.restarts == 1
+            assert [pool.restarts for pool in pools] == [1, 1]
         else:
             context.train()
         folders.append(context.run_dir)

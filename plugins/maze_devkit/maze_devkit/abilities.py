@@ -1,4 +1,4 @@
-"""Checks of what algorithms declare: memory, several actors; and of masks and leaves that critics alone see.
+"""Checks of what algorithms declare: memory, several actors and learners; of masks, and leaves that critics alone see.
 
 What an algorithm declares must hold in a small run, also when it is resumed. What it does not declare must be refused
 by name before the first step.
@@ -7,7 +7,7 @@ by name before the first step.
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -16,6 +16,7 @@ from gymnasium import spaces
 from maze_core.errors import ConfigError
 from maze_core.plugins.discovery import describe
 from maze_core.training import api
+from maze_core.training.learner_check import declares_learners
 from maze_devkit import runs
 from maze_devkit.challenges import Errand, Masked, Privileged
 from maze_devkit.findings import Check, Failed, NotApplicable
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 _MEMORY: Mapping[str, Any] = {"model.memory": "gru", "model.memory_size": 8}
 _EPOCHS = 2
+_ROUNDING = 0.01
+"""How far several learners may be from one, as a share of the way that one goes."""
 
 
 def _memory(subject: Subject) -> None:
@@ -64,6 +67,40 @@ def _actors(subject: Subject) -> None:
     values = {"algorithm.n_epochs": _EPOCHS, "algorithm.gamma": 0.5}
     if runs.differing(learned, runs.train(subject, env, subject.folder / "discounted", values)):
         raise Failed("it discounts by gamma within a decision, where observations say that none has elapsed")
+
+
+def _learners(subject: Subject) -> None:
+    env, values = runs.walk(subject), {"algorithm.n_epochs": 1}
+    if not declares_learners(subject.plugin):
+        _refused(subject, env, {"learners": 2}, "learner", "a run with two learners")
+        return
+    with runs.started(subject, env, subject.folder / "start", values) as run:
+        start, trained = runs.learned(run), _trained(run)
+    one = runs.train(subject, env, subject.folder / "one", values)
+    try:
+        with runs.started(subject, env, subject.folder / "two", {**values, "learners": 2}) as run:
+            api.carry_out(run)
+            two = runs.learned(run)
+    except Exception as error:
+        raise Failed(f"it declares that it can, but a small run with two fails: {describe(error)}") from error
+    if (apart := _apart(one, two, trained) / max(_apart(start, one, trained), 1e-12)) <= _ROUNDING:
+        return
+    if runs.differing(one, runs.train(subject, env, subject.folder / "again", values)):
+        raise NotApplicable("two runs with the same seed differ, see the check `deterministic`")
+    raise Failed(f"two learners end elsewhere than one: {apart:.0%} of the way that one goes lies between them")
+
+
+def _trained(run: Run) -> list[str]:
+    """Return the names of the parameters that the optimizer may change, as `runs.learned` has them."""
+    networks = {"policy": run.policy, **run.algorithm.modules()}
+    named = ((f"{part}.{name}", p) for part, network in networks.items() for name, p in network.named_parameters())
+    return [name for name, parameter in named if parameter.requires_grad]
+
+
+def _apart(first: Mapping[str, torch.Tensor], second: Mapping[str, torch.Tensor], names: Sequence[str]) -> float:
+    """Return the distance of two results, in the tensors with these names."""
+    squares = [(second[name].double() - first[name].double()).square().sum() for name in names]
+    return float(torch.stack(squares).sum().sqrt())
 
 
 def _critic_leaves(subject: Subject) -> None:
@@ -207,6 +244,15 @@ CHECKS = (
         "Use the policy through its methods alone, and discounts from `maze_core.data.discounts` or the replay buffer. "
         "Leave `supports_actors` unset otherwise.",
         _actors,
+    ),
+    Check(
+        "learners",
+        "If it declares `supports_learners`, two learner processes end where one does, but for rounding; if not, "
+        "several are refused before the first step.",
+        "Learners that divide a batch otherwise than the loss allows train without an error, and something else.",
+        "Let `compute_loss` be a mean over the rows of a batch, and compute what belongs to all rows in `batches`. "
+        "Leave `supports_learners` unset otherwise.",
+        _learners,
     ),
     Check(
         "critic_leaves",

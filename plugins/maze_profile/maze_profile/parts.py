@@ -38,7 +38,7 @@ _ENVIRONMENTS = (SerialVectorEnv, LanesVectorEnv, ProcessVectorEnv, NativeVector
 _CALLS: list[tuple[Any, str, str]] = [
     *((owner, name, "environment") for owner in _ENVIRONMENTS for name in ("step", "reset")),
     *((owner, "act", "acting") for owner in (NetworkAgent, RuleAgent)),
-    *((owner, name, "workers") for owner in (SerialPool, QueuedPool) for name in ("submit", "collect")),
+    *((owner, name, "workers") for owner in (SerialPool, QueuedPool) for name in ("submit", "submit_each", "collect")),
     *((owner, "share", "workers") for owner in (SerialPool, ProcessPool)),
 ]
 """The class, the name and the part of what all runs call."""

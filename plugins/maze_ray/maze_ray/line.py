@@ -14,9 +14,13 @@ import struct
 import sys
 from collections import deque
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from maze_core.runners.bell import Bell
 from maze_core.runners.result_transfer import LARGE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _TRANSFER = 60.0
 """Seconds within which the rest of a message must follow."""
@@ -29,13 +33,18 @@ class Line:
     def __init__(self, connection: socket.socket, timeout: float | None = _TRANSFER) -> None:
         connection.settimeout(timeout)
         self._socket = connection
+        self._room = connection.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF) // 2
+        """Bytes that the other end need not read while they are written."""
 
     def fileno(self) -> int:
         """Return the file descriptor, for a selector."""
         return self._socket.fileno()
 
-    def send(self, message: Any) -> None:
-        """Send a message. Raises OSError if the other end is gone, or does not read it."""
+    def send(self, message: Any, wake: Callable[[], object] = lambda: None) -> None:
+        """Send a message. Raises OSError if the other end is gone, or does not read it.
+
+        `wake`: wakes the other end, which has to read a long message while it is written.
+        """
         arrays: list[memoryview] = []
 
         def stays(buffer: pickle.PickleBuffer) -> bool:
@@ -46,7 +55,13 @@ class Line:
 
         content = pickle.dumps(message, protocol=5, buffer_callback=stays)
         sizes = [len(content), *(array.nbytes for array in arrays)]
-        self._socket.sendall(struct.pack(f"<I{len(sizes)}Q", len(sizes), *sizes) + content)
+        head = struct.pack(f"<I{len(sizes)}Q", len(sizes), *sizes)
+        if len(head) + sum(sizes) > self._room:
+            self._socket.sendall(head)
+            wake()
+            self._socket.sendall(content)
+        else:
+            self._socket.sendall(head + content)
         for array in arrays:
             self._socket.sendall(array)
 
@@ -55,6 +70,17 @@ class Line:
         (count,) = struct.unpack("<I", self._read(4))
         content, *arrays = [self._read(size) for size in struct.unpack(f"<{count}Q", self._read(8 * count))]
         return pickle.loads(content, buffers=arrays)  # noqa: S301 — from another process of this run
+
+    def send_bell(self, bell: Bell) -> None:
+        """Let the other end listen for a bell. Raises OSError as `send` does."""
+        socket.send_fds(self._socket, [b"*"], [bell.fileno()])
+
+    def receive_bell(self) -> Bell:
+        """Return the bell that was sent. Raises EOFError or another OSError if the other end is gone."""
+        _, events, _, _ = socket.recv_fds(self._socket, 1, 1)
+        if not events:
+            raise EOFError
+        return Bell(events[0])
 
     def close(self) -> None:
         """Hang up."""
@@ -85,6 +111,7 @@ class Door:
         self._socket.listen(_BACKLOG)
         self._socket.settimeout(_TRANSFER)
         self._waiting: dict[int, Line] = {}
+        self._bell = Bell()
 
     def admit(self, number: int) -> Line:
         """Return the line of worker `number`, which has called. Raises OSError if it has not."""
@@ -96,13 +123,21 @@ class Door:
             line = Line(connection)
             with suppress(OSError, EOFError):  # a worker that died meanwhile
                 self._waiting[line.receive()] = line
-        return self._waiting.pop(number)
+        line = self._waiting.pop(number)
+        with suppress(OSError):  # it died since: its line says so
+            line.send_bell(self._bell)
+        return line
+
+    def ring(self) -> None:
+        """Let all workers read their messages."""
+        self._bell.ring()
 
     def close(self) -> None:
         """Let nobody in any more."""
         for line in self._waiting.values():
             line.close()
         self._socket.close()
+        self._bell.close()
 
 
 def call(key: tuple[str, str], node: str, number: int) -> Line | None:

@@ -13,6 +13,7 @@ from maze_core.runners.pool_queued import AHEAD, Job, QueuedPool
 from maze_core.runners.workers import Arrays, JobResult, Task
 from maze_core.terminal_text import counted
 from maze_ray.line import Arrivals, Door, has_lines
+from maze_ray.losses import node_has_died, reason_of
 from maze_ray.member import Member
 from maze_ray.parameters import Parameters
 from maze_ray.session import Session, import_ray
@@ -82,6 +83,8 @@ class RayPool(QueuedPool):
         """Time of the next look at all deadlines, which takes longer the more workers there are."""
         self._ray = import_ray()
         self._session = Session(config)
+        self._unheard = False
+        """True: there are messages on lines for which the bell has not rung."""
         self._door = Door(self._ray.get_runtime_context().get_node_id()) if lines and has_lines() else None
         try:
             self._actor = self._ray.remote(Worker).options(
@@ -131,6 +134,7 @@ class RayPool(QueuedPool):
             if idle and patience and not self._session.connection.lost:
                 for member in idle:
                     self._say(member, None)
+                self._ring()
                 closed = [member.actor.close.remote() for member in idle]
                 self._ray.wait(closed, num_returns=len(closed), timeout=patience)
             for member in members:
@@ -169,9 +173,17 @@ class RayPool(QueuedPool):
         return job.number
 
     def _say(self, member: Member, message: Any) -> None:
+        """Write a message on a worker's line, for which `_ring` has to follow."""
         if member.line is not None:
             with suppress(OSError):  # Ray reports its loss
-                member.line.send(message)
+                self._unheard = True
+                member.line.send(message, self._ring)
+
+    def _ring(self) -> None:
+        """Let the workers on lines read their messages."""
+        if self._unheard and self._door is not None:
+            self._door.ring()
+        self._unheard = False
 
     def _queue(self, number: int, worker: int | None, job: Any, patience: float = 1.0) -> None:
         super()._queue(number, worker, job, patience)
@@ -186,6 +198,7 @@ class RayPool(QueuedPool):
                 self._give(member)
         while self._queues[None] and (free := next((room for room in self._room if room), None)) is not None:
             self._give(self._members[next(iter(free))])
+        self._ring()
 
     def _give(self, member: Member) -> None:
         """Send a worker its next job."""
@@ -218,6 +231,7 @@ class RayPool(QueuedPool):
 
     def _receive(self, deadline: float | None) -> bool:
         """Wait for answers and process those that are there; return False if the deadline, or a second, passed."""
+        self._ring()
         now = time.monotonic()
         ends = [now + 1.0] + ([] if deadline is None else [deadline])
         answers, members = self._arrived.get(max(min(ends) - now, 0.0))
@@ -384,15 +398,3 @@ class RayPool(QueuedPool):
 
 def _warn(text: str) -> None:
     warnings.warn(text, RuntimeWarning, stacklevel=2)
-
-
-def node_has_died(error: Exception) -> bool:
-    """Return True if a worker was lost with its node. For some seconds, Ray still starts actors on a lost node."""
-    return "node has died" in str(error)
-
-
-def reason_of(error: Exception) -> str:
-    """Return Ray's reason for the end of an actor, in one line."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    telling = [line for line in lines if line.startswith("The actor is dead") or "node" in line or "exit" in line]
-    return (telling or lines or [type(error).__name__])[0][:200].rstrip(". ")

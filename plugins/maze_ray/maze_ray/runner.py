@@ -30,8 +30,9 @@ class RayRunner(Runner):
 
         Workers of evaluation occupy no CPUs: they are idle while those of training work, and vice versa.
         """
-        from maze_ray.envs import PooledVectorEnv
+        from maze_core.runners.pooled_envs import PooledVectorEnv
         from maze_ray.pool import RayPool
+        from maze_ray.session import import_ray
 
         native = builder.vector_env(num_envs)
         if native is not None:
@@ -41,7 +42,7 @@ class RayRunner(Runner):
         def start(task: Task, count: int) -> RayPool:
             return RayPool(task, count, self.config, cpus, lines=True)
 
-        return PooledVectorEnv(builder, num_envs, self.default_workers, start)
+        return PooledVectorEnv(builder, num_envs, self.default_workers, start, import_ray().cloudpickle.dumps)
 
     @property
     def default_workers(self) -> int:

@@ -14,6 +14,7 @@ import numpy as np
 from maze_core.culprit import their_traceback
 from maze_core.errors import ConfigError, MazeError
 from maze_core.processes import begin_worker
+from maze_core.runners.bell import Listener
 from maze_core.runners.result_transfer import LARGE
 from maze_core.runners.workers import Shared
 from maze_ray.line import Line, call
@@ -70,7 +71,12 @@ class Worker:
         if line is None:
             raise RuntimeError("this worker has no line")
         with suppress(EOFError, OSError), closing(line):
-            while (message := line.receive()) is not None:
+            listener = Listener(line.fileno(), line.receive_bell())
+            while True:
+                listener.wait()
+                message = line.receive()
+                if message is None:
+                    return
                 number, *arguments = message
                 line.send((number, *self.run(*arguments)))
 

@@ -1,4 +1,4 @@
-"""N environments stepped on a cluster, in lockstep, over a pool of workers."""
+"""N environments stepped by a pool of workers: in lockstep, or whole episodes at a time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from maze_core.envs.spaces import allocate, space_specs
 from maze_core.envs.vector import StepResult, Tree
 from maze_core.envs.worker import Share
 from maze_core.errors import ConfigError, RunError
-from maze_ray.session import import_ray
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,6 +28,8 @@ if TYPE_CHECKING:
     from maze_core.seeding import EpisodeSeeds
 
 
+_PATIENCE = 10.0
+"""Resetting and replaying may take this many times the time limit of a job."""
 _SLICE = 1.0
 """Seconds after which a worker that plays tells how far it is; at most a tenth of a job's time limit."""
 
@@ -110,7 +111,11 @@ class EnvShares:
         if content:
             self._out.pop(job.share, None)
             share = Share(env.first_index, env.num_envs, self._edges[-1])
-            self._games[job.share] = pickle.loads(content[0]).begin(env, share)  # noqa: S301 — from the driver
+            try:
+                sent: Game = pickle.loads(content[0])  # noqa: S301 — from the driver
+            except (AttributeError, ImportError):  # such as a model that was defined in a notebook
+                return (None,)
+            self._games[job.share] = sent.begin(env, share)
         game = self._games.get(job.share)
         return None if game is None else (game.advance(seconds),)
 
@@ -145,16 +150,22 @@ class PooledVectorEnv:
         num_envs: total number of environments.
         workers: number of workers, at most one per environment.
         start: starts that many workers for a task.
+        dumps: pickles games.
 
     Raises:
         ConfigError: as for `SerialVectorEnv`, or starting the workers raises it.
-        RunError: an environment raised (with its traceback), or `RayPool.collect` raises it.
+        RunError: an environment raised (with its traceback), or `WorkerPool.collect` raises it.
     """
 
     def __init__(
-        self, builder: EnvBuilder, num_envs: int, workers: int, start: Callable[[Task, int], WorkerPool]
+        self,
+        builder: EnvBuilder,
+        num_envs: int,
+        workers: int,
+        start: Callable[[Task, int], WorkerPool],
+        dumps: Callable[[Any], bytes] = pickle.dumps,
     ) -> None:
-        self.num_envs = num_envs
+        self.num_envs, self._dumps = num_envs, dumps
         count = min(workers, num_envs)
         edges = [num_envs * k // count for k in range(count + 1)]
         self._rows = [slice(a, b) for a, b in pairwise(edges)]
@@ -225,15 +236,18 @@ class PooledVectorEnv:
             look: called about every second of each worker with what `advance` returned. It may raise.
 
         Returns:
-            None if the game cannot be sent.
+            None if the game cannot be sent, or not be read by the workers.
         """
         try:
-            content = import_ray().cloudpickle.dumps(game)
+            content = self._dumps(game)
         except (pickle.PicklingError, AttributeError, TypeError):
             return None
         self._seeds, self._pending = None, [[] for _ in range(self.num_envs)]
         seconds = min(_SLICE, self._pool.job_timeout / 10)
-        jobs = {self._submit(share, "play", seconds, content): share for share in range(len(self._rows))}
+        questions = [EnvJob(share, "play", (0.0, content)) for share in range(len(self._rows))]
+        # They begin with one step, so that the longer patience that a reset needs ends there.
+        numbers = self._pool.submit_each(questions, _PATIENCE)
+        jobs = dict(zip(numbers, range(len(numbers)), strict=True))
         results: dict[int, Any] = {}
         while jobs:
             answer = self._pool.collect()
@@ -243,7 +257,7 @@ class PooledVectorEnv:
             if share is None:  # of a game that was given up
                 continue
             if answer.value is None:  # a new worker
-                jobs[self._submit(share, "play", seconds, content)] = share
+                jobs[self._submit(share, "play", 0.0, content)] = share
                 continue
             (value,) = answer.value
             if isinstance(value, int):
@@ -251,6 +265,8 @@ class PooledVectorEnv:
                 jobs[self._submit(share, "go on", seconds)] = share
             else:
                 results[share] = value
+        if any(value is None for value in results.values()):
+            return None
         return [results[share] for share in range(len(self._rows))]
 
     def close(self) -> None:
@@ -267,7 +283,9 @@ class PooledVectorEnv:
 
     def _ask(self, commands: list[tuple[Any, ...]]) -> list[Any]:
         """Return the replies to each share's command. A share that has lost its worker is restored first."""
-        jobs = {self._submit(share, *command): share for share, command in enumerate(commands)}
+        questions = [EnvJob(share, command, tuple(rest)) for share, (command, *rest) in enumerate(commands)]
+        numbers = self._pool.submit_each(questions, _patience(commands[0][0]))
+        jobs = dict(zip(numbers, range(len(numbers)), strict=True))
         replays: dict[int, int] = {}
         replies: dict[int, Any] = {}
         while jobs or replays:
@@ -296,11 +314,15 @@ class PooledVectorEnv:
         return self._submit(share, "restore", self._seeds, share_of_state(self.state(), rows))
 
     def _submit(self, share: int, command: str, *arguments: Any) -> int:
-        return self._pool.submit(EnvJob(share, command, arguments), share)
+        return self._pool.submit(EnvJob(share, command, arguments), share, _patience(command))
 
     def _write(self, out: Tree) -> None:
         for key, array in self._ledger.observation.items():
             out[key][...] = array
+
+
+def _patience(command: str) -> float:
+    return 1.0 if command in ("step", "go on") else _PATIENCE
 
 
 def _part(tree: Tree, rows: slice) -> Tree:

@@ -1,0 +1,54 @@
+"""A bell: messages wake nobody before it rings."""
+
+import multiprocessing
+import threading
+
+import pytest
+
+from maze_core.runners.bell import Bell, Listener, has_bells
+
+pytestmark = pytest.mark.skipif(not has_bells(), reason="there are bells on Linux only")
+
+
+@pytest.fixture
+def bell():
+    bell = Bell()
+    yield bell
+    bell.close()
+    bell.close()
+
+
+def listening(listener):
+    """Return an event that is set once the listener has returned."""
+    heard = threading.Event()
+    threading.Thread(target=lambda: (listener.wait(), heard.set()), daemon=True).start()
+    return heard
+
+
+def test_a_message_is_noticed_when_the_bell_rings(bell):
+    pipes = [multiprocessing.Pipe() for _ in range(2)]
+    listeners = [Listener(theirs.fileno(), bell) for _, theirs in pipes]
+    for message in range(4):
+        heard = [listening(listener) for listener in listeners]
+        for ours, _ in pipes:
+            ours.send(message)
+        if message == 0:  # later, an earlier ring may wake them
+            assert not any(each.wait(0.2) for each in heard)
+        bell.ring()
+        assert all(each.wait(20) for each in heard)
+        listeners[0].wait()  # the message is still there
+        assert [theirs.recv() for _, theirs in pipes] == [message] * 2
+    bell.ring()  # for nothing
+    (ours, _), listener = pipes[0], listeners[0]
+    heard = listening(listener)
+    ours.close()  # as when the writer has died
+    bell.ring()
+    assert heard.wait(20)
+
+
+def test_without_a_bell_messages_are_read_as_they_come():
+    ours, theirs = multiprocessing.Pipe()
+    listener = Listener(theirs.fileno(), None)
+    ours.send(1)
+    listener.wait()
+    assert theirs.recv() == 1
