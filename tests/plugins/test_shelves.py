@@ -211,7 +211,7 @@ def test_wrong_experiments_are_one_clear_error(project):
     assert "algorithm.lrr: unknown key; did you mean lr?" in said("--experiment", "keys")
     assert "walk.yaml: is for the algorithm ppo, not for a2c" in said("a2c", "--experiment", "walk")
     assert "name the algorithm first" in said("--steps", "3", "ppo", "--experiment", "walk")
-    assert experiment_algorithm("walk") == "ppo"
+    assert experiment_algorithm("walk", "maze train") == "ppo"
     assert "walk  " in maze("train", "--help").stdout
 
 
