@@ -92,7 +92,7 @@ def test_hostile_names_are_shown_as_text(browser, view, make_run):
     (run / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     picture = f'<svg xmlns="http://www.w3.org/2000/svg" onload="alert(3)"><script>alert(4)</script>{HOSTILE}</svg>'
     (run / "network.svg").write_text(picture)
-    named = run.rename(run.parent / "<script>alert(5)<")
+    named = run.rename(run.parent / f"<script>alert(5)<{'x' * 230}")
     file, _ = view(named)
     assert "alert(1)</script>" not in file.read_text()
     browser.open(file)
@@ -102,6 +102,7 @@ def test_hostile_names_are_shown_as_text(browser, view, make_run):
     assert browser.run("document.images.length") == 1
     assert text_of(browser, "h1") == str(named)
     assert HOSTILE in text_of(browser, ".source table")
+    assert browser.run("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
     options = "[...document.querySelectorAll('#curves .charts select option')].map((each) => each.textContent)"
     assert {HOSTILE, "</script>", "__proto__"} <= set(browser.run(options))
 
