@@ -5,6 +5,9 @@ from pathlib import Path
 
 import pytest
 from maze_view.page import embedded
+from typer.testing import CliRunner
+
+from maze_core.cli.main import app
 
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>"
 
@@ -163,3 +166,17 @@ def test_events_are_shown_beside_their_step_as_text(browser, view, quick):
     slide(browser, 4)
     assert text_of(browser, "#events") == ""
     assert browser.problems() == []
+
+
+def test_a_recording_without_pictures_shows_no_broken_one(browser, view, cart, tmp_path):
+    demos = tmp_path / "demos"
+    result = CliRunner().invoke(app, ["rollout", str(cart), "--episodes", "1", "--seed", "1", "--record", str(demos)])
+    assert result.exit_code == 0, result.output
+    file, _ = view(demos)
+    browser.open(file)
+    assert browser.problems() == []
+    assert "step 0 of" in text_of(browser, "#now")
+    assert browser.run("document.querySelector('img.frame').getClientRects().length") == 0
+    file, _ = view(cart, "--frames", 2)
+    browser.open(file)
+    assert browser.run("document.querySelector('img.frame').getClientRects().length") == 1
