@@ -1,4 +1,4 @@
-"""Means of numbers of any size."""
+"""Means and standard deviations of numbers of any size."""
 
 from __future__ import annotations
 
@@ -21,3 +21,14 @@ def mean(values: Iterable[float]) -> float:
         return math.nan
     except OverflowError:  # exact, and slower
         return statistics.mean(known)
+
+
+def deviation(values: Iterable[float]) -> float:
+    """Return the standard deviation of the values that are not nan, divided by their number.
+
+    Nan without any, or where an infinity is among them.
+    """
+    known = [value for value in values if not math.isnan(value)]
+    if not known or any(map(math.isinf, known)):
+        return math.nan
+    return statistics.pstdev(known)

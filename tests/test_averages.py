@@ -1,4 +1,4 @@
-"""Means of numbers of any size, against exact fractions."""
+"""Means and standard deviations of numbers of any size, against exact fractions."""
 
 import math
 from fractions import Fraction
@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from maze_core.averages import mean
+from maze_core.averages import deviation, mean
 
 
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=9))
@@ -23,3 +23,16 @@ def test_the_mean_is_that_of_exact_fractions(values):
 )  # fmt: skip
 def test_values_that_are_no_numbers(values, expected):
     assert mean(values) == pytest.approx(expected, nan_ok=True)
+
+
+@given(st.lists(st.floats(-1e150, 1e150), min_size=1, max_size=9))
+def test_the_deviation_is_that_of_exact_fractions(values):
+    exact = list(map(Fraction, values))
+    middle = sum(exact) / len(exact)
+    assert deviation(values) == pytest.approx(math.sqrt(sum((v - middle) ** 2 for v in exact) / len(exact)))
+
+
+@pytest.mark.parametrize("values", [[], [math.nan], [math.inf], [1.0, -math.inf], [math.inf, math.nan]])
+def test_what_has_no_deviation(values):
+    assert math.isnan(deviation(values))
+    assert deviation([1.0, math.nan, 3.0]) == 1.0

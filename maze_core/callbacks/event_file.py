@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from maze_core import files
 
 if TYPE_CHECKING:
+    from maze_core.callbacks.figures import Picture
     from maze_core.envs.histograms import Histogram
 
 _NAME = re.compile(r"events\.out\.tfevents\.(?P<seconds>\d{10})\.(?P<number>\d{4})")
@@ -116,15 +117,22 @@ class EventFile:
         histograms: Mapping[str, Histogram] | None = None,
     ) -> None:
         """Write one point of each curve, none for nan, and histograms. `epoch`: the epoch that ended with them."""
-        from tensorboard.compat.proto.event_pb2 import SourceMetadata
         from tensorboard.compat.proto.summary_pb2 import Summary
 
         points = {tag: float(value) for tag, value in values.items() if not math.isnan(value)}
         scalars = [Summary.Value(tag=tag, simple_value=value) for tag, value in points.items()]
         drawn = [Summary.Value(tag=tag, histo=_histogram(each)) for tag, each in (histograms or {}).items()]
         if found := [*scalars, *drawn]:
-            source = {} if epoch is None else {"source_metadata": SourceMetadata(writer=f"{_WRITER}{epoch}")}
-            self._write(step=step, summary=Summary(value=found), **source)
+            self._write_of_epoch(epoch, step=step, summary=Summary(value=found))
+
+    def write_pictures(self, pictures: Iterable[Picture], step: int, epoch: int | None = None) -> None:
+        """Write pictures; `epoch`: the epoch that ended with them."""
+        from tensorboard.compat.proto.summary_pb2 import Summary
+
+        for each in pictures:
+            image = Summary.Image(height=each.height, width=each.width, colorspace=3, encoded_image_string=each.png)
+            value = Summary.Value(tag=each.name, image=image)
+            self._write_of_epoch(epoch, step=step, summary=Summary(value=[value]))
 
     def write_text(self, tag: str, markdown: str, step: int) -> None:
         """Write a page of text."""
@@ -167,6 +175,12 @@ class EventFile:
     def close(self) -> None:
         """Close the file."""
         self._records.close()
+
+    def _write_of_epoch(self, epoch: int | None, **fields: Any) -> None:
+        from tensorboard.compat.proto.event_pb2 import SourceMetadata
+
+        source = {} if epoch is None else {"source_metadata": SourceMetadata(writer=f"{_WRITER}{epoch}")}
+        self._write(**fields, **source)
 
     def _write(self, **fields: Any) -> None:
         from tensorboard.compat.proto.event_pb2 import Event

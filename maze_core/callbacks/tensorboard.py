@@ -1,4 +1,4 @@
-"""Writes a run for TensorBoard: curves, histograms, configuration and settings."""
+"""Writes a run for TensorBoard: curves, histograms, figures, configuration and settings."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import math
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from maze_core.callbacks.event_file import HPARAMS, EventFile, Record, read_records
+from maze_core.callbacks.figures import pictures
 from maze_core.callbacks.points import settings
 from maze_core.config.base import PluginConfig
 from maze_core.envs.histograms import Histogram
@@ -33,7 +34,8 @@ class TensorBoardConfig(PluginConfig):
 class TensorBoard(Plugin):
     """Write all metrics over environment steps, and the configuration as text, into the run's `tensorboard/`.
 
-    Events that environments report may have histograms. The tab HPARAMS compares runs by their settings.
+    Events that environments report may have histograms; callbacks and algorithms may add figures. The tab HPARAMS
+    compares runs by their settings.
 
     A run that takes no steps, as in behavioural cloning, is drawn over its updates.
 
@@ -67,12 +69,14 @@ class TensorBoard(Plugin):
         if self._events is not None:
             drawn = {**epoch.histograms, **(_parameters(run) if self._parameters else {})}
             self._events.write_points(epoch.metrics, _position(epoch), epoch.epoch, drawn)
+            self._events.write_pictures(pictures(epoch.figures), _position(epoch), epoch.epoch)
 
     @hookimpl
     def on_evaluation(self, run: Run, epoch: EpochReport) -> None:
         """Write the metrics of an evaluation within an epoch."""
         if self._events is not None:
             self._events.write_points(epoch.metrics, _position(epoch), histograms=epoch.histograms)
+            self._events.write_pictures(pictures(epoch.figures), _position(epoch))
 
     @hookimpl
     def on_run_end(self, run: Run, summary: RunSummary) -> None:

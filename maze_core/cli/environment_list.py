@@ -142,12 +142,16 @@ def _installed(module: str) -> bool:
 
 def _presets_with(source: str, has_ids: bool, problems: list[str]) -> dict[str, list[str]]:
     """Return by algorithm the presets to choose from with an env source: without ids, only those in its package."""
+
+    def skipped(error: MazeError) -> None:
+        problems.append(str(error))
+
     found = {}
     for algorithm in discovery.names("algorithm"):
         shelves = package_shelf(_package("env", source))
         if has_ids:
             shelves = preset_shelves(algorithm, _package("algorithm", algorithm), _package("env", source))
-        found[algorithm] = list(_caught(partial(named_presets, algorithm, shelves), problems) or ())
+        found[algorithm] = list(_caught(partial(named_presets, algorithm, shelves, skipped), problems) or ())
     return found
 
 

@@ -96,7 +96,8 @@ def _page(info: PluginInfo) -> dict[str, Any]:
     page["hooks"] = [hook for hook in vars(HookSpecs) if getattr(getattr(plugin, hook, None), "maze_impl", None)]
     page["presets"] = []
     if info.kind == "algorithm":
-        found = named_presets(info.name, preset_shelves(info.name, package(plugin), None))
+        shelves = preset_shelves(info.name, package(plugin), None)
+        found = named_presets(info.name, shelves, lambda error: output.warn(str(error)))
         page["presets"] = [preset.title for preset in found.values()]
     if info.kind == "env":
         page["presets"] = [f"{title} ({owner})" for title, owner in presets_of_source(plugin)]

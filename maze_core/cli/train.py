@@ -62,7 +62,7 @@ class _Algorithms(TyperGroup):
             if experiment is not None and named is None:
                 from maze_core.plugins.shelves import experiment_algorithm
 
-                return super().parse_args(ctx, [experiment_algorithm(experiment), *args])
+                return super().parse_args(ctx, [experiment_algorithm(experiment, "maze train"), *args])
             rest = [each for each in args if each != named]
             hint = f"Next: maze train {named or 'ppo'} {' '.join(map(argument, rest))}"
             raise ConfigError("name the algorithm first, then its options", hint=hint)

@@ -6,7 +6,7 @@ A file is for the algorithm that it names, or else for that of its folder. Where
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -75,15 +75,22 @@ def choose(preset: str, env_id: str | None, algorithm: str, shelves: Sequence[Sh
         return found
     if preset == "auto":
         return None
-    raise ConfigError(
-        f"{algorithm} has no preset {preset!r}; {nearest(preset, named_presets(algorithm, shelves))}", "preset"
-    )
+    known = named_presets(algorithm, shelves, skipped=lambda error: None)
+    raise ConfigError(f"{algorithm} has no preset {preset!r}; {nearest(preset, known)}", "preset")
 
 
-def named_presets(algorithm: str, shelves: Sequence[Shelf]) -> dict[str, Preset]:
-    """Return the presets for an algorithm by name, sorted."""
+def named_presets(
+    algorithm: str, shelves: Sequence[Shelf], skipped: Callable[[ConfigError], object] | None = None
+) -> dict[str, Preset]:
+    """Return the presets for an algorithm by name, sorted.
+
+    `skipped` is called with what is wrong with a file that cannot be read, which is left out.
+
+    Raises:
+        ConfigError: a file cannot be read, and there is no `skipped`.
+    """
     found: dict[str, Preset] = {}
-    for preset in _read(algorithm, shelves):
+    for preset in _read(algorithm, shelves, skipped=skipped):
         found.setdefault(preset.file.stem, preset)
     return dict(sorted(found.items()))
 
@@ -138,11 +145,22 @@ def algorithm_of(content: Raw, default: str = "") -> str:
     return named if isinstance(named, str) else default
 
 
-def _read(algorithm: str, shelves: Sequence[Shelf], name: str | None = None) -> Iterator[Preset]:
+def _read(
+    algorithm: str,
+    shelves: Sequence[Shelf],
+    name: str | None = None,
+    skipped: Callable[[ConfigError], object] | None = None,
+) -> Iterator[Preset]:
     """Yield the presets for an algorithm in order; with `name`, only the files of that name are read."""
     for shelf in shelves:
         for file, default in shelf.files(algorithm):
             if name in (None, file.stem):
-                content = read_yaml(file)
+                try:
+                    content = read_yaml(file)
+                except ConfigError as error:
+                    if skipped is None:
+                        raise
+                    skipped(error)
+                    continue
                 if algorithm_of(content, default) == algorithm:
                     yield Preset(file, content, shelf)

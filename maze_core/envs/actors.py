@@ -77,3 +77,15 @@ def check_name(name: object) -> None:
         raise ConfigError(f"the actor's name {name!r} must be text without '/' and '.'", "env")
     if name in (TURN, CRITIC):
         raise ConfigError(f"no actor may be called {name!r}", "env", "This name has a meaning in observations.")
+
+
+def is_for_critics(key: str) -> bool:
+    """Return True for the key of a leaf that critics alone see: `critic`, or below it."""
+    return key == CRITIC or key.startswith(f"{CRITIC}/")
+
+
+def acting_space(observation_space: Space[Any]) -> Space[Any]:
+    """Return an observation space without what critics alone see."""
+    if not isinstance(observation_space, spaces.Dict) or CRITIC not in observation_space.spaces:
+        return observation_space
+    return spaces.Dict({key: space for key, space in observation_space.spaces.items() if key != CRITIC})

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 from pydantic import Field
 
 from maze_core.config.base import PluginConfig
+from maze_core.envs.actors import is_for_critics
 from maze_core.errors import ConfigError
 from maze_core.models.blocks import initialize_orthogonal
 from maze_core.models.groups import GroupsConfig
 from maze_core.models.heads import HeadOptions
-from maze_core.models.inputs import critic_spaces, is_for_critics
+from maze_core.models.inputs import critic_spaces
 from maze_core.models.memory import (
     Memory,
     MemoryKind,

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any, cast
 import torch
 from torch import Tensor, nn
 
+from maze_core.envs.actors import is_for_critics
 from maze_core.errors import ConfigError
 from maze_core.models.blocks import activation_function
 from maze_core.models.critic_memories import CriticMemories
 from maze_core.models.encoders import MlpEncoder
-from maze_core.models.inputs import FlatInput, critic_spaces, is_for_critics, is_image
+from maze_core.models.inputs import FlatInput, critic_spaces, is_image
 from maze_core.models.stacked_norms import StackedBatchRenorm, StackedLayerNorm, dropped
 
 if TYPE_CHECKING:

@@ -11,10 +11,10 @@ import torch
 from torch import nn
 
 from maze_core.config.base import PluginConfig
+from maze_core.envs.actors import acting_space
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.errors import ConfigError
 from maze_core.models.assembly import ModelConfig, assemble_policy
-from maze_core.models.inputs import acting_space
 from maze_core.models.masks import mask_keys
 from maze_core.models.policy import feature_count
 from maze_core.plugins.base import Plugin

@@ -9,7 +9,9 @@ import torch
 from gymnasium import spaces
 from torch import Tensor, nn
 
-from maze_core.envs.actors import CRITIC, actors_of, mask_place
+from maze_core.envs.actors import acting_space as acting_space  # for models that import it from here
+from maze_core.envs.actors import actors_of, mask_place
+from maze_core.envs.actors import is_for_critics as is_for_critics  # likewise
 from maze_core.envs.spaces import MAX_ENTRIES, flatten_space
 from maze_core.envs.spaces import is_image as is_image  # for models that import it from here
 from maze_core.errors import ConfigError
@@ -55,18 +57,6 @@ def flat_spaces(
                 hint="Use the model cnn (one image) or template (several leaves), or flatten it with a wrapper.",
             )
     return input_spaces(observation_space, action_space), seen_by_critic
-
-
-def is_for_critics(key: str) -> bool:
-    """Return True for the key of a leaf that critics alone see: `critic`, or below it."""
-    return key == CRITIC or key.startswith(f"{CRITIC}/")
-
-
-def acting_space(observation_space: Space[Any]) -> Space[Any]:
-    """Return an observation space without what critics alone see."""
-    if not isinstance(observation_space, spaces.Dict) or CRITIC not in observation_space.spaces:
-        return observation_space
-    return spaces.Dict({key: space for key, space in observation_space.spaces.items() if key != CRITIC})
 
 
 class Flatten(nn.Module):

@@ -41,8 +41,9 @@ class HookSpecs:
         process that steps it. Call rule: the first env source that returns an environment wins; env wrappers
         are `wrapper=True` implementations that receive it and return the wrapped one, in configured order, the
         first innermost. `seed` is for choices made at construction; episodes are seeded through `reset`.
-        `purpose` is `training` for environments that a policy learns in, and another word elsewhere; the spaces must
-        not depend on it. On error: the run stops and the plugin is named.
+        `purpose` is `training` for environments that a policy learns in, and another word elsewhere, such as `trial`
+        for one that is tried out before the run begins; the spaces must not depend on it. On error: the run stops
+        and the plugin is named.
 
             class MySource(Plugin):
                 @hookimpl

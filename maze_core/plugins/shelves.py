@@ -14,6 +14,7 @@ from maze_core.config.plain_yaml import read_yaml
 from maze_core.config.presets import Shelf, algorithm_of, package_folder, package_shelf, yaml_files
 from maze_core.errors import ConfigError, MazeError
 from maze_core.plugins import discovery
+from maze_core.terminal_text import argument
 
 GROUP = "maze.presets"
 """The entry-point group of packages with folders `presets` and `experiments`."""
@@ -61,8 +62,8 @@ def experiment(name: str) -> Path:
     )
 
 
-def experiment_algorithm(name: str) -> str:
-    """Return the algorithm of an experiment.
+def experiment_algorithm(name: str, command: str) -> str:
+    """Return the algorithm of an experiment. `command`, such as `maze train`, is what hints suggest.
 
     Raises:
         ConfigError: there is no such experiment, or it names no algorithm, or one that is not installed.
@@ -70,7 +71,7 @@ def experiment_algorithm(name: str) -> str:
     file = experiment(name)
     algorithm = algorithm_of(read_yaml(file))
     if not algorithm:
-        raise ConfigError("names no algorithm", str(file), f"Next: maze train ALGORITHM --experiment {name}")
+        raise ConfigError("names no algorithm", str(file), f"Next: {command} ALGORITHM --experiment {argument(name)}")
     if algorithm not in discovery.names("algorithm"):
         try:
             discovery.load("algorithm", algorithm)

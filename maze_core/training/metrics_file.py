@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -64,6 +65,8 @@ def damage(run_dir: Path, metrics: Metrics, extents: Mapping[str, Extent]) -> st
     if metrics.damaged:
         lines = ", ".join(map(str, metrics.damaged[:5])) + (", …" if len(metrics.damaged) > 5 else "")
         return f"{path}: line {lines} is damaged and skipped"
+    if extent is not None and extent.bytes and not os.path.lexists(path):
+        return f"{path} is missing"
     if extent is not None and not still_holds(path, extent, run_dir):
         return f"{path} is damaged: its beginning has changed since the last checkpoint"
     return ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from maze_core.envs.histograms import Histogram
@@ -29,6 +29,8 @@ class EpochReport:
     """True if it equals the best before it. The checkpoint `best` is then replaced by the newer one."""
     histograms: dict[str, Histogram] = field(default_factory=dict)
     """Histograms by metric name, such as those of events."""
+    figures: dict[str, Any] = field(default_factory=dict)
+    """Pictures by name: arrays of uint8 `[height, width]` or `[height, width, 3]`, or figures of matplotlib."""
 
 
 @dataclass(frozen=True, slots=True)

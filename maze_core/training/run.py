@@ -78,6 +78,8 @@ class Run(RunProgress):
         self.preset = preset
         self.histograms: dict[str, Histogram] = {}
         """Histograms for the next report, by metric name; callbacks and algorithms may add some."""
+        self.figures: dict[str, Any] = {}
+        """Pictures for the next report, by name, as `EpochReport.figures` describes them; likewise."""
         self.init_from: Path | None = None
         """The run directory from which the policy's initial parameters were loaded."""
         self.run_dir: Path | None = None
@@ -261,7 +263,9 @@ class Run(RunProgress):
         """Return the report of an evaluation, and update the best score."""
         is_best, ties_best = self.state.rank(self.algorithm.score(metrics), epoch)
         histograms, self.histograms = self.histograms, {}
-        return EpochReport(epoch, self.env_steps, self.updates, self.seconds, metrics, is_best, ties_best, histograms)
+        figures, self.figures = self.figures, {}
+        counts = epoch, self.env_steps, self.updates, self.seconds
+        return EpochReport(*counts, metrics, is_best, ties_best, histograms, figures)
 
     # Saving
 

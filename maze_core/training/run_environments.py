@@ -43,8 +43,8 @@ class RunEnvironments:
         return self._training
 
     def spare(self) -> gymnasium.Env[Any, Any]:
-        """Return one more training environment, of this process."""
-        env = self.builder("training")(0 if self._training is None else self._training.num_envs)
+        """Return one more environment like those of training, in this process, to try out."""
+        env = self.builder("trial")(0 if self._training is None else self._training.num_envs)
         self._spares.append(env)
         return env
 

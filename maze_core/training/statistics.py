@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from maze_core.averages import mean
+from maze_core.averages import deviation, mean
 from maze_core.envs.events import EventSummary
 from maze_core.envs.vector import Episode
 from maze_core.training.event_statistics import event_histograms, event_statistics
@@ -23,7 +23,7 @@ def summarize(episodes: list[Episode], prefix: str) -> dict[str, float]:
     names = sorted({name for e in episodes for name in e.metrics})
     return {
         f"{prefix}/return_mean": mean(returns),
-        f"{prefix}/return_std": statistics.pstdev(returns) if returns else nan,
+        f"{prefix}/return_std": deviation(returns),
         f"{prefix}/return_min": min(returns, default=nan),
         f"{prefix}/return_max": max(returns, default=nan),
         f"{prefix}/length_median": statistics.median(lengths) if lengths else nan,

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
 import dataclasses
+import io
 import math
 import types
 
+import numpy as np
 import pytest
+from PIL import Image
 
 from maze_core.callbacks.event_file import read_records
 from maze_core.callbacks.tensorboard import TensorBoard
@@ -150,3 +153,52 @@ def test_the_table_of_runs_has_settings_and_final_metrics(make_run, make_epoch, 
         if value.name.tag == "final/return_mean"
     }
     assert returns == {"a": 5.0, "b": 6.0}
+
+
+class Sketch:
+    """What a figure of matplotlib can do, as far as it is needed."""
+
+    def savefig(self, file, format):
+        Image.new("RGBA", (30, 20), (255, 0, 0, 255)).save(file, format)
+
+
+def drawn(run, tag):
+    return [
+        (event.step, np.asarray(Image.open(io.BytesIO(event.encoded_image_string)))) for event in read(run).Images(tag)
+    ]
+
+
+def test_figures_are_pictures(make_run, make_epoch):
+    rng, run = np.random.default_rng(0), make_run()
+    grey, colour = rng.integers(256, size=(7, 9), dtype=np.uint8), rng.integers(256, size=(6, 5, 3), dtype=np.uint8)
+    large = np.zeros((40, 3200), np.uint8)
+    figures = {"grey": grey, "colour": colour[:, ::-1], "sketch": Sketch(), "large": large}
+    train(run, [dataclasses.replace(make_epoch(1, loss__value=1.0), figures=figures), make_epoch(2)])
+    assert set(read(run).Tags()["images"]) == set(figures)
+    [(step, picture)] = drawn(run, "grey")
+    np.testing.assert_array_equal(picture, np.stack([grey] * 3, -1))
+    assert step == 100
+    np.testing.assert_array_equal(drawn(run, "colour")[0][1], colour[:, ::-1])
+    assert drawn(run, "sketch")[0][1].shape == (20, 30, 3)
+    assert drawn(run, "large")[0][1].shape == (20, 1600, 3)
+
+
+def test_what_is_no_figure_is_named_and_everything_else_is_written(make_run, make_epoch):
+    run = make_run()
+    wrong = {"a": np.zeros((4, 4)), "b": np.zeros((2, 2, 4), np.uint8), "c": "x", "d": np.zeros((0, 3), np.uint8)}
+    figures = {**wrong, "good": np.zeros((4, 4), np.uint8)}
+    with pytest.warns(RuntimeWarning, match="the figure . is not drawn: ") as told:
+        train(run, [dataclasses.replace(make_epoch(1, loss__value=1.0), figures=figures)])
+    assert sum("is not drawn" in str(each.message) for each in told) == len(wrong)
+    assert read(run).Tags()["images"] == ["good"]
+    assert points(run, "loss/value") == [(100, 1.0)]
+
+
+def test_figures_of_epochs_that_are_repeated_are_withdrawn(make_run, make_epoch):
+    def epoch(number, value):
+        return dataclasses.replace(make_epoch(number), figures={"seen": np.full((2, 2), value, np.uint8)})
+
+    train(make_run(), [epoch(1, 10), epoch(2, 20)])
+    resumed = make_run(resumed=True, epoch=1, env_steps=100)
+    train(resumed, [epoch(2, 30)])
+    assert [(step, int(picture[0, 0, 0])) for step, picture in drawn(resumed, "seen")] == [(100, 10), (200, 30)]

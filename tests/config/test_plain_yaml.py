@@ -3,9 +3,12 @@
 import time
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from maze_core.cli.main import app
+from maze_core.config import plain_yaml
 from maze_core.config.plain_yaml import MAX_BYTES, parse_value, read_yaml, to_yaml
 from maze_core.errors import ConfigError
 
@@ -74,3 +77,54 @@ def test_what_a_run_writes_it_can_read():
     }
     with pytest.raises(ConfigError, match="longer than"):
         to_yaml({"a": "x" * MAX_BYTES})
+
+
+def outcome(text):
+    try:
+        return repr(parse_value(text, "it"))
+    except ConfigError as error:
+        return str(error)
+
+
+# PyYAML's own parser refuses a "? " inside a key of braces, which libyaml reads.
+PIECES = [
+    "a",
+    "b: ",
+    "- ",
+    "\n",
+    "\n  ",
+    "{",
+    "}",
+    "[",
+    "]",
+    ", ",
+    ":",
+    '"',
+    "'",
+    "|\n ",
+    ">-\n ",
+    "#",
+    "&x ",
+    "*x",
+    "!t ",
+]
+PIECES += ["~", "1e3", ".inf", "%", "---\n", "\t", "\ufeff", "é", "\x85", "\\n", "<<: "]
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=14).map("".join))
+def test_the_parser_of_libyaml_changes_nothing_but_the_time(text):
+    if plain_yaml._FastLoader is None:
+        pytest.skip("PyYAML was built without libyaml")
+    found = outcome(text)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(plain_yaml, "_FastLoader", None)
+        assert outcome(text) == found
+
+
+def test_what_a_run_writes_is_read_by_the_parser_of_libyaml(monkeypatch):
+    """A list of thousands of runs would take minutes otherwise."""
+    if plain_yaml._FastLoader is None:
+        pytest.skip("PyYAML was built without libyaml")
+    values = {"é\t": "\u263a\x85", "a": [{"b": "x" * 300}, None, True, -1e-7, "%", "1e3", " # "], "c": {"d": {}}}
+    monkeypatch.delattr(plain_yaml, "_Loader")
+    assert parse_value(to_yaml(values), "") == values

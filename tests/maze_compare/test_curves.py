@@ -91,8 +91,9 @@ def test_a_picture_of_a_kind_that_there_is_not(groups, tmp_path):
     pytest.importorskip("matplotlib")
     from maze_compare.picture import draw
 
-    with pytest.raises(ConfigError, match=r"(?s)cannot write.*curves\.png"):
+    with pytest.raises(ConfigError, match=r"(?s)cannot write.*curves\.png") as caught:
         draw(curves(groups), "eval/return_mean", "env_steps", tmp_path / "a.mp3")
+    assert caught.value.__cause__ is None, "the command line would print matplotlib's traceback"
 
 
 def test_without_matplotlib_the_message_says_how_to_install_it(groups, tmp_path, monkeypatch):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import sys
 from pathlib import Path
@@ -10,7 +11,10 @@ import pytest
 from maze_compare.groups import differing, flatten, group, labels, number, spread
 from maze_compare.records import find_records, read_run
 
+from maze_core.config.sealed import sealed
 from maze_core.errors import ConfigError
+from maze_core.training.manifest import Extent
+from maze_core.training.metrics_file import Metrics, damage
 from maze_core.training.run_dir import is_locked, lock
 
 
@@ -86,6 +90,24 @@ def test_damaged_folders_are_skipped_with_one_line(make_run, name, text):
     (line,) = said
     assert line.startswith(f"skipped {damaged}: ")
     assert "\n" not in line
+
+
+def test_what_to_do_about_a_damaged_folder_is_a_sentence_of_its_own(make_run):
+    folder = make_run("a", [1.0])
+    (folder / "config.yaml").write_text(sealed((folder / "config.yaml").read_text()) + "seed: 3\n")
+    said: list[str] = []
+    assert find_records([folder], said.append) == []
+    assert "its checksum does not match. To change a run: maze resume" in said[0]
+
+
+def test_metrics_that_are_missing_are_not_called_changed(make_run):
+    folder = make_run("a", [1.0])
+    epochs = read_run(folder).epochs
+    there = (folder / "metrics.jsonl").read_bytes()
+    extents = {"metrics.jsonl": Extent(len(there), hashlib.sha256(there).hexdigest())}
+    assert damage(folder, Metrics(epochs), extents) == ""
+    (folder / "metrics.jsonl").unlink()
+    assert damage(folder, Metrics(), extents) == f"{folder / 'metrics.jsonl'} is missing"
 
 
 def test_foreign_folders_are_nothing_to_speak_of(make_run, tmp_path):

@@ -220,6 +220,7 @@ def test_experiments_that_no_sweep_can_use(pools, quick_experiment):
     told = maze("ppo", "--experiment", "quick", *over, code=2).stderr
     assert "is for the algorithm a2c, not for ppo" in told
     quick_experiment.write_text("env: CartPole-v1\n")
-    assert "names no algorithm" in maze("--experiment", "quick", *over, code=2).stderr
+    told = maze("--experiment", "quick", *over, code=2).stderr
+    assert "names no algorithm\nNext: maze sweep ALGORITHM --experiment quick" in told
     assert not Path("s").exists()
     maze("ppo", "--experiment", "quick", *over)

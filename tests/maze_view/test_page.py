@@ -5,6 +5,9 @@ from pathlib import Path
 
 import pytest
 from maze_view.page import embedded
+from typer.testing import CliRunner
+
+from maze_core.cli.main import app
 
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>"
 
@@ -92,7 +95,7 @@ def test_hostile_names_are_shown_as_text(browser, view, make_run):
     (run / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     picture = f'<svg xmlns="http://www.w3.org/2000/svg" onload="alert(3)"><script>alert(4)</script>{HOSTILE}</svg>'
     (run / "network.svg").write_text(picture)
-    named = run.rename(run.parent / "<script>alert(5)<")
+    named = run.rename(run.parent / f"<script>alert(5)<{'x' * 230}")
     file, _ = view(named)
     assert "alert(1)</script>" not in file.read_text()
     browser.open(file)
@@ -102,6 +105,7 @@ def test_hostile_names_are_shown_as_text(browser, view, make_run):
     assert browser.run("document.images.length") == 1
     assert text_of(browser, "h1") == str(named)
     assert HOSTILE in text_of(browser, ".source table")
+    assert browser.run("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
     options = "[...document.querySelectorAll('#curves .charts select option')].map((each) => each.textContent)"
     assert {HOSTILE, "</script>", "__proto__"} <= set(browser.run(options))
 
@@ -162,3 +166,17 @@ def test_events_are_shown_beside_their_step_as_text(browser, view, quick):
     slide(browser, 4)
     assert text_of(browser, "#events") == ""
     assert browser.problems() == []
+
+
+def test_a_recording_without_pictures_shows_no_broken_one(browser, view, cart, tmp_path):
+    demos = tmp_path / "demos"
+    result = CliRunner().invoke(app, ["rollout", str(cart), "--episodes", "1", "--seed", "1", "--record", str(demos)])
+    assert result.exit_code == 0, result.output
+    file, _ = view(demos)
+    browser.open(file)
+    assert browser.problems() == []
+    assert "step 0 of" in text_of(browser, "#now")
+    assert browser.run("document.querySelector('img.frame').getClientRects().length") == 0
+    file, _ = view(cart, "--frames", 2)
+    browser.open(file)
+    assert browser.run("document.querySelector('img.frame').getClientRects().length") == 1

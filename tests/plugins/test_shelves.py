@@ -99,6 +99,19 @@ def test_a_broken_preset_disturbs_only_those_who_ask_for_it(project):
     assert lr("Acrobot-v1")[1] == "Acrobot-v1"
     with pytest.raises(ConfigError, match=r"presets/ppo/CartPole-v1.yaml: not valid YAML"):
         lr()
+    with pytest.raises(ConfigError, match=r"ppo has no preset 'Acrobat-v1'; did you mean Acrobot-v1\?"):
+        lr(preset="Acrobat-v1")
+    described = maze("plugins", "info", "ppo", "--json")
+    assert "Acrobot-v1" in json.loads(described.stdout)[0]["presets"]
+    assert "presets/ppo/CartPole-v1.yaml: not valid YAML" in described.stderr
+
+
+@pytest.mark.slow  # it asks every env source what it offers
+def test_a_broken_preset_hides_no_others_in_the_list_of_environments(project):
+    project("presets/ppo/CartPole-v1.yaml", "algorithm: [")
+    listed = maze("envs", "list", "Acrobot-v1", "--json")
+    assert "Acrobot-v1" in json.loads(listed.stdout)[0]["presets"]["ppo"]
+    assert "presets/ppo/CartPole-v1.yaml: not valid YAML" in listed.stderr
 
 
 @pytest.mark.parametrize(
@@ -211,7 +224,7 @@ def test_wrong_experiments_are_one_clear_error(project):
     assert "algorithm.lrr: unknown key; did you mean lr?" in said("--experiment", "keys")
     assert "walk.yaml: is for the algorithm ppo, not for a2c" in said("a2c", "--experiment", "walk")
     assert "name the algorithm first" in said("--steps", "3", "ppo", "--experiment", "walk")
-    assert experiment_algorithm("walk") == "ppo"
+    assert experiment_algorithm("walk", "maze train") == "ppo"
     assert "walk  " in maze("train", "--help").stdout
 
 

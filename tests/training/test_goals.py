@@ -16,6 +16,7 @@ from gymnasium import spaces
 from maze_devkit.envs import SeededWalk
 
 from maze_core.context import RunContext
+from maze_core.data.trajectories_files import read_description
 from maze_core.errors import ConfigError
 from maze_core.training.checkpoint import read_checkpoint
 from tests.bomb import bomb
@@ -67,6 +68,16 @@ def state_of(run_dir, whole_state, name="last"):
     state = whole_state(run_dir, name)
     state["algorithm"]["collector"]["replay"].pop("segments")
     return state
+
+
+def test_the_episode_that_compares_rewards_is_not_recorded(learn, tmp_path):
+    """It has random actions; every other episode is one that training or evaluation played."""
+    seen = {"name": "record", "folder": str(tmp_path / "seen")}
+    context = learn(Reach, "sac", {"algorithm.n_epochs": 3}, wrappers=[seen])
+    context.train()
+    context.close()
+    environments = [read_description(folder).source["environment"] for folder in (tmp_path / "seen").iterdir()]
+    assert sorted(environments) == [0, 0, 1, 1]  # two of training, two of evaluation
 
 
 @pytest.mark.parametrize("algorithm", OWN)

@@ -47,7 +47,7 @@ def draw(curves: Sequence[Curve], metric: str, axis: Axis, out: Path, title: str
         out.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(out)
     except (OSError, ValueError) as error:
-        raise ConfigError(f"cannot write {out}: {error}", "--out", "Next: a name such as curves.png") from error
+        raise ConfigError(f"cannot write {out}: {error}", "--out", "Next: a name such as curves.png") from None
 
 
 def _draw_curve(axes: Axes, curve: Curve, colour: str, dashes: str) -> None:

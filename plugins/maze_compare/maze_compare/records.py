@@ -184,7 +184,8 @@ def read_or_damaged(folder: Path) -> RunRecord | DamagedRun:
     try:
         return read_run(folder)
     except (ConfigError, OSError) as error:
-        return DamagedRun(folder, " ".join(str(error).split()))
+        sentences = (" ".join(line.split()).rstrip(".") for line in str(error).splitlines())
+        return DamagedRun(folder, ". ".join(sentences))
 
 
 def _written(run_dir: Path) -> datetime:

@@ -9,6 +9,7 @@ import torch
 from gymnasium import spaces
 from torch import Tensor, nn
 
+from maze_core.envs.actors import acting_space
 from maze_core.envs.spaces import allocate, flatten_space, space_specs, start_of
 from maze_core.errors import ConfigError
 from maze_core.models.actor_policy import batchable
@@ -41,17 +42,21 @@ class ExportedPolicy(nn.Module):
         observations, actions = policy.observation_space, policy.action_space
         self.noise: NoiseLeaves = noise_leaves(policy, example(observations, 1)) if stochastic else {}
         noise = tuple(leaf for leaves in self.noise.values() for leaf in leaves)
-        self.interface = Interface(observations, actions, noise, _state(policy))
+        self.interface = Interface(acting_space(observations), actions, noise, _state(policy))
         self._observations = {key: leaf.name for key, leaf in self.interface.observations.items()}
         self._actions = {key: leaf.name for key, leaf in self.interface.actions.items()}
+        specs = space_specs(observations, "observation")
+        self._hidden = {key: spec for key, spec in specs.items() if key not in self._observations}
         # torch forbids submodules named like a method, and dots in names; a list has no names.
-        self.starts = nn.ModuleList(Start(space) for space in flatten_space(observations, "observation").values())
+        seen = flatten_space(self.interface.observation_space, "observation")
+        self.starts = nn.ModuleList(Start(space) for space in seen.values())
         self.units = nn.ModuleList(Units(space) for space in flatten_space(actions, "action").values())
 
     def forward(self, inputs: TensorTree) -> TensorTree:
         """Return the actions for the inputs of the interface."""
         starts = zip(self._observations.items(), self.starts, strict=True)
         obs = {key: start(inputs[name]) for (key, name), start in starts}
+        obs |= self._unseen(next(iter(inputs.values())).shape[0])
         state = {leaf.name: inputs[leaf.name] for leaf in self.interface.state}
         distribution, after = self._step(obs, state) if state else (self.policy.distribution(obs), {})
         samples = distribution.sample(joined(inputs, self.noise)) if self.noise else distribution.mode()
@@ -64,6 +69,13 @@ class ExportedPolicy(nn.Module):
         distribution, after = self.policy.step(obs, {name.removeprefix("state/"): v for name, v in state.items()})
         names = [leaf.name for leaf in self.interface.next_state]
         return distribution, {name: after[name.removeprefix("next_state/")] for name in names}
+
+    def _unseen(self, rows: int) -> TensorTree:
+        """Return zeros for the leaves that critics alone see, [rows, …]; no action depends on them."""
+        return {
+            key: torch.zeros((rows, *spec.shape), dtype=getattr(torch, spec.dtype.name))
+            for key, spec in self._hidden.items()
+        }
 
     def example(self, rows: int) -> TensorTree:
         """Return inputs of zeros, of the shapes and dtypes that `forward` takes."""

@@ -54,6 +54,7 @@ class Interface:
     """The spaces of a policy and its noise, which together say what its inputs and outputs are."""
 
     observation_space: Space[Any]
+    """Without what critics alone see."""
     action_space: Space[Any]
     noise: tuple[Leaf, ...] = ()
     """Empty: the policy takes the most likely actions."""

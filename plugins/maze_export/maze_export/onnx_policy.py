@@ -13,6 +13,7 @@ from gymnasium import spaces
 from maze_core import files
 from maze_core.config.base import PluginConfig
 from maze_core.data.space_json import space_to_json
+from maze_core.envs.actors import acting_space
 from maze_core.envs.spaces import allocate, flatten_space, leaf_spec, space_specs, start_of
 from maze_core.errors import ConfigError, RunError
 from maze_core.policies.base import ActingPolicy
@@ -175,12 +176,13 @@ def open_session(data: bytes) -> InferenceSession:
 
 
 def _check_spaces(interface: Interface, observation_space: Space[Any], action_space: Space[Any]) -> None:
-    for name, theirs, ours in (
-        ("observation", interface.observation_space, observation_space),
+    # Earlier versions of maze-export made inputs of what critics alone see, too.
+    for name, theirs, *ours in (
+        ("observation", interface.observation_space, acting_space(observation_space), observation_space),
         ("action", interface.action_space, action_space),
     ):
-        if space_to_json(theirs) != space_to_json(ours):
-            there, here = printable(theirs, 300), printable(ours, 300)
+        if space_to_json(theirs) not in map(space_to_json, ours):
+            there, here = printable(theirs, 300), printable(ours[0], 300)
             problem = f"the policy was exported for the {name} space {there}, but the environment has {here}"
             raise ConfigError(problem, "policy.file")
 

@@ -213,7 +213,7 @@ def _overrides(texts: list[str] | None, common: dict[str, Any]) -> dict[str, Any
 def _algorithm_of(experiment: str) -> str:
     from maze_core.plugins.shelves import experiment_algorithm
 
-    return experiment_algorithm(experiment)
+    return experiment_algorithm(experiment, "maze sweep")
 
 
 def _config(algorithm: str | None, experiment: str | None, files: list[Path] | None) -> dict[str, Any] | None:

@@ -52,10 +52,11 @@ class Record(Plugin):
     Config = RecordConfig
 
     @hookimpl(wrapper=True)
-    def make_env(self, config: Any, seed: int, index: int) -> Generator[None, Env, Env]:
-        """Wrap the environment."""
+    def make_env(self, config: Any, seed: int, index: int, purpose: str) -> Generator[None, Env, Env]:
+        """Wrap the environment, unless it is only tried out: such episodes belong to no policy."""
         _check_writable(self.config.folder)
-        return _Recorded((yield), self.config, index)
+        env = yield
+        return env if purpose == "trial" else _Recorded(env, self.config, index)
 
 
 def _check_writable(folder: Path) -> None:
