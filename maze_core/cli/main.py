@@ -5,6 +5,7 @@ Imports stay light: each command imports what it needs when it runs, so that `ma
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import traceback
@@ -62,6 +63,10 @@ def _print_unforeseen(error: Exception) -> None:
     """Print an unexpected error, and say whose code raised it."""
     from maze_core.plugins.discovery import describe
 
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        where = error.filename or "the output, or a file,"
+        print(printable(f"error: {where} cannot be written: {error.strerror}"), file=sys.stderr)
+        return
     place, notes = culprit(error), getattr(error, "__notes__", ())
     if place and not os.environ.get("MAZE_DEBUG"):
         _print_traceback(their_traceback(error))
@@ -104,8 +109,20 @@ def _maze(
     """
 
 
+def _open_closed_streams() -> None:
+    """Let standard streams that were closed before the start lead nowhere.
+
+    Without this the next file that is opened would have the number of such a stream, and receive what is printed.
+    """
+    for name in ("stdin", "stdout", "stderr"):
+        if getattr(sys, name) is None:
+            nowhere = os.open(os.devnull, os.O_RDWR)
+            setattr(sys, name, os.fdopen(nowhere, "r" if name == "stdin" else "w", closefd=False))
+
+
 def main() -> None:
     """Run the command line. Exit codes: 0 done, 1 failed, 2 wrong input, 130 interrupted."""
+    _open_closed_streams()
     try:
         app()
     except Exception as error:  # noqa: BLE001 — nothing above this would report it

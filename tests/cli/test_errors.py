@@ -280,3 +280,17 @@ def test_numbers_that_are_not_finite_end_a_run_with_1(tmp_path):
     assert re.fullmatch(
         r"error: environment \d .*'observation'.*nan.*\n.*checkpoints/last, of epoch 0\..*\n", result.stderr
     )
+
+
+@pytest.mark.parametrize(
+    ("redirected", "code", "said"),
+    [
+        (">&-", 0, ""),
+        ("> /dev/full", 1, "error: the output, or a file, cannot be written: No space left on device\n"),
+    ],
+)
+def test_an_output_that_takes_nothing(tmp_path, redirected, code, said):
+    """Closed by the caller, or on a full disk."""
+    command = ["sh", "-c", f'exec "$0" -m maze_core.cli.main plugins list {redirected}', sys.executable]
+    result = subprocess.run(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True, timeout=120, check=False)
+    assert (result.returncode, result.stderr) == (code, said)

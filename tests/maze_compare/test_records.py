@@ -178,7 +178,16 @@ def test_flatten():
     assert flatten(tree) == {"a.b": [1, 2], "a.c": {}, "w.0.name": "x", "w.0.n": 1, "e": None}
 
 
-@pytest.mark.parametrize(("value", "shown"), [(500.0, "500"), (1234567.8, "1,234,568"), (0.000123456, "0.00012346")])
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (500.0, "500"),
+        (1234567.8, "1,234,568"),
+        (0.000123456, "0.00012346"),
+        (999_999_999_999_999, "999,999,999,999,999"),
+        (-1e307, "-1e+307"),
+    ],
+)
 def test_numbers(value, shown):
     assert number(value) == shown
 

@@ -133,6 +133,20 @@ def test_a_policy_for_other_spaces_is_refused(tmp_path, sees, does):
         opened(tmp_path, described(graph()), sees, does)
 
 
+@pytest.mark.parametrize("named", [True, False])
+def test_what_critics_alone_see_may_be_an_input_or_not(tmp_path, named):
+    """Files of earlier versions of maze-export have it."""
+    told = spaces.Dict({"observation": SEES, "critic": spaces.Box(-9, 9, (2,))})
+    model, taken = graph(), told if named else spaces.Dict({"observation": SEES})
+    if named:
+        model.graph.input.insert(0, helper.make_tensor_value_info("critic", TensorProto.FLOAT, ["batch", 2]))
+    data = described(model, json.dumps(Interface(taken, DOES).to_json()))
+    obs = {"observation": np.eye(4, dtype=np.float32)[:3], "critic": np.ones((3, 2), np.float32)}
+    assert opened(tmp_path, data, sees=told).act(obs, RNGS * 3)["action"].tolist() == [0, 1, 2]
+    with pytest.raises(ConfigError, match="exported for the observation space"):
+        opened(tmp_path, data, sees=spaces.Dict({"observation": SEES, "other": SEES}))
+
+
 def test_a_file_that_cannot_be_read(tmp_path):
     for place in (tmp_path / "none.onnx", tmp_path):
         with pytest.raises(ConfigError, match=rf"policy\.file: cannot read {re.escape(str(place))}"):

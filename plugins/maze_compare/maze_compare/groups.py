@@ -53,9 +53,11 @@ def spread(values: Iterable[float | None]) -> Spread | None:
 
 
 def number(value: float, digits: int = 5) -> str:
-    """Format a number for tables with that many significant digits, and all digits before the point."""
+    """Format a number for tables with that many significant digits, and all digits before the point up to 1e15."""
     if not math.isfinite(value):
         return str(value)
+    if abs(value) >= 1e15:
+        return f"{value:.{digits}g}"
     return f"{value:,.0f}" if abs(value) >= 10**digits else f"{value:,.{digits}g}"
 
 
