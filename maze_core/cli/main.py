@@ -9,6 +9,8 @@ import errno
 import os
 import sys
 import traceback
+import warnings
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -120,9 +122,23 @@ def _open_closed_streams() -> None:
             setattr(sys, name, os.fdopen(nowhere, "r" if name == "stdin" else "w", closefd=False))
 
 
+def _warn_plainly() -> None:
+    """Print warnings of Maze and its plugins as a line; those of other code keep Python's form."""
+    usual = warnings.showwarning
+
+    def show(message: Warning | str, category: type[Warning], filename: str, *more: Any, **others: Any) -> None:
+        if any(part.startswith("maze_") for part in Path(filename).parts) and sys.stderr is not None:
+            print(printable_lines(f"warning: {message}"), file=sys.stderr)
+        else:
+            usual(message, category, filename, *more, **others)
+
+    warnings.showwarning = show
+
+
 def main() -> None:
     """Run the command line. Exit codes: 0 done, 1 failed, 2 wrong input, 130 interrupted."""
     _open_closed_streams()
+    _warn_plainly()
     try:
         app()
     except Exception as error:  # noqa: BLE001 — nothing above this would report it

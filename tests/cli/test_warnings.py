@@ -1,0 +1,31 @@
+"""Warnings of Maze are lines that a user reads; those of other code keep Python's form."""
+
+import sys
+import warnings
+
+import pytest
+
+from maze_core.cli import main
+
+
+@pytest.fixture
+def show(monkeypatch):
+    """The way in which the command line shows a warning."""
+
+    def usual(message, category, filename, lineno, file=None, line=None):
+        print(warnings.formatwarning(message, category, filename, lineno, line), file=sys.stderr)
+
+    monkeypatch.setattr(warnings, "showwarning", usual)
+    main._warn_plainly()
+    return warnings.showwarning
+
+
+@pytest.mark.parametrize("place", ["/x/maze_core/envs/native.py", "/x/plugins/maze_wrappers/maze_wrappers/images.py"])
+def test_a_warning_of_maze_is_one_line(show, capsys, place):
+    show(RuntimeWarning("two spaces\x1b[31m"), RuntimeWarning, place, 3)
+    assert capsys.readouterr().err == "warning: two spaces\\x1b[31m\n"
+
+
+def test_a_warning_of_other_code_names_its_place(show, capsys):
+    show(RuntimeWarning("odd"), RuntimeWarning, "/x/my_env.py", 3)
+    assert "/x/my_env.py:3: RuntimeWarning: odd" in capsys.readouterr().err
