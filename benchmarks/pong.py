@@ -133,10 +133,10 @@ def learning(curve: dict[str, Any] | None) -> str:
     return f"""## Learning
 
 One run of `maze train ppo --env-source atari --env ALE/Pong-v5 --steps 250000` with the preset that ships, in float32,
-and one thread, stopped by the clock on a machine that did much other work. A game ends at 21 points; the return is the agent's
-points less its opponent's. Its last epoch ended after {steps:,.0f} steps ({steps * FRAMES_PER_STEP:,.0f} frames), with
-a mean return of {last:.1f}; the best epoch had {best:.1f}. A random policy gets -20.7 (Mnih et al. 2015). The preset is
-made for 10 million steps, so this is only the beginning.
+and one thread, stopped by the clock on a machine that did much other work. A game ends at 21 points; the return is the
+agent's points less its opponent's. Its last epoch ended after {steps:,.0f} steps
+({steps * FRAMES_PER_STEP:,.0f} frames), with a mean return of {last:.1f}; the best epoch had {best:.1f}. A random
+policy gets -20.7 (Mnih et al. 2015). The preset is made for 10 million steps, so this is only the beginning.
 
 ![Learning curve on Pong](curves/Pong.svg)"""
 
