@@ -26,6 +26,7 @@ def main() -> None:
         "evaluation.max_episode_steps": 10,
         "model.name": "cnn",
         "model.critic": "shared",
+        "model.image_precision": settings["image_precision"],
         "threads": settings["threads"],
     }
     print(json.dumps(measure(settings, overrides)))

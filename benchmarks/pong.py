@@ -1,7 +1,7 @@
 """PPO on Pong: frames per second beside Stable-Baselines3, and the learning curve of a run.
 
-    python benchmarks/pong.py                       both rows; makes .venv-bench for the peer first
-    python benchmarks/pong.py --only "1 thread" --pairs 1
+    python benchmarks/pong.py                       all rows; makes .venv-bench for the peer first
+    python benchmarks/pong.py --only "1 thread, bfloat16" --pairs 1
     python benchmarks/pong.py --curve runs/pong     only add the curve of this run to the page
 
 Both frameworks run in turn as processes of their own, and each ratio is of two neighbouring runs.
@@ -45,7 +45,14 @@ PPO = {
 }
 """The parameters of RL Baselines3 Zoo for Atari, without the schedules."""
 ROWS = tuple(
-    Row(name, {**PPO, "threads": threads}, "ours_pong.py", {"stable-baselines3": "peers/sb3_pong.py"}, GATE)
+    Row(
+        f"{name}, {precision}",
+        {**PPO, "threads": threads, "image_precision": precision},
+        "ours_pong.py",
+        {"stable-baselines3": "peers/sb3_pong.py"},
+        GATE,
+    )
+    for precision in ("float32", "bfloat16")
     for threads, name in ((1, "1 thread"), (2, "2 threads"))
 )
 INTRODUCTION = """
@@ -58,8 +65,13 @@ of Mnih et al. 2015 with a shared critic. Both see four gray frames of 84 x 84 p
 Stable-Baselines3 steps the games with its `AtariWrapper`, one after the other; Maze with ALE's vector environment. Each
 row gives torch, and in Maze ALE as well, the same number of threads.
 
+The rows `float32` compare like with like. In the rows `bfloat16` Maze's convolutions and dense layer learn
+[in bfloat16](../guide/models.md#learning-from-images-in-bfloat16), and Stable-Baselines3, which has no such setting, in
+float32. This processor has AMX, which multiplies matrices of bfloat16; on one without it they are slower than float32.
+
 Rates count training alone, after a first update. Both run in turn as separate processes, and each ratio is that of two
-neighbouring runs, because the speed of a machine drifts. Shown is the median (min to max) over the pairs.
+neighbouring runs, because the speed of a machine drifts. Shown is the median (min to max) over the pairs. Rows are
+measured at different times, and beside those of `bfloat16` the machine did much other work: compare ratios, not rates.
 
 Made by `python benchmarks/pong.py`; the figures of every run are in `pong.json`.
 """
@@ -120,11 +132,11 @@ def learning(curve: dict[str, Any] | None) -> str:
     best, (steps, last) = max(score for _, score in points), points[-1]
     return f"""## Learning
 
-One run of `maze train ppo --env-source atari --env ALE/Pong-v5 --steps 250000` with the preset that ships and one
-thread, stopped by the clock on a machine that did much other work. A game ends at 21 points; the return is the agent's
-points less its opponent's. Its last epoch ended after {steps:,.0f} steps ({steps * FRAMES_PER_STEP:,.0f} frames), with
-a mean return of {last:.1f}; the best epoch had {best:.1f}. A random policy gets -20.7 (Mnih et al. 2015). The preset is
-made for 10 million steps, so this is only the beginning.
+One run of `maze train ppo --env-source atari --env ALE/Pong-v5 --steps 250000` with the preset that ships, in float32,
+and one thread, stopped by the clock on a machine that did much other work. A game ends at 21 points; the return is the
+agent's points less its opponent's. Its last epoch ended after {steps:,.0f} steps
+({steps * FRAMES_PER_STEP:,.0f} frames), with a mean return of {last:.1f}; the best epoch had {best:.1f}. A random
+policy gets -20.7 (Mnih et al. 2015). The preset is made for 10 million steps, so this is only the beginning.
 
 ![Learning curve on Pong](curves/Pong.svg)"""
 

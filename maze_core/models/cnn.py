@@ -13,6 +13,7 @@ from maze_core.models.assembly import ModelConfig, assemble_policy
 from maze_core.models.blocks import Activation
 from maze_core.models.encoders import ConcatEncoder, ImageEncoder, Layout, MlpEncoder
 from maze_core.models.inputs import critic_spaces, input_spaces
+from maze_core.models.precision import ImagePrecision
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.hookspecs import hookimpl
 
@@ -33,6 +34,9 @@ class CnnConfig(ModelConfig):
     doubt, such as (4, 84, 84), otherwise last."""
     image_features: Width = 512
     """Units of the dense layer after the convolutions."""
+    image_precision: ImagePrecision = "float32"
+    """What the layers up to `image_features` compute in while they learn: `float32`, `bfloat16`, or `auto`, bfloat16 on
+    processors with AMX, where it is faster, else float32. Parameters, losses and acting are always float32."""
     hidden: Hidden = ()
     """Units of further fully connected layers before the heads."""
     activation: Activation = "relu"
@@ -71,11 +75,14 @@ def _critic_encoder(key: str, image: spaces.Box, seen: Mapping[str, Space[Any]],
     more = {name: space for name, space in seen.items() if name != key}
     if not more:
         return _encoder(key, image, config)
-    parts: dict[str, nn.Module] = {key: ImageEncoder(key, image, config.layout, config.image_features)}
+    parts: dict[str, nn.Module] = {key: _image_encoder(key, image, config)}
     parts[CRITIC] = MlpEncoder(more, (), config.activation)
     return ConcatEncoder(parts, config.hidden, config.activation)
 
 
 def _encoder(key: str, space: spaces.Box, config: CnnConfig) -> ConcatEncoder:
-    image = ImageEncoder(key, space, config.layout, config.image_features)
-    return ConcatEncoder({key: image}, config.hidden, config.activation)
+    return ConcatEncoder({key: _image_encoder(key, space, config)}, config.hidden, config.activation)
+
+
+def _image_encoder(key: str, space: spaces.Box, config: CnnConfig) -> ImageEncoder:
+    return ImageEncoder(key, space, config.layout, config.image_features, config.image_precision)

@@ -14,7 +14,7 @@ _WORD = 4
 """Bytes of an int32."""
 
 
-def convolve_image(image: Tensor, layer: nn.Conv2d, scale: float | None) -> Tensor:
+def convolve_image(image: Tensor, layer: nn.Conv2d, scale: float | None, dtype: torch.dtype = torch.float32) -> Tensor:
     """Return `layer(image.float() * scale)` up to rounding, [B, C, H, W] → [B, C', H', W'].
 
     On a CPU the gradient of the weights of a convolution with few channels and a large stride takes longer than all
@@ -26,15 +26,17 @@ def convolve_image(image: Tensor, layer: nn.Conv2d, scale: float | None) -> Tens
         image: uint8 or float.
         layer: the convolution.
         scale: factor of the image; None: 1.
+        dtype: float32, or what the enclosing autocast computes in; pixels of 8 bits are exact in bfloat16.
     """
     stride = layer.stride[0]
-    learns = torch.is_grad_enabled() and not torch.compiler.is_compiling()  # exported graphs get the plain form
+    learns = torch.is_grad_enabled() or dtype != torch.float32
+    learns &= not torch.compiler.is_compiling()  # exported graphs get the plain form
     if not (learns and image.device.type == "cpu" and _divides(image, layer, stride)):
         # Through the layer itself, which may have been given another forward.
         convolved: Tensor = layer(image.float() if scale is None else image.float() * scale)
         return convolved
     weight = layer.weight if scale is None else layer.weight * scale
-    blocks = _blocks(image, stride).float().permute(0, 3, 1, 2)
+    blocks = _blocks(image, stride).to(dtype).permute(0, 3, 1, 2)
     kernel = _blocks(weight, stride).permute(0, 3, 1, 2)
     return F.conv2d(blocks, kernel, layer.bias)
 

@@ -15,6 +15,7 @@ from maze_core.models.blocks import MLP, Activation, Dense
 from maze_core.models.composer import Composer, Composition
 from maze_core.models.convolution import convolve_image
 from maze_core.models.inputs import FlatInput, pixel_scale
+from maze_core.models.precision import ImagePrecision, computing_dtype
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -59,10 +60,21 @@ class ImageEncoder(nn.Module):
     A declared layout is used, with a warning where another one is likely; `auto` is resolved here. Images of at least
     36 pixels pass the three convolutions of the DQN of Mnih et al. 2015; smaller ones pass three of 3 x 3, which halve
     them while they are larger than 4 pixels. uint8 is divided by its largest value (255) here, not in storage.
+
+    With the precision `bfloat16` these layers compute in it while they learn; parameters, gradients and features are
+    float32 all the same.
     """
 
-    def __init__(self, key: str, space: spaces.Box, layout: Layout, out_features: int) -> None:
+    def __init__(
+        self,
+        key: str,
+        space: spaces.Box,
+        layout: Layout,
+        out_features: int,
+        precision: ImagePrecision = "float32",
+    ) -> None:
         super().__init__()
+        self.precision: ImagePrecision = precision
         layout = settled_layout(space, layout)
         _warn_of_layout(key, space, layout)
         self.key, self.layout, self.out_features = key, layout, out_features
@@ -82,14 +94,23 @@ class ImageEncoder(nn.Module):
         self.dense = Dense(channels[-1] * height * width, out_features)
 
     def forward(self, obs: TensorTree) -> Tensor:
-        """Leaves [B, …] → [B, out_features]; reads one leaf."""
+        """Leaves [B, …] → [B, out_features], float32; reads one leaf."""
         image = obs[self.key]
+        dtype = computing_dtype(self.precision, image.device)
+        if dtype == torch.float32:
+            return self._features(image, dtype)
+        # Every weight is used once, so nothing is gained by a cache of their casts.
+        with torch.autocast(image.device.type, dtype, cache_enabled=False):
+            features = self._features(image, dtype)
+        return features.float()
+
+    def _features(self, image: Tensor, dtype: torch.dtype) -> Tensor:
         if self._permute:
             image = image.permute(0, 3, 1, 2)
         elif self._single_channel:
             image = image.unsqueeze(1)
         first, *rest = self.convolution_layers
-        features = torch.relu_(convolve_image(image, first, self._scale))
+        features = torch.relu_(convolve_image(image, first, self._scale, dtype))
         for convolution in rest:
             features = torch.relu_(convolution(features))
         return torch.relu_(self.dense.forward(features.flatten(1)))

@@ -12,6 +12,7 @@ from maze_core.models.blocks import Activation
 from maze_core.models.composer import Composer
 from maze_core.models.encoders import ConcatEncoder, ImageEncoder, Layout, MlpEncoder
 from maze_core.models.inputs import critic_spaces, input_spaces, is_image
+from maze_core.models.precision import ImagePrecision
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.hookspecs import hookimpl
 
@@ -31,6 +32,9 @@ class TemplateConfig(ModelConfig):
     """Units of each layer that encodes a flat or one-hot leaf."""
     image_features: Width = 256
     """Units of the dense layer after the convolutions of an image leaf."""
+    image_precision: ImagePrecision = "float32"
+    """What the layers up to `image_features` compute in while they learn: `float32`, `bfloat16`, or `auto`, bfloat16 on
+    processors with AMX, where it is faster, else float32. Parameters, losses and acting are always float32."""
     layout: Layout = "auto"
     """Order of an image's dimensions: `hwc` has the channels last, `chw` first; `auto`: first if the shape leaves no
     doubt, such as (4, 84, 84), otherwise last."""
@@ -71,5 +75,5 @@ class TemplateModel(Plugin):
 
 def _leaf_encoder(key: str, space: Space[Any], config: TemplateConfig) -> nn.Module:
     if isinstance(space, spaces.Box) and is_image(space):
-        return ImageEncoder(key, space, config.layout, config.image_features)
+        return ImageEncoder(key, space, config.layout, config.image_features, config.image_precision)
     return MlpEncoder({key: space}, config.leaf_hidden, config.activation)

@@ -21,9 +21,12 @@ DQN = {"algorithm.replay_buffer_size": 200, "algorithm.initial_buffer_size": 40}
 IMPALA = {"algorithm.num_actors": 2, "algorithm.envs_per_actor": 2, "algorithm.actors_batch_size": 4}
 
 
+QUICK = [("ppo", "Breakout", {}), ("dqn", "Pong", DQN), ("pqn", "Breakout", {}), ("impala", "Pong", IMPALA)]
+SLOW = [("ppo", "Pong", {}), ("dqn", "Breakout", DQN), ("pqn", "Pong", {}), ("impala", "Breakout", IMPALA)]
+
+
 @pytest.mark.parametrize(
-    ("algorithm", "game", "more"),
-    [("ppo", "Breakout", {}), ("dqn", "Pong", DQN), ("pqn", "Breakout", {}), ("impala", "Pong", IMPALA)],
+    ("algorithm", "game", "more"), [*QUICK, *(pytest.param(*each, marks=pytest.mark.slow) for each in SLOW)]
 )
 def test_a_preset_applies_by_the_games_name_and_trains(algorithm, game, more, tmp_path, known_plugins):
     sizes = {key: value for key, value in TINY.items() if algorithm != "impala" or key != "algorithm.batch_size"}
@@ -39,6 +42,7 @@ def test_a_preset_applies_by_the_games_name_and_trains(algorithm, game, more, tm
         seed=1,
     ) as context:
         assert context.config.algorithm.lr in (2.5e-4, 1e-4)
+        assert context.config.model.image_precision == "auto"
         assert context.train().outcome == "finished"
     with RunContext.open(tmp_path / "run") as opened:
         assert opened.config.env.life_loss

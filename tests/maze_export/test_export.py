@@ -91,6 +91,7 @@ def test_all_spaces_and_masks(prepared, tmp_path, name, actions, distribution):
             "model.normalize_observations": True,
             "model.temperature": 2.0,
             "model.image_features": 16,
+            "model.image_precision": "bfloat16",  # which is for learning alone
             "model.leaf_hidden": [8],
             "model.hidden": [8],
         },

@@ -195,8 +195,12 @@ def test_the_loss_and_its_gradient(small):
         torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-4)
 
 
-def test_behaviour_log_probabilities_are_those_of_the_acting_policy(small):
-    run = small(Workshop, model="template").run
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_behaviour_log_probabilities_are_those_of_the_acting_policy(small, precision):
+    """To the learner's rounding: importance weights have no noise of their own."""
+    run = small(Workshop, model="template", overrides={"model.image_precision": precision}).run
+    for parameter in run.policy.heads.parameters():
+        parameter.data.mul_(100)  # heads begin so small that no rounding shows
     batch = next(run.algorithm.batches())
     with torch.no_grad():
         log_prob = run.policy.distribution(batch.obs).log_prob(batch.actions)

@@ -93,6 +93,6 @@ class Actor:
         obs = {k: torch.from_numpy(v[:-1].reshape(-1, *v.shape[2:])) for k, v in rollout.obs.items()}
         actions = {k: torch.from_numpy(v.reshape(-1, *v.shape[2:])) for k, v in rollout.actions.items()}
         sequences = all_rows(self._policy, rollout) if rollout.memory else None
-        with torch.inference_mode():
+        with torch.no_grad():  # as the learner computes what it compares them with
             log_prob = distribution_of(self._policy, obs, sequences).log_prob(actions)
         return log_prob.numpy().reshape(rollout.rewards.shape)

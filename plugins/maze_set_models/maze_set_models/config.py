@@ -10,6 +10,7 @@ from maze_core.config.params import Hidden, Width
 from maze_core.models.assembly import ModelConfig
 from maze_core.models.blocks import Activation
 from maze_core.models.encoders import Layout
+from maze_core.models.precision import ImagePrecision
 
 Block = Literal["set", "dense", "image"]
 
@@ -37,6 +38,9 @@ class SetTemplateConfig(ModelConfig):
     """Units of each layer that encodes a dense leaf."""
     image_features: Width = 256
     """Units of the dense layer after the convolutions of an image."""
+    image_precision: ImagePrecision = "float32"
+    """What the layers up to `image_features` compute in while they learn: `float32`, `bfloat16`, or `auto`, bfloat16 on
+    processors with AMX, where it is faster, else float32. Parameters, losses and acting are always float32."""
     layout: Layout = "auto"
     """Order of an image's dimensions, as for `template`."""
     hidden: Hidden = (64,)

@@ -59,7 +59,8 @@ class SetEncoder(nn.Module):
         """The sets whose elements follow the features in the result."""
         parts = [MlpEncoder({key: space}, config.leaf_hidden, config.activation) for key, space in leaves.dense.items()]
         pictures = [
-            ImageEncoder(key, space, config.layout, config.image_features) for key, space in leaves.images.items()
+            ImageEncoder(key, space, config.layout, config.image_features, config.image_precision)
+            for key, space in leaves.images.items()
         ]
         self.parts = nn.ModuleList([*parts, *pictures])
         context = sum(part.out_features for part in parts) + config.image_features * len(pictures)
