@@ -13,7 +13,7 @@ NOW = {
     "evaluation.concurrency": "evaluation.num_envs",
 }
 """The present names of former keys, for messages."""
-_EARLIER = {
+_EARLIER: dict[str, dict[str, Any]] = {
     "a2c": {"normalize_rewards": False, "beta1": 0.9, "beta2": 0.999},
     "impala": {"normalize_rewards": False},
 }

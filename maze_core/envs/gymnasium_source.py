@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, ClassVar, Literal
@@ -140,10 +141,16 @@ def check_env_id(env_id: str) -> None:
     if colon:
         import_module(module, "env.id")
     if name not in gymnasium.registry:
-        raise ConfigError(f"no environment {shown(name)} is registered", where="env.id", hint=_suggestion(name))
+        hint = _suggestion(name, module)
+        raise ConfigError(f"no environment {shown(name)} is registered", where="env.id", hint=hint)
 
 
-def _suggestion(name: str) -> str:
+def _suggestion(name: str, module: str) -> str:
+    if callable(getattr(sys.modules.get(module), name, None)):
+        return (
+            f"The module {module} has {name}, but must register it: "
+            f'gymnasium.register("{name}-v0", entry_point="{module}:{name}"). Then the id is {module}:{name}-v0.'
+        )
     namespace, slash, _ = name.rpartition("/")
     if slash and not any(known.startswith(f"{namespace}/") for known in gymnasium.registry):
         if namespace == "ALE":

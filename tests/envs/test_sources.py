@@ -72,6 +72,7 @@ def test_a_module_is_imported_for_its_id(tmp_path, monkeypatch):
     ("env_id", "message", "hint"),
     [
         ("Cartpole-v1", "no environment 'Cartpole-v1' is registered", "CartPole-v1"),
+        ("maze_devkit.envs:SeededWalk", "'SeededWalk' is registered", 'entry_point="maze_devkit.envs:SeededWalk"'),
         ("LunarLander-v2", "no environment 'LunarLander-v2'", "LunarLander-v3"),
         ("ALE/Pong-v5", "no environment", "pip install ale-py"),
         ("no_such_module:Foo-v0", "'no_such_module' cannot be imported", "Install"),
