@@ -33,11 +33,15 @@ def clip_gradients(gradients: list[Tensor], norm: Tensor, limit: float) -> None:
     torch._foreach_mul_(gradients, (limit / (norm + 1e-6)).clamp(max=1.0))
 
 
-def backward(total: Tensor, inputs: tuple[Tensor, ...] = ()) -> None:
+def backward(total: Tensor, parameters: Iterable[Tensor] | None = None) -> None:
     """`total.backward()` without its bookkeeping for torch's compiler, which costs as much as ten small operations.
 
-    With `inputs` only these parameters get gradients.
+    With `parameters` only these get gradients, and of them only those that are not frozen. Where nothing can get a
+    gradient, nothing happens.
     """
+    inputs = () if parameters is None else tuple(p for p in parameters if p.requires_grad)
+    if not total.requires_grad or (parameters is not None and not inputs):
+        return  # without inputs torch would compute the gradients of everything
     Variable._execution_engine.run_backward(
         (total,), (torch.ones_like(total),), False, False, inputs, allow_unreachable=True, accumulate_grad=True
     )
@@ -118,7 +122,7 @@ class Learner:
         parameters = self._parameters if group is None else self._parameters_of(group)
         for parameter in self._parameters:
             parameter.grad = None
-        backward(loss.total, () if group is None else tuple(parameters))
+        backward(loss.total, None if group is None else parameters)
         if self.others is not None:
             loss = self.others.combined(loss)
         gradients = [p.grad for p in parameters if p.grad is not None]

@@ -208,3 +208,21 @@ def test_an_algorithm_without_a_learning_rate_builds_its_optimizer_itself(contex
 
     with pytest.raises(Exception, match=r"no parameter `lr` and does not override build_optimizer"):
         context(NoRate).run  # noqa: B018 — it is built here
+
+
+@pytest.mark.parametrize("group", ["critic", None])
+def test_frozen_parameters_in_the_optimizer_stay_as_they_are(context, group):
+    class Frozen(Turns):
+        turns = (group,)
+
+        def setup(self, run):
+            super().setup(run)
+            self.critic.bias.requires_grad_(False)
+
+    each = context(Frozen)
+    critic = each.run.algorithm.critic
+    before = critic.weight.detach().clone(), critic.bias.detach().clone()
+    each.train()
+    assert not critic.weight.equal(before[0])
+    assert critic.bias.equal(before[1])
+    assert critic.bias.grad is None
