@@ -110,14 +110,18 @@ class Learner:
         numbers = None if batch.group is None else self._numbers(self._parameters_of(batch.group))
         return self.others.deal(batch, numbers)
 
-    def step(self, loss: Loss, group: str | None = None) -> None:
+    def step(self, loss: Loss, group: str | None = None, objective: str = "") -> None:
         """Take one optimizer step on the loss of `share_of(batch)`.
 
-        `group`: name of the optimizer's parameter group that learns; the gradients of all others stay None. None: all
-        groups learn.
+        Args:
+            loss: of this process's share.
+            group: name of the optimizer's parameter group that learns; the gradients of all others stay None. None:
+                all groups learn.
+            objective: what the batch calls its objective, for messages.
 
         Raises:
-            RunError: loss or gradients are not finite, there is no such group, or another learner was lost.
+            RunError: the loss reaches no parameter that learns, loss or gradients are not finite, there is no such
+                group, or another learner was lost.
         """
         parameters = self._parameters if group is None else self._parameters_of(group)
         for parameter in self._parameters:
@@ -126,6 +130,8 @@ class Learner:
         if self.others is not None:
             loss = self.others.combined(loss)
         gradients = [p.grad for p in parameters if p.grad is not None]
+        if not gradients:
+            raise RunError(_unreached(group, objective))
         norm = gradient_norm(gradients)
         self._keep({**loss.metrics, "grad_norm" if group is None else f"{group}_grad_norm": norm})
         watch = loss.total.detach() + norm
@@ -210,6 +216,16 @@ class Learner:
             self.plugins_optimizer.load_state_dict(state["plugins_optimizer"])
         self.steps = state["steps"]
         self._sums = {name: (total, count) for name, (total, count) in state["sums"].items()}
+
+
+def _unreached(group: str | None, objective: str) -> str:
+    """Return the message about a loss without any gradient."""
+    loss = f"the loss of the objective {objective!r}" if objective else "the loss"
+    learns = "any parameter that the optimizer has" if group is None else f"any parameter of the group {group!r}"
+    return (
+        f"{loss} gives no gradient to {learns}\nNext: look in compute_loss for `detach` or `no_grad`, and in "
+        "build_optimizer for the parameters that it is to train."
+    )
 
 
 def _parameters_in(optimizer: Optimizer | None) -> list[Tensor]:

@@ -33,7 +33,7 @@ class Turns(Algorithm):
 
     def batches(self):
         for turn in self.turns:
-            yield Batch({}, {}, {"x": torch.ones(2, 2)}, objective=turn, group=turn)
+            yield Batch({}, {}, {"x": torch.ones(2, 2)}, objective=turn or "", group=turn)
 
     @hookimpl
     def compute_loss(self, policy, batch):
@@ -226,3 +226,25 @@ def test_frozen_parameters_in_the_optimizer_stay_as_they_are(context, group):
     assert not critic.weight.equal(before[0])
     assert critic.bias.equal(before[1])
     assert critic.bias.grad is None
+
+
+@pytest.mark.parametrize("cut", ["detached", "of another group", "of no parameter"])
+@pytest.mark.parametrize("turn", ["critic", None])
+def test_a_loss_that_reaches_nothing_that_learns_is_named_with_its_objective(context, cut, turn):
+    class Idle(Turns):
+        turns = (turn,)
+
+        @hookimpl
+        def compute_loss(self, policy, batch):
+            elsewhere = torch.ones((), requires_grad=True) if turn is None else next(policy.parameters()).sum()
+            losses = {"detached": elsewhere.detach(), "of another group": elsewhere, "of no parameter": torch.ones(())}
+            return Loss(losses[cut])
+
+    each = context(Idle)
+    before = {name: p.detach().clone() for name, p in each.run.policy.named_parameters()}
+    named = "the loss gives no gradient to any parameter that the optimizer has"
+    if turn:
+        named = "the loss of the objective 'critic' gives no gradient to any parameter of the group 'critic'"
+    with pytest.raises(RunError, match=named):
+        each.train()
+    assert all(p.equal(before[name]) for name, p in each.run.policy.named_parameters())
