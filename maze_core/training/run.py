@@ -17,7 +17,7 @@ from maze_core.models.normalizer import ObservationNormalizer
 from maze_core.plugins import discovery
 from maze_core.plugins.manager import Hooks, to_stderr
 from maze_core.seeding import Purpose, integer_seed
-from maze_core.training.algorithm import check_memory_of, check_run
+from maze_core.training.algorithm import check_memory_of, check_optimizer, check_run
 from maze_core.training.append_only import GrowingFile
 from maze_core.training.checkpoint import Checkpoint, check_finite, write_checkpoint
 from maze_core.training.estimation import estimate_statistics
@@ -150,10 +150,12 @@ class Run(RunProgress):
         with isolated_rng(integer_seed(self.seed, Purpose.MODEL_INIT, _PLUGINS)):
             built = self.hooks.build_modules(self)
         self._plugin_modules = {name: module.to(self.device) for name, (module, _) in built.items()}
+        optimizer = self.algorithm.build_optimizer(self.policy)
+        check_optimizer(self.algorithm, optimizer)
         self.learner = Learner(
             self.policy,
             self._modules,
-            self.algorithm.build_optimizer(self.policy),
+            optimizer,
             self.algorithm.max_grad_norm,
             plugins_optimizer(built.values(), getattr(self.config.algorithm, "lr", 1e-3)),
         )
