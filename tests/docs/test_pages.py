@@ -78,3 +78,13 @@ def _anchors(file: Path) -> set[str]:
     text = FENCED.sub("", file.read_text(encoding="utf-8"))
     headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_the_reading_order_names_functions_that_exist() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    places = re.findall(r"`([\w/]+\.py):([\w.]+)`", page)
+    assert len(places) >= 10
+    for file, name in places:
+        text = (ROOT / file).read_text(encoding="utf-8")
+        for part in name.split("."):
+            assert re.search(rf"^ *(def|class) {part}\b", text, re.MULTILINE), f"{file}:{name}"
