@@ -82,6 +82,8 @@ class Run(RunProgress):
         """The run directory from which the policy's initial parameters were loaded."""
         self.run_dir: Path | None = None
         self.resumed = False
+        self.explores = False
+        """True if training acts with `Exploration` rather than with samples of the policy; collectors set it."""
         self.versions: dict[str, str] = {}
         self.parameter_counts: dict[str, int] = {}
         self.saved_epoch: int | None = None
