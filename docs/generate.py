@@ -200,7 +200,7 @@ def authors() -> Sections:
     """Which kind of plugin is called for which hook, and the classes that plugins meet."""
     from maze_core.acting.agent import Agent, Choice
     from maze_core.acting.exploration import ActionNoise, EpsilonGreedy, Exploration
-    from maze_core.acting.network import NetworkAgent
+    from maze_core.acting.network import NetworkAgent, SharedNoise
     from maze_core.acting.stepper import Sink, Stepper
     from maze_core.data.rollout import Rollout
     from maze_core.envs.vector import StepResult
@@ -224,7 +224,7 @@ def authors() -> Sections:
         *(Algorithm, Run, RunProgress, Rollout, Batch, Policy, TreeDistribution, Distribution),
         *(Categorical, MultiCategorical, Bernoulli, RolloutCollector, ReplayCollector),
         *(Exploration, EpsilonGreedy, ActionNoise, Target, JointActions, StateActionCritics, FlatInput),
-        *(Agent, NetworkAgent, Choice, Stepper, Sink, StepResult, EpisodeSeeds),
+        *(Agent, NetworkAgent, SharedNoise, Choice, Stepper, Sink, StepResult, EpisodeSeeds),
     ):
         sections[f"Class `{record.__name__}`"] = _record(record)
     sections["Functions"] = _functions()
