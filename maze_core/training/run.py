@@ -156,7 +156,7 @@ class Run(RunProgress):
         check_optimizer(self.algorithm, optimizer)
         self.learner = Learner(
             self.policy,
-            self._modules,
+            self.modules,
             optimizer,
             self.algorithm.max_grad_norm,
             plugins_optimizer(built.values(), getattr(self.config.algorithm, "lr", 1e-3)),
@@ -164,12 +164,12 @@ class Run(RunProgress):
         if self.config.learners > 1:
             from maze_core.training.learners import Learners
 
-            self._others = Learners(self, self.learner.parameters, self._modules, self._load)
+            self._others = Learners(self, self.learner.parameters, self.modules, self._load)
             self.learner.others = self._others
 
     @property
-    def _modules(self) -> dict[str, nn.Module]:
-        """The networks besides the policy: the algorithm's, and those of plugins."""
+    def modules(self) -> dict[str, nn.Module]:
+        """The networks besides the policy, by name: the algorithm's, and those of plugins as `PLUGIN.NAME`."""
         return {**self.algorithm.modules(), **self._plugin_modules}
 
     def build_policy(self) -> None:
@@ -302,7 +302,7 @@ class Run(RunProgress):
             "statistics": self.statistics.state(),
             "algorithm": self.algorithm.state(),
             "evaluation_memory": self._environments.evaluation.memory(),
-            "modules": {name: dict(module.state_dict()) for name, module in self._modules.items()},
+            "modules": {name: dict(module.state_dict()) for name, module in self.modules.items()},
             "torch_rng": torch.get_rng_state(),
             "stop_reason": None if self.interrupted else self.stop_reason,
         }
@@ -312,7 +312,7 @@ class Run(RunProgress):
         saved = checkpoint.state
         check_finite(self.policy, checkpoint.model, "policy")
         self.policy.load_state_dict(checkpoint.model)
-        for name, module in self._modules.items():
+        for name, module in self.modules.items():
             check_finite(module, saved["modules"][name], name)
             module.load_state_dict(saved["modules"][name])
         # An older version saved the number of updates with the learner.
