@@ -198,14 +198,20 @@ def hooks() -> Sections:
 
 def authors() -> Sections:
     """Which kind of plugin is called for which hook, and the classes that plugins meet."""
-    from maze_core.acting.exploration import ActionNoise, EpsilonGreedy
+    from maze_core.acting.agent import Agent, Choice
+    from maze_core.acting.exploration import ActionNoise, EpsilonGreedy, Exploration
+    from maze_core.acting.network import NetworkAgent, SharedNoise
+    from maze_core.acting.stepper import Sink, Stepper
     from maze_core.data.rollout import Rollout
+    from maze_core.envs.vector import StepResult
     from maze_core.models.critics import StateActionCritics
     from maze_core.models.distributions import Bernoulli, Categorical, MultiCategorical
     from maze_core.models.distributions.base import Distribution
+    from maze_core.models.inputs import FlatInput
     from maze_core.models.joint_actions import JointActions
     from maze_core.models.policy import Policy
     from maze_core.models.tree_distribution import TreeDistribution
+    from maze_core.seeding import EpisodeSeeds
     from maze_core.training.algorithm import Algorithm
     from maze_core.training.off_policy import ReplayCollector
     from maze_core.training.rollout_collector import RolloutCollector
@@ -217,10 +223,67 @@ def authors() -> Sections:
     for record in (
         *(Algorithm, Run, RunProgress, Rollout, Batch, Policy, TreeDistribution, Distribution),
         *(Categorical, MultiCategorical, Bernoulli, RolloutCollector, ReplayCollector),
-        *(EpsilonGreedy, ActionNoise, Target, JointActions, StateActionCritics),
+        *(Exploration, EpsilonGreedy, ActionNoise, Target, JointActions, StateActionCritics, FlatInput),
+        *(Agent, NetworkAgent, SharedNoise, Choice, Stepper, Sink, StepResult, EpisodeSeeds),
     ):
         sections[f"Class `{record.__name__}`"] = _record(record)
+    sections["Functions"] = _functions()
+    sections["Types of algorithm parameters"] = _parameter_types()
     return sections
+
+
+def _functions() -> str:
+    """The functions that plugins call besides the members of classes."""
+    from maze_core.models.critics import build_critics
+    from maze_core.models.inputs import critic_spaces, input_spaces
+    from maze_core.seeding import generator, integer_seed, sequence
+    from maze_core.training.algorithm import learning_parameters
+    from maze_core.training.deterministic import check_deterministic, most_likely
+    from maze_core.training.off_policy import check_replay_sizes, steps_of_each
+    from maze_core.training.on_policy import action_log_probs, actor_critic_loss, advantage_rows
+    from maze_core.training.schedules import scheduled
+
+    rows = []
+    for function in (
+        *(build_critics, input_spaces, critic_spaces, check_replay_sizes, steps_of_each, check_deterministic),
+        *(most_likely, advantage_rows, actor_critic_loss, action_log_probs, learning_parameters, scheduled),
+        *(sequence, generator, integer_seed),
+    ):
+        node = ast.parse(textwrap.dedent(inspect.getsource(function))).body[0]
+        if not isinstance(node, ast.FunctionDef):
+            raise TypeError(f"{function} is no function")
+        shown = f"{node.name}({ast.unparse(node.args)}){_returns(node)}"
+        rows.append(f"| `{function.__module__}` | {_code(shown)} | {_line(ast.get_docstring(node) or '')} |")
+    return "\n".join(["| module | function | meaning |", "|---|---|---|", *rows])
+
+
+def _parameter_types() -> str:
+    """The types that algorithms share, with range and meaning."""
+    from pydantic import create_model
+
+    from maze_core.config import params
+
+    body = ast.parse(inspect.getsource(params)).body
+    names = {
+        node.targets[0].id: following
+        for node, following in zip(body, [*body[1:], None], strict=True)
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
+    }
+    fields: dict[str, Any] = {name: (getattr(params, name), ...) for name in names if not name.startswith("_")}
+    rows = []
+    for flag in flags(create_model("Parameters", **fields)):
+        value = getattr(names[flag.field], "value", None)
+        meaning = flag.description or (str(value.value) if isinstance(value, ast.Constant) else "")
+        rows.append(f"| {_code(flag.field)} | {_code(flag.metavar)} | {_code(flag.limits)} | {_line(meaning)} |")
+    return "\n".join(
+        [
+            "`maze_core.config.params`: one type, range and meaning for each name that algorithms share. The class of",
+            "an algorithm's parameters sets the default: `lr: params.LearningRate = 1e-3`.",
+            "",
+            *["| type | values | range | meaning |", "|---|---|---|---|"],
+            *rows,
+        ]
+    )
 
 
 def _hook_kinds() -> str:
@@ -280,9 +343,15 @@ def _record(record: Any) -> str:
         elif isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
             arguments = ast.unparse(node.args).removeprefix("self").removeprefix(", ")
             is_property = any(isinstance(each, ast.Name) and each.id == "property" for each in node.decorator_list)
-            shown = node.name if is_property else f"{node.name}({arguments})"
+            shown = (node.name if is_property else f"{node.name}({arguments})") + _returns(node)
             lines.append(f"| {_code(shown)} | {_line(ast.get_docstring(node) or '')} |")
     return "\n".join(lines)
+
+
+def _returns(node: ast.FunctionDef) -> str:
+    """What a function returns, as the end of its signature; nothing where it returns None."""
+    kind = "None" if node.returns is None else ast.unparse(node.returns)
+    return "" if kind == "None" else f" -> {kind}"
 
 
 def _line(text: str) -> str:

@@ -36,6 +36,8 @@ class Purpose(IntEnum):
     ROLLOUT_EPISODES = 12
     ROLLOUT_NOISE = 13
     NORMALIZATION = 14
+    PLUGIN = 15
+    """Free for plugins; the core draws nothing of it."""
 
 
 def draw_seed() -> int:

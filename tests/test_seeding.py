@@ -64,3 +64,10 @@ def test_few_are_computed_anew_where_environments_end_episodes_at_different_spee
             for episode in range(step * speed // 8, (step + 1) * speed // 8):
                 seeds(env, episode)
     assert len(computed) <= 2 * (4 * 1000 * 3 // 8) // 256
+
+
+def test_the_streams_of_plugins_are_their_own():
+    """The numbers of purposes are part of the file format, so that of plugins stays too."""
+    assert Purpose.PLUGIN == 15
+    streams = [sequence(5, purpose, *path) for purpose in Purpose for path in ((), (2,), (2, 0), (7,))]
+    assert len({tuple(stream.generate_state(4)) for stream in streams}) == len(streams)

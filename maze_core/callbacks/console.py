@@ -86,7 +86,9 @@ class Console(Plugin):
         if self._output is None:
             return
         self._output.stop()
-        gap = self._gap.find() if run.config.evaluation.deterministic and summary.outcome != "failed" else None
+        # Returns of an exploring policy say nothing about its samples.
+        sampled = run.config.evaluation.deterministic and not run.explores
+        gap = self._gap.find() if sampled and summary.outcome != "failed" else None
         advice = [] if gap is None else sampling_advice(run, summary, gap)
         for line in [*ending(summary, writes_unicode()), *advice, *next_commands(run, summary)]:
             self._output.write(line)

@@ -120,9 +120,10 @@ def _unknown(name: str, kind: str | None) -> None:
     from maze_core.config.explain import nearest
     from maze_core.errors import ConfigError
     from maze_core.plugins import discovery
+    from maze_core.plugins.left_aside import left_aside
 
     for each in discovery.KINDS if kind in (None, _PRESETS) else (kind,):
-        if advice := discovery.missing(each, name):
+        if advice := discovery.missing(each, name) or left_aside(name):
             raise ConfigError(f"no plugin is called {name!r}", hint=advice)
     known = [found.name for found in _catalog(kind)]
     raise ConfigError(f"no plugin is called {name!r}; {nearest(name, sorted(set(known)))}")

@@ -124,9 +124,12 @@ class HookSpecs:
         """Return an agent that acts instead of the run's while it collects rollouts; optional.
 
         When: once per run, when PPO, A2C and other algorithms with a `RolloutCollector` build it, before the first
-        step. Call rule: all, in the order of the plugins; each receives the result of the one before. What decides the
-        agent's next actions is in its `state()`, which checkpoints contain. On error: the run stops and the plugin is
-        named.
+        step. Call rule: all, in the order of the plugins; each receives the result of the one before. On error: the run
+        stops and the plugin is named.
+
+        The result is an `Agent` (`maze_core.acting.agent`): `act` chooses the actions. One that wraps another passes
+        `begin`, `wait`, `refresh` and `expect` on to it, and its `state()`, which checkpoints contain, holds what
+        decides the next actions of both.
 
             class Careful(Plugin):
                 @hookimpl

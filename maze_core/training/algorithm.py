@@ -29,12 +29,16 @@ if TYPE_CHECKING:
 P = TypeVar("P", bound=nn.Module, default="Policy")
 
 
-def learning_parameters(policy: nn.Module) -> list[nn.Parameter]:
-    """Return the trainable parameters of a policy. Raises ConfigError if there are none."""
+def learning_parameters(policy: nn.Module, *others: nn.Module) -> list[nn.Parameter]:
+    """Return the trainable parameters of a policy and of other networks, each once.
+
+    Raises:
+        ConfigError: the policy has none.
+    """
     parameters = [p for p in policy.parameters() if p.requires_grad]
     if not parameters:
         raise ConfigError("the model has no parameters that learn", "model", "Choose another model.")
-    return parameters
+    return list(dict.fromkeys([*parameters, *(p for other in others for p in other.parameters() if p.requires_grad)]))
 
 
 class Algorithm(ABC, Generic[P]):
@@ -173,7 +177,11 @@ class Algorithm(ABC, Generic[P]):
         return even_shares(batch, count)
 
     def modules(self) -> dict[str, nn.Module]:
-        """Return further networks to train or save besides the policy, by name, such as critics and their targets."""
+        """Return further networks to train or save besides the policy, by name, such as critics and their targets.
+
+        The optimizer must have their parameters; what does not learn, such as a `Target`, is frozen with
+        `requires_grad_(False)`. A run in which one is neither is refused before the first step.
+        """
         return {}
 
     @property
@@ -182,11 +190,11 @@ class Algorithm(ABC, Generic[P]):
         return getattr(self.config, "max_grad_norm", 0.0)
 
     def build_optimizer(self, policy: P) -> Optimizer:
-        """Return the optimizer of all trainable parameters; Adam with `config.lr` by default.
+        """Return the optimizer: by default Adam with `config.lr` of all trainable parameters of policy and `modules()`.
 
         Groups of parameters may have a `name`, which a batch then names to let only this group learn.
         """
-        parameters = learning_parameters(policy)
+        parameters = learning_parameters(policy, *self.modules().values())
         lr = getattr(self.config, "lr", None)
         if lr is None:
             name = self.config.name
@@ -240,6 +248,23 @@ def check_run(algorithm: Algorithm, config: RunConfig) -> None:
         )
     check_schedules(config)
     algorithm.check(config)
+
+
+def check_optimizer(algorithm: Algorithm, optimizer: Optimizer) -> None:
+    """Raise PluginError if the optimizer lacks a trainable parameter of the algorithm's `modules()`."""
+    optimized = {id(p) for group in optimizer.param_groups for p in group["params"]}
+    lacking = [
+        f"{module}.{name}"
+        for module, network in algorithm.modules().items()
+        for name, parameter in network.named_parameters()
+        if parameter.requires_grad and id(parameter) not in optimized
+    ]
+    if lacking:
+        more = f" and {len(lacking) - 1} more" if len(lacking) > 1 else ""
+        raise PluginError(
+            f"the optimizer of algorithm plugin {algorithm.config.name!r} lacks {lacking[0]}{more} of modules()\n"
+            "Next: add it in build_optimizer, or freeze it with requires_grad_(False)."
+        )
 
 
 def check_memory_of(policy: nn.Module, algorithm: Algorithm) -> None:

@@ -37,7 +37,7 @@ class Gradients:
     def compute(self, loss: Loss, numbers: Sequence[int] | None) -> None:
         """Compute the gradients of a loss, for the parameters with these numbers or for all."""
         self.clear()
-        backward(loss.total, () if numbers is None else tuple(self.parameters[number] for number in numbers))
+        backward(loss.total, None if numbers is None else [self.parameters[number] for number in numbers])
 
     def weighted(self, total: Tensor | None, weight: float, device: torch.device) -> Tensor:
         """Return gradients and loss, multiplied by a weight, as one tensor on a device."""

@@ -33,11 +33,15 @@ def clip_gradients(gradients: list[Tensor], norm: Tensor, limit: float) -> None:
     torch._foreach_mul_(gradients, (limit / (norm + 1e-6)).clamp(max=1.0))
 
 
-def backward(total: Tensor, inputs: tuple[Tensor, ...] = ()) -> None:
+def backward(total: Tensor, parameters: Iterable[Tensor] | None = None) -> None:
     """`total.backward()` without its bookkeeping for torch's compiler, which costs as much as ten small operations.
 
-    With `inputs` only these parameters get gradients.
+    With `parameters` only these get gradients, and of them only those that are not frozen. Where nothing can get a
+    gradient, nothing happens.
     """
+    inputs = () if parameters is None else tuple(p for p in parameters if p.requires_grad)
+    if not total.requires_grad or (parameters is not None and not inputs):
+        return  # without inputs torch would compute the gradients of everything
     Variable._execution_engine.run_backward(
         (total,), (torch.ones_like(total),), False, False, inputs, allow_unreachable=True, accumulate_grad=True
     )
@@ -106,22 +110,28 @@ class Learner:
         numbers = None if batch.group is None else self._numbers(self._parameters_of(batch.group))
         return self.others.deal(batch, numbers)
 
-    def step(self, loss: Loss, group: str | None = None) -> None:
+    def step(self, loss: Loss, group: str | None = None, objective: str = "") -> None:
         """Take one optimizer step on the loss of `share_of(batch)`.
 
-        `group`: name of the optimizer's parameter group that learns; the gradients of all others stay None. None: all
-        groups learn.
+        Args:
+            loss: of this process's share.
+            group: name of the optimizer's parameter group that learns; the gradients of all others stay None. None:
+                all groups learn.
+            objective: what the batch calls its objective, for messages.
 
         Raises:
-            RunError: loss or gradients are not finite, there is no such group, or another learner was lost.
+            RunError: the loss reaches no parameter that learns, loss or gradients are not finite, there is no such
+                group, or another learner was lost.
         """
         parameters = self._parameters if group is None else self._parameters_of(group)
         for parameter in self._parameters:
             parameter.grad = None
-        backward(loss.total, () if group is None else tuple(parameters))
+        backward(loss.total, None if group is None else parameters)
         if self.others is not None:
             loss = self.others.combined(loss)
         gradients = [p.grad for p in parameters if p.grad is not None]
+        if not gradients:
+            raise RunError(_unreached(group, objective))
         norm = gradient_norm(gradients)
         self._keep({**loss.metrics, "grad_norm" if group is None else f"{group}_grad_norm": norm})
         watch = loss.total.detach() + norm
@@ -206,6 +216,16 @@ class Learner:
             self.plugins_optimizer.load_state_dict(state["plugins_optimizer"])
         self.steps = state["steps"]
         self._sums = {name: (total, count) for name, (total, count) in state["sums"].items()}
+
+
+def _unreached(group: str | None, objective: str) -> str:
+    """Return the message about a loss without any gradient."""
+    loss = f"the loss of the objective {objective!r}" if objective else "the loss"
+    learns = "any parameter that the optimizer has" if group is None else f"any parameter of the group {group!r}"
+    return (
+        f"{loss} gives no gradient to {learns}\nNext: look in compute_loss for `detach` or `no_grad`, and in "
+        "build_optimizer for the parameters that it is to train."
+    )
 
 
 def _parameters_in(optimizer: Optimizer | None) -> list[Tensor]:

@@ -65,7 +65,7 @@ def _epoch(run: Run) -> None:
         while run.updates_remain and algorithm.warm_up():
             for batch in algorithm.batches():
                 rows = learner.share_of(batch)  # all, if the run has one learner
-                learner.step(compute_loss(run.policy, rows), batch.group)
+                learner.step(compute_loss(run.policy, rows), batch.group, batch.objective)
             learner.check()
             run.count_update()
         if run.epoch_trained:

@@ -120,6 +120,7 @@ class ReplayCollector:
         her_goals: int = 0,
     ) -> None:
         self._run, self._n_steps = run, n_steps
+        run.explores = exploration is not None
         self._utd = Fraction(str(utd))  # exactly what was written: 0.1 is a tenth
         self._due = Fraction(0)
         self._env = env = run.training_env(num_envs)

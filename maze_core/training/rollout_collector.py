@@ -64,6 +64,7 @@ class RolloutCollector:
         reward_scale: RewardScale | None = None,
     ) -> None:
         self._run = run
+        run.explores = exploration is not None
         self._reward_scale = reward_scale
         self._actors = actors_of(run.observation_space)
         self._groups: np.ndarray | None = None

@@ -17,7 +17,7 @@ from maze_core.models.normalizer import ObservationNormalizer
 from maze_core.plugins import discovery
 from maze_core.plugins.manager import Hooks, to_stderr
 from maze_core.seeding import Purpose, integer_seed
-from maze_core.training.algorithm import check_memory_of, check_run
+from maze_core.training.algorithm import check_memory_of, check_optimizer, check_run
 from maze_core.training.append_only import GrowingFile
 from maze_core.training.checkpoint import Checkpoint, check_finite, write_checkpoint
 from maze_core.training.estimation import estimate_statistics
@@ -84,6 +84,8 @@ class Run(RunProgress):
         """The run directory from which the policy's initial parameters were loaded."""
         self.run_dir: Path | None = None
         self.resumed = False
+        self.explores = False
+        """True if training acts with `Exploration` rather than with samples of the policy; collectors set it."""
         self.versions: dict[str, str] = {}
         self.parameter_counts: dict[str, int] = {}
         self.saved_epoch: int | None = None
@@ -152,22 +154,24 @@ class Run(RunProgress):
         with isolated_rng(integer_seed(self.seed, Purpose.MODEL_INIT, _PLUGINS)):
             built = self.hooks.build_modules(self)
         self._plugin_modules = {name: module.to(self.device) for name, (module, _) in built.items()}
+        optimizer = self.algorithm.build_optimizer(self.policy)
+        check_optimizer(self.algorithm, optimizer)
         self.learner = Learner(
             self.policy,
-            self._modules,
-            self.algorithm.build_optimizer(self.policy),
+            self.modules,
+            optimizer,
             self.algorithm.max_grad_norm,
             plugins_optimizer(built.values(), getattr(self.config.algorithm, "lr", 1e-3)),
         )
         if self.config.learners > 1:
             from maze_core.training.learners import Learners
 
-            self._others = Learners(self, self.learner.parameters, self._modules, self._load)
+            self._others = Learners(self, self.learner.parameters, self.modules, self._load)
             self.learner.others = self._others
 
     @property
-    def _modules(self) -> dict[str, nn.Module]:
-        """The networks besides the policy: the algorithm's, and those of plugins."""
+    def modules(self) -> dict[str, nn.Module]:
+        """The networks besides the policy, by name: the algorithm's, and those of plugins as `PLUGIN.NAME`."""
         return {**self.algorithm.modules(), **self._plugin_modules}
 
     def build_policy(self) -> None:
@@ -302,7 +306,7 @@ class Run(RunProgress):
             "statistics": self.statistics.state(),
             "algorithm": self.algorithm.state(),
             "evaluation_memory": self._environments.evaluation.memory(),
-            "modules": {name: dict(module.state_dict()) for name, module in self._modules.items()},
+            "modules": {name: dict(module.state_dict()) for name, module in self.modules.items()},
             "torch_rng": torch.get_rng_state(),
             "stop_reason": None if self.interrupted else self.stop_reason,
         }
@@ -312,7 +316,7 @@ class Run(RunProgress):
         saved = checkpoint.state
         check_finite(self.policy, checkpoint.model, "policy")
         self.policy.load_state_dict(checkpoint.model)
-        for name, module in self._modules.items():
+        for name, module in self.modules.items():
             check_finite(module, saved["modules"][name], name)
             module.load_state_dict(saved["modules"][name])
         # An older version saved the number of updates with the learner.

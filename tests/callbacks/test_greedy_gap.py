@@ -52,6 +52,25 @@ def test_nothing_is_said_where_evaluations_sample_too(quick, capsys):
     assert "note" not in capsys.readouterr().out
 
 
+EXPLORING = {"algorithm.exploration_initial": 1.0, "algorithm.exploration_final": 1.0, "algorithm.lr": 1e-6}
+REPLAYED = {"algorithm.n_epochs": 4, "algorithm.epoch_length": 40, "algorithm.initial_buffer_size": 20}
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "sizes"),
+    [("pqn", {**EPOCHS, "algorithm.num_envs": 3}), ("dqn", {**REPLAYED, "algorithm.batch_size": 4})],
+)
+def test_returns_of_an_exploring_policy_say_nothing_about_its_samples(quick, capsys, algorithm, sizes):
+    said = []
+    for explores in (True, False):
+        context = quick(Alternate, algorithm, overrides={**sizes, **EXPLORING}, silent=False)
+        assert context.run.explores
+        context.run.explores = explores
+        context.train()
+        said.append("in evaluations, which take its most likely actions" in capsys.readouterr().out)
+    assert said == [False, True]
+
+
 def found(train, evaluation, train_std=0.0, eval_std=0.0, episodes=(30, 8)):
     gap = GreedyGap()
     for mean, other in zip(train, evaluation, strict=True):

@@ -78,3 +78,29 @@ def _anchors(file: Path) -> set[str]:
     text = FENCED.sub("", file.read_text(encoding="utf-8"))
     headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_the_reference_for_authors_has_what_tutorials_and_templates_import() -> None:
+    page = (ROOT / "docs" / "reference" / "authors.md").read_text(encoding="utf-8")
+    sources = [ROOT / "docs" / "tutorials" / "off_policy.md", ROOT / "docs" / "guide" / "authors.md"]
+    sources += (ROOT / "plugins" / "maze_devkit" / "maze_devkit" / "scaffold" / "templates").glob("*algorithm.py.txt")
+    texts = "\n".join(source.read_text(encoding="utf-8") for source in sources)
+    imported = re.findall(
+        r"^from maze_core\.(?:acting|models|seeding|training)[\w.]* import (.+)$", texts, re.MULTILINE
+    )
+    names = {name.strip() for line in imported for name in line.split(",")} - {"Purpose", "Adam"}
+    assert len(names) > 8
+    types = {f"`{name}`" for name in re.findall(r"\bparams\.(\w+)", texts)}
+    assert types
+    wanted = types | {f"## Class `{name}`" if name[0].isupper() else f"`{name}(" for name in names}
+    assert not {name for name in wanted if name not in page}
+
+
+def test_the_reading_order_names_functions_that_exist() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    places = re.findall(r"`([\w/]+\.py):([\w.]+)`", page)
+    assert len(places) >= 10
+    for file, name in places:
+        text = (ROOT / file).read_text(encoding="utf-8")
+        for part in name.split("."):
+            assert re.search(rf"^ *(def|class) {part}\b", text, re.MULTILINE), f"{file}:{name}"

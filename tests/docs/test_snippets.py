@@ -48,7 +48,7 @@ FILE_NAME = re.compile(r"# ([\w./-]+\.\w+)\n")
 PLAIN = re.compile(r"(maze|pytest) [^<>|&;$`]*")
 TYPED = Path(__file__).with_name("typed.py")
 STAND_INS = Path(__file__).with_name("stand_ins")
-LIMIT = 100
+LIMIT = 300
 
 
 @dataclass

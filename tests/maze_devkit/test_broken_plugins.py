@@ -138,7 +138,8 @@ BROKEN = [
 ]  # fmt: skip
 
 INAPPLICABLE = dict.fromkeys(SOUND, ("hooks", "vector_env")) | {
-    "command": ("config_described", "config_frozen", "config_closed", "config_round_trip", "builds", "hooks")
+    "callback": ("hooks", "deterministic", "resumes"),
+    "command": ("config_described", "config_frozen", "config_closed", "config_round_trip", "builds", "hooks"),
 }
 """Checks that say nothing about the sound plugin of a kind."""
 

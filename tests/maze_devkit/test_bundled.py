@@ -18,6 +18,10 @@ LIKE_ANOTHER = ("rllib-appo", "rllib-bc", "rllib-dqn", "rllib-impala", "rllib-ma
 that they share and start another one takes many seconds. `maze plugins check` asks each."""
 
 NO_CONFIG = ("config_described", "config_frozen", "config_closed", "config_round_trip", "builds")
+LEARNING = ("custom_critic", "self_play")
+"""The callbacks that take part in learning."""
+ABOUT_LEARNING = ("deterministic", "resumes")
+"""The checks of such callbacks."""
 NO_HOOKS = ("command", "policy", "runner", "searcher")
 BY_RLLIB = ("critic_leaves", "gradients", "host_synchronisation", "resumes")
 INAPPLICABLE = {
@@ -66,6 +70,7 @@ def _inapplicable(title, claim):
     """The checks that say nothing about a plugin."""
     return {
         *INAPPLICABLE.get(title, ()),
+        *(ABOUT_LEARNING if claim.kind == "callback" and claim.name not in LEARNING else ()),
         *(NO_CONFIG if claim.kind == "command" else ()),
         *(("hooks",) if claim.kind in NO_HOOKS else ()),
         *(("core_version",) if claim.distribution == discovery.CORE else ()),

@@ -8,8 +8,9 @@ import torch
 from maze_devkit.envs import SeededWalk
 
 from maze_core import Algorithm, AlgorithmConfig, Batch, Loss, Plugin, PluginConfig, RunContext, hookimpl
-from maze_core.errors import RunError
+from maze_core.errors import PluginError, RunError
 from maze_core.training.adam import Adam
+from maze_core.training.targets import Target
 
 
 class Turns(Algorithm):
@@ -33,7 +34,7 @@ class Turns(Algorithm):
 
     def batches(self):
         for turn in self.turns:
-            yield Batch({}, {}, {"x": torch.ones(2, 2)}, objective=turn, group=turn)
+            yield Batch({}, {}, {"x": torch.ones(2, 2)}, objective=turn or "", group=turn)
 
     @hookimpl
     def compute_loss(self, policy, batch):
@@ -208,3 +209,100 @@ def test_an_algorithm_without_a_learning_rate_builds_its_optimizer_itself(contex
 
     with pytest.raises(Exception, match=r"no parameter `lr` and does not override build_optimizer"):
         context(NoRate).run  # noqa: B018 — it is built here
+
+
+@pytest.mark.parametrize("group", ["critic", None])
+def test_frozen_parameters_in_the_optimizer_stay_as_they_are(context, group):
+    class Frozen(Turns):
+        turns = (group,)
+
+        def setup(self, run):
+            super().setup(run)
+            self.critic.bias.requires_grad_(False)
+
+    each = context(Frozen)
+    critic = each.run.algorithm.critic
+    before = critic.weight.detach().clone(), critic.bias.detach().clone()
+    each.train()
+    assert not critic.weight.equal(before[0])
+    assert critic.bias.equal(before[1])
+    assert critic.bias.grad is None
+
+
+@pytest.mark.parametrize("cut", ["detached", "of another group", "of no parameter"])
+@pytest.mark.parametrize("turn", ["critic", None])
+def test_a_loss_that_reaches_nothing_that_learns_is_named_with_its_objective(context, cut, turn):
+    class Idle(Turns):
+        turns = (turn,)
+
+        @hookimpl
+        def compute_loss(self, policy, batch):
+            elsewhere = torch.ones((), requires_grad=True) if turn is None else next(policy.parameters()).sum()
+            losses = {"detached": elsewhere.detach(), "of another group": elsewhere, "of no parameter": torch.ones(())}
+            return Loss(losses[cut])
+
+    each = context(Idle)
+    before = {name: p.detach().clone() for name, p in each.run.policy.named_parameters()}
+    named = "the loss gives no gradient to any parameter that the optimizer has"
+    if turn:
+        named = "the loss of the objective 'critic' gives no gradient to any parameter of the group 'critic'"
+    with pytest.raises(RunError, match=named):
+        each.train()
+    assert all(p.equal(before[name]) for name, p in each.run.policy.named_parameters())
+
+
+class Default(Turns):
+    """Leaves the optimizer to the core."""
+
+    turns = ("",)
+
+    class Config(AlgorithmConfig):
+        lr: float = 0.1
+
+    def batches(self):
+        yield Batch({}, {}, {"x": torch.ones(2, 2)}, objective="critic")
+
+    build_optimizer = Algorithm.build_optimizer
+
+
+def test_the_optimizer_of_the_core_trains_the_modules_too_but_no_target(context):
+    class Slow(Default):
+        def modules(self):
+            self.target = Target(self.critic)
+            return {"critic": self.critic, "target": self.target.module, "again": self.critic}
+
+    run = context(Slow).run
+    critic, policy = list(run.algorithm.critic.parameters()), list(run.policy.parameters())
+    assert [id(p) for p in run.learner.parameters] == [id(p) for p in (*policy, *critic)]
+    before = critic[0].detach().clone()
+    run.learner.step(run.hooks.compute_loss(run.policy, next(run.algorithm.batches())))
+    assert not critic[0].equal(before)
+
+
+@pytest.mark.parametrize("lacking", ["all", "one"])
+def test_an_optimizer_that_lacks_a_network_is_refused_before_the_first_step(context, lacking):
+    class Forgetful(Turns):
+        def build_optimizer(self, policy):
+            critic = list(self.critic.parameters())
+            return Adam([*policy.parameters(), *(critic[:1] if lacking == "one" else [])], lr=0.1)
+
+    named = {"all": r"lacks critic\.weight and 1 more of modules", "one": r"lacks critic\.bias of modules"}[lacking]
+    with pytest.raises(PluginError, match=named):
+        context(Forgetful).run  # noqa: B018 — it is built here
+
+
+def test_a_frozen_network_needs_no_optimizer(context):
+    class Fixed(Turns):
+        turns = ("",)
+
+        def setup(self, run):
+            super().setup(run)
+            self.critic.requires_grad_(False)
+
+        def build_optimizer(self, policy):
+            return Adam(policy.parameters(), lr=0.1)
+
+        def batches(self):
+            yield Batch({}, {}, {"x": torch.ones(2, 2)})
+
+    assert context(Fixed).train().outcome == "finished"

@@ -164,7 +164,7 @@ CHECKS = (
     ),
     Check(
         "gradients",
-        "The optimizer has every parameter of the policy, and the loss gives each a gradient.",
+        "The optimizer has every trainable parameter of the policy and of `modules()`, and each gets a gradient.",
         "A part that does not learn keeps its random weights, and nothing reports it.",
         "Use it in the loss, freeze it with `requires_grad_(False)`, or choose a model without it, such as "
         '`defaults = {"model": {"critic": "none"}}`.',

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Any
 from maze_core.environment_variables import variables_set
 from maze_core.errors import MazeError
 from maze_core.plugins.configuration import assemble
+from maze_core.plugins.hook_kinds import implemented
 from maze_core.plugins.hookspecs import hookimpl
 from maze_core.plugins.manager import Hooks
 from maze_core.plugins.members import Member
 from maze_core.training import api
 from maze_core.training.report import EpochReport, RunSummary
+from maze_devkit import runs
 from maze_devkit.findings import Check, Failed, NotApplicable
 from maze_devkit.probes import Walk
 from maze_devkit.process import left_alone
@@ -26,8 +28,14 @@ from maze_devkit.runs import quick
 from maze_devkit.subject import Subject
 
 if TYPE_CHECKING:
+    import torch
+
+    from maze_core.plugins.discovery import Loader
     from maze_core.training.run import Run
 
+_EPOCHS = 3
+_LEARNING = ("build_modules", "compute_loss", "wrap_agent", "change_rollout", "change_transitions", "build_policy")
+"""Hooks with which a callback affects what is learned."""
 _PLANTED = "planted by the conformance kit"
 
 
@@ -64,20 +72,24 @@ def _run(subject: Subject, folder: Path, instead: Any = None) -> Iterator[Run]:
     """Start a run of three epochs with the callback, or with the replacement of its class."""
     config, name = subject.config, subject.name
     subject.build()
-    more = {("algorithm", "reference"): _Telling} | ({("callback", name): instead} if instead else {})
-    load = subject.load(Walk, more)
+    load = _load(subject, {("callback", name): instead} if instead else {})
     flags = {
         **quick(subject.walk.run, load),
         "env.name": "factory",
         "seed": 1,
         "algorithm.name": "reference",
-        "algorithm.n_epochs": 3,
+        "algorithm.n_epochs": _EPOCHS,
         "algorithm.epoch_length": 2,
         **subject.walk.run,
         f"callbacks.{name}": config.model_dump(mode="json"),
     }
     with closing(api.start(assemble(preset="none", flags=flags, load=load), folder, load=load)) as run:
         yield run
+
+
+def _load(subject: Subject, more: Mapping[tuple[str, str], Any]) -> Loader:
+    """Return a loader with the callback, the kit's environment and its algorithm, and `more` classes."""
+    return subject.load(Walk, {("algorithm", "reference"): _Telling, **more})
 
 
 def _trained(subject: Subject, folder: Path) -> RunSummary:
@@ -182,6 +194,48 @@ def _told(subject: Subject, run: Run, reports: Sequence[EpochReport], what: str)
         raise Failed(f"{what} makes it end the run with {type(error).__name__}: {error}") from error
 
 
+def _deterministic(subject: Subject) -> None:
+    if names := runs.differing(_learned(subject, "first"), _learned(subject, "second")):
+        raise Failed(f"two runs with the same seed differ in {len(names)} tensors, such as {names[0]}")
+
+
+def _resumes(subject: Subject) -> None:
+    whole, folder = _learned(subject, "whole"), subject.folder / "split"
+    _learned(subject, "split", until=1)
+    with _quiet(), closing(api.reopen(folder, load=_load(subject, {}))) as run:
+        api.carry_out(run)
+        names = runs.differing(whole, _all_learned(run))
+    if names and runs.differing(whole, _learned(subject, "again")):
+        raise NotApplicable("two runs with the same seed differ, see the check `deterministic`")
+    if names:
+        raise Failed(
+            f"{_EPOCHS} epochs, and one epoch plus {_EPOCHS - 1} after the run was reopened, differ in {len(names)} of "
+            f"{len(whole)} tensors, such as {names[0]}"
+        )
+
+
+def _learned(subject: Subject, folder: str, until: int | None = None) -> dict[str, torch.Tensor]:
+    """Train a run with the callback to its end, or for `until` epochs of it, and return what it learned.
+
+    Raises:
+        NotApplicable: the callback does not take part in learning, or the run fails.
+    """
+    if not set(implemented(type(subject.build()))) & set(_LEARNING):
+        raise NotApplicable("it only observes")
+    try:
+        with _quiet(), _run(subject, subject.folder / folder) as run:
+            run.until_epoch = until or run.until_epoch
+            api.carry_out(run)
+            return _all_learned(run)
+    except (MazeError, ArithmeticError, LookupError, TypeError, ValueError, AttributeError, RuntimeError) as error:
+        raise NotApplicable("a run with it fails, see the check `observes`") from error
+
+
+def _all_learned(run: Run) -> dict[str, torch.Tensor]:
+    """Return what the run learned, the networks of callbacks included."""
+    return runs.learned(run, run.modules)
+
+
 def _writes(subject: Subject) -> None:
     here, home = subject.folder / "here", subject.folder / "home"
     for folder in (here, home):
@@ -216,6 +270,23 @@ CHECKS = (
         "raise RunError and call `run.stop` only for what it is there for, and never SystemExit. `on_run_end` is also "
         "called where `on_run_start` failed.",
         _never_stops,
+    ),
+    Check(
+        "deterministic",
+        "If it takes part in learning, two runs with it and the same seed end with bit-equal parameters.",
+        "Results that cannot be repeated cannot be compared or debugged.",
+        "Draw every random number from `generator(run.seed, Purpose.PLUGIN, …)`; do not use global generators, clocks "
+        "or the order of sets.",
+        _deterministic,
+    ),
+    Check(
+        "resumes",
+        "If it takes part in learning, three epochs give bit-equal results to one epoch plus two more after "
+        "reopening the run.",
+        "Runs are interrupted; a resumed run must give the same result.",
+        "Callbacks have no state of their own: keep numbers that change in buffers of a module that `build_modules` "
+        "returns, and seed generators anew in each epoch.",
+        _resumes,
     ),
     Check(
         "writes_in_the_run_directory",

@@ -58,9 +58,12 @@ def _kinds(name: str, kind: str | None) -> list[str]:
     kinds = {claim.kind for claim in discovery.declarations() if claim.name == name}
     if not kinds:
         from maze_core.config.explain import nearest
+        from maze_core.plugins.left_aside import left_aside
 
         known = sorted({claim.name for claim in discovery.declarations()})
-        raise ConfigError(f"no plugin is called {name!r}; {nearest(name, known)}")
+        advice = left_aside(name)
+        told = f"no plugin is called {name!r}"
+        raise ConfigError(told if advice else f"{told}; {nearest(name, known)}", hint=advice)
     return [each for each in discovery.KINDS if each in kinds]
 
 

@@ -81,7 +81,9 @@ def rehearse(subject: Subject) -> Rehearsal:
     try:
         with runs.started(subject, runs.walk(subject), folder, values, more) as run:
             probe: Probe = run.hooks.plugin("callback")
-            probe.tensors = [p for group in run.learner.optimizer.param_groups for p in group["params"]]
+            probe.tensors = [
+                p for group in run.learner.optimizer.param_groups for p in group["params"] if p.requires_grad
+            ]
             updates = api.carry_out(run).updates
             return _watched(run, probe, updates)
     except Exception as error:  # noqa: BLE001 — each check says in its own way what that means

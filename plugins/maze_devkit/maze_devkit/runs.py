@@ -138,9 +138,12 @@ def resume(subject: Subject, env: MakeEnv, folder: Path, epochs: int) -> dict[st
         return learned(run)
 
 
-def learned(run: Run) -> dict[str, torch.Tensor]:
-    """Return copies of all parameters and buffers of policy and further networks by name, and the count of steps."""
-    networks = {"policy": run.policy, **run.algorithm.modules()}
+def learned(run: Run, further: Mapping[str, torch.nn.Module] | None = None) -> dict[str, torch.Tensor]:
+    """Return copies of all parameters and buffers of policy and further networks by name, and the count of steps.
+
+    `further`: the networks besides the policy; None: the algorithm's.
+    """
+    networks = {"policy": run.policy, **(run.algorithm.modules() if further is None else further)}
     tensors = {
         f"{name}.{key}": tensor.detach().cpu().clone()
         for name, network in networks.items()
