@@ -40,6 +40,8 @@ BROKEN = [
     ("wrapper", "import", "import gymnasium\n", "import gymnasium, torch\n"),
     ("wrapper", "import", "import gymnasium\n", "import gymnasium, random\nrandom.seed(1)\n"),
     ("wrapper", "import", "import gymnasium\n", "import gymnasium\nsum(range(10**8))\n"),
+    ("wrapper", "promised_imports", "import gymnasium\n", "import gymnasium\nfrom maze_core.envs import spaces\nfrom maze_core import plain_json\n"),
+    ("algorithm", "promised_imports", "from maze_core.config import params\n", "from maze_core.config import params\nfrom maze_core.training.loop import Outcome\n"),
     ("wrapper", "config_described", '    """What is multiplied."""\n', ""),
     ("wrapper", "config_frozen", "    scale: float", "    model_config = ConfigDict(frozen=False)\n    scale: float"),
     ("wrapper", "config_closed", "    scale: float", '    model_config = ConfigDict(extra="ignore")\n    scale: float'),

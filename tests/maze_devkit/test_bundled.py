@@ -69,6 +69,7 @@ def _missing(claim):
 def _inapplicable(title, claim):
     """The checks that say nothing about a plugin."""
     return {
+        "promised_imports",
         *INAPPLICABLE.get(title, ()),
         *(ABOUT_LEARNING if claim.kind == "callback" and claim.name not in LEARNING else ()),
         *(NO_CONFIG if claim.kind == "command" else ()),

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
+from maze_devkit.promise import PROMISED
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "guide" / "compatibility.md"
@@ -64,3 +65,8 @@ def test_what_is_promised_is_there():
         ):
             missing.append(name)
     assert not missing
+
+
+def test_the_kit_checks_what_the_page_lists():
+    listed = re.findall(r"^- `([\w.]+)`$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    assert sorted(listed) == sorted(PROMISED)

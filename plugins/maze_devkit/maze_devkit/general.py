@@ -7,12 +7,14 @@ from importlib import metadata
 
 from pydantic import ValidationError
 
+from maze_core.bundled import packages
 from maze_core.config.base import PluginConfig
 from maze_core.errors import MazeError, PluginError
 from maze_core.plugins import discovery
 from maze_core.plugins.hook_kinds import WITHOUT_HOOKS
 from maze_core.plugins.summaries import locate, summarise
 from maze_devkit.findings import Check, Failed, NotApplicable
+from maze_devkit.promise import broken_promises
 from maze_devkit.subject import Subject, hook_problem
 
 NAME = re.compile(r"[a-z][a-z0-9]*([_-][a-z0-9]+)*")
@@ -99,6 +101,14 @@ def _import(subject: Subject) -> None:
         raise Failed(f"importing {module} changes {', '.join(changed)}")
     if seconds > SECONDS and "torch" not in modules:
         raise Failed(f"importing {module} takes {seconds:.1f} s of processor time")
+
+
+def _promised(subject: Subject) -> None:
+    if subject.claim.entry_point.module.partition(".")[0] in packages():
+        raise NotApplicable("it is released together with the core")
+    subject.plugin  # noqa: B018 — where it cannot be imported, another check says so
+    if found := broken_promises(subject.claim.entry_point.module):
+        raise Failed(f"it imports modules that may move: {', '.join(found[:3])}")
 
 
 def _config_described(subject: Subject) -> None:
@@ -190,6 +200,13 @@ CHECKS = (
         "changes other people's results.",
         "Import heavy packages inside the functions that use them; do not change seeds, variables or settings.",
         _import,
+    ),
+    Check(
+        "promised_imports",
+        "The plugin's package imports only those modules of Maze that are promised to stay.",
+        "Other modules may move or change with any version of the core, and the plugin would break.",
+        "Import the name from `maze_core` or from a module that docs/guide/compatibility.md lists.",
+        _promised,
     ),
     Check(
         "config_described",
