@@ -64,8 +64,8 @@ def test_a_point_is_assembled_like_any_run():
 
 
 def test_algorithms_and_environments_can_be_compared_with_their_own_presets():
-    config, preset = plan().run_config({"algorithm.name": "a2c", "env.id": "LunarLander-v3"})
-    assert (config.algorithm.name, config.env.id, preset) == ("a2c", "LunarLander-v3", "LunarLander-v3")
+    config, preset = plan().run_config({"algorithm.name": "dqn", "env.id": "LunarLander-v3"})
+    assert (config.algorithm.name, config.env.id, preset) == ("dqn", "LunarLander-v3", "LunarLander-v3")
 
 
 def test_a_sweep_may_grow(tmp_path):
