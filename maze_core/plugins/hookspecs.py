@@ -142,7 +142,7 @@ class HookSpecs:
         """Change a rollout in place before anything is computed from it: its rewards, or values added to `extra`.
 
         When: after each rollout of PPO, A2C and other algorithms with a `RolloutCollector`, and of each actor of IMPALA
-        and APPO, whose batches do not contain `extra`. Call rule: all, in the order of the plugins. The statistics of
+        and APPO, which refuse what is added to `extra`. Call rule: all, in the order of the plugins. The statistics of
         episodes keep the rewards of the environment. On error: the run stops and the plugin is
         named.
 

@@ -87,7 +87,7 @@ def result(quick, threads):
         context.run.hooks.on_epoch_end = lambda run, epoch: (reports.append(epoch.metrics), notify(run, epoch))
         context.train()
         run = context.run
-        modules = {"policy": run.policy, **run._modules}
+        modules = {"policy": run.policy, **run.modules}
         found = {f"{name}.{key}": leaf.double() for name, m in modules.items() for key, leaf in m.state_dict().items()}
         logged = ("loss/", "train/explained_variance")
         found |= {

@@ -161,6 +161,14 @@ def test_a_plugin_trains_a_network_of_its_own_and_shapes_rewards(context, metric
     assert each.run.learner.plugins_optimizer.param_groups[0]["lr"] == 0.05
 
 
+@pytest.mark.parametrize("algorithm", ["impala", "appo"])
+def test_values_that_batches_would_not_have_are_refused_by_name(context, algorithm):
+    small = {"algorithm.n_rollout_steps": 8, "algorithm.lr_schedule": "constant", "runner": "dev"}
+    each = context(algorithm, callbacks={"curiosity": Curiosity}, overrides=small, preset="none")
+    with pytest.raises(RunError, match=f"'following' to rollouts .*batches of {algorithm} have no such values"):
+        each.train()
+
+
 def test_the_network_of_a_plugin_is_restored_exactly(context, whole_state, assert_same):
     parts = {"callbacks": {"curiosity": Curiosity}, "preset": "none"}
     whole = context("ppo", overrides=PPO, **parts)

@@ -16,6 +16,7 @@ from maze_impala.trajectories import TrajectoryBatch, check_trajectories
 
 if TYPE_CHECKING:
     from maze_core.data.batch import Batch
+    from maze_core.data.rollout import Rollout
     from maze_core.runners.workers import JobResult
     from maze_core.training.run import Run
     from maze_impala.actors_config import ActorsConfig
@@ -56,12 +57,22 @@ class TrajectoryStream:
             delivery: Delivery = result.value
             if self._acting is not None:
                 run.record(actor_metrics(self._acting, run.action_space, delivery.rollout))
-            run.hooks.change_rollout(run, delivery.rollout)
+            self._let_change(delivery.rollout)
             if self._scale is not None:
                 self._scale(delivery.rollout, result.worker)
             self._trajectories.put(place, delivery)
             self._count(delivery, version - delivery.version)
         return self._trajectories.rows(run.policy, run.device)
+
+    def _let_change(self, rollout: Rollout) -> None:
+        """Let plugins change a rollout. Raise RunError if one adds values, since the batches would not have them."""
+        run, before = self._run, set(rollout.extra)
+        run.hooks.change_rollout(run, rollout)
+        if added := sorted(rollout.extra.keys() - before):
+            raise RunError(
+                f"a plugin adds {', '.join(map(repr, added))} to rollouts (hook change_rollout), but the batches of "
+                f"{run.config.algorithm.name} have no such values\nNext: maze train ppo, or a2c."
+            )
 
     def state(self) -> dict[str, Any]:
         """Return the states of the actors and the pending requests; only their number where actors are processes."""
