@@ -144,7 +144,9 @@ class QueuedPool(ABC):
 
     def _task_failure(self, worker: int, kind: type[Exception] | None, message: str, text: str) -> Exception:
         """Return the error for a failed task; `kind`: its type where that is one of Maze's; `text`: its traceback."""
-        failure = self._failure(f"{self._title(worker)} failed: {message}", f"In the worker process:\n{text}")
+        # A message of Maze names what failed, such as an environment; that of a learner could be of any.
+        whose = f"{self._title(worker)} failed: " if kind is None or self._learners else ""
+        failure = self._failure(whose + message, f"In the worker process:\n{text}")
         # The user's own mistakes need no traceback.
         return failure if kind is None or issubclass(kind, RunError) else kind(message)
 

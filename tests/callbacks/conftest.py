@@ -55,6 +55,7 @@ def build_run(run_dir: Path | None, **changes: Any) -> FakeRun:
         "total_env_steps": steps,
         "total_epochs": n_epochs or None,
         "resumed": False,
+        "explores": False,
         "notes": [],
         "progress": SimpleNamespace(env_steps=0, phase="training"),
         "epoch_length": algorithm.epoch_length,

@@ -18,6 +18,17 @@ def bell():
     bell.close()
 
 
+class Watched:
+    """The bell of a listener, which tells that it waits for it."""
+
+    def __init__(self, bell):
+        self.bell, self.entered = bell, threading.Event()
+
+    def poll(self):
+        self.entered.set()
+        return self.bell.poll()
+
+
 def listening(listener):
     """Return an event that is set once the listener has returned."""
     heard = threading.Event()
@@ -29,7 +40,10 @@ def test_a_message_is_noticed_when_the_bell_rings(bell):
     pipes = [multiprocessing.Pipe() for _ in range(2)]
     listeners = [Listener(theirs.fileno(), bell) for _, theirs in pipes]
     for message in range(4):
+        for listener in listeners:
+            listener._bell = Watched(getattr(listener._bell, "bell", listener._bell))
         heard = [listening(listener) for listener in listeners]
+        assert message or all(listener._bell.entered.wait(20) for listener in listeners)
         for ours, _ in pipes:
             ours.send(message)
         if message == 0:  # later, an earlier ring may wake them

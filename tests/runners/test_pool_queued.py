@@ -85,3 +85,5 @@ def test_a_failed_task_ends_the_pool_with_what_the_user_can_use(pool):
     failure = pool._task_failure(0, None, "broken", "Traceback\n")
     assert (type(failure), str(failure)) == (RunError, "worker 0 failed: broken")
     assert failure.__notes__ == ["In the worker process:\nTraceback"]
+    named = pool._task_failure(0, RunError, "environment 0 raised OSError", "Traceback\n")
+    assert (type(named), str(named)) == (RunError, "environment 0 raised OSError")
