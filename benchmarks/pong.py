@@ -71,7 +71,7 @@ float32. This processor has AMX, which multiplies matrices of bfloat16; on one w
 
 Rates count training alone, after a first update. Both run in turn as separate processes, and each ratio is that of two
 neighbouring runs, because the speed of a machine drifts. Shown is the median (min to max) over the pairs. Rows are
-measured at different times, and beside those of `bfloat16` the machine did much other work: compare ratios, not rates.
+measured at different times: compare ratios, not rates.
 
 Made by `python benchmarks/pong.py`; the figures of every run are in `pong.json`.
 """
