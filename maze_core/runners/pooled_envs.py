@@ -6,7 +6,6 @@ import pickle
 import warnings
 import weakref
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -15,7 +14,7 @@ from maze_core.envs.ledger import EpisodeLedger
 from maze_core.envs.serial import SerialVectorEnv, check_state, share_of_state
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.envs.vector import StepResult, Tree
-from maze_core.envs.worker import Share
+from maze_core.envs.worker import Share, shares_of
 from maze_core.errors import ConfigError, RunError
 
 if TYPE_CHECKING:
@@ -58,8 +57,8 @@ class EnvShares:
     The answer is None if this worker does not hold the share's episodes, as after the loss of a worker.
     """
 
-    def __init__(self, builder: EnvBuilder, edges: list[int]) -> None:
-        self._builder, self._edges = builder, edges
+    def __init__(self, builder: EnvBuilder, shares: list[Share]) -> None:
+        self._builder, self._shares = builder, shares
 
     def setup(self, worker: int) -> None:
         """Build this worker's own share."""
@@ -110,12 +109,11 @@ class EnvShares:
         seconds, *content = job.arguments
         if content:
             self._out.pop(job.share, None)
-            share = Share(env.first_index, env.num_envs, self._edges[-1])
             try:
                 sent: Game = pickle.loads(content[0])  # noqa: S301 — from the driver
             except (AttributeError, ImportError):  # such as a model that was defined in a notebook
                 return (None,)
-            self._games[job.share] = sent.begin(env, share)
+            self._games[job.share] = sent.begin(env, self._shares[job.share])
         game = self._games.get(job.share)
         return None if game is None else (game.advance(seconds),)
 
@@ -134,8 +132,8 @@ class EnvShares:
 
     def _env(self, share: int) -> SerialVectorEnv:
         if share not in self._envs:
-            first, end = self._edges[share : share + 2]
-            self._envs[share] = SerialVectorEnv(self._builder, end - first, first)
+            its = self._shares[share]
+            self._envs[share] = SerialVectorEnv(self._builder, its.count, its.first)
         return self._envs[share]
 
 
@@ -166,10 +164,10 @@ class PooledVectorEnv:
         dumps: Callable[[Any], bytes] = pickle.dumps,
     ) -> None:
         self.num_envs, self._dumps = num_envs, dumps
-        count = min(workers, num_envs)
-        edges = [num_envs * k // count for k in range(count + 1)]
-        self._rows = [slice(a, b) for a, b in pairwise(edges)]
-        self._pool = start(EnvShares(builder, edges), count)
+        shares = shares_of(num_envs, workers)
+        count = len(shares)
+        self._rows = [slice(share.first, share.first + share.count) for share in shares]
+        self._pool = start(EnvShares(builder, shares), count)
         self._finalizer = weakref.finalize(self, self._pool.close)
         spaces = self._ask([("spaces",)] * count)
         self.observation_space, self.action_space = spaces[0]
