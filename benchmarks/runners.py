@@ -56,8 +56,7 @@ A rollout on workers costs a fixed time: parameters out, a call, and an answer. 
 rollout, so it shows most for A2C, whose rollouts are short. Two workers save at most half the time that eight
 environments need one after the other.
 
-The machine of these figures has two cores, and two workers beside the driver are three processes. The rows without a
-sleep were measured while nothing else ran, the others while other work kept both cores busy.
+The machine of these figures has two cores, and two workers beside the driver are three processes. Nothing else ran.
 
 Made by `python benchmarks/runners.py`; the figures of every block are in `runners.json`.
 """

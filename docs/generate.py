@@ -213,6 +213,7 @@ def authors() -> Sections:
     from maze_core.models.tree_distribution import TreeDistribution
     from maze_core.seeding import EpisodeSeeds
     from maze_core.training.algorithm import Algorithm
+    from maze_core.training.collector import Collector
     from maze_core.training.off_policy import ReplayCollector
     from maze_core.training.rollout_collector import RolloutCollector
     from maze_core.training.run import Run
@@ -222,7 +223,7 @@ def authors() -> Sections:
     sections = {"Which kind is called for which hook": _hook_kinds()}
     for record in (
         *(Algorithm, Run, RunProgress, Rollout, Batch, Policy, TreeDistribution, Distribution),
-        *(Categorical, MultiCategorical, Bernoulli, RolloutCollector, ReplayCollector),
+        *(Categorical, MultiCategorical, Bernoulli, Collector, RolloutCollector, ReplayCollector),
         *(Exploration, EpsilonGreedy, ActionNoise, Target, JointActions, StateActionCritics, FlatInput),
         *(Agent, NetworkAgent, SharedNoise, Choice, Stepper, Sink, StepResult, EpisodeSeeds),
     ):
@@ -236,18 +237,18 @@ def _functions() -> str:
     """The functions that plugins call besides the members of classes."""
     from maze_core.models.critics import build_critics
     from maze_core.models.inputs import critic_spaces, input_spaces
-    from maze_core.seeding import generator, integer_seed, sequence
+    from maze_core.seeding import generator, integer_seed, sequence, torch_generator
     from maze_core.training.algorithm import learning_parameters
     from maze_core.training.deterministic import check_deterministic, most_likely
-    from maze_core.training.off_policy import check_replay_sizes, steps_of_each
+    from maze_core.training.off_policy import steps_of_each
     from maze_core.training.on_policy import action_log_probs, actor_critic_loss, advantage_rows
     from maze_core.training.schedules import scheduled
 
     rows = []
     for function in (
-        *(build_critics, input_spaces, critic_spaces, check_replay_sizes, steps_of_each, check_deterministic),
+        *(build_critics, input_spaces, critic_spaces, steps_of_each, check_deterministic),
         *(most_likely, advantage_rows, actor_critic_loss, action_log_probs, learning_parameters, scheduled),
-        *(sequence, generator, integer_seed),
+        *(sequence, generator, torch_generator, integer_seed),
     ):
         node = ast.parse(textwrap.dedent(inspect.getsource(function))).body[0]
         if not isinstance(node, ast.FunctionDef):

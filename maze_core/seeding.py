@@ -6,11 +6,14 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from maze_core.errors import ConfigError
+
+if TYPE_CHECKING:
+    import torch
 
 _BLOCK = 256
 _SLOTS = 8
@@ -79,6 +82,13 @@ def load_random_states(rngs: Sequence[np.random.Generator], states: Sequence[Any
 def integer_seed(seed: int, purpose: Purpose, *path: int) -> int:
     """Return a 63-bit seed for libraries that take an integer."""
     return int(sequence(seed, purpose, *path).generate_state(1, np.uint64)[0] >> np.uint64(1))
+
+
+def torch_generator(seed: int, purpose: Purpose, *path: int, device: torch.device | str = "cpu") -> torch.Generator:
+    """Return torch's random generator for a purpose, or for one of its members."""
+    import torch
+
+    return torch.Generator(device).manual_seed(integer_seed(seed, purpose, *path))
 
 
 @dataclass

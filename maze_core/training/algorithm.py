@@ -19,14 +19,17 @@ from maze_core.envs.spaces import flatten_space
 from maze_core.errors import ConfigError, PluginError
 from maze_core.models.memory import remembers
 from maze_core.training.adam import Adam, Optimizer
+from maze_core.training.collector import Collector, load_state_of, state_of
 from maze_core.training.schedules import check_schedules
 
 if TYPE_CHECKING:
     from maze_core.models.policy import Policy
+    from maze_core.training.collector import Kept
     from maze_core.training.run import Run
 
 
 P = TypeVar("P", bound=nn.Module, default="Policy")
+K = TypeVar("K", bound="Kept")
 
 
 def learning_parameters(policy: nn.Module, *others: nn.Module) -> list[nn.Parameter]:
@@ -103,6 +106,7 @@ class Algorithm(ABC, Generic[P]):
         self.row_results: TensorTree = {}
         """What `compute_loss` keeps about the rows of the last batch, leaves [B, …] without a graph, for `batches()`
         after its `yield`. From several learners they come share by share."""
+        self._kept: dict[str, Kept] = {}
 
     def check(self, config: RunConfig) -> None:
         """Raise ConfigError if this algorithm cannot run with this configuration, beyond what it declares.
@@ -154,12 +158,30 @@ class Algorithm(ABC, Generic[P]):
     def setup(self, run: Run) -> None:
         """Build what else the algorithm needs: collectors, buffers. Called after `setup_loss`."""
 
-    def warm_up(self) -> bool:
-        """Collect the data that learning starts from, if any; return False if the run was interrupted before its end.
+    def keep(self, name: str, part: K) -> K:
+        """Save `part` with every checkpoint, restore it with a resumed run, and return it. Call it in `setup`.
 
-        Called before each update: return True at once where nothing is missing.
+            self._collector = self.keep("collector", RolloutCollector(run, 128))
+            self._order = self.keep("order", generator(run.seed, Purpose.MINIBATCH_ORDER))
+
+        Args:
+            name: its place in the saved state.
+            part: an object with `state()` and `load_state(state)`, or a random generator of numpy or torch. A
+                `Collector` is also warmed up before learning, counted where disk space is checked, and pruned.
         """
-        return True
+        self._kept[name] = part
+        return part
+
+    def _collectors(self) -> list[Collector]:
+        return [part for part in self._kept.values() if isinstance(part, Collector)]
+
+    def warm_up(self) -> bool:
+        """Collect the data that learning starts from; return False if the run was interrupted before its end.
+
+        Called before each update: return True at once where nothing is missing. By default collectors that are kept do
+        it.
+        """
+        return all(collector.warm_up() for collector in self._collectors())
 
     @abstractmethod
     def batches(self) -> Iterator[Batch]:
@@ -216,19 +238,26 @@ class Algorithm(ABC, Generic[P]):
         return {}
 
     def state(self) -> dict[str, Any]:
-        """Return what a resumed run needs besides networks and optimizer.
+        """Return what a resumed run needs besides networks and optimizer: by default all that is kept.
 
         Nested dicts of plain values, arrays and tensors.
         """
-        return {}
+        return {name: state_of(part) for name, part in self._kept.items()}
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Restore the result of `state()`."""
+        for name, part in self._kept.items():
+            load_state_of(part, state[name])
 
     @property
     def disk_bytes(self) -> int:
         """The most bytes this algorithm stores in the run directory, networks and optimizer not counted."""
-        return 0
+        return sum(collector.disk_bytes for collector in self._collectors())
+
+    def prune(self) -> None:
+        """Delete files that no checkpoint needs any more. Called when a checkpoint is complete."""
+        for collector in self._collectors():
+            collector.prune()
 
     def close(self) -> None:
         """Release what `setup` acquired; safe to call twice, and after a failed `setup`."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NoReturn
 
-import torch
-
 from maze_core.acting.network import NetworkAgent, SharedNoise
 from maze_core.acting.replay import ReplaySink
 from maze_core.acting.rule import RuleAgent
@@ -15,11 +13,14 @@ from maze_core.data.lane_replay import LaneReplay
 from maze_core.data.replay_log import ReplayLog
 from maze_core.data.segment_replay import SegmentReplay
 from maze_core.data.segments import POLICY, below
+from maze_core.data.trajectories_loader import load_trajectories
 from maze_core.errors import ConfigError
 from maze_core.plugins.configuration import part_config
 from maze_core.policies.base import build_policy_plugin
-from maze_core.seeding import EpisodeSeeds, Purpose, generator, integer_seed
+from maze_core.seeding import EpisodeSeeds, Purpose, generator, torch_generator
+from maze_core.training.collector import Collector
 from maze_core.training.manifest import states
+from maze_core.training.replay_memory import check_segments
 from maze_core.training.replays import replay_of
 from maze_core.training.run_dir import REPLAY
 
@@ -83,7 +84,7 @@ def steps_of_each(collect_steps: int, num_envs: int) -> int:
     return -(-collect_steps // num_envs)
 
 
-class ReplayCollector:
+class ReplayCollector(Collector):
     """Collects transitions of N training environments into a replay buffer, and saves the buffer with each checkpoint.
 
     A step is one forward pass for all environments, one vector step and writes into the buffer's arrays.
@@ -94,15 +95,18 @@ class ReplayCollector:
         num_envs: N; copies, where several agents have a row each.
         capacity: rows of the buffer.
         exploration: None: actions are samples of the policy; otherwise they are its most likely ones, changed by it.
-        first_policy: the policy plugin that acts in `warm_up`: its name, or a mapping with name and parameters.
+        initial_steps: steps in the buffer before learning begins.
+        first_policy: the policy plugin that takes them: its name, or a mapping with name and parameters.
+        demonstrations: folder of recorded episodes that the buffer receives instead of these steps; None: none.
         priority_exponent: as for `ReplayBuffer`; None: steps are sampled uniformly.
         utd: updates for each environment step (update-to-data ratio), as `collect` counts them.
         memory: how segments are kept and drawn for a policy that remembers; None: single steps, for other policies.
         her_goals: goals reached later for each own one, in samples of a step (hindsight experience replay); 0: none.
 
     Raises:
-        ConfigError: the buffer does not fit into memory, there is no such policy plugin, or the environments have no
-            goals to exchange.
+        ConfigError: sizes contradict each other, the buffer does not fit into memory, there is no such policy plugin,
+            the environments have no goals to exchange, or the demonstrations do not fit into the buffer.
+        TrajectoryError: the demonstrations were recorded in other spaces.
     """
 
     def __init__(
@@ -112,21 +116,26 @@ class ReplayCollector:
         num_envs: int,
         capacity: int,
         exploration: Exploration | None = None,
-        first_policy: str | dict[str, Any] = "random",
         *,
+        initial_steps: int = 1_000,
+        first_policy: str | dict[str, Any] = "random",
+        demonstrations: Path | None = None,
         priority_exponent: float | None = None,
         utd: float = 1.0,
         memory: ReplayMemory | None = None,
         her_goals: int = 0,
     ) -> None:
-        self._run, self._n_steps = run, n_steps
+        check_replay_sizes(run.config)
+        if memory is not None:
+            check_segments(run.config)
+        self._run, self._n_steps, self._initial_steps = run, n_steps, initial_steps
         run.explores = exploration is not None
         self._utd = Fraction(str(utd))  # exactly what was written: 0.1 is a tenth
         self._due = Fraction(0)
         self._env = env = run.training_env(num_envs)
-        drawn_from = torch.Generator().manual_seed(integer_seed(run.seed, Purpose.POLICY_NOISE))
-        noise = SharedNoise(env.num_envs, drawn_from) if exploration is None else None
-        self._agent = NetworkAgent(run.policy, noise, exploration=exploration, fast_rows=env.num_envs)
+        noise = SharedNoise(env.num_envs, torch_generator(run.seed, Purpose.POLICY_NOISE))
+        drawn = noise if exploration is None else None
+        self._agent = NetworkAgent(run.policy, drawn, exploration=exploration, fast_rows=env.num_envs)
         self._first_agent = _first_policy(run, first_policy, env)
         self._stepper = Stepper(env, EpisodeSeeds(run.seed, Purpose.TRAIN_EPISODES))
         self._order = generator(run.seed, Purpose.REPLAY)
@@ -135,6 +144,9 @@ class ReplayCollector:
         self._segments = self.replay if isinstance(self.replay, SegmentReplay) else None
         self._log: ReplayLog | None = None
         self._sink = ReplaySink(self.replay, env, run.policy.normalizer, run.device, self._count)
+        self._demonstrations = demonstrations
+        if demonstrations is not None and run.run_dir is None:  # a new run: check before its folder is created
+            self._check_demonstrations(load_trajectories(demonstrations))
 
     @property
     def env(self) -> VectorEnv:
@@ -148,52 +160,48 @@ class ReplayCollector:
 
     # Collecting
 
-    def check(self, demonstrations: Trajectories, where: str) -> None:
-        """Check that recorded episodes fit into the buffer.
-
-        Raises:
-            ConfigError: they are more than it holds; `where` names the setting they come from.
-            TrajectoryError: they were recorded in other spaces.
-        """
-        demonstrations.check_fits(self._env.observation_space, self._env.action_space, where)
+    def _check_demonstrations(self, recorded: Trajectories) -> None:
+        """Raise TrajectoryError if they were recorded in other spaces, ConfigError if the buffer is too small."""
+        where = "algorithm.initial_demonstrations"
+        recorded.check_fits(self._env.observation_space, self._env.action_space, where)
         each = 1 if self._segments is None else self._segments.length
-        rows = each * (demonstrations.steps // each + len(demonstrations))
+        rows = each * (recorded.steps // each + len(recorded))
         if rows > each * (self.replay.capacity - 2 * self._env.num_envs):
             raise ConfigError(
-                f"the {len(demonstrations):,} recorded episodes need {rows:,} rows, but the replay buffer has "
+                f"the {len(recorded):,} recorded episodes need {rows:,} rows, but the replay buffer has "
                 f"{each * self.replay.capacity:,}",
                 where,
                 f"Set algorithm.replay_buffer_size to at least {rows + 2 * each * self._env.num_envs:,}.",
             )
 
-    def add(self, demonstrations: Trajectories, where: str) -> None:
-        """Add recorded episodes to the buffer before the first step, instead of `warm_up`. Errors as for `check`."""
-        self.check(demonstrations, where)
-        for episode in demonstrations:
-            self.replay.add_episode(episode)
-        self._warm = True
-
-    @property
-    def is_warm(self) -> bool:
-        """True once the buffer holds what learning starts from."""
-        return self._warm
-
-    def warm_up(self, steps: int) -> bool:
-        """Let the first policy act until the buffer has received `steps` steps; call it in `Algorithm.warm_up`.
+    def warm_up(self) -> bool:
+        """Add the demonstrations, or let the first policy act until the buffer has received `initial_steps` steps.
 
         It may take up to N - 1 steps more, since the environments step together. Returns False if the run was
         interrupted before.
         """
         if self._warm:
             return True
+        if self._demonstrations is not None:
+            self._add_demonstrations(load_trajectories(self._demonstrations))
+        elif not self._take_first_steps():
+            return False
+        self._warm = True
+        return True
+
+    def _add_demonstrations(self, recorded: Trajectories) -> None:
+        self._check_demonstrations(recorded)
+        for episode in recorded:
+            self.replay.add_episode(episode)
+
+    def _take_first_steps(self) -> bool:
         self._begin()
-        while self.replay.steps < steps or not len(self.replay):
+        while self.replay.steps < self._initial_steps or not len(self.replay):
             if self._run.interrupted or self._run.steps_done:
                 return False
             self._stepper.step(self._first_agent, self._sink)
         if self._segments is not None and self._agent.memory is not None:
             self._agent.memory.load_state(below(self._segments.memory(), POLICY))  # it goes on with these episodes
-        self._warm = True
         return True
 
     def collect(self) -> int:
@@ -269,7 +277,7 @@ class ReplayCollector:
                 self._segments.restart(self._stepper.begun, self._sink.obs)
 
     def prune(self) -> None:
-        """Delete rows on disk that no checkpoint refers to. Call it when a checkpoint is complete."""
+        """Delete rows on disk that no checkpoint refers to."""
         self._opened_log().prune(states(self._run_dir()))
 
     def _opened_log(self) -> ReplayLog:

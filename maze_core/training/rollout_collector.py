@@ -13,8 +13,9 @@ from maze_core.envs.spaces import allocated_bytes, space_specs
 from maze_core.envs.vector import agents_of, copies_of
 from maze_core.free_memory import check_memory
 from maze_core.models.actor_policy import ActorPolicy
-from maze_core.seeding import EpisodeSeeds, Purpose, integer_seed
+from maze_core.seeding import EpisodeSeeds, Purpose, torch_generator
 from maze_core.training.actor_metrics import actor_metrics
+from maze_core.training.collector import Collector
 from maze_core.training.share_sampler import ShareSampler
 from maze_core.training.share_task import CollectShares, draws_itself
 
@@ -44,7 +45,7 @@ def _groups_of_agents(policy: Any, env: VectorEnv) -> np.ndarray | None:
     return np.array([of[actor] for actor in sorted(of)])
 
 
-class RolloutCollector:
+class RolloutCollector(Collector):
     """Steps the training environments of a run with its policy and updates the run's counters.
 
     Args:
@@ -68,7 +69,7 @@ class RolloutCollector:
         self._reward_scale = reward_scale
         self._actors = actors_of(run.observation_space)
         self._groups: np.ndarray | None = None
-        noise = torch.Generator().manual_seed(integer_seed(run.seed, Purpose.POLICY_NOISE))
+        noise = torch_generator(run.seed, Purpose.POLICY_NOISE)
         shared = exploration is None and not run.hooks.wraps_agent and self._share(n_steps, num_envs, noise)
         self._sampler: Sampler | ShareSampler = shared or self._lockstep(n_steps, num_envs, noise, exploration)
 

@@ -277,6 +277,7 @@ class Run(RunProgress):
         """Write the complete state of the run to `checkpoints/NAME` and tell the observers."""
         folder = self.store(name)
         self.hooks.on_checkpoint(self, folder)
+        self.algorithm.prune()
         return folder
 
     def save_last(self) -> None:

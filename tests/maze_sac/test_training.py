@@ -134,9 +134,10 @@ class Always(ActingPolicy):
 def test_another_policy_may_fill_the_buffer(sac, monkeypatch):
     from maze_core.plugins import discovery
 
-    context = sac(lambda: SpacesEnv(OBSERVATION, ASYMMETRIC), {"algorithm.initial_sampling_policy": {"name": "always"}})
+    overrides = {"algorithm.initial_sampling_policy": {"name": "always"}, "algorithm.initial_buffer_size": 20}
+    context = sac(lambda: SpacesEnv(OBSERVATION, ASYMMETRIC), overrides)
     context._load = discovery.overlay({("policy", "always"): Always}, context._load)
-    context.run.algorithm._collector.warm_up(20)
+    context.run.algorithm.warm_up()
     # What the environment executed is stored, not what was asked for.
     batch = context.run.algorithm._collector.replay.sample(np.random.default_rng(0), 50, 0.9)
     assert set(batch.actions["action"].reshape(-1).tolist()) == {-3.0, 100.0}

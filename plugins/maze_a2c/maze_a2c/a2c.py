@@ -46,9 +46,9 @@ class A2C(Algorithm):
     def setup(self, run: Run) -> None:
         """Build the collector."""
         config = self.config
-        self._collector = RolloutCollector(
-            run, config.n_rollout_steps, config.num_envs, reward_scale=RewardScale.of(config)
-        )
+        scale = RewardScale.of(config)
+        collector = RolloutCollector(run, config.n_rollout_steps, config.num_envs, reward_scale=scale)
+        self._collector = self.keep("collector", collector)
 
     def batches(self) -> Iterator[Batch]:
         """Collect a rollout and yield all of its rows once."""
@@ -81,11 +81,3 @@ class A2C(Algorithm):
         if config.optimizer == "rmsprop":
             return RMSprop(parameters, lr=config.lr, alpha=config.beta2)
         return Adam(parameters, lr=config.lr, betas=(config.beta1, config.beta2))
-
-    def state(self) -> dict[str, Any]:
-        """Return the states of the environments and of the noise."""
-        return {"collector": self._collector.state()}
-
-    def load_state(self, state: dict[str, Any]) -> None:
-        """Restore the result of `state()`."""
-        self._collector.load_state(state["collector"])

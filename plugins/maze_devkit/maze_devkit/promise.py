@@ -19,6 +19,7 @@ PROMISED = (
     "maze_core.training.adam",
     "maze_core.training.algorithm",
     "maze_core.training.burn_in",
+    "maze_core.training.collector",
     "maze_core.training.critics",
     "maze_core.training.deterministic",
     "maze_core.training.off_policy",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from maze_core.config import params
 from maze_core.config.run import AlgorithmConfig
@@ -35,7 +35,8 @@ class Reference(Algorithm):
     def setup(self, run: Run) -> None:
         """Build the collector."""
         self._run = run
-        self._collector = RolloutCollector(run, self.config.n_rollout_steps, self.config.num_envs)
+        config = self.config
+        self._collector = self.keep("collector", RolloutCollector(run, config.n_rollout_steps, config.num_envs))
 
     def batches(self) -> Iterator[Batch]:
         """Yield one rollout as the only batch."""
@@ -49,11 +50,3 @@ class Reference(Algorithm):
         distribution, value = policy(batch.obs)
         policy_loss = -(distribution.log_prob(batch.actions) * batch.extra["advantage"]).mean()
         return Loss(policy_loss + (value - batch.extra["target"]).square().mean())
-
-    def state(self) -> dict[str, Any]:
-        """Return the state of the environments."""
-        return {"collector": self._collector.state()}
-
-    def load_state(self, state: dict[str, Any]) -> None:
-        """Restore the result of `state()`."""
-        self._collector.load_state(state["collector"])

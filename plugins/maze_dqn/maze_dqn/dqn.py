@@ -13,10 +13,10 @@ from maze_core.data.batch import Batch, Loss
 from maze_core.data.segments import replayed
 from maze_core.errors import ConfigError
 from maze_core.plugins.hookspecs import hookimpl
-from maze_core.seeding import Purpose, integer_seed
+from maze_core.seeding import Purpose, torch_generator
 from maze_core.training.algorithm import Algorithm
-from maze_core.training.off_policy import ReplayCollector, check_replay_sizes
-from maze_core.training.replay_memory import ReplayMemory, check_segments
+from maze_core.training.off_policy import ReplayCollector
+from maze_core.training.replay_memory import ReplayMemory
 from maze_core.training.schedules import scheduled
 from maze_core.training.targets import Target
 from maze_dqn.config import DQNConfig
@@ -26,12 +26,11 @@ from maze_dqn.returns import build_returns
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
     from gymnasium import Space
 
     from maze_core.config.base import PluginConfig
-    from maze_core.config.run import AlgorithmConfig, RunConfig
+    from maze_core.config.run import AlgorithmConfig
     from maze_core.models.policy import Policy
     from maze_core.training.run import Run
 
@@ -50,11 +49,6 @@ class DQN(Algorithm[ValueNetwork]):
     action_spaces = (Discrete, MultiDiscrete, MultiBinary, Dict)
     columns: ClassVar[Mapping[str, str]] = {"loss/value": "value", "loss/q": "q", "train/epsilon": "epsilon"}
     defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {"model": {"hidden": [256, 256], "activation": "relu"}}
-
-    def check(self, config: RunConfig) -> None:
-        """Refuse sizes that contradict each other."""
-        check_replay_sizes(config)
-        check_segments(config)
 
     @hookimpl(wrapper=True)
     def build_policy(
@@ -78,29 +72,27 @@ class DQN(Algorithm[ValueNetwork]):
                 "algorithm.prioritized",
                 "Next: --set algorithm.prioritized=false",
             )
-        self._collector = ReplayCollector(
+        collector = ReplayCollector(
             run,
             config.n_rollout_steps,
             config.num_envs,
             config.replay_buffer_size,
             epsilon_greedy(run, config, run.training_env(config.num_envs).num_envs),
-            config.initial_sampling_policy,
+            initial_steps=config.initial_buffer_size,
+            first_policy=config.initial_sampling_policy,
             priority_exponent=config.priority_exponent if config.prioritized else None,
             her_goals=config.her_goals,
             memory=memory,
         )
+        self._collector = self.keep("collector", collector)
         self._target = Target(policy)
         self._target.module.normalizer = policy.normalizer  # its statistics belong to both networks
-        self._noise = torch.Generator(run.device)
-        self._noise.manual_seed(integer_seed(run.seed, Purpose.POLICY_NOISE, _PARAMETER_NOISE))
+        noise = torch_generator(run.seed, Purpose.POLICY_NOISE, _PARAMETER_NOISE, device=run.device)
+        self._noise = self.keep("noise", noise)
 
     def modules(self) -> dict[str, nn.Module]:
         """Return the target network."""
         return {"target": self._target.module}
-
-    def warm_up(self) -> bool:
-        """Fill the buffer with the first steps."""
-        return self._collector.warm_up(self.config.initial_buffer_size)
 
     def batches(self) -> Iterator[Batch]:
         """Step the environments, then yield batches from replay; priorities and target follow after each of them."""
@@ -142,25 +134,6 @@ class DQN(Algorithm[ValueNetwork]):
         atoms = _next_atoms(network, batch)
         best = policy.best(_next_atoms(policy, batch) if self.config.double else atoms, batch.next_obs)
         return policy.returns.target(network.at(atoms, best), batch.extra["reward"], batch.extra["discount"])
-
-    @hookimpl
-    def on_checkpoint(self, run: Run, path: Path) -> None:
-        """Delete replay files that no checkpoint needs any more."""
-        self._collector.prune()
-
-    @property
-    def disk_bytes(self) -> int:
-        """Return the bytes that the replay data may reach."""
-        return self._collector.disk_bytes
-
-    def state(self) -> dict[str, Any]:
-        """Return the states of the environments, of the replay rows on disk, and of all random generators."""
-        return {"collector": self._collector.state(), "noise": self._noise.get_state()}
-
-    def load_state(self, state: dict[str, Any]) -> None:
-        """Restore the result of `state()`."""
-        self._collector.load_state(state["collector"])
-        self._noise.set_state(state["noise"])
 
 
 def _next_atoms(network: ValueNetwork, batch: Batch) -> Tensor:

@@ -54,8 +54,9 @@ class PQN(Algorithm[ValueNetwork]):
         config = self.config
         self._run = run
         exploration = epsilon_greedy(run, config, config.num_envs)
-        self._collector = RolloutCollector(run, config.n_rollout_steps, config.num_envs, exploration)
-        self._order = generator(run.seed, Purpose.MINIBATCH_ORDER)
+        collector = RolloutCollector(run, config.n_rollout_steps, config.num_envs, exploration)
+        self._collector = self.keep("collector", collector)
+        self._order = self.keep("order", generator(run.seed, Purpose.MINIBATCH_ORDER))
 
     def batches(self) -> Iterator[Batch]:
         """Collect a rollout, compute the returns once, then yield shuffled minibatches of several passes.
@@ -79,12 +80,3 @@ class PQN(Algorithm[ValueNetwork]):
         chosen = policy.at(policy.atoms(batch.obs), policy.actions.indices(batch.actions)).squeeze(-1)
         loss = 0.5 * (chosen - batch.extra["target"].unsqueeze(-1)).square().mean()
         return Loss(loss, {"value": loss.detach(), "q": chosen.detach().mean()})
-
-    def state(self) -> dict[str, Any]:
-        """Return the states of the collector and of the minibatch order."""
-        return {"collector": self._collector.state(), "order": self._order.bit_generator.state}
-
-    def load_state(self, state: dict[str, Any]) -> None:
-        """Restore the result of `state()`."""
-        self._collector.load_state(state["collector"])
-        self._order.bit_generator.state = state["order"]

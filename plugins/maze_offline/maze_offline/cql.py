@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from maze_core.data.batch import Batch, Loss
 from maze_core.models.joint_actions import JointActions, check_squashed
 from maze_core.plugins.hookspecs import hookimpl
-from maze_core.seeding import Purpose, integer_seed
+from maze_core.seeding import Purpose, torch_generator
 from maze_core.training.adam import Adam
 from maze_core.training.algorithm import Algorithm
 from maze_core.training.critics import critics_of
@@ -77,14 +77,14 @@ class CQL(Algorithm):
         self._run = run
         self._actions = JointActions(run.observation_space, run.action_space).to(run.device)
         check_squashed(policy, self._actions, config.name)
-        self._steps = RecordedSteps(run, config)
+        self._steps = self.keep("steps", RecordedSteps(run, config))
         self._critics = critics_of(run, self._actions, config)
         self._target = Target(self._critics)
         self._entropy = Coefficient(config.entropy_coef).to(run.device)
         learnt = config.lagrange_gap is not None
         self._alpha = Coefficient(config.alpha or 1.0).to(run.device) if learnt else None
-        self._noise = torch.Generator(run.device)
-        self._noise.manual_seed(integer_seed(run.seed, Purpose.POLICY_NOISE, _SAMPLES))
+        noise = torch_generator(run.seed, Purpose.POLICY_NOISE, _SAMPLES, device=run.device)
+        self._noise = self.keep("noise", noise)
 
     def modules(self) -> dict[str, nn.Module]:
         """Return the critics, their target, and the coefficients."""
@@ -169,12 +169,3 @@ class CQL(Algorithm):
         samples = {key: parts[key].sample(noise[key]) for key in self._actions.boxes}
         densities = [parts[key].log_prob(sample) + parts[key].scale.log_volume for key, sample in samples.items()]
         return torch.cat([torch.tanh(sample) for sample in samples.values()], -1), torch.stack(densities).sum(0)
-
-    def state(self) -> dict[str, Any]:
-        """Return what a resumed run needs besides networks and optimizer."""
-        return {"steps": self._steps.state(), "noise": self._noise.get_state()}
-
-    def load_state(self, state: dict[str, Any]) -> None:
-        """Restore the result of `state()`."""
-        self._steps.load_state(state["steps"])
-        self._noise.set_state(state["noise"])

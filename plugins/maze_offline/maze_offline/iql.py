@@ -56,7 +56,7 @@ class IQL(Algorithm):
         """Load the data; build both kinds of critics and the target."""
         config = self.config
         self._run = run
-        self._steps = RecordedSteps(run, config)
+        self._steps = self.keep("steps", RecordedSteps(run, config))
         self._reward_scale = _reward_scale(self._steps.returns) if config.normalize_returns else 1.0
         self._actions = JointActions(run.observation_space, run.action_space).to(run.device)
         layers = config.critic_hidden, config.critic_activation
@@ -125,14 +125,6 @@ class IQL(Algorithm):
     def _state_value(self, obs: dict[str, Tensor]) -> Tensor:
         """Return the values of states, [B]."""
         return self._value.values(self._value.features(obs), None)[0].squeeze(-1)
-
-    def state(self) -> dict[str, Any]:
-        """Return what a resumed run needs besides networks and optimizer."""
-        return {"steps": self._steps.state()}
-
-    def load_state(self, state: dict[str, Any]) -> None:
-        """Restore the result of `state()`."""
-        self._steps.load_state(state["steps"])
 
 
 def _reward_scale(returns: np.ndarray) -> float:

@@ -6,14 +6,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
-import torch
 from gymnasium.spaces import Box, Dict
 from torch import Tensor, nn
 
 from maze_core.data.batch import Batch, Loss
 from maze_core.models.joint_actions import JointActions
 from maze_core.plugins.hookspecs import hookimpl
-from maze_core.seeding import Purpose, integer_seed
+from maze_core.seeding import Purpose, torch_generator
 from maze_core.training.algorithm import Algorithm
 from maze_core.training.critics import critics_of
 from maze_core.training.deterministic import (
@@ -67,10 +66,10 @@ class TD3BC(Algorithm):
         self._run = run
         self._actions = JointActions(run.observation_space, run.action_space).to(run.device)
         check_deterministic(policy, self._actions, config.name)
-        self._steps = RecordedSteps(run, config)
+        self._steps = self.keep("steps", RecordedSteps(run, config))
         self._critics = critics_of(run, self._actions, config)
-        self._noise = torch.Generator(run.device)
-        self._noise.manual_seed(integer_seed(run.seed, Purpose.POLICY_NOISE, _TARGET_NOISE))
+        noise = torch_generator(run.seed, Purpose.POLICY_NOISE, _TARGET_NOISE, device=run.device)
+        self._noise = self.keep("noise", noise)
         self._targets = DeterministicTargets(self._critics, policy, self._actions, self._noise)
 
     def modules(self) -> dict[str, nn.Module]:
@@ -106,12 +105,3 @@ class TD3BC(Algorithm):
         target = self._targets.values(policy, batch, config.target_noise, config.target_noise_clip)
         loss = squared_errors(values, target)
         return Loss(loss, {"critic": loss.detach(), "q": values.detach().mean()})
-
-    def state(self) -> dict[str, Any]:
-        """Return what a resumed run needs besides networks and optimizer."""
-        return {"steps": self._steps.state(), "noise": self._noise.get_state()}
-
-    def load_state(self, state: dict[str, Any]) -> None:
-        """Restore the result of `state()`."""
-        self._steps.load_state(state["steps"])
-        self._noise.set_state(state["noise"])

@@ -55,10 +55,10 @@ class PPO(Algorithm):
     def setup(self, run: Run) -> None:
         """Build the collector."""
         config = self.config
-        self._collector = RolloutCollector(
-            run, config.n_rollout_steps, config.num_envs, reward_scale=RewardScale.of(config)
-        )
-        self._order = generator(run.seed, Purpose.MINIBATCH_ORDER)
+        scale = RewardScale.of(config)
+        collector = RolloutCollector(run, config.n_rollout_steps, config.num_envs, reward_scale=scale)
+        self._collector = self.keep("collector", collector)
+        self._order = self.keep("order", generator(run.seed, Purpose.MINIBATCH_ORDER))
         self._log_ratios: list[Tensor] = []
 
     def batches(self) -> Iterator[Batch]:
@@ -107,15 +107,6 @@ class PPO(Algorithm):
         critic_loss = value_loss(value, data["value"], data["target"], config.value_clip_range)
         self.row_results = {"log_ratio": log_ratio.detach()}
         return actor_critic_loss(config, self._run.epoch, policy_loss, critic_loss, distribution.entropy())
-
-    def state(self) -> dict[str, Any]:
-        """Return the states of the collector and of the minibatch order."""
-        return {"collector": self._collector.state(), "order": self._order.bit_generator.state}
-
-    def load_state(self, state: dict[str, Any]) -> None:
-        """Restore the result of `state()`."""
-        self._collector.load_state(state["collector"])
-        self._order.bit_generator.state = state["order"]
 
 
 def value_loss(value: Tensor, old_value: Tensor, target: Tensor, clip_range: float | None) -> Tensor:

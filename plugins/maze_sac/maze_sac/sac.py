@@ -11,7 +11,6 @@ from torch import Tensor, nn
 
 from maze_core.data.batch import Batch, Loss, TensorTree
 from maze_core.data.segments import below, replayed
-from maze_core.data.trajectories_loader import load_trajectories
 from maze_core.envs.spaces import flatten_space
 from maze_core.errors import ConfigError
 from maze_core.models.critics import StateActionCritics, build_critics
@@ -19,13 +18,13 @@ from maze_core.models.distributions import BoxScale
 from maze_core.models.joint_actions import JointActions, check_squashed
 from maze_core.models.memory import remembers
 from maze_core.plugins.hookspecs import hookimpl
-from maze_core.seeding import Purpose, integer_seed
+from maze_core.seeding import Purpose, integer_seed, torch_generator
 from maze_core.training.adam import Adam
 from maze_core.training.algorithm import Algorithm
-from maze_core.training.off_policy import ReplayCollector, check_replay_sizes
+from maze_core.training.off_policy import ReplayCollector
 from maze_core.training.process_state import isolated_rng
 from maze_core.training.remembered import distribution_of
-from maze_core.training.replay_memory import ReplayMemory, check_segments, memory_builder
+from maze_core.training.replay_memory import ReplayMemory, memory_builder
 from maze_core.training.schedules import scheduled
 from maze_core.training.targets import Target
 from maze_sac.actions import Decision, decide, target_entropy
@@ -36,7 +35,6 @@ from maze_sac.turns import decide_in_turns
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
     from gymnasium import Space
 
@@ -46,7 +44,6 @@ if TYPE_CHECKING:
     from maze_core.training.adam import Optimizer
     from maze_core.training.run import Run
 
-_DEMONSTRATIONS = "algorithm.initial_demonstrations"
 _CRITICS, _LOSS_NOISE = 1, 2
 # Separate random streams of one purpose: the critics' parameters, and the actions sampled in the loss.
 _NOISE, _NEXT_NOISE = "noise", "next_noise"
@@ -77,9 +74,7 @@ class SAC(Algorithm):
     }
 
     def check(self, config: RunConfig) -> None:
-        """Refuse sizes that contradict each other."""
-        check_replay_sizes(config)
-        check_segments(config)
+        """Refuse variants that several learners cannot share."""
         if config.learners > 1:
             _check_learners(self.config)
 
@@ -117,25 +112,26 @@ class SAC(Algorithm):
         self._critics = self._build_critics(policy).to(run.device)
         self._targets = None if config.critic_norm == "batch" else Target(self._critics)
         self._temperature = Temperature(config.entropy_coef, config.entropy_tuning).to(run.device)
-        self._noise = torch.Generator(run.device)
-        self._noise.manual_seed(integer_seed(run.seed, Purpose.POLICY_NOISE, _LOSS_NOISE))
+        noise = torch_generator(run.seed, Purpose.POLICY_NOISE, _LOSS_NOISE, device=run.device)
+        self._noise = self.keep("noise", noise)
         self._estimate = estimate_of(config, self._noise)
 
     def setup(self, run: Run) -> None:
         """Build collector and replay buffer."""
         config = self.config
-        self._collector = ReplayCollector(
+        collector = ReplayCollector(
             run,
             config.rollouts[1],
             config.num_envs,
             config.replay_buffer_size,
+            initial_steps=config.initial_buffer_size,
             first_policy=config.initial_sampling_policy,
+            demonstrations=config.initial_demonstrations,
             utd=config.utd or 1.0,
             memory=ReplayMemory.of(run.policy, config.sequence_length, config.burn_in, critics=self._critics),
             her_goals=config.her_goals,
         )
-        if config.initial_demonstrations and run.run_dir is None:  # a new run: check before its folder is created
-            self._collector.check(load_trajectories(config.initial_demonstrations), _DEMONSTRATIONS)
+        self._collector = self.keep("collector", collector)
 
     def _build_critics(self, policy: Policy) -> StateActionCritics:
         config, actions = self.config, self._actions
@@ -166,13 +162,6 @@ class SAC(Algorithm):
         if self.config.entropy_tuning:
             groups.append({"params": list(self._temperature.parameters()), "lr": self.config.entropy_coef_lr})
         return Adam(groups)
-
-    def warm_up(self) -> bool:
-        """Fill the buffer with the first steps, or with demonstrations."""
-        demonstrations = self.config.initial_demonstrations
-        if demonstrations is not None and not self._collector.is_warm:
-            self._collector.add(load_trajectories(demonstrations), _DEMONSTRATIONS)
-        return self._collector.warm_up(self.config.initial_buffer_size)
 
     def batches(self) -> Iterator[Batch]:
         """Step the environments, then yield batches from replay; the targets follow after each update."""
@@ -281,25 +270,6 @@ class SAC(Algorithm):
         batch.extra |= {f"{_NEXT_NOISE}/{key}": leaf for key, leaf in self._draw(policy, len(batch)).items()}
         if batch.objective != "critic":
             batch.extra |= {f"{_NOISE}/{key}": leaf for key, leaf in self._draw(policy, len(batch)).items()}
-
-    @hookimpl
-    def on_checkpoint(self, run: Run, path: Path) -> None:
-        """Delete replay files that no checkpoint needs any more."""
-        self._collector.prune()
-
-    @property
-    def disk_bytes(self) -> int:
-        """Return the bytes that the replay data may reach."""
-        return self._collector.disk_bytes
-
-    def state(self) -> dict[str, Any]:
-        """Return the states of the environments, of the replay rows on disk, and of all random generators."""
-        return {"collector": self._collector.state(), "noise": self._noise.get_state()}
-
-    def load_state(self, state: dict[str, Any]) -> None:
-        """Restore the result of `state()`."""
-        self._collector.load_state(state["collector"])
-        self._noise.set_state(state["noise"])
 
 
 def _next_features(critics: StateActionCritics, policy: Policy, batch: Batch) -> Tensor:

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import torch
 from gymnasium.spaces import Box, Dict
 from torch import nn
 
@@ -14,7 +13,7 @@ from maze_core.acting.exploration import ActionNoise
 from maze_core.data.batch import Batch, Loss
 from maze_core.models.joint_actions import JointActions
 from maze_core.plugins.hookspecs import hookimpl
-from maze_core.seeding import Purpose, generator, integer_seed
+from maze_core.seeding import Purpose, generator, torch_generator
 from maze_core.training.algorithm import Algorithm
 from maze_core.training.critics import critics_of
 from maze_core.training.deterministic import (
@@ -23,14 +22,12 @@ from maze_core.training.deterministic import (
     critic_and_policy_optimizer,
     most_likely,
 )
-from maze_core.training.off_policy import ReplayCollector, check_replay_sizes, steps_of_each
+from maze_core.training.off_policy import ReplayCollector, steps_of_each
 from maze_core.training.schedules import scheduled
 from maze_td3.config import DDPGConfig, TD3Config
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from maze_core.config.run import AlgorithmConfig, RunConfig
+    from maze_core.config.run import AlgorithmConfig
     from maze_core.models.policy import Policy
     from maze_core.training.adam import Optimizer
     from maze_core.training.run import Run
@@ -52,30 +49,28 @@ class TD3(Algorithm):
         "callbacks": {"early_stopping": {"patience": 0}},
     }
 
-    def check(self, config: RunConfig) -> None:
-        """Refuse sizes that contradict each other."""
-        check_replay_sizes(config)
-
     def setup(self, run: Run) -> None:
         """Build collector, critics and targets."""
         config = self.config
-        self._run, self._updates = run, 0
+        self._run = run
         noise = generator(run.seed, Purpose.POLICY_NOISE, _EXPLORATION)
-        self._collector = ReplayCollector(
+        collector = ReplayCollector(
             run,
             steps_of_each(config.collect_steps, config.num_envs),
             config.num_envs,
             config.replay_buffer_size,
             ActionNoise(run.action_space, noise, config.exploration_noise),
-            config.initial_sampling_policy,
+            initial_steps=config.initial_buffer_size,
+            first_policy=config.initial_sampling_policy,
             utd=config.utd,
             her_goals=config.her_goals,
         )
+        self._collector = self.keep("collector", collector)
         self._actions = JointActions(run.observation_space, run.action_space).to(run.device)
         check_deterministic(run.policy, self._actions, config.name)
         self._critics = critics_of(run, self._actions, config)
-        self._noise = torch.Generator(run.device)
-        self._noise.manual_seed(integer_seed(run.seed, Purpose.POLICY_NOISE, _TARGET_NOISE))
+        target_noise = torch_generator(run.seed, Purpose.POLICY_NOISE, _TARGET_NOISE, device=run.device)
+        self._noise = self.keep("noise", target_noise)
         self._targets = DeterministicTargets(self._critics, run.policy, self._actions, self._noise)
 
     def modules(self) -> dict[str, nn.Module]:
@@ -86,10 +81,6 @@ class TD3(Algorithm):
         """Return Adam with a group for each objective."""
         return critic_and_policy_optimizer(self._critics, policy, self.config.lr, self.config.critic_lr)
 
-    def warm_up(self) -> bool:
-        """Fill the buffer with the first steps."""
-        return self._collector.warm_up(self.config.initial_buffer_size)
-
     def batches(self) -> Iterator[Batch]:
         """Step the environments; yield batches for the critics and, after every few of them, for the policy."""
         config, run = self.config, self._run
@@ -97,8 +88,8 @@ class TD3(Algorithm):
         for _ in range(self._collector.collect()):
             batch = self._collector.sample(config.batch_size, config.gamma, config.n_step)
             yield replace(batch, objective="critic", group="critic")
-            self._updates += 1
-            if self._updates % config.policy_delay == 0:
+            # Each `policy_delay` steps for the critics are followed by one for the policy.
+            if run.learner.steps % (config.policy_delay + 1) == config.policy_delay:
                 yield replace(batch, objective="policy", group="policy")
                 self._targets.follow(config.tau)
 
@@ -114,26 +105,6 @@ class TD3(Algorithm):
         target = self._targets.values(policy, batch, config.target_noise, config.target_noise_clip)
         loss = (values - target).square().mean(-1).sum()
         return Loss(loss, {"critic": loss.detach(), "q": values.detach().mean()})
-
-    @hookimpl
-    def on_checkpoint(self, run: Run, path: Path) -> None:
-        """Delete replay files that no checkpoint needs any more."""
-        self._collector.prune()
-
-    @property
-    def disk_bytes(self) -> int:
-        """Return the bytes that the replay data may reach."""
-        return self._collector.disk_bytes
-
-    def state(self) -> dict[str, Any]:
-        """Return what a resumed run needs besides networks and optimizer."""
-        return {"collector": self._collector.state(), "noise": self._noise.get_state(), "updates": self._updates}
-
-    def load_state(self, state: dict[str, Any]) -> None:
-        """Restore the result of `state()`."""
-        self._collector.load_state(state["collector"])
-        self._noise.set_state(state["noise"])
-        self._updates = state["updates"]
 
 
 class DDPG(TD3):
