@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from maze_devkit.envs import SeededWalk
 
 from maze_core import Algorithm, AlgorithmConfig, Batch, Loss, RunContext
 from maze_core.plugins.hookspecs import hookimpl
 from maze_core.seeding import Purpose, generator, torch_generator
 from maze_core.training.collector import Collector
-from maze_devkit.envs import SeededWalk
 
 
 class Counting(Collector):
