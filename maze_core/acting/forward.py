@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -11,6 +12,7 @@ from maze_core.acting.agent import Choice
 from maze_core.models.encoders import MlpEncoder
 from maze_core.models.heads import LOG_STD_RANGE, CategoricalHead, GaussianHead
 from maze_core.models.inputs import Flatten
+from maze_core.models.normalizer import ObservationNormalizer
 from maze_core.models.policy import Policy
 
 if TYPE_CHECKING:
@@ -93,7 +95,7 @@ class NumpyForward:
 
     def __init__(self, policy: Policy, rows: int) -> None:
         encoder: Any = policy.encoder
-        self._keys = encoder.input.keys
+        self._inputs = [_input(key, policy) for key in encoder.input.keys]
         self._activate = _ACTIVATIONS[encoder.trunk.activation]
         self._layers = [_Layer(dense, rows) for dense in encoder.trunk.dense_layers]
         self._heads = [(key, _HEADS[type(head)](head, rows)) for key, _, head in policy.action_heads]
@@ -105,8 +107,8 @@ class NumpyForward:
 
     def act(self, obs: Tree, noise: dict[str, Any]) -> Choice:
         """Choose actions for B observations."""
-        keys = self._keys
-        features = obs[keys[0]] if len(keys) == 1 else np.concatenate([obs[key] for key in keys], -1)
+        inputs = [read(obs) for read in self._inputs]
+        features = inputs[0] if len(inputs) == 1 else np.concatenate(inputs, -1)
         for layer in self._layers:
             features = layer.forward(features)
             self._activate(features, features)
@@ -114,6 +116,22 @@ class NumpyForward:
         for key, head in self._heads:
             samples[key], actions[key] = head.sample(features, noise[key])
         return Choice(samples, actions)
+
+
+def _input(key: str, policy: Policy) -> Callable[[Tree], np.ndarray]:
+    """Return what reads a leaf of observations, [B, d], normalised as by `ObservationNormalizer.forward`."""
+    normalizer: Any = policy.normalizer
+    if normalizer is None or key not in normalizer.keys:
+        return operator.itemgetter(key)
+    shift, scale = (normalizer.get_buffer(f"{key}_{name}").numpy() for name in ("shift", "scale"))
+
+    def read(obs: Tree) -> np.ndarray:
+        leaf = obs[key] - shift
+        leaf *= scale
+        np.minimum(leaf, normalizer.clip, out=leaf)
+        return np.maximum(leaf, -normalizer.clip, out=leaf)
+
+    return read
 
 
 class _Layer:
@@ -173,7 +191,7 @@ def _is_simple(policy: Policy, rows: int) -> bool:
     if (
         type(policy) is not Policy
         or policy.remembers
-        or policy.normalizer is not None
+        or type(policy.normalizer) not in (ObservationNormalizer, type(None))
         or type(policy.encoder) is not MlpEncoder
     ):
         return False

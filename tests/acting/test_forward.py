@@ -7,6 +7,7 @@ from gymnasium import spaces
 
 from maze_core.acting.forward import NumpyForward, TorchForward, fastest_forward
 from maze_core.models.mlp import MlpConfig, MlpModel
+from maze_core.models.normalizer import ObservationNormalizer
 
 ROWS, STEPS = 6, 50
 VECTOR = spaces.Box(-np.inf, np.inf, (5,), np.float32)
@@ -27,9 +28,10 @@ SIMPLE = {
     "squashed, dependent std": (VECTOR, BOX, {"distribution": "squashed_gaussian", "state_dependent_std": True}),
     "matrix of actions": (VECTOR, MATRIX, {"critic": "shared"}),
     "actions of two kinds": (TWO_LEAVES, MANY, {}),
+    "normaliser": (VECTOR, BOX, {"normalize_observations": True}),
+    "normaliser, two leaves": (TWO_LEAVES, spaces.Discrete(3), {"normalize_observations": True}),
 }
 OTHERS = {
-    "normaliser": (VECTOR, BOX, {"normalize_observations": True}),
     "beta": (VECTOR, BOX, {"distribution": "beta"}),
     "mask": (spaces.Dict({"x": VECTOR, "action_mask": spaces.MultiBinary(3)}), spaces.Discrete(3), {}),
     "bits": (VECTOR, spaces.MultiBinary(3), {}),
@@ -45,7 +47,16 @@ OTHERS = {
 
 def policy_of(observation_space, action_space, settings):
     config = MlpConfig(name="mlp", orthogonal_init=False, **settings)
-    return MlpModel(config).build_policy(observation_space, action_space, config)
+    policy = MlpModel(config).build_policy(observation_space, action_space, config)
+    if policy.normalizer is not None:
+        see(policy, 0.4, 0.3)
+    return policy
+
+
+def see(policy, mean, std):
+    """Let the normaliser see some rows; with little spread, so that others are clipped."""
+    rows = observations(policy.observation_space, np.random.default_rng(5))
+    policy.normalizer.update({key: torch.from_numpy(mean + std * leaf) for key, leaf in rows.items()})
 
 
 def observations(space, generator):
@@ -92,6 +103,13 @@ def test_policies_of_other_kinds_go_through_torch():
     assert isinstance(fastest_forward(hooked, ROWS), TorchForward)
     assert isinstance(fastest_forward(policy_of(*SIMPLE["discrete"]).double(), ROWS), TorchForward)
 
+    class Normalizer(ObservationNormalizer):
+        pass
+
+    other = policy_of(*SIMPLE["normaliser"])
+    other.normalizer.__class__ = Normalizer
+    assert isinstance(fastest_forward(other, ROWS), TorchForward)
+
 
 def test_what_was_decided_stays_and_is_followed_by_the_parameters():
     """Samples are not overwritten by the next step, and a step of the optimizer shows at once."""
@@ -125,3 +143,25 @@ def test_log_standard_deviations_are_bounded_alike(distribution, dependent):
         (head.linear.weight if dependent else head.log_std).add_(3)
     ours, expected = decisions(fastest_forward(policy, ROWS), policy)[0], decisions(TorchForward(policy), policy)[0]
     np.testing.assert_allclose(ours["action"], expected["action"], rtol=1e-4, atol=1e-4)
+
+
+def test_statistics_that_change_are_followed_and_far_observations_clipped():
+    policy = policy_of(*SIMPLE["normaliser"])
+    actor = fastest_forward(policy, ROWS)
+    before = decisions(actor, policy)[0]["action"]
+    see(policy, -3.0, 0.001)
+    ours, expected = decisions(actor, policy)[0]["action"], decisions(TorchForward(policy), policy)[0]["action"]
+    np.testing.assert_allclose(ours, expected, rtol=1e-5, atol=1e-5)
+    assert not np.allclose(ours, before)
+    policy.normalizer.clip = 0.1
+    clipped, expected = decisions(actor, policy)[0]["action"], decisions(TorchForward(policy), policy)[0]["action"]
+    np.testing.assert_allclose(clipped, expected, rtol=1e-5, atol=1e-5)
+    assert not np.allclose(clipped, ours)
+
+
+def test_an_unknown_number_stays_unknown():
+    policy = policy_of(*SIMPLE["normaliser"])
+    (noise,) = fastest_forward(policy, ROWS).by_step(policy.draw_noise((1, ROWS), torch.Generator()))
+    obs = {"observation": np.full((ROWS, 5), np.nan, np.float32)}
+    with torch.inference_mode():
+        assert np.isnan(fastest_forward(policy, ROWS).act(obs, noise).samples["action"]).all()
