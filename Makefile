@@ -18,6 +18,8 @@ LOGGERS_STAMP := $(VENV)/.installed-loggers
 ENVPOOL_STAMP := $(VENV)/.installed-envpool
 SITE_STAMP := $(VENV)/.installed-site
 space  := $(subst ,, )
+# With it, every process that a target starts would compile all modules anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help setup setup-ray setup-loggers setup-envpool setup-site train test test-slow lint types docs site gallery bench check clean
 

@@ -11,8 +11,10 @@ MAZE = Path(sys.executable).with_name("maze")
 
 
 def one_thread() -> dict[str, str]:
-    """This process's environment variables, with one thread for numerical libraries."""
-    return {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+    """This process's environment variables, with one thread for numerical libraries, and compiled modules kept."""
+    variables = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+    variables.pop("PYTHONDONTWRITEBYTECODE", None)
+    return variables
 
 
 def maze(*arguments: str) -> str:
