@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from maze_core.errors import RunError
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -24,7 +26,10 @@ class Shared:
 
 
 class Task(Protocol):
-    """The work of a worker: a small picklable object, set up once in the worker, then called for each job."""
+    """The work of a worker: a small picklable object, set up once in the worker, then called for each job.
+
+    A subclass whose results depend on jobs and shared parameters only needs no state.
+    """
 
     def setup(self, worker: int) -> None:
         """Build environments and networks. Runs in the worker; `worker` is its number from 0."""
@@ -34,9 +39,11 @@ class Task(Protocol):
 
     def state(self) -> dict[str, Any]:
         """Return what `load_state` needs to continue bit-exactly (plain values and arrays); called only on `dev`."""
+        return {}
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Restore the result of `state()`, after `setup`."""
+        return  # a subclass may leave it so
 
     def close(self) -> None:
         """Release what `setup` acquired."""
@@ -91,3 +98,21 @@ class WorkerPool(Protocol):
 
     def close(self) -> None:
         """End the workers; safe to call twice."""
+
+
+class OrderedResults:
+    """Takes the results of a pool in the order in which somebody wants them, whoever finishes first."""
+
+    def __init__(self, pool: WorkerPool) -> None:
+        self._pool = pool
+        self._early: dict[int, JobResult] = {}
+        """Results that arrived before they were wanted."""
+
+    def of(self, job: int) -> JobResult:
+        """Wait for the result of a job, by the number that `submit` returned. Raise RunError where it is lost."""
+        while job not in self._early:
+            result = self._pool.collect()
+            if result is None:
+                raise RunError("the workers lost a job")
+            self._early[result.job] = result
+        return self._early.pop(job)

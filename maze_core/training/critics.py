@@ -17,15 +17,16 @@ _CRITICS = 1
 # Separates their random numbers from those of the policy.
 
 
-def critics_of(run: Run, actions: JointActions, config: Any) -> StateActionCritics:
-    """Return critics with one value each, on the run's device; only the run's seed decides their first parameters.
+def critics_of(run: Run, actions: JointActions, config: Any, outputs: int = 1, **options: Any) -> StateActionCritics:
+    """Return critics on the run's device; only the run's seed decides their first parameters.
 
     Args:
         run: has the policy whose observations they see.
         actions: the actions that they rate.
         config: with `critic_hidden`, `critic_activation` and `n_critics`.
+        outputs: values that each critic returns.
+        options: further arguments of `build_critics`.
     """
     with isolated_rng(integer_seed(run.seed, Purpose.MODEL_INIT, _CRITICS)):
-        return build_critics(
-            run.policy, actions.box_size, 1, config.critic_hidden, config.critic_activation, config.n_critics
-        ).to(run.device)
+        layers = config.critic_hidden, config.critic_activation, config.n_critics
+        return build_critics(run.policy, actions.box_size, outputs, *layers, **options).to(run.device)

@@ -11,6 +11,7 @@ import torch
 
 from maze_core.errors import PluginError
 from maze_core.plugins.manager import Hooks
+from maze_core.runners.workers import Task
 from maze_core.seeding import Purpose, integer_seed
 from maze_core.training.gradients import Gradients
 from maze_core.training.learner_group import LearnerGroup, LearnerLost
@@ -101,7 +102,7 @@ class LearnerRun:
         raise PluginError(f"the loss uses run.{name}, which only the first of several learners has")
 
 
-class LearnerTask:
+class LearnerTask(Task):
     """The task of a further learner.
 
     Args:
@@ -192,13 +193,6 @@ class LearnerTask:
         if self._group is None:
             raise RuntimeError("this learner has not joined the others")
         return self._group
-
-    def state(self) -> dict[str, Any]:
-        """Return nothing: everything is the driver's."""
-        return {}
-
-    def load_state(self, state: dict[str, Any]) -> None:
-        """Do nothing: there is no state."""
 
     def close(self) -> None:
         """Close the connections."""

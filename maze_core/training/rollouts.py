@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -21,6 +20,7 @@ from maze_core.plugins.manager import to_stderr
 from maze_core.policies.base import build_policy_plugin
 from maze_core.progress import Report
 from maze_core.runners.dev import DevConfig, DevRunner
+from maze_core.runners.workers import Task
 from maze_core.training.endless import WAY_OUT, cut_message, episodes_cut
 from maze_core.training.episodes import play
 from maze_core.training.process_state import graceful_interrupts, torch_threads
@@ -76,13 +76,6 @@ class TrainedPolicy:
         """Return the run in which it was trained, and how it acts."""
         return {**self.origin, "deterministic": self.deterministic}
 
-    def __getstate__(self) -> dict[str, Any]:
-        # As plain bytes: tensors pickled by multiprocessing can be received by one process only.
-        return {**self.__dict__, "policy": pickle.dumps(self.policy)}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, policy=pickle.loads(state["policy"]))  # noqa: S301 — from the driver process
-
 
 @dataclass(frozen=True)
 class PluginPolicy:
@@ -102,7 +95,7 @@ class PluginPolicy:
 
 
 @dataclass
-class RolloutTask:
+class RolloutTask(Task):
     """Plays blocks of episodes, in a worker or in this process."""
 
     builder: EnvBuilder
@@ -141,13 +134,6 @@ class RolloutTask:
     def run(self, job: tuple[int, int], shared: Shared) -> list[Played]:
         """Play a whole block, in a worker."""
         return list(self.play(job))
-
-    def state(self) -> dict[str, Any]:
-        """Return nothing: no state outlives a block."""
-        return {}
-
-    def load_state(self, state: dict[str, Any]) -> None:
-        """Do nothing: there is no state."""
 
     def close(self) -> None:
         """Close environments and films."""

@@ -7,7 +7,7 @@ import pytest
 import torch
 from maze_devkit.envs import SeededWalk
 from maze_devkit.probes import Workshop
-from maze_impala.anchor import anchored, weighted_normal
+from maze_impala.appo import anchored, weighted_normal
 
 from maze_core.errors import ConfigError
 from tests.maze_impala.conftest import SMALL

@@ -8,7 +8,7 @@ import torch
 from maze_devkit.envs import CountingEnv, SeededWalk
 from maze_devkit.probes import Steady, Workshop
 from maze_impala.config import IMPALAConfig
-from maze_impala.rewards import clipped_rewards
+from maze_impala.trajectories import clipped_rewards
 
 from maze_core.config.base import PluginConfig
 from maze_core.errors import ConfigError

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
-from maze_sac.temperature import Temperature
+from maze_sac.actions import Temperature
 
 from maze_core.data.sequences import Sequences
 from maze_core.errors import ConfigError, PluginError

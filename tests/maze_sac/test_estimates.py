@@ -6,8 +6,16 @@ import pytest
 import torch
 from maze_sac.actions import Decision
 from maze_sac.config import SACConfig
-from maze_sac.estimates import LeastOfAll, LeastOfSome, Quantiles, estimate_of, soft_target
-from maze_sac.losses import quantile_error, squared_error, truncated
+from maze_sac.estimates import (
+    LeastOfAll,
+    LeastOfSome,
+    Quantiles,
+    estimate_of,
+    quantile_error,
+    soft_target,
+    squared_error,
+    truncated,
+)
 from pydantic import ValidationError
 
 

@@ -12,13 +12,13 @@ import torch
 
 from maze_core.data.batch import Batch, Loss
 from maze_core.envs.vector import Episode
-from maze_core.errors import RunError
 from maze_core.plugins.hookspecs import hookimpl
+from maze_core.runners.workers import OrderedResults
 from maze_core.training.adam import Adam, Optimizer
 from maze_core.training.algorithm import Algorithm
 from maze_core.training.schedules import scheduled
 from maze_es.config import ESConfig
-from maze_es.evaluator import PARAMETERS, EvaluatePairs, PairJob, PairResults, Portable, noise_seed
+from maze_es.evaluator import PARAMETERS, EvaluatePairs, PairJob, PairResults, noise_seed
 from maze_es.noise import Noise
 from maze_es.ranks import centred_ranks
 from maze_es.search_space import SearchSpace
@@ -54,7 +54,7 @@ class ES(Algorithm):
         self._next_pair = 0
         task = EvaluatePairs(
             builder=run.env_builder("training"),
-            searched=Portable(run.policy),
+            policy=run.policy,
             seed=run.seed,
             noise_stddev=config.noise_stddev,
             pairs_per_job=config.pairs_per_job,
@@ -62,6 +62,7 @@ class ES(Algorithm):
             deterministic=config.deterministic,
         )
         self._workers = run.workers(task, config.n_workers)
+        self._results = OrderedResults(self._workers)
 
     def batches(self) -> Iterator[Batch]:
         """Evaluate a population; yield its indices and the ranks of its returns."""
@@ -126,17 +127,12 @@ class ES(Algorithm):
         jobs = ceil(pairs / self.config.pairs_per_job)
         bounds = [self._next_pair + pairs * i // jobs for i in range(jobs + 1)]
         numbers = [self._workers.submit(PairJob(a, b - a)) for a, b in pairwise(bounds)]
-        results: dict[int, PairResults] = {}
-        while len(results) < jobs:
-            answer = self._workers.collect()
-            if answer is None:
-                raise RunError("the workers lost a job")
-            results[answer.job] = answer.value
-            self._run.progress.env_steps += int(answer.value.lengths.sum())
+        results = []
         for first, number in zip(bounds, numbers, strict=False):
-            self._count(first, results[number])
+            results.append(self._results.of(number).value)
+            self._count(first, results[-1])
         self._next_pair += pairs
-        return [results[number] for number in numbers]
+        return results
 
     def _count(self, first: int, result: PairResults) -> None:
         self._run.count_env_steps(int(result.lengths.sum()))

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import pickle
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -12,6 +11,7 @@ from torch import Tensor
 
 from maze_core.acting.stepper import Stepper
 from maze_core.envs.spaces import allocate, space_specs
+from maze_core.runners.workers import Task
 from maze_core.seeding import EpisodeSeeds, Purpose, integer_seed
 from maze_es.moments import Moments
 from maze_es.noise import Noise
@@ -55,26 +55,12 @@ class PairResults:
     """Count, mean and squared deviations of the observations; empty without a normaliser."""
 
 
-class Portable:
-    """A policy that can be sent to any number of processes."""
-
-    def __init__(self, policy: Policy) -> None:
-        self.policy = policy
-
-    def __getstate__(self) -> bytes:
-        # As plain bytes: tensors pickled by multiprocessing can be received by one process only.
-        return pickle.dumps(self.policy)
-
-    def __setstate__(self, state: bytes) -> None:
-        self.policy = pickle.loads(state)  # noqa: S301 — from the driver process
-
-
 @dataclass
-class EvaluatePairs:
+class EvaluatePairs(Task):
     """The task of ES's workers. A result depends on the job and the shared arrays only, not on the worker."""
 
     builder: EnvBuilder
-    searched: Portable
+    policy: Policy
     seed: int
     noise_stddev: float
     pairs_per_job: int
@@ -83,14 +69,13 @@ class EvaluatePairs:
 
     def setup(self, worker: int) -> None:
         """Build the environments and the population."""
-        policy = self.searched.policy
+        policy = self.policy
         self._space = SearchSpace(policy, deterministic=self.deterministic)
         self._device = next(policy.parameters()).device
         self._noise = Noise(noise_seed(self.seed), self._space.size)
         self._envs = pair_envs(self.builder, self.pairs_per_job, self.max_steps)
         self._obs = allocate(space_specs(self._envs.observation_space, "observation"), (self._envs.num_envs,))
         self._population: Population = make_population(policy, self._space, self._sample())
-        self._agent = PopulationAgent(self._population, self._envs, self._device, deterministic=self.deterministic)
         self._version = 0
 
     def _sample(self) -> TensorTree:
@@ -104,15 +89,16 @@ class EvaluatePairs:
         """Play one episode of each member of a job's pairs."""
         self._load_parameters(shared)
         moments, scores = Moments(self._population.policy.normalizer), _Scores(self._envs.num_envs)
-        generator = torch.Generator().manual_seed(integer_seed(self.seed, Purpose.POLICY_NOISE, job.first))
+        seed = integer_seed(self.seed, Purpose.POLICY_NOISE, job.first)
+        noise = None if self.deterministic else torch.Generator().manual_seed(seed)
         seeds = EpisodeSeeds(self.seed, Purpose.TRAIN_EPISODES, stride=self.pairs_per_job, first=job.first)
         stepper = Stepper(self._envs, seeds)
         self._envs.pairs = job.count
         with torch.inference_mode():
-            self._agent.start(self._members(job), generator, moments)
+            agent = PopulationAgent(self._population, self._members(job), self._envs, noise, moments)
             stepper.begin(self._obs)
             while self._envs.playing.any():
-                stepper.step(self._agent, scores)
+                stepper.step(agent, scores)
         by_pair = (job.count, 2)
         returns, lengths = (score[: 2 * job.count].reshape(by_pair) for score in (scores.returns, scores.lengths))
         return PairResults(returns, lengths, moments.arrays())
@@ -134,13 +120,6 @@ class EvaluatePairs:
         directions = torch.from_numpy(self._noise.rows(range(job.first, job.first + job.count))).to(self._device)
         directions *= self.noise_stddev
         return torch.stack([self._theta + directions, self._theta - directions], 1).flatten(0, 1)
-
-    def state(self) -> dict[str, Any]:
-        """Return an empty state: a result depends on the job and the shared arrays only."""
-        return {}
-
-    def load_state(self, state: dict[str, Any]) -> None:
-        """Do nothing: the state is empty."""
 
     def close(self) -> None:
         """Close the environments."""

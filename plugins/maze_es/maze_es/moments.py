@@ -24,9 +24,8 @@ class Moments:
         self._normalizer = copy.deepcopy(normalizer)
         self._pending: list[Tree] = []
         self._count = 0
-        if self._normalizer is not None:
-            for buffer in self._normalizer.buffers():
-                buffer.zero_()
+        for buffer in () if self._normalizer is None else self._normalizer.buffers():
+            buffer.zero_()
 
     def add(self, obs: Tree) -> None:
         """Add rows, leaves [B, …]; the arrays are kept, not copied."""
@@ -35,18 +34,17 @@ class Moments:
         self._pending.append(obs)
         self._count += len(next(iter(obs.values())))
         if self._count >= _ROWS:
-            self._flush()
+            self._flush(self._normalizer)
 
     def arrays(self) -> Arrays:
         """Return the arguments of `ObservationNormalizer.merge` as arrays; empty without a normaliser."""
         if self._normalizer is None:
             return {}
-        self._flush()
+        self._flush(self._normalizer)
         return {name: value.cpu().numpy() for name, value in self._normalizer.state_dict().items()}
 
-    def _flush(self) -> None:
-        if self._normalizer is not None and self._pending:
-            keys = self._normalizer.keys
-            rows = {key: torch.from_numpy(np.concatenate([obs[key] for obs in self._pending])) for key in keys}
-            self._normalizer.update({key: leaf.to(self._normalizer.count.device) for key, leaf in rows.items()})
+    def _flush(self, normalizer: ObservationNormalizer) -> None:
+        if self._pending:
+            rows = {k: np.concatenate([obs[k] for obs in self._pending]) for k in normalizer.keys}
+            normalizer.update({k: torch.from_numpy(leaf).to(normalizer.count.device) for k, leaf in rows.items()})
         self._pending, self._count = [], 0

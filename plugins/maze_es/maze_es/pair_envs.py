@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from maze_core.envs.wrapper_memory import Memory
     from maze_core.seeding import EpisodeSeeds
 
-_NONE = np.zeros(0, np.int64)
-
 
 class PairEnvs(ABC):
     """Environments for at most `width` pairs, stepped together: rows 2i and 2i + 1 belong to pair i.
@@ -64,7 +62,7 @@ class PairEnvs(ABC):
         rows = np.flatnonzero(playing)
         terminated, truncated = np.zeros((2, self.num_envs), np.bool_)
         # Rows that rest are not marked as filler: agent and sink know them, and no other row begins an episode.
-        result = StepResult(np.zeros(self.num_envs), terminated, truncated, playing, final_indices=_NONE)
+        result = StepResult(np.zeros(self.num_envs), terminated, truncated, playing, final_indices=rows[:0])
         self._play(rows, actions, out, result)
         self._lengths += playing
         if self._max_steps:

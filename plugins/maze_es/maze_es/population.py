@@ -76,13 +76,13 @@ class LayeredPopulation:
         return acting(self.policy, obs, noise, state)
 
 
-class VmappedPopulation:
+class VmappedPopulation(nn.Module):
     """The policy under `torch.func.vmap`: any model without control flow that depends on values."""
 
     def __init__(self, policy: Policy, space: SearchSpace) -> None:
+        super().__init__()
         self.policy: Policy = batchable(policy)
         self._space = space
-        self._module = _Acting(self.policy)
 
     def load(self, vectors: Tensor) -> None:
         """Set the members' parameters to the vectors [M, d]."""
@@ -95,8 +95,12 @@ class VmappedPopulation:
 
     def _member(self, parameters: TensorTree, *trees: TensorTree) -> Acted:
         obs, noise, state = ({key: leaf.unsqueeze(0) for key, leaf in tree.items()} for tree in trees)
-        actions, after = functional_call(self._module, parameters, (obs, noise or None, state))
+        actions, after = functional_call(self, parameters, (obs, noise or None, state))
         return {k: v.squeeze(0) for k, v in actions.items()}, {k: v.squeeze(0) for k, v in after.items()}
+
+    def forward(self, obs: TensorTree, noise: TensorTree | None, state: TensorTree) -> Acted:
+        """Act with the parameters of one member, which `functional_call` puts in place."""
+        return acting(self.policy, obs, noise, state)
 
 
 class SinglePopulation:
@@ -116,12 +120,11 @@ class SinglePopulation:
         for i, vector in enumerate(self._vectors):
             for name, value in self._space.split(vector).items():
                 self.policy.get_parameter(name).data.copy_(value)
-            row = slice(i, i + 1)
-            drawn = None if noise is None else {key: leaf[row] for key, leaf in noise.items()}
-            own = {key: leaf[row] for key, leaf in state.items()}
-            acted.append(acting(self.policy, {key: leaf[row] for key, leaf in obs.items()}, drawn, own))
-        actions, after = ([each[part] for each in acted] for part in (0, 1))
-        return _joined(actions), _joined(after)
+            own, drawn, before = ({k: v[i : i + 1] for k, v in (tree or {}).items()} for tree in (obs, noise, state))
+            acted.append(acting(self.policy, own, None if noise is None else drawn, before))
+        both = zip(*acted, strict=True)
+        actions, after = ({key: torch.cat([row[key] for row in rows]) for key in rows[0]} for rows in both)
+        return actions, after
 
 
 def make_population(policy: Policy, space: SearchSpace, obs: TensorTree) -> Population:
@@ -151,24 +154,9 @@ def remembered(policy: Policy, rows: int) -> TensorTree:
     return policy.initial_state(rows) if remembers(policy) else {}
 
 
-def _joined(rows: list[TensorTree]) -> TensorTree:
-    return {key: torch.cat([row[key] for row in rows]) for key in rows[0]}
-
-
 def _actions(population: Population, vectors: Tensor, obs: TensorTree) -> TensorTree:
     with torch.no_grad():
         population.load(vectors)
         state = remembered(population.policy, len(vectors))
         actions, after = population.act(obs, None, state)
         return {**actions, **population.act(obs, None, after)[1]}
-
-
-class _Acting(nn.Module):
-    """A module with acting as its forward, for `functional_call`."""
-
-    def __init__(self, policy: Policy) -> None:
-        super().__init__()
-        self.policy = policy
-
-    def forward(self, obs: TensorTree, noise: TensorTree | None, state: TensorTree) -> Acted:
-        return acting(self.policy, obs, noise, state)

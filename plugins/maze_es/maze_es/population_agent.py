@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,35 +25,26 @@ _CROWDED = 0.75
 
 
 class PopulationAgent(Agent):
-    """Acts in the rows that play; row i is member i's. Members of a pair get the same noise.
+    """Plays an episode with each of M members: row i is member i's. Members of a pair get the same noise.
 
     Args:
         population: computes the actions of all members at once.
+        members: [M, d], their parameters.
         envs: says which rows play.
-        device: where the population computes.
-        deterministic: take the most likely actions.
+        noise: the noise of actions is drawn from it; None: members take their most likely actions.
+        moments: receives the observations.
     """
 
-    def __init__(self, population: Population, envs: PairEnvs, device: torch.device, *, deterministic: bool) -> None:
-        self._population, self._envs, self._device = population, envs, device
-        self._deterministic = deterministic
+    def __init__(
+        self, population: Population, members: Tensor, envs: PairEnvs, noise: torch.Generator | None, moments: Moments
+    ) -> None:
+        self._population, self._members, self._envs = population, members, envs
+        self._noise, self._moments, self._device = noise, moments, members.device
         self._masked = bool(mask_keys(envs.observation_space, envs.action_space))
         self._actions = allocate(space_specs(envs.action_space, "action"), (envs.num_envs,))
-
-    def start(self, members: Tensor, generator: torch.Generator, moments: Moments) -> None:
-        """Begin with the members' parameters [M, d]; noise comes from `generator`, observations go to `moments`."""
-        self._members, self._generator, self._moments = members, generator, moments
         self._batch = np.arange(len(members))
-        self._population.load(members)
-        self._state = remembered(self._population.policy, len(members))
-
-    def begin(self, rows: Sequence[int]) -> None:
-        """Forget the episodes of these rows."""
-        rows = [row for row in rows if row < len(self._members)]  # there may be fewer members than environments
-        if self._state and rows:
-            index = torch.tensor(rows, device=self._device)
-            fresh = remembered(self._population.policy, len(rows))
-            self._state = {key: leaf.index_copy(0, index, fresh[key]) for key, leaf in self._state.items()}
+        population.load(members)
+        self._state = remembered(population.policy, len(members))
 
     def act(self, obs: Tree) -> Choice:
         """Choose actions for the rows that play; those of other rows have no meaning."""
@@ -62,29 +52,26 @@ class PopulationAgent(Agent):
         if len(playing) <= _CROWDED * len(self._batch):
             self._batch = playing
             self._population.load(self._members[torch.from_numpy(playing)])
+        seen = {key: leaf[playing] for key, leaf in obs.items()}
+        self._moments.add(seen)
+        if self._masked:
+            check_masks(self._envs.observation_space, self._envs.action_space, self._tensors(seen))
         batch = self._tensors({key: leaf[self._batch] for key, leaf in obs.items()})
-        rows = np.searchsorted(self._batch, playing)
-        self._look({key: leaf[playing] for key, leaf in obs.items()})
         acting = torch.from_numpy(self._batch).to(self._device)
         chosen, after = self._population.act(batch, self._draw(), {k: v[acting] for k, v in self._state.items()})
         self._state = {key: leaf.index_copy(0, acting, after[key]) for key, leaf in self._state.items()}
+        rows = np.searchsorted(self._batch, playing)
         for key, leaf in chosen.items():
             self._actions[key][playing] = leaf.cpu().numpy()[rows]
         return Choice(self._actions, self._actions)
 
     def _draw(self) -> TensorTree | None:
         """Return noise for the actions of one step, the same for both members of a pair."""
-        if self._deterministic:
+        if self._noise is None:
             return None
-        drawn = self._population.policy.draw_noise((len(self._members) // 2,), self._generator)
+        drawn = self._population.policy.draw_noise((len(self._members) // 2,), self._noise)
         rows = torch.from_numpy(self._batch // 2)
         return {key: leaf[rows].to(self._device) for key, leaf in drawn.items()}
-
-    def _look(self, obs: Tree) -> None:
-        """Add the current observations to the moments, and refuse masks that forbid every choice."""
-        self._moments.add(obs)
-        if self._masked:
-            check_masks(self._envs.observation_space, self._envs.action_space, self._tensors(obs))
 
     def _tensors(self, obs: Tree) -> TensorTree:
         return {key: torch.from_numpy(leaf).to(self._device) for key, leaf in obs.items()}

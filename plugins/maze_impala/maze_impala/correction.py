@@ -12,7 +12,7 @@ from maze_core.data.returns import explained_variance, vtrace
 
 if TYPE_CHECKING:
     from maze_core.data.batch import TensorTree
-    from maze_impala.actors_config import ActorsConfig
+    from maze_impala.config import ActorsConfig
 
 
 def corrected(config: ActorsConfig, log_rho: Tensor, value: Tensor, steps: TensorTree) -> tuple[Tensor, Tensor]:

@@ -12,7 +12,7 @@ from maze_core.training.algorithm import Algorithm
 from maze_core.training.burn_in import CriticBurnIn
 from maze_core.training.on_policy import actor_critic_loss
 from maze_core.training.schedules import scheduled
-from maze_impala.config import IMPALAConfig
+from maze_impala.config import ActorsConfig, IMPALAConfig
 from maze_impala.correction import corrected, explained, row_weights
 from maze_impala.stream import TrajectoryStream
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 class IMPALA(Algorithm):
     """Importance weighted actor-learner architecture, for every action space."""
 
-    Config = IMPALAConfig
-    config: IMPALAConfig
+    Config: ClassVar[type[ActorsConfig]] = IMPALAConfig
+    config: ActorsConfig
     needs_critic = True
     supports_memory = True
     supports_actors = True
@@ -46,15 +46,19 @@ class IMPALA(Algorithm):
         self._stream = TrajectoryStream(run, self.config)
 
     def batches(self) -> Iterator[Batch]:
-        """Yield the next trajectories, once."""
+        """Learn from the next trajectories; the normaliser follows."""
         run = self._run
         run.learner.scale_lr(scheduled(self.config.lr_schedule, run.fraction_done))
         batch = self._stream.next_batch()
-        yield batch
-        if self.row_results:
-            run.record(explained(**self.row_results))
+        yield from self._passes(batch)
         if run.policy.normalizer is not None and not self._burn_in.active:
             run.policy.normalizer.update(batch.obs, batch.extra["weight"])
+
+    def _passes(self, batch: Batch) -> Iterator[Batch]:
+        """Yield the trajectories once."""
+        yield batch
+        if self.row_results:
+            self._run.record(explained(**self.row_results))
 
     def shares(self, batch: Batch, count: int) -> list[Share]:
         """Return shares of whole trajectories: V-trace looks ahead in them."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from maze_core.envs.actors import actors_of
 from maze_core.errors import RunError
 from maze_core.models.parameters import state_arrays
+from maze_core.runners.workers import OrderedResults
 from maze_core.training.actor_metrics import actor_metrics
 from maze_core.training.reward_scale import RewardScale
 from maze_impala.actor import Actor, Delivery
@@ -17,9 +18,8 @@ from maze_impala.trajectories import TrajectoryBatch, check_trajectories
 if TYPE_CHECKING:
     from maze_core.data.batch import Batch
     from maze_core.data.rollout import Rollout
-    from maze_core.runners.workers import JobResult
     from maze_core.training.run import Run
-    from maze_impala.actors_config import ActorsConfig
+    from maze_impala.config import ActorsConfig
 
 
 class TrajectoryStream:
@@ -35,6 +35,7 @@ class TrajectoryStream:
         policy = copy.deepcopy(run.policy).cpu()
         actor = Actor(policy, run.env_builder("training"), run.seed, config.envs_per_actor, config.n_rollout_steps)
         self._actors = run.workers(actor, config.num_actors)
+        self._results = OrderedResults(self._actors)
         self._trajectories = TrajectoryBatch(config)
         self._acting = actors_of(run.observation_space)
         self._asked = 0
@@ -42,8 +43,6 @@ class TrajectoryStream:
         self._under_way: deque[int] = deque()
         """Jobs of the rollouts not learned from, in the order of the requests."""
         self._scale = RewardScale.of(config)
-        self._early: dict[int, JobResult] = {}
-        """Rollouts that arrived before their turn."""
 
     def next_batch(self) -> Batch:
         """Share the parameters, request rollouts, and return the next ones as a batch (see `TrajectoryBatch.rows`)."""
@@ -53,7 +52,7 @@ class TrajectoryStream:
             self._under_way.append(self._actors.submit(self._asked))
             self._asked += 1
         for place in range(config.rollouts_per_batch):
-            result = self._next()
+            result = self._results.of(self._under_way.popleft())
             delivery: Delivery = result.value
             if self._acting is not None:
                 run.record(actor_metrics(self._acting, run.action_space, delivery.rollout))
@@ -66,9 +65,9 @@ class TrajectoryStream:
 
     def _let_change(self, rollout: Rollout) -> None:
         """Let plugins change a rollout. Raise RunError if one adds values, since the batches would not have them."""
-        run, before = self._run, set(rollout.extra)
+        run = self._run
         run.hooks.change_rollout(run, rollout)
-        if added := sorted(rollout.extra.keys() - before):
+        if added := sorted(rollout.extra):
             raise RunError(
                 f"a plugin adds {', '.join(map(repr, added))} to rollouts (hook change_rollout), but the batches of "
                 f"{run.config.algorithm.name} have no such values\nNext: maze train ppo, or a2c."
@@ -87,16 +86,6 @@ class TrajectoryStream:
         self._under_way = deque(state["under_way"])
         if self._scale is not None and "reward_scale" in state:
             self._scale.load_state(state["reward_scale"], episodes=bool(state["actors"]))
-
-    def _next(self) -> JobResult:
-        """Wait for the rollout whose turn it is, and return it."""
-        job = self._under_way.popleft()
-        while job not in self._early:
-            result = self._actors.collect()
-            if result is None:
-                raise RunError("an actor lost a rollout")
-            self._early[result.job] = result
-        return self._early.pop(job)
 
     def _count(self, delivery: Delivery, staleness: int) -> None:
         """Update the run's counters. `staleness`: updates since the acting parameters."""

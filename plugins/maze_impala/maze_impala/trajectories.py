@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,18 +14,19 @@ from maze_core.data.rollout import Rollout
 from maze_core.envs.spaces import space_specs
 from maze_core.free_memory import check_memory
 from maze_core.training.remembered import remembered_values
-from maze_impala.rewards import clipped_rewards
 
 if TYPE_CHECKING:
     from maze_core.data.sequences import Sequences
     from maze_core.envs.vector import Tree
     from maze_core.models.policy import Policy
     from maze_impala.actor import Delivery
-    from maze_impala.actors_config import ActorsConfig
+    from maze_impala.config import ActorsConfig
 
 
 _OTHER_BYTES = 32
 """Bytes of one step without observation and action: reward, flags, log-probability."""
+_OF_STEPS = ("rewards", "terminated", "truncated", "valid")
+"""Arrays [T, N] of a rollout."""
 
 
 def check_trajectories(config: ActorsConfig, policy: Policy) -> None:
@@ -45,31 +47,29 @@ class TrajectoryBatch:
 
     def __init__(self, config: ActorsConfig) -> None:
         self._config = config
-        self._leaves: dict[str, Tree] = {}
-        """`obs` [T + 1, B, …], `actions` and `steps` [T, B, …]; allocated with the first rollout's layout."""
+        self._trees: dict[str, Tree] = {}
+        """What rollouts consist of, leaves [·, B, …]; allocated with the first rollout's layout."""
         self._truncations: list[tuple[int, np.ndarray, Tree]] = []
 
     def put(self, place: int, delivery: Delivery) -> None:
         """Copy a rollout into the batch; `place` is its number in the batch, and 0 begins a new one."""
         if place == 0:
             self._truncations.clear()
-        rollout = delivery.rollout
-        column = place * rollout.rewards.shape[1]
-        steps = {
-            "log_prob": delivery.log_prob,
-            "reward": clipped_rewards(rollout.rewards, self._config.reward_clipping),
-            "discount": rollout_discounts(rollout, self._config.gamma),
-            "continues": (rollout.continues & rollout.valid).astype(np.float32),
-            "weight": rollout.valid.astype(np.float32),
+        rollout, count = delivery.rollout, self._config.rollouts_per_batch
+        lanes = rollout.rewards.shape[1]  # more than environments where several agents act
+        column = place * lanes
+        trees = {
+            "obs": rollout.obs,
+            "actions": rollout.actions,
+            "steps": {name: getattr(rollout, name) for name in _OF_STEPS} | {"log_prob": delivery.log_prob},
+            "memory": {key: leaf[None] for key, leaf in rollout.memory.items()},
         }
-        trees = {"obs": rollout.obs, "actions": rollout.actions, "steps": steps}
-        if rollout.memory:
-            trees["flags"] = {"terminated": rollout.terminated, "truncated": rollout.truncated | ~rollout.valid}
-            trees["memory"] = {key: leaf[None] for key, leaf in rollout.memory.items()}
         for name, tree in trees.items():
-            target = self._leaves.setdefault(name, {key: self._allocate(leaf) for key, leaf in tree.items()})
+            target = self._trees.setdefault(
+                name, {k: np.zeros((len(v), count * lanes, *v.shape[2:]), v.dtype) for k, v in tree.items()}
+            )
             for key, leaf in tree.items():
-                target[key][:, column : column + leaf.shape[1]] = leaf
+                target[key][:, column : column + lanes] = leaf
         self._truncations += [(t, column + envs, final_obs) for t, envs, final_obs in rollout.truncations]
 
     def rows(self, policy: Policy, device: torch.device) -> Batch:
@@ -79,51 +79,59 @@ class TrajectoryBatch:
         `continues` (1 where the next row of the trajectory belongs to the same episode), `bootstrap` (the critic's
         value of the next observation, where it is not in the next row) and `weight` (0 for filler rows).
         """
+        obs, actions, steps, memory = (self._trees[name] for name in ("obs", "actions", "steps", "memory"))
+        rewards, terminated, truncated, valid = (steps[name] for name in _OF_STEPS)
+        rollout = Rollout(obs, actions, rewards, terminated, truncated, valid, self._truncations)
         sequences: Sequences | None = None
-        if "memory" in self._leaves:
-            bootstrap, sequences = self._remembered(policy, device)
+        if memory:
+            before = {key: leaf[0] for key, leaf in memory.items()}
+            # Filler rows are sequences of one.
+            remembering = replace(rollout, truncated=truncated | ~valid, valid=np.ones_like(valid), memory=before)
+            _, bootstrap, sequences = remembered_values(policy, remembering, _rows(obs, device))
         else:
-            bootstrap = self._bootstrap(policy, device)
-        steps = {**self._leaves["steps"], "bootstrap": bootstrap}
-        obs = {key: leaf[:-1] for key, leaf in self._leaves["obs"].items()}
-        actions = self._leaves["actions"]
-        return Batch(_rows(obs, device), _rows(actions, device), _rows(steps, device), sequences=sequences)
-
-    def _remembered(self, policy: Policy, device: torch.device) -> tuple[np.ndarray, Sequences]:
-        """Return the values [T, B] of the next observations, and all rows as sequences."""
-        leaves, flags = self._leaves, self._leaves["flags"]
-        rollout = Rollout(
-            obs=leaves["obs"],
-            actions=leaves["actions"],
-            rewards=leaves["steps"]["reward"],
-            terminated=flags["terminated"],
-            truncated=flags["truncated"],
-            valid=np.ones_like(flags["truncated"]),
-            truncations=self._truncations,
-            memory={key: leaf[0] for key, leaf in leaves["memory"].items()},
-        )
-        _, following, sequences = remembered_values(policy, rollout, _rows(leaves["obs"], device))
-        return following, sequences
-
-    def _allocate(self, leaf: np.ndarray) -> np.ndarray:
-        columns = self._config.rollouts_per_batch * leaf.shape[1]  # more than environments where several agents act
-        return np.zeros((len(leaf), columns, *leaf.shape[2:]), leaf.dtype)
-
-    def _bootstrap(self, policy: Policy, device: torch.device) -> np.ndarray:
-        """Return values [T, B] of last observations: at the ends of trajectories and of truncated episodes."""
-        tails = {
-            key: np.concatenate([leaf[-1], *(final_obs[key] for _, _, final_obs in self._truncations)])
-            for key, leaf in self._leaves["obs"].items()
+            bootstrap = _bootstrap(policy, rollout, device)
+        extra = {
+            "log_prob": steps["log_prob"],
+            "reward": clipped_rewards(rewards, self._config.reward_clipping),
+            "discount": rollout_discounts(rollout, self._config.gamma),
+            "continues": (rollout.continues & valid).astype(np.float32),
+            "bootstrap": bootstrap,
+            "weight": valid.astype(np.float32),
         }
-        with torch.no_grad():
-            values = policy.value({k: torch.from_numpy(v).to(device) for k, v in tails.items()}).numpy(force=True)
-        bootstrap = np.zeros_like(self._leaves["steps"]["reward"])
-        start = bootstrap.shape[1]
-        bootstrap[-1] = values[:start]
-        for t, columns, _ in self._truncations:
-            bootstrap[t, columns] = values[start : start + len(columns)]
-            start += len(columns)
-        return bootstrap
+        acted_on = {key: leaf[:-1] for key, leaf in obs.items()}
+        return Batch(_rows(acted_on, device), _rows(actions, device), _rows(extra, device), sequences=sequences)
+
+
+def clipped_rewards(rewards: np.ndarray, clipping: str) -> np.ndarray:
+    """Return rewards of any shape, clipped as in the paper (Espeholt et al., arXiv 1802.01561, table G.1).
+
+    `abs_one`: cut at -1 and 1. `soft_asymmetric`: 5 tanh(r / 5), and 0.3 times that for negative rewards, so that
+    failure weighs less than success. `none`: the same rewards.
+    """
+    clipped: np.ndarray = rewards
+    if clipping == "abs_one":
+        clipped = np.clip(rewards, -1, 1)
+    elif clipping == "soft_asymmetric":
+        squeezed = np.tanh(rewards / 5)
+        clipped = np.where(rewards < 0, 0.3 * squeezed, squeezed) * 5
+    return clipped
+
+
+def _bootstrap(policy: Policy, rollout: Rollout, device: torch.device) -> np.ndarray:
+    """Return values [T, B] of last observations: at the ends of trajectories and of truncated episodes."""
+    tails = {
+        key: np.concatenate([leaf[-1], *(final_obs[key] for _, _, final_obs in rollout.truncations)])
+        for key, leaf in rollout.obs.items()
+    }
+    with torch.no_grad():
+        values = policy.value({k: torch.from_numpy(v).to(device) for k, v in tails.items()}).numpy(force=True)
+    bootstrap = np.zeros_like(rollout.rewards)
+    start = bootstrap.shape[1]
+    bootstrap[-1] = values[:start]
+    for t, columns, _ in rollout.truncations:
+        bootstrap[t, columns] = values[start : start + len(columns)]
+        start += len(columns)
+    return bootstrap
 
 
 def _rows(tree: Tree, device: torch.device) -> TensorTree:

@@ -1,4 +1,4 @@
-"""What SAC needs of actions: the policy's decision, its entropy and the entropy aimed at."""
+"""What SAC needs of actions: the policy's decision, its entropy, the entropy aimed at and the weight of it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from maze_core.errors import ConfigError
@@ -124,3 +124,19 @@ def _largest_entropy(mask: Tensor, sizes: list[int], members: int) -> Tensor:
         return allowed.float().log1p().sum(-1)
     left = torch.stack([part.sum(-1) for part in torch.split(allowed, sizes, -1)], -1)
     return left.clamp(min=1).float().log().sum(-1)
+
+
+class Temperature(nn.Module):
+    """The entropy coefficient, learnt as its logarithm."""
+
+    def __init__(self, initial: float, learns: bool) -> None:
+        super().__init__()
+        self.log_coef = nn.Parameter(torch.tensor(initial).log(), requires_grad=learns)
+
+    def coefficient(self) -> Tensor:
+        """The coefficient, without gradient, shape ()."""
+        return self.log_coef.detach().exp()
+
+    def loss(self, surplus: Tensor) -> Tensor:
+        """Return the coefficient's loss for an entropy that exceeds its target by `surplus`, both of shape ()."""
+        return self.log_coef * surplus

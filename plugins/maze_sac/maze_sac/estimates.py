@@ -1,30 +1,22 @@
-"""What SAC's critics estimate, and so their target, their loss and what the policy climbs."""
+"""What SAC's critics estimate, and so their target, their loss and what the policy climbs.
+
+An estimate says how values [K, B, outputs] of K critics are used:
+
+- `following`: the value of what follows, from the targets' values of a decision: [B], or samples of it [B, T].
+- `objective`: what the policy climbs, [B], from the critics' values of its decision.
+- `loss`: the critics' loss, shape (), for values of actions taken and targets that look like `following`.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, TypeAlias
 
 import torch
 from torch import Tensor
 
-from maze_sac.losses import quantile_error, squared_error, truncated
-
 if TYPE_CHECKING:
     from maze_sac.actions import Decision
     from maze_sac.config import SACConfig
-
-
-class Estimate(Protocol):
-    """How values [K, B, outputs] of K critics are used."""
-
-    def following(self, decision: Decision, values: Tensor) -> Tensor:
-        """Return the value of what follows, from the targets' values of a decision: [B], or samples of it [B, T]."""
-
-    def objective(self, decision: Decision, values: Tensor) -> Tensor:
-        """Return what the policy climbs, [B], from the critics' values of its decision."""
-
-    def loss(self, values: Tensor, target: Tensor) -> Tensor:
-        """Return the critics' loss, shape (), for values of actions taken and targets that look like `following`."""
 
 
 class LeastOfAll:
@@ -41,7 +33,7 @@ class LeastOfAll:
         return squared_error(values, target)
 
 
-class LeastOfSome:
+class LeastOfSome(LeastOfAll):
     """Expected returns; the target takes the least of some critics, drawn for each batch, the policy the mean of all.
 
     Chen et al., arXiv 2101.05982 (REDQ), Algorithm 1.
@@ -58,10 +50,6 @@ class LeastOfSome:
     def objective(self, decision: Decision, values: Tensor) -> Tensor:
         """Return the mean expectation of all critics, [B]."""
         return decision.expected(values).mean(0)
-
-    def loss(self, values: Tensor, target: Tensor) -> Tensor:
-        """Return half the mean squared error, summed over the critics."""
-        return squared_error(values, target)
 
 
 class Quantiles:
@@ -86,6 +74,9 @@ class Quantiles:
         return quantile_error(values, target)
 
 
+Estimate: TypeAlias = LeastOfAll | Quantiles
+
+
 def estimate_of(config: SACConfig, chance: torch.Generator) -> Estimate:
     """Return what the configured critics estimate; `chance`: what subsets are drawn with."""
     if config.quantiles > 1:
@@ -101,3 +92,33 @@ def soft_target(reward: Tensor, discount: Tensor, following: Tensor, bonus: Tens
     if following.dim() > 1:
         reward, discount, bonus = reward.unsqueeze(-1), discount.unsqueeze(-1), bonus.unsqueeze(-1)
     return torch.addcmul(reward, discount, following + bonus)
+
+
+def squared_error(values: Tensor, target: Tensor) -> Tensor:
+    """Return half the mean squared error, summed over K critics, shape (): values [K, B] and a target [B]."""
+    return 0.5 * (values - target).square().mean(-1).sum()
+
+
+def truncated(quantiles: Tensor, drop: int) -> Tensor:
+    """Return the quantiles of K critics as one mixture without its largest `drop` per critic.
+
+    [K, B, M] → [B, K (M - drop)], sorted. Kuznetsov et al., arXiv 2005.04269, eq. 10.
+    """
+    count, rows, each = quantiles.shape
+    pooled = quantiles.transpose(0, 1).reshape(rows, count * each)
+    return pooled.sort(-1).values[:, : count * (each - drop)]
+
+
+def quantile_error(quantiles: Tensor, targets: Tensor) -> Tensor:
+    """Return the quantile Huber loss, shape (): quantiles [K, B, M] of K critics and samples [B, T] of the return.
+
+    The M quantiles are at the midpoints (m + 1/2) / M. Their errors are averaged over rows and pairs, and summed over
+    the critics. Dabney et al., arXiv 1710.10044, eq. 10, with a threshold of 1.
+    """
+    count = quantiles.shape[-1]
+    midpoints = (torch.arange(count, device=quantiles.device, dtype=quantiles.dtype) + 0.5) / count
+    errors = targets.unsqueeze(1) - quantiles.unsqueeze(-1)  # [K, B, M, T]
+    size = errors.detach().abs()
+    huber = torch.where(size <= 1, 0.5 * errors.square(), errors.abs() - 0.5)
+    weight = (midpoints.unsqueeze(-1) - (errors.detach() < 0).to(errors.dtype)).abs()
+    return (weight * huber).mean((1, 2, 3)).sum()

@@ -13,24 +13,22 @@ from maze_core.data.batch import Batch, Loss, TensorTree
 from maze_core.data.segments import below, replayed
 from maze_core.envs.spaces import flatten_space
 from maze_core.errors import ConfigError
-from maze_core.models.critics import StateActionCritics, build_critics
 from maze_core.models.distributions import BoxScale
 from maze_core.models.joint_actions import JointActions, check_squashed
 from maze_core.models.memory import remembers
 from maze_core.plugins.hookspecs import hookimpl
-from maze_core.seeding import Purpose, integer_seed, torch_generator
+from maze_core.seeding import Purpose, torch_generator
 from maze_core.training.adam import Adam
 from maze_core.training.algorithm import Algorithm
+from maze_core.training.critics import critics_of
 from maze_core.training.off_policy import ReplayCollector
-from maze_core.training.process_state import isolated_rng
 from maze_core.training.remembered import distribution_of
 from maze_core.training.replay_memory import ReplayMemory, memory_builder
 from maze_core.training.schedules import scheduled
 from maze_core.training.targets import Target
-from maze_sac.actions import Decision, decide, target_entropy
+from maze_sac.actions import Decision, Temperature, decide, target_entropy
 from maze_sac.config import SACConfig, SACfDConfig
 from maze_sac.estimates import estimate_of, soft_target
-from maze_sac.temperature import Temperature
 from maze_sac.turns import decide_in_turns
 
 if TYPE_CHECKING:
@@ -40,12 +38,13 @@ if TYPE_CHECKING:
 
     from maze_core.config.run import AlgorithmConfig, RunConfig
     from maze_core.data.sequences import Sequences
+    from maze_core.models.critics import StateActionCritics
     from maze_core.models.policy import Policy
     from maze_core.training.adam import Optimizer
     from maze_core.training.run import Run
 
-_CRITICS, _LOSS_NOISE = 1, 2
-# Separate random streams of one purpose: the critics' parameters, and the actions sampled in the loss.
+_LOSS_NOISE = 2
+# Separates the noise of actions sampled in the loss from that of acting.
 _NOISE, _NEXT_NOISE = "noise", "next_noise"
 # Where a batch has the noise of actions for its observations, and for those that follow.
 
@@ -74,9 +73,15 @@ class SAC(Algorithm):
     }
 
     def check(self, config: RunConfig) -> None:
-        """Refuse variants that several learners cannot share."""
-        if config.learners > 1:
-            _check_learners(self.config)
+        """Refuse several learners where a loss draws random numbers, or computes statistics, for a batch as a whole."""
+        if config.learners == 1:
+            return
+        if self.config.dropout:
+            raise _one_learner("dropout", "algorithm.dropout")
+        if self.config.critic_norm == "batch":
+            raise _one_learner("batch normalisation", "algorithm.critic_norm")
+        if self.config.target_subset is not None:
+            raise _one_learner("a subset of critics drawn for each batch", "algorithm.target_subset")
 
     def check_action_space(self, space: Space[Any]) -> None:
         """Refuse also Box actions without finite bounds."""
@@ -109,7 +114,16 @@ class SAC(Algorithm):
             raise _one_learner("policies with memory", "model.memory")
         self._actions = JointActions(run.observation_space, run.action_space).to(run.device)
         check_squashed(policy, self._actions, "SAC")
-        self._critics = self._build_critics(policy).to(run.device)
+        self._critics = critics_of(
+            run,
+            self._actions,
+            config,
+            config.quantiles if config.quantiles > 1 else self._actions.outputs,
+            norm=config.critic_norm,
+            dropout=config.dropout,
+            make_memory=memory_builder(run),
+            share_memory=config.critic_memory == "shared",
+        )
         self._targets = None if config.critic_norm == "batch" else Target(self._critics)
         self._temperature = Temperature(config.entropy_coef, config.entropy_tuning).to(run.device)
         noise = torch_generator(run.seed, Purpose.POLICY_NOISE, _LOSS_NOISE, device=run.device)
@@ -132,22 +146,6 @@ class SAC(Algorithm):
             her_goals=config.her_goals,
         )
         self._collector = self.keep("collector", collector)
-
-    def _build_critics(self, policy: Policy) -> StateActionCritics:
-        config, actions = self.config, self._actions
-        with isolated_rng(integer_seed(self._run.seed, Purpose.MODEL_INIT, _CRITICS)):
-            return build_critics(
-                policy,
-                actions.box_size,
-                config.quantiles if config.quantiles > 1 else actions.outputs,
-                config.critic_hidden,
-                config.critic_activation,
-                config.n_critics,
-                config.critic_norm,
-                config.dropout,
-                memory_builder(self._run),
-                config.critic_memory == "shared",
-            )
 
     def modules(self) -> dict[str, nn.Module]:
         """Return the critics, their targets if they have some, and the temperature."""
@@ -195,7 +193,8 @@ class SAC(Algorithm):
             policy.normalized(batch.obs), None if sequences is None else sequences.of("critics")
         )
         acting = actions.acting(batch.obs)
-        values, next_values = self._replayed(policy, batch, features, following.box, acting)
+        taken = actions.canonical(batch.actions, acting)
+        values, next_values = self._replayed(policy, batch, features, taken, following.box)
         with torch.no_grad():
             bonus = -coefficient * following.negative_entropy
             after = estimate.following(following, next_values)
@@ -219,19 +218,13 @@ class SAC(Algorithm):
         return Loss(total, metrics)
 
     def _replayed(
-        self,
-        policy: Policy,
-        batch: Batch,
-        features: Tensor,
-        following: Tensor | None,
-        acting: TensorTree | None,
+        self, policy: Policy, batch: Batch, features: Tensor, taken: Tensor | None, following: Tensor | None
     ) -> tuple[Tensor, Tensor]:
         """Return the values of the actions taken, and those of what follows as constants, each [K, B, outputs].
 
         Without targets both come from one forward of the critics, so that batch normalisation sees both
         distributions of actions (Bhatt et al., arXiv 1902.05605, section 3.2).
         """
-        taken = self._actions.canonical(batch.actions, acting)
         if self._targets is not None:
             with torch.no_grad():
                 targets = self._targets.module
@@ -279,16 +272,6 @@ def _next_features(critics: StateActionCritics, policy: Policy, batch: Batch) ->
         return critics.features(policy.normalized(batch.next_obs))
     features = critics.features(policy.normalized(sequences.obs), sequences.beyond("critics"))
     return features.index_select(1, sequences.following)
-
-
-def _check_learners(config: SACConfig) -> None:
-    """Refuse variants whose loss draws random numbers, or computes statistics, for a batch as a whole."""
-    if config.dropout:
-        raise _one_learner("dropout", "algorithm.dropout")
-    if config.critic_norm == "batch":
-        raise _one_learner("batch normalisation", "algorithm.critic_norm")
-    if config.target_subset is not None:
-        raise _one_learner("a subset of critics drawn for each batch", "algorithm.target_subset")
 
 
 def _one_learner(what: str, where: str) -> ConfigError:
