@@ -126,10 +126,11 @@ def _input(key: str, policy: Policy) -> Callable[[Tree], np.ndarray]:
     shift, scale = (normalizer.get_buffer(f"{key}_{name}").numpy() for name in ("shift", "scale"))
 
     def read(obs: Tree) -> np.ndarray:
-        leaf = obs[key] - shift
+        leaf: np.ndarray = obs[key] - shift
         leaf *= scale
-        np.minimum(leaf, normalizer.clip, out=leaf)
-        return np.maximum(leaf, -normalizer.clip, out=leaf)
+        np.minimum(leaf, normalizer.clip, out=leaf)  # cheaper than clip
+        np.maximum(leaf, -normalizer.clip, out=leaf)
+        return leaf
 
     return read
 
