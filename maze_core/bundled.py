@@ -22,6 +22,7 @@ _PUBLISHED: Mapping[str, Mapping[str, str]] = {
     "maze-impala": {"algorithm": "appo impala"},
     "maze-minari": {"command": "trajectories.import trajectories.export"},
     "maze-offline": {"algorithm": "cql iql td3_bc"},
+    "maze-mirror": {"callback": "mirror", "command": "fetch"},
     "maze-mlflow": {"callback": "mlflow"},
     "maze-optuna": {"searcher": "optuna"},
     "maze-pettingzoo": {"env": "pettingzoo", "callback": "self_play"},

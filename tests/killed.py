@@ -46,6 +46,11 @@ def arguments(run_dir: Path, values: dict[str, object]) -> list[str]:
 
 def train_until_killed(run_dir: Path, values: dict[str, object], when: str, epoch: int = 3) -> None:
     """Train in a process that dies `before` or `after` the checkpoint of an epoch is written, before observers know."""
-    command = [sys.executable, "-c", _SCRIPT, when, str(epoch), *arguments(run_dir, values)]
+    maze_until_killed(arguments(run_dir, values), when, epoch)
+
+
+def maze_until_killed(words: list[str], when: str, epoch: int) -> None:
+    """Run `maze` with these arguments in such a process."""
+    command = [sys.executable, "-c", _SCRIPT, when, str(epoch), *words]
     done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == -9, done.stderr

@@ -164,7 +164,8 @@ class HookSpecs:
     def on_run_start(self, run: Run) -> None:
         """Observe the start: the run directory exists, policy and environments are built, nothing has been stepped.
 
-        When: once per process that trains, also after a resume. An error is reported once and the run continues.
+        When: once per process that trains, also after a resume. An error is reported once and the run continues; a
+        `ConfigError`, for a setting of the plugin that cannot work, ends it before the first step.
         """
 
     @hookspec
@@ -190,4 +191,4 @@ class HookSpecs:
 
     @hookspec
     def on_run_end(self, run: Run, summary: RunSummary) -> None:
-        """Observe the end, also after a failure or an interruption. An error is reported once."""
+        """Observe the end, also after a failure or an interruption; `run.json` says how. An error is reported once."""

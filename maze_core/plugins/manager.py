@@ -60,10 +60,10 @@ class Hooks:
     ) -> Hooks:
         """Return the hooks of a run: model, env source, wrappers in order, algorithm, callbacks in order."""
         parts: list[tuple[str, PluginConfig]] = [("model", config.model), ("env", config.env)]
-        observers = [("callback", callback) for callback in config.callbacks.values()]
         members = [member(kind, part, load) for kind, part in parts] + wrapper_members(config.wrappers, load)
-        later = [("algorithm", config.algorithm), *observers]
-        return cls([*members, *(member(kind, part, load) for kind, part in later)], warn)
+        algorithm = member("algorithm", config.algorithm, load)
+        callbacks = [member("callback", part, load, f"callbacks.{key}") for key, part in config.callbacks.items()]
+        return cls([*members, algorithm, *callbacks], warn)
 
     @classmethod
     def for_envs(
@@ -191,7 +191,7 @@ class Hooks:
                 _call(implementation, {"run": run, "batch": batch})
 
     def on_run_start(self, run: Run) -> None:
-        """Tell the observers that training begins."""
+        """Tell the observers that training begins. A ConfigError of one of them ends the run."""
         self._notify("on_run_start", run=run)
 
     def on_epoch_end(self, run: Run, epoch: EpochReport) -> None:
@@ -297,8 +297,11 @@ class Hooks:
                 _call(implementation, arguments)
             except RunError:
                 raise
-            except Exception as error:  # noqa: BLE001 — a failing observer must not end the run
+            except Exception as error:  # a failing observer must not end the run
                 self._failed.add(id(each.plugin))
+                if hook == "on_run_start" and isinstance(error, ConfigError):  # nothing is lost: nothing has been done
+                    put_below(error, each.place, getattr(each.plugin, "config", None))
+                    raise
                 problem = discovery.describe(error)
                 self._warn(f"warning: hook {hook} of {each.title} failed and is no longer called: {problem}")
 

@@ -193,6 +193,16 @@ def test_a_run_error_of_an_observer_ends_the_run():
         observers([], [], a={"on_epoch_end": KeyboardInterrupt()}).on_epoch_end(None, None)
 
 
+def test_a_config_error_of_an_observer_ends_the_run_only_at_its_start():
+    warnings = []
+    hooks = observers([], warnings, a={"on_run_start": ConfigError("no such server", "to")})
+    with pytest.raises(ConfigError, match="to: no such server"):
+        hooks.on_run_start(None)
+    assert not warnings
+    observers([], warnings, a={"on_epoch_end": ConfigError("no such server")}).on_epoch_end(None, None)
+    assert len(warnings) == 1
+
+
 def test_nothing_can_be_registered_later():
     hooks = Hooks([])
     with pytest.raises(PluginError, match="fixed once it is set up"):

@@ -1,0 +1,1 @@
+"""Copies runs to shared storage while they train, and fetches them back."""

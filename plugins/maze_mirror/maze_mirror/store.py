@@ -1,0 +1,102 @@
+"""The folder at an address: a flat set of files, on any file system that fsspec knows."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from maze_core.errors import ConfigError
+from maze_mirror.address import masked, protocol_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_BUCKETS = ("s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "adl", "oss", "oci", "ocilake", "tos", "hf")
+"""Protocols without folders: to make one there would create a bucket."""
+_FOLDER_SIZE = -1
+
+
+def check_installed(address: str, where: str) -> None:
+    """Check that the file system of an address is installed; nothing is connected.
+
+    Raises:
+        ConfigError: it is not, or there is none of this protocol.
+    """
+    from fsspec import get_filesystem_class
+
+    protocol = protocol_of(address)
+    try:
+        get_filesystem_class(protocol)
+    except ValueError:
+        hint = "Next: another address; file://, s3://, gs://, az:// and sftp:// are the usual ones."
+        raise ConfigError(f"there is no file system {protocol}:// ({masked(address)})", where, hint) from None
+    except ImportError as error:
+        cause = error.__cause__
+        package = (cause.name or "") if isinstance(cause, ModuleNotFoundError) else ""
+        package = package.partition(".")[0]
+        if not package:
+            raise ConfigError(f"the file system {protocol}:// cannot be imported: {cause or error}", where) from None
+        problem = f"{protocol}:// needs the package {package}, which is not installed"
+        raise ConfigError(problem, where, f"Next: pip install {package}") from None
+
+
+class Store:
+    """The files at an address, by name. Every method may raise whatever the file system raises."""
+
+    def __init__(self, address: str) -> None:
+        from fsspec.core import url_to_fs
+        from fsspec.implementations.local import LocalFileSystem
+
+        self.address = address
+        # An own instance: that of others may keep outdated listings.
+        self._fs: Any
+        self._fs, root = url_to_fs(address, skip_instance_cache=True)
+        self._root = root.rstrip("/")
+        self._to_disk: Callable[[str], None] | None = _flush if isinstance(self._fs, LocalFileSystem) else None
+
+    def make(self) -> None:
+        """Create the folder, where the file system has folders."""
+        if protocol_of(self.address) not in _BUCKETS:
+            self._fs.makedirs(self._root, exist_ok=True)
+
+    def sizes(self) -> dict[str, int]:
+        """Return the sizes of all files by name, -1 for folders; empty if there is no such folder."""
+        self._fs.invalidate_cache()
+        try:
+            entries = self._fs.ls(self._root, detail=True)
+        except FileNotFoundError:
+            return {}
+        found: dict[str, int] = {}
+        for entry in entries:
+            path = str(entry["name"]).rstrip("/")
+            if path.strip("/") != self._root.strip("/"):  # buckets list the folder itself
+                is_file = entry.get("type") == "file"
+                found[path.rpartition("/")[2]] = int(entry.get("size") or 0) if is_file else _FOLDER_SIZE
+        return found
+
+    def read(self, name: str, limit: int) -> bytes:
+        """Return at most the first `limit` bytes of a file."""
+        data = self._fs.cat_file(self._path(name), start=0, end=limit)
+        return bytes(data[:limit])
+
+    def write(self, name: str, data: bytes) -> None:
+        """Write a file that does not exist, or replace one."""
+        path = self._path(name)
+        self._fs.pipe_file(path, data)
+        if self._to_disk is not None:
+            self._to_disk(path)
+
+    def remove(self, name: str) -> None:
+        """Delete a file; a missing one is ignored."""
+        with suppress(FileNotFoundError):
+            self._fs.rm_file(self._path(name))
+
+    def _path(self, name: str) -> str:
+        return f"{self._root}/{name}"
+
+
+def _flush(path: str) -> None:
+    with Path(path).open("rb") as file:
+        os.fsync(file.fileno())
