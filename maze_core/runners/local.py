@@ -50,12 +50,19 @@ class LocalRunner(Runner):
 
         Workers of evaluations play whole episodes, and are replaced if they die.
         """
+        return self._vector_env(builder, num_envs, pooled=builder.purpose == "evaluation")
+
+    def collecting_env(self, builder: EnvBuilder, num_envs: int) -> VectorEnv:
+        """Build the environments on workers that also take steps on their own, and are replaced if they die."""
+        return self._vector_env(builder, num_envs, pooled=True)
+
+    def _vector_env(self, builder: EnvBuilder, num_envs: int, *, pooled: bool) -> VectorEnv:
         native = builder.vector_env(num_envs)
         if native is not None:
             return NativeVectorEnv(native)
         config = self.config
         workers = min(self.default_workers, num_envs)
-        if builder.purpose == "evaluation" and not builder.several_agents:
+        if pooled and not builder.several_agents:
             return PooledVectorEnv(builder, num_envs, workers, self.collectors)
         return ProcessVectorEnv(builder, num_envs, workers, config.step_timeout, config.start_method)
 

@@ -197,9 +197,16 @@ class Run(RunProgress):
         """The number of updates in one epoch."""
         return self.algorithm.epoch_length
 
-    def training_env(self, num_envs: int) -> VectorEnv:
-        """Return the `num_envs` training environments, built at the first call and closed with the run."""
-        return self._environments.training(num_envs)
+    def training_env(self, num_envs: int, *, collecting: bool = False) -> VectorEnv:
+        """Return the `num_envs` training environments, built at the first call and closed with the run.
+
+        `collecting`: on workers that can also take several steps on their own, if the runner has such workers.
+        """
+        return self._environments.training(num_envs, collecting)
+
+    def rows_of(self, num_envs: int) -> int:
+        """Return the number of rows of so many training environments: one for each agent where several act."""
+        return num_envs * max(1, len(agents_of(self._environments.evaluation)))
 
     def spare_env(self) -> gymnasium.Env[Any, Any]:
         """Return one more environment like those of training, in this process; it is closed with the run."""

@@ -36,10 +36,12 @@ class RunEnvironments:
         self._spares: list[gymnasium.Env[Any, Any]] = []
         self.evaluation = self._vector_env(self._evaluation_size(), "evaluation")
 
-    def training(self, num_envs: int) -> VectorEnv:
-        """Return the `num_envs` training environments, built at the first call."""
+    def training(self, num_envs: int, collecting: bool = False) -> VectorEnv:
+        """Return the `num_envs` training environments, built at the first call; `collecting`: as for `Run`."""
         if self._training is None:
-            self._training = self._vector_env(num_envs, "training")
+            collecting = collecting and self._runner.has_collectors
+            build = self._runner.collecting_env if collecting else self._runner.vector_env
+            self._training = build(self.builder("training"), num_envs)
         return self._training
 
     def spare(self) -> gymnasium.Env[Any, Any]:

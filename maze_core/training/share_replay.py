@@ -1,0 +1,198 @@
+"""Transitions for a replay buffer that workers collect, each from its share of the environments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from maze_core.acting.drawn import Drawn, DrawnExploration, DrawnNoise
+from maze_core.acting.network import NetworkAgent
+from maze_core.acting.replay import ReplaySink
+from maze_core.acting.share import ShareAgent
+from maze_core.acting.stepper import Stepper
+from maze_core.envs.actors import actors_of
+from maze_core.envs.spaces import allocate, space_specs
+from maze_core.envs.transitions import Transitions
+from maze_core.envs.vector import agents_of
+from maze_core.models.memory import remembers
+from maze_core.models.parameters import state_arrays
+from maze_core.training.share_task import draws_itself
+
+if TYPE_CHECKING:
+    from maze_core.acting.exploration import Change, Exploration
+    from maze_core.envs.serial import SerialVectorEnv
+    from maze_core.envs.vector import StepResult, Tree
+    from maze_core.envs.worker import Share
+    from maze_core.models.policy import Policy
+    from maze_core.runners.workers import Arrays
+    from maze_core.seeding import EpisodeSeeds
+    from maze_core.training.run import Run
+
+
+def can_share(run: Run, n_steps: int, exploration: Exploration | None) -> bool:
+    """Return True where workers can take the steps of a `collect` just as this process would.
+
+    They cannot where a step decides the next actions in other environments: what a normaliser has learnt, or, in groups
+    of actors, how many rows there are. Nor where the driver has to know what a policy remembers.
+    """
+    policy = run.policy
+    return (
+        n_steps > 1
+        and run.device.type == "cpu"
+        and getattr(policy, "normalizer", None) is None
+        and not remembers(policy)
+        and actors_of(run.observation_space) is None
+        and (exploration is None or exploration.change is not None)
+        and not draws_itself(policy)
+    )
+
+
+class ShareCollector:
+    """The driver's side: lets the workers of environments take some steps of all of them.
+
+    Everything that chance decides is drawn here, and goes out with the parameters. So workers have no random states,
+    and one that was lost is replaced by another, which does the same again.
+
+    Args:
+        agent: draws the noise.
+        env: environments of workers that can `gather`.
+        n_steps: steps of each environment at a time.
+        on_steps: called within long collections, with the number of steps of environments since the last call.
+    """
+
+    def __init__(self, agent: NetworkAgent, env: Any, n_steps: int, on_steps: Callable[[int], None]) -> None:
+        self._agent, self._env = agent, env
+        self._n_steps, self._on_steps = n_steps, on_steps
+
+    @staticmethod
+    def of(
+        run: Run,
+        env: Any,
+        agent: NetworkAgent,
+        seeds: EpisodeSeeds,
+        n_steps: int,
+        exploration: Exploration | None,
+    ) -> ShareCollector | None:
+        """Return one for a run that `can_share`; None where its environments are stepped in lockstep nevertheless."""
+        if not hasattr(env, "gather") or agents_of(env):
+            return None
+        change = None if exploration is None else exploration.change
+        errand = CollectTransitions(run.policy, change, seeds, n_steps, torch.get_num_threads())
+        if not env.assign(errand):  # such as a model that was defined in a notebook
+            return None
+
+        def show(steps: int) -> None:
+            run.progress.env_steps += steps
+
+        return ShareCollector(agent, env, n_steps, show)
+
+    def collect(self) -> Transitions:
+        """Return the next steps of all environments."""
+        drawn = self._agent.ahead(self._n_steps, self._env.num_envs)
+        arrays = {**state_arrays(self._agent.policy, passing=True), **drawn.arrays()}
+        transitions: Transitions = self._env.gather(arrays, self._on_steps)
+        return transitions
+
+
+@dataclass(frozen=True, slots=True)
+class CollectTransitions:
+    """What a worker has to know to collect transitions with its environments."""
+
+    policy: Policy
+    change: Change | None
+    """What exploration does to the most likely actions; None: actions are samples of the policy."""
+    seeds: EpisodeSeeds
+    n_steps: int
+    threads: int
+    """Torch's threads, on which the last digits of large products may depend."""
+
+    def begin(self, env: SerialVectorEnv, share: Share) -> TransitionGatherer:
+        """Return what collects with a share of the environments."""
+        return TransitionGatherer(self, env, share)
+
+
+class TransitionGatherer:
+    """The worker's side: steps a share of the environments with a copy of the policy."""
+
+    def __init__(self, errand: CollectTransitions, env: SerialVectorEnv, share: Share) -> None:
+        torch.set_num_threads(errand.threads)
+        self._n_steps = errand.n_steps
+        self._noise = DrawnNoise() if errand.change is None else None
+        self._exploration = None if errand.change is None else DrawnExploration(errand.change)
+        network = NetworkAgent(errand.policy, self._noise, exploration=self._exploration, fast_rows=share.total)
+        self._agent = ShareAgent(network, share)
+        self._parameters = state_arrays(errand.policy, passing=True)
+        self._record = _Record(env, errand.n_steps)
+        self._sink = ReplaySink(self._record, env, None, torch.device("cpu"), lambda result: None)
+        self._stepper = Stepper(env, errand.seeds)
+
+    def begin(self, arrays: Arrays, obs: Tree) -> None:
+        """Begin the next steps from these observations, with these parameters and what was drawn."""
+        for name, leaf in self._parameters.items():
+            leaf[...] = arrays[name]
+        drawn = Drawn.among(arrays)
+        if self._noise is not None:
+            self._noise.take(drawn.noise)
+        if self._exploration is not None:
+            self._exploration.take(drawn.explored)
+        for key, leaf in self._sink.obs.items():
+            leaf[...] = obs[key]
+        self._sink.begin()
+        self._stepper.move(self._sink.obs)
+        self._agent.expect(self._n_steps)
+
+    def advance(self, seconds: float) -> Transitions | int:
+        """Go on for so many seconds; return the transitions, or the number of steps so far."""
+        record = self._record
+        with torch.inference_mode():
+            self._stepper.advance(self._agent, self._sink, self._n_steps - record.taken, seconds)
+        return record.transitions() if record.taken == self._n_steps else record.taken
+
+
+class _Record:
+    """Takes transitions as a replay buffer does, to send them."""
+
+    def __init__(self, env: SerialVectorEnv, n_steps: int) -> None:
+        shape = (n_steps, env.num_envs)
+        self._env = env
+        self._obs = allocate(space_specs(env.observation_space, "observation"), shape)
+        self._actions = allocate(space_specs(env.action_space, "action"), shape)
+        self._results: list[StepResult] = []
+
+    @property
+    def taken(self) -> int:
+        """The number of steps so far."""
+        return len(self._results)
+
+    def begin(self, obs: Tree) -> None:
+        """Forget all steps."""
+        self._results.clear()
+
+    def step(self, actions: Tree, result: StepResult, obs: Tree) -> None:
+        """Store one step of the environments, as `ReplayBuffer.step`."""
+        t = self.taken
+        for key, leaf in actions.items():
+            self._actions[key][t] = leaf
+        for key, leaf in obs.items():
+            self._obs[key][t] = leaf
+        self._results.append(result)
+
+    def transitions(self) -> Transitions:
+        """Return all steps; the arrays are overwritten by the next ones."""
+        results = self._results
+        last = [result.final_obs for result in results if result.final_obs is not None]
+        none = {key: leaf[0, :0] for key, leaf in self._obs.items()}
+        return Transitions(
+            self._obs,
+            self._actions,
+            np.stack([result.reward for result in results]),
+            np.stack([result.terminated for result in results]),
+            np.stack([result.truncated for result in results]),
+            {key: np.concatenate([tree[key] for tree in last]) for key in none} if last else none,
+            [episode for result in results for episode in result.episodes],
+            list(self._env.episode_memory),
+        )
