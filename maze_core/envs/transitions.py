@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from maze_core.envs.spaces import allocate, space_specs
 from maze_core.envs.vector import Episode, StepResult, Tree
 
 if TYPE_CHECKING:
+    from maze_core.envs.serial import SerialVectorEnv
     from maze_core.envs.wrapper_memory import Memory
 
 _NONE_ENDED = np.zeros(0, np.int64)
@@ -55,6 +57,56 @@ class Transitions:
                 result.final_obs = {key: leaf[before:after] for key, leaf in self.final_obs.items()}
                 result.episodes = self.episodes[before:after]
             yield _at(self.actions, t), result, _at(self.obs, t)
+
+
+class Record:
+    """Takes the transitions of N environments step by step, as a replay buffer does, to send them.
+
+    Args:
+        env: the environments.
+        n_steps: T.
+    """
+
+    def __init__(self, env: SerialVectorEnv, n_steps: int) -> None:
+        shape = (n_steps, env.num_envs)
+        self._env = env
+        self._obs = allocate(space_specs(env.observation_space, "observation"), shape)
+        self._actions = allocate(space_specs(env.action_space, "action"), shape)
+        self._results: list[StepResult] = []
+
+    @property
+    def taken(self) -> int:
+        """The number of steps so far."""
+        return len(self._results)
+
+    def begin(self, obs: Tree) -> None:
+        """Forget all steps."""
+        self._results.clear()
+
+    def step(self, actions: Tree, result: StepResult, obs: Tree) -> None:
+        """Store one step of the environments, as `ReplayBuffer.step`."""
+        t = self.taken
+        for key, leaf in actions.items():
+            self._actions[key][t] = leaf
+        for key, leaf in obs.items():
+            self._obs[key][t] = leaf
+        self._results.append(result)
+
+    def transitions(self) -> Transitions:
+        """Return all steps; the arrays are overwritten by the next ones."""
+        results = self._results
+        last = [result.final_obs for result in results if result.final_obs is not None]
+        none = {key: leaf[0, :0] for key, leaf in self._obs.items()}
+        return Transitions(
+            self._obs,
+            self._actions,
+            np.stack([result.reward for result in results]),
+            np.stack([result.terminated for result in results]),
+            np.stack([result.truncated for result in results]),
+            {key: np.concatenate([tree[key] for tree in last]) for key in none} if last else none,
+            [episode for result in results for episode in result.episodes],
+            list(self._env.episode_memory),
+        )
 
 
 def joined(parts: Sequence[Transitions]) -> Transitions:

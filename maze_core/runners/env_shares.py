@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import pickle
+import time
 import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from maze_core.envs.serial import SerialVectorEnv
 from maze_core.envs.spaces import allocate, space_specs
+from maze_core.envs.transitions import Record
 
 if TYPE_CHECKING:
     from maze_core.envs.builder import EnvBuilder
@@ -49,7 +51,8 @@ class EnvJob:
     share: int
     command: str
     """`spaces`, `begin` (first episodes), `reset` (after earlier episodes), `restore`, `step`, `memory`,
-    `play` and `go on` (a game: whole episodes), or `assign` (an errand), `gather` and `gather on` (its next steps)."""
+    `play` and `go on` (a game: whole episodes), or `assign` (an errand), `gather` and `gather on` (some steps: the next
+    ones of the errand, or with actions that are given)."""
     arguments: tuple[Any, ...] = ()
     number: int = 0
     """The number of moves before, of which `step` and `gather` are one each."""
@@ -72,8 +75,8 @@ class EnvShares:
         """Current observations of the shares that this worker has stepped."""
         self._moves: dict[int, int] = {}
         """The number of moves after which the shares stand that this worker holds."""
-        self._gathering: dict[int, int] = {}
-        """The number of moves before the `gather` that is under way."""
+        self._gathering: dict[int, tuple[int, Gatherer]] = {}
+        """What takes steps in the `gather` that is under way, with the number of moves before."""
         self._games: dict[int, Any] = {}
         """What is being played with the shares that this worker holds."""
         self._gatherers: dict[int, Gatherer] = {}
@@ -92,7 +95,8 @@ class EnvShares:
         if job.command == "assign":
             return self._assign(env, job.share, *job.arguments)
         if job.command == "gather on":
-            return self._gather(job) if self._gathering.get(job.share) == job.number else None
+            number, _ = self._gathering.get(job.share, (-1, None))
+            return self._gather(job) if number == job.number else None
         if self._moves.get(job.share) != job.number:
             return None
         if job.command == "reset":
@@ -100,7 +104,8 @@ class EnvShares:
         if job.command == "memory":
             return env.memory()
         if job.command == "gather":
-            return self._gather(job, shared.arrays) if job.share in self._gatherers else None
+            known = job.share in self._gatherers or len(job.arguments) > 1
+            return self._gather(job, shared.arrays) if known else None
         (actions,) = job.arguments
         out = self._out[job.share]
         del self._moves[job.share]
@@ -149,17 +154,18 @@ class EnvShares:
         return True
 
     def _gather(self, job: EnvJob, arrays: Arrays | None = None) -> Any:
-        """Take the next steps of an errand, for some seconds; return them, or the number of those so far.
+        """Take the next steps, for some seconds; return them, or the number of those so far.
 
         `arrays`: what the driver shares, if they are to begin.
         """
-        (seconds,) = job.arguments
-        gatherer, out = self._gatherers[job.share], self._out[job.share]
+        seconds, *actions = job.arguments
+        out = self._out[job.share]
         if arrays is not None:
+            gatherer = _Given(self._envs[job.share], *actions) if actions else self._gatherers[job.share]
             del self._moves[job.share]
-            self._gathering[job.share] = job.number
+            self._gathering[job.share] = job.number, gatherer
             gatherer.begin(arrays, out)
-        answer = gatherer.advance(seconds)
+        answer = self._gathering[job.share][1].advance(seconds)
         if not isinstance(answer, int):
             for key, leaf in answer.obs.items():
                 out[key][...] = leaf[-1]
@@ -185,3 +191,26 @@ class EnvShares:
             its = self._shares[share]
             self._envs[share] = SerialVectorEnv(self._builder, its.count, its.first)
         return self._envs[share]
+
+
+class _Given:
+    """Takes steps with actions that the driver chose, leaves [T, n, …]."""
+
+    def __init__(self, env: SerialVectorEnv, actions: Tree) -> None:
+        self._env, self._actions = env, actions
+        self._steps = len(next(iter(actions.values())))
+        self._record = Record(env, self._steps)
+
+    def begin(self, arrays: Arrays, obs: Tree) -> None:
+        """Begin; the current observations will be in `obs`, leaves [n, …]."""
+        self._obs = obs
+
+    def advance(self, seconds: float) -> Transitions | int:
+        """Go on for so many seconds; return the transitions, or the number of steps so far."""
+        end, record = time.monotonic() + seconds, self._record
+        while record.taken < self._steps:
+            actions = {key: leaf[record.taken] for key, leaf in self._actions.items()}
+            record.step(actions, self._env.step(actions, self._obs), self._obs)
+            if time.monotonic() >= end:
+                break
+        return record.transitions() if record.taken == self._steps else record.taken

@@ -30,7 +30,7 @@ _PATIENCE = 10.0
 _SLICE = 1.0
 """Seconds after which a worker that plays tells how far it is; at most a tenth of a job's time limit."""
 _LONG_SLICE = 10.0
-"""The same for a worker that takes steps of an errand."""
+"""The same for a worker that takes some steps."""
 
 
 class PooledVectorEnv:
@@ -190,7 +190,19 @@ class PooledVectorEnv:
             look: called now and then with the number of steps, of all environments, since the last call.
         """
         self._pool.share(arrays)
-        parts = self._ask([("gather", min(_LONG_SLICE, self._pool.job_timeout / 10))] * len(self._rows), look)
+        return self._taken([("gather", self._long_slice)] * len(self._rows), look)
+
+    def take(self, actions: Tree, look: Callable[[int], None]) -> Transitions:
+        """Take some steps with these actions, leaves [T, N, …], in environment units; `look`: as for `gather`."""
+        return self._taken([("gather", self._long_slice, _columns(actions, rows)) for rows in self._rows], look)
+
+    @property
+    def _long_slice(self) -> float:
+        return min(_LONG_SLICE, self._pool.job_timeout / 10)
+
+    def _taken(self, commands: list[tuple[Any, ...]], look: Callable[[int], None]) -> Transitions:
+        """Return the steps that the workers took, which the ledger records."""
+        parts = self._ask(commands, look)
         self._moves += 1
         whole = joined(parts)
         self._ledger.add(whole.actions, whole.rewards, whole.ended)
@@ -242,7 +254,7 @@ class PooledVectorEnv:
                 rows = self._rows[share]
                 look((result.value - steps[share]) * (rows.stop - rows.start))
                 steps[share] = result.value
-                jobs[self._submit(share, "gather on", *arguments)] = share
+                jobs[self._submit(share, "gather on", arguments[0])] = share
             else:
                 replies[share] = result.value
         return [replies[share] for share in range(len(commands))]
@@ -268,6 +280,10 @@ def _patience(command: str) -> float:
 
 def _part(tree: Tree, rows: slice) -> Tree:
     return {key: array[rows] for key, array in tree.items()}
+
+
+def _columns(tree: Tree, rows: slice) -> Tree:
+    return {key: array[:, rows] for key, array in tree.items()}
 
 
 def _joined(results: list[StepResult]) -> StepResult:

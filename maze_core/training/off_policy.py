@@ -204,10 +204,18 @@ class ReplayCollector(Collector):
         while self.replay.steps < self._initial_steps or not len(self.replay):
             if self._run.interrupted or self._run.steps_done:
                 return False
-            self._stepper.step(self._first_agent, self._sink)
+            self._take_some_first_steps()
         if self._segments is not None and self._agent.memory is not None:
             self._agent.memory.load_state(below(self._segments.memory(), POLICY))  # it goes on with these episodes
         return True
+
+    def _take_some_first_steps(self) -> None:
+        missing = steps_of_each(self._initial_steps - self.replay.steps, self._env.num_envs)
+        taken = None if self._shared is None else self._shared.take(self._first_agent, missing)
+        if taken is None:
+            self._stepper.step(self._first_agent, self._sink)
+        else:
+            self._stepper.follow(self._first_agent, self._sink, taken)
 
     def collect(self) -> int:
         """Step every environment `n_steps` times with the current policy; return the number of updates that are due.

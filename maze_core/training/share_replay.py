@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 
 from maze_core.acting.drawn import Drawn, DrawnExploration, DrawnNoise
@@ -15,8 +14,7 @@ from maze_core.acting.replay import ReplaySink
 from maze_core.acting.share import ShareAgent
 from maze_core.acting.stepper import Stepper
 from maze_core.envs.actors import actors_of
-from maze_core.envs.spaces import allocate, space_specs
-from maze_core.envs.transitions import Transitions
+from maze_core.envs.transitions import Record, Transitions
 from maze_core.envs.vector import agents_of
 from maze_core.models.memory import remembers
 from maze_core.models.parameters import state_arrays
@@ -24,13 +22,16 @@ from maze_core.training.share_task import draws_itself
 
 if TYPE_CHECKING:
     from maze_core.acting.exploration import Change, Exploration
+    from maze_core.acting.rule import RuleAgent
     from maze_core.envs.serial import SerialVectorEnv
-    from maze_core.envs.vector import StepResult, Tree
+    from maze_core.envs.vector import Tree
     from maze_core.envs.worker import Share
     from maze_core.models.policy import Policy
     from maze_core.runners.workers import Arrays
     from maze_core.seeding import EpisodeSeeds
     from maze_core.training.run import Run
+
+_FEW = 64
 
 
 def can_share(run: Run, n_steps: int, exploration: Exploration | None) -> bool:
@@ -90,6 +91,17 @@ class ShareCollector:
 
         return ShareCollector(agent, env, n_steps, show)
 
+    def take(self, agent: RuleAgent, steps: int) -> Transitions | None:
+        """Return steps of all environments with the actions of another agent, at most so many; None if it has to see.
+
+        They are few, so that Ctrl-C is heard.
+        """
+        actions = agent.ahead(min(steps, _FEW))
+        if actions is None:
+            return None
+        transitions: Transitions = self._env.take(actions, self._on_steps)
+        return transitions
+
     def collect(self) -> Transitions:
         """Return the next steps of all environments."""
         drawn = self._agent.ahead(self._n_steps, self._env.num_envs)
@@ -126,7 +138,7 @@ class TransitionGatherer:
         network = NetworkAgent(errand.policy, self._noise, exploration=self._exploration, fast_rows=share.total)
         self._agent = ShareAgent(network, share)
         self._parameters = state_arrays(errand.policy, passing=True)
-        self._record = _Record(env, errand.n_steps)
+        self._record = Record(env, errand.n_steps)
         self._sink = ReplaySink(self._record, env, None, torch.device("cpu"), lambda result: None)
         self._stepper = Stepper(env, errand.seeds)
 
@@ -151,48 +163,3 @@ class TransitionGatherer:
         with torch.inference_mode():
             self._stepper.advance(self._agent, self._sink, self._n_steps - record.taken, seconds)
         return record.transitions() if record.taken == self._n_steps else record.taken
-
-
-class _Record:
-    """Takes transitions as a replay buffer does, to send them."""
-
-    def __init__(self, env: SerialVectorEnv, n_steps: int) -> None:
-        shape = (n_steps, env.num_envs)
-        self._env = env
-        self._obs = allocate(space_specs(env.observation_space, "observation"), shape)
-        self._actions = allocate(space_specs(env.action_space, "action"), shape)
-        self._results: list[StepResult] = []
-
-    @property
-    def taken(self) -> int:
-        """The number of steps so far."""
-        return len(self._results)
-
-    def begin(self, obs: Tree) -> None:
-        """Forget all steps."""
-        self._results.clear()
-
-    def step(self, actions: Tree, result: StepResult, obs: Tree) -> None:
-        """Store one step of the environments, as `ReplayBuffer.step`."""
-        t = self.taken
-        for key, leaf in actions.items():
-            self._actions[key][t] = leaf
-        for key, leaf in obs.items():
-            self._obs[key][t] = leaf
-        self._results.append(result)
-
-    def transitions(self) -> Transitions:
-        """Return all steps; the arrays are overwritten by the next ones."""
-        results = self._results
-        last = [result.final_obs for result in results if result.final_obs is not None]
-        none = {key: leaf[0, :0] for key, leaf in self._obs.items()}
-        return Transitions(
-            self._obs,
-            self._actions,
-            np.stack([result.reward for result in results]),
-            np.stack([result.terminated for result in results]),
-            np.stack([result.truncated for result in results]),
-            {key: np.concatenate([tree[key] for tree in last]) for key in none} if last else none,
-            [episode for result in results for episode in result.episodes],
-            list(self._env.episode_memory),
-        )
