@@ -28,14 +28,14 @@ class LocalConfig(PluginConfig):
     workers: SideBySide | None = None
     """Worker processes; none: one per core, but at most one per environment."""
     step_timeout: Annotated[float, Field(ge=0.01)] = 60.0
-    """Seconds before a step that does not return ends the run; workers that collect rollouts or play evaluations report
-    within this time. Construction and reset may take ten times as long."""
+    """Seconds before a step that does not return ends the run; workers that collect or play evaluations report within
+    this time. Construction and reset may take ten times as long."""
     start_method: StartMethod = "forkserver"
     """Method by which Python starts worker processes."""
     job_timeout: Annotated[float, Field(ge=0.01)] = 300.0
     """Seconds before a worker that does not finish a job of the algorithm (a rollout of IMPALA) ends the run."""
     max_restarts: NonNegativeInt = 10
-    """Number of restarts of workers that died: of those that do jobs, those that collect rollouts and those that play
+    """Number of restarts of workers that died: of those that do jobs, those that collect and those that play
     evaluations, each; one more death ends the run."""
 
 
