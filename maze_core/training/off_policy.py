@@ -134,7 +134,7 @@ class ReplayCollector(Collector):
         run.explores = exploration is not None
         self._utd = Fraction(str(utd))  # exactly what was written: 0.1 is a tenth
         self._due = Fraction(0)
-        shared = can_share(run, n_steps, exploration)
+        shared = can_share(run, n_steps, num_envs, exploration)
         self._env = env = run.training_env(num_envs, collecting=shared)
         noise = SharedNoise(env.num_envs, torch_generator(run.seed, Purpose.POLICY_NOISE))
         drawn = noise if exploration is None else None

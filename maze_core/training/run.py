@@ -200,9 +200,14 @@ class Run(RunProgress):
     def training_env(self, num_envs: int, *, collecting: bool = False) -> VectorEnv:
         """Return the `num_envs` training environments, built at the first call and closed with the run.
 
-        `collecting`: on workers that can also take several steps on their own, if the runner has such workers.
+        `collecting`: if possible on workers that can also take several steps on their own; where `has_collectors`.
         """
         return self._environments.training(num_envs, collecting)
+
+    @property
+    def has_collectors(self) -> bool:
+        """True where the runner has workers that may collect from the training environments."""
+        return self._environments.has_collectors
 
     def rows_of(self, num_envs: int) -> int:
         """Return the number of rows of so many training environments: one for each agent where several act."""

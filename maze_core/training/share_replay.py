@@ -14,8 +14,8 @@ from maze_core.acting.replay import ReplaySink
 from maze_core.acting.share import ShareAgent
 from maze_core.acting.stepper import Stepper
 from maze_core.envs.actors import actors_of
+from maze_core.envs.spaces import allocated_bytes, space_specs
 from maze_core.envs.transitions import Record, Transitions
-from maze_core.envs.vector import agents_of
 from maze_core.models.memory import remembers
 from maze_core.models.parameters import state_arrays
 from maze_core.training.share_task import draws_itself
@@ -32,9 +32,11 @@ if TYPE_CHECKING:
     from maze_core.training.run import Run
 
 _FEW = 64
+_LARGEST = 2**28
+"""Bytes that the observations of a `collect` may take: workers hold them until it is complete."""
 
 
-def can_share(run: Run, n_steps: int, exploration: Exploration | None) -> bool:
+def can_share(run: Run, n_steps: int, num_envs: int, exploration: Exploration | None) -> bool:
     """Return True where workers can take the steps of a `collect` just as this process would.
 
     They cannot where a step decides the next actions in other environments: what a normaliser has learnt, or, in groups
@@ -42,7 +44,9 @@ def can_share(run: Run, n_steps: int, exploration: Exploration | None) -> bool:
     """
     policy = run.policy
     return (
-        n_steps > 1
+        run.has_collectors
+        and n_steps > 1
+        and allocated_bytes(space_specs(run.observation_space, "observation"), (n_steps, num_envs)) <= _LARGEST
         and run.device.type == "cpu"
         and getattr(policy, "normalizer", None) is None
         and not remembers(policy)
@@ -79,7 +83,7 @@ class ShareCollector:
         exploration: Exploration | None,
     ) -> ShareCollector | None:
         """Return one for a run that `can_share`; None where its environments are stepped in lockstep nevertheless."""
-        if not hasattr(env, "gather") or agents_of(env):
+        if not hasattr(env, "gather"):
             return None
         change = None if exploration is None else exploration.change
         errand = CollectTransitions(run.policy, change, seeds, n_steps, torch.get_num_threads())
@@ -96,7 +100,7 @@ class ShareCollector:
 
         They are few, so that Ctrl-C is heard.
         """
-        actions = agent.ahead(min(steps, _FEW))
+        actions = agent.ahead(min(steps, self._n_steps, _FEW))
         if actions is None:
             return None
         transitions: Transitions = self._env.take(actions, self._on_steps)

@@ -26,6 +26,7 @@ from maze_core.runners import pooled_envs
 from maze_core.runners.dev import DevRunner
 from maze_core.runners.pooled_envs import PooledVectorEnv
 from maze_core.seeding import EpisodeSeeds, Purpose
+from maze_core.training import share_replay
 from maze_core.training.checkpoint import read_checkpoint
 from tests.training.test_share_rollouts import Forgetful, Pushed, aged
 
@@ -190,7 +191,7 @@ def test_kill_9_ends_bit_equal(built, tmp_path, whole_state, assert_same):
     assert_same(state_of(run_dir, whole_state), state_of(whole.run_dir, whole_state))
 
 
-def test_what_cannot_be_shared_is_stepped_in_lockstep(built, shared):
+def test_what_cannot_be_shared_is_stepped_in_lockstep(built, shared, monkeypatch):
     shared(2)
 
     def is_shared(env, algorithm, options, **parts):
@@ -203,6 +204,9 @@ def test_what_cannot_be_shared_is_stepped_in_lockstep(built, shared):
     assert not is_shared(SeededWalk, "dqn", SEVERAL | {"model.memory": "gru"})
     assert not is_shared(Doors, "dqn", SEVERAL)  # masks decide what is drawn
     assert not is_shared("CartPole-v1", "sac", SEVERAL | {"env.vectorization": "native"})
+    monkeypatch.setattr(share_replay, "_LARGEST", 12 * 5 * 2 * 4)
+    assert is_shared(SeededWalk, "sac", SEVERAL)
+    assert not is_shared(SeededWalk, "sac", SEVERAL | {"algorithm.num_envs": 6})
 
 
 def test_masks_that_random_actions_follow(built, shared, whole_state, assert_same):
