@@ -312,3 +312,25 @@ def test_steps_go_on_after_an_interrupted_call(monkeypatch, after):
     one, two = (env.state() for env in envs)
     np.testing.assert_array_equal(one["length"], two["length"])
     assert one["memory"] == two["memory"]
+
+
+def test_a_stop_within_the_first_steps(built, shared, whole_state, assert_same):
+    class Impatient(SeededWalk):
+        steps = 0
+
+        def step(self, action):
+            Impatient.steps += 1
+            if Impatient.steps == 37:
+                os.kill(os.getpid(), signal.SIGTERM)
+            return super().step(action)
+
+    shared(2)
+    options = SEVERAL | {"algorithm.initial_buffer_size": 200}
+    stopped = built(Impatient, "sac", options)
+    summary = stopped.train()
+    assert (summary.outcome, summary.updates, summary.env_steps) == ("interrupted", 0, 60)
+    assert stopped.resume(stopped.run_dir).outcome == "finished"
+    shared(0)
+    whole = built(SeededWalk, "sac", options)
+    whole.train()
+    assert_same(state_of(stopped.run_dir, whole_state), state_of(whole.run_dir, whole_state))
