@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -38,6 +38,8 @@ class Transitions:
     """K of them."""
     memory: list[Memory]
     """What each environment's wrappers remembered when its current episode began, N of them."""
+    remembered: Tree = field(default_factory=dict)
+    """What the policy that acted remembers afterwards, leaves [N, …]; empty if it remembers nothing."""
 
     @property
     def ended(self) -> np.ndarray:
@@ -130,6 +132,7 @@ def joined(parts: Sequence[Transitions]) -> Transitions:
         final,
         [episodes[number] for number in order.tolist()],
         [memory for part in parts for memory in part.memory],
+        {key: np.concatenate([part.remembered[key] for part in parts]) for key in parts[0].remembered},
     )
 
 

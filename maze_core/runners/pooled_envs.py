@@ -217,10 +217,15 @@ class PooledVectorEnv:
     def _begin(self, seeds: EpisodeSeeds, commands: list[tuple[Any, ...]], out: Tree) -> None:
         replies = self._ask(commands)
         self._seeds = seeds
-        for rows, (obs, episode, length, memory, _) in zip(self._rows, replies, strict=True):
-            self._ledger.place(rows, episode, length, obs, memory)
+        for rows, reply in zip(self._rows, replies, strict=True):
+            self._place(rows, reply)
         self._write(out)
         _repeat_warnings([reply[4] for reply in replies])
+
+    def _place(self, rows: slice, reply: tuple[Any, ...]) -> None:
+        """Record where some environments stand, which had to begin other episodes if theirs cannot be replayed."""
+        obs, episode, length, memory, _ = reply
+        self._ledger.place(rows, episode, length, obs, memory)
 
     def _ask(self, commands: list[tuple[Any, ...]], look: Callable[[int], None] = lambda steps: None) -> list[Any]:
         """Return the replies to each share's command. A share that has lost its worker is restored first.
@@ -241,6 +246,7 @@ class PooledVectorEnv:
                 raise RunError("the workers lost a job")
             if result.job in replays:
                 share = replays.pop(result.job)
+                self._place(self._rows[share], result.value)
                 _repeat_warnings([result.value[4]])
                 jobs[self._submit(share, *commands[share])] = share
                 continue

@@ -210,12 +210,10 @@ class ReplayCollector(Collector):
         return True
 
     def _take_some_first_steps(self) -> None:
-        missing = steps_of_each(self._initial_steps - self.replay.steps, self._env.num_envs)
-        taken = None if self._shared is None else self._shared.take(self._first_agent, missing)
-        if taken is None:
-            self._stepper.step(self._first_agent, self._sink)
-        else:
-            self._stepper.follow(self._first_agent, self._sink, taken)
+        stepper, agent, sink = self._stepper, self._first_agent, self._sink
+        missing = max(1, steps_of_each(self._initial_steps - self.replay.steps, self._env.num_envs))
+        if self._shared is None or not self._shared.take(stepper, agent, sink, missing):
+            stepper.step(agent, sink)
 
     def collect(self) -> int:
         """Step every environment `n_steps` times with the current policy; return the number of updates that are due.
@@ -228,7 +226,7 @@ class ReplayCollector(Collector):
             self._agent.expect(self._n_steps)
             self._stepper.step(self._agent, self._sink, self._n_steps)
         else:
-            self._stepper.follow(self._agent, self._sink, self._shared.collect())
+            self._shared.collect(self._stepper, self._sink)
         due, self._due = divmod(self._due + self._utd * (self.replay.steps - before), 1)
         return due
 

@@ -16,13 +16,13 @@ from maze_core.acting.stepper import Stepper
 from maze_core.envs.actors import actors_of
 from maze_core.envs.spaces import allocated_bytes, space_specs
 from maze_core.envs.transitions import Record, Transitions
-from maze_core.models.memory import remembers
 from maze_core.models.parameters import state_arrays
 from maze_core.training.share_task import draws_itself
 
 if TYPE_CHECKING:
     from maze_core.acting.exploration import Change, Exploration
     from maze_core.acting.rule import RuleAgent
+    from maze_core.acting.stepper import Sink
     from maze_core.envs.serial import SerialVectorEnv
     from maze_core.envs.vector import Tree
     from maze_core.envs.worker import Share
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from maze_core.seeding import EpisodeSeeds
     from maze_core.training.run import Run
 
+_MEMORY = "#memory/"
+"""Where the memory of a policy is among the shared parameters."""
 _FEW = 64
 _LARGEST = 2**28
 """Bytes that the observations of a `collect` may take: workers hold them until it is complete."""
@@ -40,7 +42,7 @@ def can_share(run: Run, n_steps: int, num_envs: int, exploration: Exploration | 
     """Return True where workers can take the steps of a `collect` just as this process would.
 
     They cannot where a step decides the next actions in other environments: what a normaliser has learnt, or, in groups
-    of actors, how many rows there are. Nor where the driver has to know what a policy remembers.
+    of actors, how many rows there are.
     """
     policy = run.policy
     return (
@@ -49,7 +51,6 @@ def can_share(run: Run, n_steps: int, num_envs: int, exploration: Exploration | 
         and allocated_bytes(space_specs(run.observation_space, "observation"), (n_steps, num_envs)) <= _LARGEST
         and run.device.type == "cpu"
         and getattr(policy, "normalizer", None) is None
-        and not remembers(policy)
         and actors_of(run.observation_space) is None
         and (exploration is None or exploration.change is not None)
         and not draws_itself(policy)
@@ -95,23 +96,30 @@ class ShareCollector:
 
         return ShareCollector(agent, env, n_steps, show)
 
-    def take(self, agent: RuleAgent, steps: int) -> Transitions | None:
-        """Return steps of all environments with the actions of another agent, at most so many; None if it has to see.
+    def take(self, stepper: Stepper, agent: RuleAgent, sink: Sink, steps: int) -> bool:
+        """Let all environments take steps with the actions of another agent, at most so many; False if it has to see.
 
         They are few, so that Ctrl-C is heard.
         """
         actions = agent.ahead(min(steps, self._n_steps, _FEW))
-        if actions is None:
-            return None
-        transitions: Transitions = self._env.take(actions, self._on_steps)
-        return transitions
+        if actions is not None:
+            stepper.follow(agent, sink, self._env.take(actions, self._on_steps))
+        return actions is not None
 
-    def collect(self) -> Transitions:
-        """Return the next steps of all environments."""
-        drawn = self._agent.ahead(self._n_steps, self._env.num_envs)
-        arrays = {**state_arrays(self._agent.policy, passing=True), **drawn.arrays()}
-        transitions: Transitions = self._env.gather(arrays, self._on_steps)
-        return transitions
+    def collect(self, stepper: Stepper, sink: Sink) -> None:
+        """Let all environments take the next steps."""
+        agent, rows = self._agent, self._env.num_envs
+        stepper.announce(agent)
+        memory = {} if agent.memory is None else agent.memory.snapshot(rows)
+        arrays = {
+            **state_arrays(agent.policy, passing=True),
+            **agent.ahead(self._n_steps, rows).arrays(),
+            **{_MEMORY + key: leaf for key, leaf in memory.items()},
+        }
+        transitions = self._env.gather(arrays, self._on_steps)
+        stepper.follow(agent, sink, transitions)
+        if agent.memory is not None:
+            agent.memory.replace({key: torch.from_numpy(leaf) for key, leaf in transitions.remembered.items()})
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +148,7 @@ class TransitionGatherer:
         self._noise = DrawnNoise() if errand.change is None else None
         self._exploration = None if errand.change is None else DrawnExploration(errand.change)
         network = NetworkAgent(errand.policy, self._noise, exploration=self._exploration, fast_rows=share.total)
+        self._memory, self._share = network.memory, share
         self._agent = ShareAgent(network, share)
         self._parameters = state_arrays(errand.policy, passing=True)
         self._record = Record(env, errand.n_steps)
@@ -155,6 +164,9 @@ class TransitionGatherer:
             self._noise.take(drawn.noise)
         if self._exploration is not None:
             self._exploration.take(drawn.explored)
+        if self._memory is not None:
+            remembered = {name: leaf for name, leaf in arrays.items() if name.startswith(_MEMORY)}
+            self._memory.replace({k.removeprefix(_MEMORY): torch.from_numpy(v.copy()) for k, v in remembered.items()})
         for key, leaf in self._sink.obs.items():
             leaf[...] = obs[key]
         self._sink.begin()
@@ -166,4 +178,10 @@ class TransitionGatherer:
         record = self._record
         with torch.inference_mode():
             self._stepper.advance(self._agent, self._sink, self._n_steps - record.taken, seconds)
-        return record.transitions() if record.taken == self._n_steps else record.taken
+        if record.taken < self._n_steps:
+            return record.taken
+        transitions = record.transitions()
+        if self._memory is not None:
+            own = slice(self._share.first, self._share.first + self._share.count)
+            transitions.remembered = {k: v[own] for k, v in self._memory.snapshot(self._share.total).items()}
+        return transitions

@@ -80,16 +80,19 @@ def collector_of(context):
     return context.run.algorithm._collector
 
 
+REMEMBERING = {"model.memory": "gru", "model.memory_size": 8, "algorithm.sequence_length": 5, "algorithm.burn_in": 3}
 CASES = {
     "sac": ("sac", Pushed, STEPS),
     "sac, masks that the first steps follow": ("sac", Doors, SEVERAL | {"algorithm.rollouts_per_iteration": 2}),
     "sac, nested spaces": ("sac", Workshop, SEVERAL | {"model.name": "template", "model.image_features": 8}),
     "sac, wrappers that remember": ("sac", aged, SEVERAL),
+    "sac, memory": ("sac", SeededWalk, SEVERAL | REMEMBERING),
     "td3": ("td3", Pushed, STEPS),
     "dqn": ("dqn", SeededWalk, SEVERAL | {"algorithm.exploration_steps": 300}),
+    "dqn, memory": ("dqn", aged, SEVERAL | REMEMBERING | {"model.memory": "lstm"}),
     "dqn, noisy": ("dqn", SeededWalk, SEVERAL | {"algorithm.noisy": True, "algorithm.prioritized": True}),
 }
-QUICK = {"sac", "td3", "dqn"}
+QUICK = {"sac", "sac, memory", "td3", "dqn"}
 
 
 @pytest.mark.parametrize("workers", [2, 3])
@@ -123,17 +126,17 @@ def rows_of(context):
 
 
 @pytest.mark.parametrize("workers", [(0, 2), (3, 0), (2, 3)])
-@pytest.mark.parametrize("algorithm", ["sac", "dqn"])
-def test_a_run_moves_to_other_workers(built, shared, whole_state, assert_same, algorithm, workers):
+@pytest.mark.parametrize(("algorithm", "options"), [("sac", SEVERAL | REMEMBERING), ("dqn", SEVERAL)])
+def test_a_run_moves_to_other_workers(built, shared, whole_state, assert_same, algorithm, options, workers):
     shared(0)
-    whole = built(aged, algorithm, SEVERAL)
+    whole = built(aged, algorithm, options)
     whole.train()
     shared(workers[0])
-    half = built(aged, algorithm, SEVERAL)
+    half = built(aged, algorithm, options)
     half.train(1)
     half.close()
     shared(workers[1])
-    later = built(aged, algorithm, SEVERAL, run_dir=None)
+    later = built(aged, algorithm, options, run_dir=None)
     assert later.resume(half.run_dir).outcome == "finished"
     assert_same(state_of(half.run_dir, whole_state), state_of(whole.run_dir, whole_state))
 
@@ -201,7 +204,6 @@ def test_what_cannot_be_shared_is_stepped_in_lockstep(built, shared, monkeypatch
     assert not is_shared(SeededWalk, "sac", {"algorithm.n_rollout_steps": 1})
     assert not is_shared(Pushed, "td3", {"algorithm.collect_steps": 5})
     assert not is_shared(SeededWalk, "sac", SEVERAL | {"model.normalize_observations": True})
-    assert not is_shared(SeededWalk, "dqn", SEVERAL | {"model.memory": "gru"})
     assert not is_shared(Doors, "dqn", SEVERAL)  # masks decide what is drawn
     assert not is_shared("CartPole-v1", "sac", SEVERAL | {"env.vectorization": "native"})
     monkeypatch.setattr(share_replay, "_LARGEST", 12 * 5 * 2 * 4)
