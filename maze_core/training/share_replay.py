@@ -60,8 +60,8 @@ def can_share(run: Run, n_steps: int, num_envs: int, exploration: Exploration | 
 class ShareCollector:
     """The driver's side: lets the workers of environments take some steps of all of them.
 
-    Everything that chance decides is drawn here, and goes out with the parameters. So workers have no random states,
-    and one that was lost is replaced by another, which does the same again.
+    What chance decides is drawn here, and goes out with the parameters and with what the policy remembers. So workers
+    have no state of their own, and one that was lost is replaced by another, which does the same again.
 
     Args:
         agent: draws the noise.
