@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import torch
 
@@ -14,10 +14,18 @@ from maze_core.models.masks import check_masks, mask_keys
 if TYPE_CHECKING:
     from maze_core.acting.agent import Choice
     from maze_core.data.batch import TensorTree
-    from maze_core.data.replay import ReplayBuffer
-    from maze_core.data.segment_replay import SegmentReplay
     from maze_core.envs.vector import StepResult, Tree, VectorEnv
     from maze_core.models.normalizer import ObservationNormalizer
+
+
+class Replay(Protocol):
+    """Where the transitions of N environments go, step by step: a replay buffer."""
+
+    def begin(self, obs: Tree) -> None:
+        """Store the current observations, leaves [N, …]."""
+
+    def step(self, actions: Tree, result: StepResult, obs: Tree) -> None:
+        """Store one step from them; `obs`: the next observations."""
 
 
 class ReplaySink:
@@ -36,7 +44,7 @@ class ReplaySink:
 
     def __init__(
         self,
-        replay: ReplayBuffer | SegmentReplay,
+        replay: Replay,
         env: VectorEnv,
         normalizer: ObservationNormalizer | None,
         device: torch.device,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -196,19 +195,10 @@ class Sampler:
 
     def advance(self, seconds: float | None = None) -> bool:
         """Step to the end of the rollout, or for so many seconds, at least once; return True at its end."""
-        agent, stepper, sink = self._agent, self._stepper, self._sink
-        began, at_once = time.monotonic(), self._n_steps if seconds is None else 1
+        sink = self._sink
         try:
             with torch.inference_mode():
-                while sink.steps < self._n_steps:
-                    stepper.step(agent, sink, min(at_once, self._n_steps - sink.steps))
-                    if seconds is None:
-                        continue
-                    spent = time.monotonic() - began
-                    if spent >= seconds:
-                        break
-                    # Looking at the clock costs as much as a step of a quick environment.
-                    at_once = 2 * at_once if spent < seconds / 10 else 1
+                self._stepper.advance(self._agent, sink, self._n_steps - sink.steps, seconds)
         except RunError:
             self._check_masks(sink.steps + 1)  # an environment that refuses an action may have left no choice
             raise

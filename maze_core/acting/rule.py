@@ -44,6 +44,13 @@ class RuleAgent(Agent):
         actions = {k: np.clip(v, *self._bounds[k]) if k in self._bounds else v for k, v in chosen.items()}
         return Choice(actions, actions)
 
+    def ahead(self, steps: int) -> Tree | None:
+        """Return the actions of the next steps, leaves [steps, N, …]; None where they depend on observations."""
+        if not self._policy.blind:
+            return None
+        chosen = [self.act({}).actions for _ in range(steps)]
+        return {key: np.stack([actions[key] for actions in chosen]) for key in chosen[0]}
+
     def state(self) -> dict[str, Any]:
         """Return the policy's memory and the random states."""
         return {"policy": self._policy.state(), "rngs": random_states(self._rngs)}

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from maze_core.acting.agent import Choice
 from maze_core.envs.serial import check_state
 from maze_core.envs.vector import copies_of
 
 if TYPE_CHECKING:
-    from maze_core.acting.agent import Agent, Choice
+    from maze_core.acting.agent import Agent
+    from maze_core.envs.transitions import Transitions
     from maze_core.envs.vector import StepResult, Tree, VectorEnv
     from maze_core.seeding import EpisodeSeeds
 
@@ -84,6 +87,35 @@ class Stepper:
             if result.acting is not None and result.has_filler:
                 agent.wait(np.flatnonzero(~result.valid))
             sink.add(obs, choice, result, following)
+            obs = following
+
+    def advance(self, agent: Agent, sink: Sink, steps: int, seconds: float | None = None) -> None:
+        """Step every environment `steps` times, or as often as so many seconds allow, at least once."""
+        began, taken, at_once = time.monotonic(), 0, steps if seconds is None else 1
+        while taken < steps:
+            count = min(at_once, steps - taken)
+            self.step(agent, sink, count)
+            taken += count
+            if seconds is None:
+                continue
+            spent = time.monotonic() - began
+            if spent >= seconds:
+                break
+            # Looking at the clock costs as much as a step of a quick environment.
+            at_once = 2 * at_once if spent < seconds / 10 else 1
+
+    def follow(self, agent: Agent, sink: Sink, transitions: Transitions) -> None:
+        """Let agent and sink see steps that were taken elsewhere, as if they were taken here."""
+        obs = self._obs
+        if obs is None:
+            raise RuntimeError("the environments have not been reset")
+        for actions, result, after in transitions.steps():
+            self.announce(agent)
+            following = sink.room(obs)
+            for key, leaf in after.items():
+                following[key][...] = leaf
+            self._obs, self._begun = following, result.begun
+            sink.add(obs, Choice(actions, actions), result, following)
             obs = following
 
     def announce(self, agent: Agent) -> None:

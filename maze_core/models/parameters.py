@@ -11,19 +11,21 @@ if TYPE_CHECKING:
     from torch import nn
 
 
-def state_arrays(module: nn.Module) -> dict[str, np.ndarray]:
+def state_arrays(module: nn.Module, *, passing: bool = False) -> dict[str, np.ndarray]:
     """Return parameters and buffers by name. On a CPU the arrays are views of the module's memory: copy to keep.
 
     The names are those of `state_dict`, which takes twice as long: runs call this at every rollout.
+
+    `passing`: also the buffers that are not saved, such as noise on parameters.
     """
     arrays = {}
     for prefix, part in module.named_modules(prefix="", remove_duplicate=False):
-        before, passing = prefix and f"{prefix}.", part._non_persistent_buffers_set
+        before, unsaved = prefix and f"{prefix}.", part._non_persistent_buffers_set
         for name, parameter in part._parameters.items():
             if parameter is not None:
                 arrays[before + name] = parameter.numpy(force=True)
         for name, buffer in part._buffers.items():
-            if buffer is not None and name not in passing:
+            if buffer is not None and (passing or name not in unsaved):
                 arrays[before + name] = buffer.numpy(force=True)
     return arrays
 

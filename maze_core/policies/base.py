@@ -31,6 +31,8 @@ class ActingPolicy(ABC):
     """
 
     Config: ClassVar[type[PluginConfig]] = PluginConfig
+    blind: bool = False
+    """True: its actions depend on no observation, nor on where episodes begin. Known after `setup`."""
 
     def __init__(self, config: Any) -> None:
         self.config = config

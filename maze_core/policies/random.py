@@ -35,6 +35,7 @@ class RandomPolicy(ActingPolicy):
 
         self._specs = space_specs(action_space, "action")
         self._masks = mask_keys(observation_space, action_space)
+        self.blind = not self._masks
         self._samples = {key: _sampler(key, space) for key, space in flatten_space(action_space, "action").items()}
 
     def act(self, obs: Tree, rngs: Sequence[np.random.Generator]) -> Tree:

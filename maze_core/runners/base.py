@@ -21,7 +21,7 @@ class Runner(ABC):
 
     Config: ClassVar[type[PluginConfig]] = PluginConfig
     has_collectors: ClassVar[bool] = False
-    """True: workers collect the rollouts of algorithms that do not run ahead. False: these step `vector_env`."""
+    """True: workers collect the data of algorithms that do not run ahead. False: these step `vector_env`."""
 
     def __init__(self, config: Any) -> None:
         self.config = config
@@ -35,6 +35,16 @@ class Runner(ABC):
         Raises:
             ConfigError: the environment cannot be built, or its spaces are not supported.
         """
+
+    def collecting_env(self, builder: EnvBuilder, num_envs: int) -> VectorEnv:
+        """Build environments like `vector_env`, if possible on workers that also take steps on their own.
+
+        Such environments have the methods `assign` and `gather` of `PooledVectorEnv`. Called where `has_collectors`.
+
+        Raises:
+            ConfigError: as for `vector_env`.
+        """
+        return self.vector_env(builder, num_envs)
 
     @property
     def default_workers(self) -> int:

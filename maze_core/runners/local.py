@@ -28,14 +28,14 @@ class LocalConfig(PluginConfig):
     workers: SideBySide | None = None
     """Worker processes; none: one per core, but at most one per environment."""
     step_timeout: Annotated[float, Field(ge=0.01)] = 60.0
-    """Seconds before a step that does not return ends the run; workers that collect rollouts or play evaluations report
-    within this time. Construction and reset may take ten times as long."""
+    """Seconds before a step that does not return ends the run; workers that collect or play evaluations report within
+    this time. Construction and reset may take ten times as long."""
     start_method: StartMethod = "forkserver"
     """Method by which Python starts worker processes."""
     job_timeout: Annotated[float, Field(ge=0.01)] = 300.0
     """Seconds before a worker that does not finish a job of the algorithm (a rollout of IMPALA) ends the run."""
     max_restarts: NonNegativeInt = 10
-    """Number of restarts of workers that died: of those that do jobs, those that collect rollouts and those that play
+    """Number of restarts of workers that died: of those that do jobs, those that collect and those that play
     evaluations, each; one more death ends the run."""
 
 
@@ -50,12 +50,19 @@ class LocalRunner(Runner):
 
         Workers of evaluations play whole episodes, and are replaced if they die.
         """
+        return self._vector_env(builder, num_envs, pooled=builder.purpose == "evaluation")
+
+    def collecting_env(self, builder: EnvBuilder, num_envs: int) -> VectorEnv:
+        """Build the environments on workers that also take steps on their own, and are replaced if they die."""
+        return self._vector_env(builder, num_envs, pooled=True)
+
+    def _vector_env(self, builder: EnvBuilder, num_envs: int, *, pooled: bool) -> VectorEnv:
         native = builder.vector_env(num_envs)
         if native is not None:
             return NativeVectorEnv(native)
         config = self.config
         workers = min(self.default_workers, num_envs)
-        if builder.purpose == "evaluation" and not builder.several_agents:
+        if pooled and not builder.several_agents:
             return PooledVectorEnv(builder, num_envs, workers, self.collectors)
         return ProcessVectorEnv(builder, num_envs, workers, config.step_timeout, config.start_method)
 

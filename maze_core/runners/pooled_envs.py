@@ -1,140 +1,36 @@
-"""N environments stepped by a pool of workers: in lockstep, or whole episodes at a time."""
+"""N environments stepped by a pool of workers: in lockstep, whole episodes, or some steps at a time."""
 
 from __future__ import annotations
 
 import pickle
 import warnings
 import weakref
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from maze_core.envs.ledger import EpisodeLedger
-from maze_core.envs.serial import SerialVectorEnv, check_state, share_of_state
-from maze_core.envs.spaces import allocate, space_specs
+from maze_core.envs.serial import check_state, share_of_state
+from maze_core.envs.transitions import Transitions, joined
 from maze_core.envs.vector import StepResult, Tree
-from maze_core.envs.worker import Share, shares_of
+from maze_core.envs.worker import shares_of
 from maze_core.errors import ConfigError, RunError
+from maze_core.runners.env_shares import EnvJob, EnvShares, Errand, Game
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from maze_core.envs.builder import EnvBuilder
-    from maze_core.envs.vector import VectorEnv
     from maze_core.envs.wrapper_memory import Memory
-    from maze_core.runners.workers import Shared, Task, WorkerPool
+    from maze_core.runners.workers import Arrays, Task, WorkerPool
     from maze_core.seeding import EpisodeSeeds
-
 
 _PATIENCE = 10.0
 """Resetting and replaying may take this many times the time limit of a job."""
 _SLICE = 1.0
 """Seconds after which a worker that plays tells how far it is; at most a tenth of a job's time limit."""
-
-
-class Game(Protocol):
-    """Whole episodes of environments, played without a call for each step."""
-
-    def begin(self, env: VectorEnv, share: Share) -> Any:
-        """Return an object whose `advance(seconds)` plays on and returns an int, or anything else at the end."""
-
-
-@dataclass(frozen=True, slots=True)
-class EnvJob:
-    """A command for one share of the environments."""
-
-    share: int
-    command: str
-    """`spaces`, `begin` (first episodes), `reset` (after earlier episodes), `restore`, `step`, `memory`, or
-    `play` and `go on` (a game: whole episodes)."""
-    arguments: tuple[Any, ...] = ()
-
-
-class EnvShares:
-    """The task: steps shares of the environments. Any worker can restore any share from its recorded actions.
-
-    The answer is None if this worker does not hold the share's episodes, as after the loss of a worker.
-    """
-
-    def __init__(self, builder: EnvBuilder, shares: list[Share]) -> None:
-        self._builder, self._shares = builder, shares
-
-    def setup(self, worker: int) -> None:
-        """Build this worker's own share."""
-        self._envs: dict[int, SerialVectorEnv] = {}
-        self._out: dict[int, Tree] = {}
-        """Current observations of the shares that this worker holds."""
-        self._games: dict[int, Any] = {}
-        """What is being played with the shares that this worker holds."""
-        self._env(worker)
-
-    def run(self, job: EnvJob, shared: Shared) -> Any:
-        """Execute the command."""
-        env = self._env(job.share)
-        if job.command == "spaces":
-            return env.observation_space, env.action_space
-        if job.command in ("begin", "restore"):
-            return self._begin(env, job)
-        if job.command in ("play", "go on"):
-            return self._play(env, job)
-        if job.share not in self._out:
-            return None
-        if job.command == "reset":
-            return self._begin(env, job)
-        if job.command == "memory":
-            return env.memory()
-        (actions,) = job.arguments
-        out = self._out[job.share]
-        result = env.step(actions, out)
-        return result, out, {int(row): env.episode_memory[row] for row in result.final_indices}
-
-    def _begin(self, env: SerialVectorEnv, job: EnvJob) -> Any:
-        out = allocate(space_specs(env.observation_space, "observation"), (env.num_envs,))
-        seeds, given = job.arguments
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            if job.command == "restore":
-                env.restore(seeds, given, out)
-            else:
-                env.load_memory(given)
-                env.reset(seeds, out)
-        self._out[job.share] = out
-        state = env.state()
-        said = [(str(each.message), each.category) for each in caught]
-        return out, state["episode"], state["length"], env.episode_memory, said
-
-    def _play(self, env: SerialVectorEnv, job: EnvJob) -> Any:
-        """Play for some seconds; return the game's answer in a tuple."""
-        seconds, *content = job.arguments
-        if content:
-            self._out.pop(job.share, None)
-            try:
-                sent: Game = pickle.loads(content[0])  # noqa: S301 — from the driver
-            except (AttributeError, ImportError):  # such as a model that was defined in a notebook
-                return (None,)
-            self._games[job.share] = sent.begin(env, self._shares[job.share])
-        game = self._games.get(job.share)
-        return None if game is None else (game.advance(seconds),)
-
-    def state(self) -> dict[str, Any]:
-        """Return nothing: the driver records the actions."""
-        return {}
-
-    def load_state(self, state: dict[str, Any]) -> None:
-        """Do nothing: there is no state."""
-
-    def close(self) -> None:
-        """Close the environments."""
-        envs, self._envs = self.__dict__.get("_envs", {}), {}
-        for env in envs.values():
-            env.close()
-
-    def _env(self, share: int) -> SerialVectorEnv:
-        if share not in self._envs:
-            its = self._shares[share]
-            self._envs[share] = SerialVectorEnv(self._builder, its.count, its.first)
-        return self._envs[share]
+_LONG_SLICE = 10.0
+"""The same for a worker that takes some steps."""
 
 
 class PooledVectorEnv:
@@ -166,6 +62,8 @@ class PooledVectorEnv:
         self.num_envs, self._dumps = num_envs, dumps
         shares = shares_of(num_envs, workers)
         count = len(shares)
+        self._moves = 0
+        """The number of moves so far: of calls of `step` and `gather`."""
         self._rows = [slice(share.first, share.first + share.count) for share in shares]
         self._pool = start(EnvShares(builder, shares), count)
         self._finalizer = weakref.finalize(self, self._pool.close)
@@ -178,6 +76,8 @@ class PooledVectorEnv:
         self._pending: list[Memory] = []
         """Memory to load at the next reset; empty: keep the current one."""
         self._seeds: EpisodeSeeds | None = None
+        self._errand: bytes | None = None
+        """What the workers have been told to do with the environments."""
 
     def reset(self, seeds: EpisodeSeeds, out: Tree) -> None:
         """Begin episode 0 everywhere; write the first observations into `out` (leaves `[N, …]`)."""
@@ -190,6 +90,7 @@ class PooledVectorEnv:
     def step(self, actions: Tree, out: Tree) -> StepResult:
         """Step every environment once; write the next observations into `out`."""
         replies = self._ask([("step", _part(actions, rows)) for rows in self._rows])
+        self._moves += 1
         result = _joined([result for result, _, _ in replies])
         taken = {key: leaf[None] for key, leaf in actions.items()}
         self._ledger.add(taken, result.reward[None], (result.terminated | result.truncated)[None])
@@ -267,6 +168,48 @@ class PooledVectorEnv:
             return None
         return [results[share] for share in range(len(self._rows))]
 
+    def assign(self, errand: Errand) -> bool:
+        """Tell the workers what to do with their environments in `gather`.
+
+        Returns False if it cannot be sent, or not be read by the workers.
+        """
+        try:
+            content = self._dumps(errand)
+        except (pickle.PicklingError, AttributeError, TypeError):
+            return False
+        if not all(self._ask([("assign", content)] * len(self._rows))):
+            return False
+        self._errand = content
+        return True
+
+    def gather(self, arrays: Arrays, look: Callable[[int], None]) -> Transitions:
+        """Let every worker take the next steps of the errand; return them.
+
+        Args:
+            arrays: are shared with the workers; always of the same names, shapes and types.
+            look: called now and then with the number of steps, of all environments, since the last call.
+        """
+        self._pool.share(arrays)
+        return self._taken([("gather", self._long_slice)] * len(self._rows), look)
+
+    def take(self, actions: Tree, look: Callable[[int], None]) -> Transitions:
+        """Take some steps with these actions, leaves [T, N, …], in environment units; `look`: as for `gather`."""
+        return self._taken([("gather", self._long_slice, _columns(actions, rows)) for rows in self._rows], look)
+
+    @property
+    def _long_slice(self) -> float:
+        return min(_LONG_SLICE, self._pool.job_timeout / 10)
+
+    def _taken(self, commands: list[tuple[Any, ...]], look: Callable[[int], None]) -> Transitions:
+        """Return the steps that the workers took, which the ledger records."""
+        parts = self._ask(commands, look)
+        self._moves += 1
+        whole = joined(parts)
+        self._ledger.add(whole.actions, whole.rewards, whole.ended)
+        self._ledger.see(slice(None), {key: leaf[-1] for key, leaf in whole.obs.items()})
+        self._ledger.memory = list(whole.memory)
+        return whole
+
     def close(self) -> None:
         """Close the environments and end the workers; safe to call twice."""
         self._finalizer()
@@ -274,45 +217,63 @@ class PooledVectorEnv:
     def _begin(self, seeds: EpisodeSeeds, commands: list[tuple[Any, ...]], out: Tree) -> None:
         replies = self._ask(commands)
         self._seeds = seeds
-        for rows, (obs, episode, length, memory, _) in zip(self._rows, replies, strict=True):
-            self._ledger.place(rows, episode, length, obs, memory)
+        for rows, reply in zip(self._rows, replies, strict=True):
+            self._place(rows, reply)
         self._write(out)
         _repeat_warnings([reply[4] for reply in replies])
 
-    def _ask(self, commands: list[tuple[Any, ...]]) -> list[Any]:
-        """Return the replies to each share's command. A share that has lost its worker is restored first."""
-        questions = [EnvJob(share, command, tuple(rest)) for share, (command, *rest) in enumerate(commands)]
+    def _place(self, rows: slice, reply: tuple[Any, ...]) -> None:
+        """Record where some environments stand, which had to begin other episodes if theirs cannot be replayed."""
+        obs, episode, length, memory, _ = reply
+        self._ledger.place(rows, episode, length, obs, memory)
+
+    def _ask(self, commands: list[tuple[Any, ...]], look: Callable[[int], None] = lambda steps: None) -> list[Any]:
+        """Return the replies to each share's command. A share that has lost its worker is restored first.
+
+        `look`: as for `gather`, whose replies may be preceded by numbers of steps.
+        """
+        questions = [
+            EnvJob(share, command, tuple(rest), self._moves) for share, (command, *rest) in enumerate(commands)
+        ]
         numbers = self._pool.submit_each(questions, _patience(commands[0][0]))
         jobs = dict(zip(numbers, range(len(numbers)), strict=True))
         replays: dict[int, int] = {}
         replies: dict[int, Any] = {}
+        steps = [0] * len(commands)
         while jobs or replays:
             result = self._pool.collect()
             if result is None:
                 raise RunError("the workers lost a job")
             if result.job in replays:
                 share = replays.pop(result.job)
+                self._place(self._rows[share], result.value)
                 _repeat_warnings([result.value[4]])
                 jobs[self._submit(share, *commands[share])] = share
                 continue
             share = jobs.pop(result.job, -1)
             if share < 0:  # of a game that was given up
                 continue
+            command, *arguments = commands[share]
             if result.value is None:
-                replays[self._replay(share)] = share
+                replays[self._submit(share, *self._restoration(share))] = share
+            elif command == "gather" and isinstance(result.value, int):
+                rows = self._rows[share]
+                look((result.value - steps[share]) * (rows.stop - rows.start))
+                steps[share] = result.value
+                jobs[self._submit(share, "gather on", arguments[0])] = share
             else:
                 replies[share] = result.value
         return [replies[share] for share in range(len(commands))]
 
-    def _replay(self, share: int) -> int:
-        """Let the share's current worker replay its unfinished episodes."""
+    def _restoration(self, share: int) -> tuple[Any, ...]:
+        """Return the command that lets the share's current worker replay its unfinished episodes."""
         if self._seeds is None:
             raise RunError("reset the environments before the first step")
-        rows = self._rows[share]
-        return self._submit(share, "restore", self._seeds, share_of_state(self.state(), rows))
+        errand = () if self._errand is None else (self._errand,)
+        return "restore", self._seeds, share_of_state(self.state(), self._rows[share]), *errand
 
     def _submit(self, share: int, command: str, *arguments: Any) -> int:
-        return self._pool.submit(EnvJob(share, command, arguments), share, _patience(command))
+        return self._pool.submit(EnvJob(share, command, arguments, self._moves), share, _patience(command))
 
     def _write(self, out: Tree) -> None:
         for key, array in self._ledger.observation.items():
@@ -320,11 +281,15 @@ class PooledVectorEnv:
 
 
 def _patience(command: str) -> float:
-    return 1.0 if command in ("step", "go on") else _PATIENCE
+    return 1.0 if command in ("step", "go on", "gather", "gather on") else _PATIENCE
 
 
 def _part(tree: Tree, rows: slice) -> Tree:
     return {key: array[rows] for key, array in tree.items()}
+
+
+def _columns(tree: Tree, rows: slice) -> Tree:
+    return {key: array[:, rows] for key, array in tree.items()}
 
 
 def _joined(results: list[StepResult]) -> StepResult:

@@ -23,6 +23,7 @@ from maze_core.training.manifest import states
 from maze_core.training.replay_memory import check_segments
 from maze_core.training.replays import replay_of
 from maze_core.training.run_dir import REPLAY
+from maze_core.training.share_replay import ShareCollector, can_share
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -87,7 +88,8 @@ def steps_of_each(collect_steps: int, num_envs: int) -> int:
 class ReplayCollector(Collector):
     """Collects transitions of N training environments into a replay buffer, and saves the buffer with each checkpoint.
 
-    A step is one forward pass for all environments, one vector step and writes into the buffer's arrays.
+    A step is one forward pass for all environments, one vector step and writes into the buffer's arrays. Where the
+    runner has workers that can do the same, they take the `n_steps` on their own (`ShareCollector`).
 
     Args:
         run: provides environments, policy and counters.
@@ -132,12 +134,15 @@ class ReplayCollector(Collector):
         run.explores = exploration is not None
         self._utd = Fraction(str(utd))  # exactly what was written: 0.1 is a tenth
         self._due = Fraction(0)
-        self._env = env = run.training_env(num_envs)
+        shared = can_share(run, n_steps, num_envs, exploration)
+        self._env = env = run.training_env(num_envs, collecting=shared)
         noise = SharedNoise(env.num_envs, torch_generator(run.seed, Purpose.POLICY_NOISE))
         drawn = noise if exploration is None else None
         self._agent = NetworkAgent(run.policy, drawn, exploration=exploration, fast_rows=env.num_envs)
         self._first_agent = _first_policy(run, first_policy, env)
-        self._stepper = Stepper(env, EpisodeSeeds(run.seed, Purpose.TRAIN_EPISODES))
+        seeds = EpisodeSeeds(run.seed, Purpose.TRAIN_EPISODES)
+        self._stepper = Stepper(env, seeds)
+        self._shared = ShareCollector.of(run, env, self._agent, seeds, n_steps, exploration) if shared else None
         self._order = generator(run.seed, Purpose.REPLAY)
         self._warm = False
         self.replay: Replay = replay_of(run, env, capacity, priority_exponent, memory, her_goals)
@@ -199,10 +204,16 @@ class ReplayCollector(Collector):
         while self.replay.steps < self._initial_steps or not len(self.replay):
             if self._run.interrupted or self._run.steps_done:
                 return False
-            self._stepper.step(self._first_agent, self._sink)
+            self._take_some_first_steps()
         if self._segments is not None and self._agent.memory is not None:
             self._agent.memory.load_state(below(self._segments.memory(), POLICY))  # it goes on with these episodes
         return True
+
+    def _take_some_first_steps(self) -> None:
+        stepper, agent, sink = self._stepper, self._first_agent, self._sink
+        missing = max(1, steps_of_each(self._initial_steps - self.replay.steps, self._env.num_envs))
+        if self._shared is None or not self._shared.take(stepper, agent, sink, missing):
+            stepper.step(agent, sink)
 
     def collect(self) -> int:
         """Step every environment `n_steps` times with the current policy; return the number of updates that are due.
@@ -211,8 +222,11 @@ class ReplayCollector(Collector):
         """
         self._begin()
         before = self.replay.steps
-        self._agent.expect(self._n_steps)
-        self._stepper.step(self._agent, self._sink, self._n_steps)
+        if self._shared is None:
+            self._agent.expect(self._n_steps)
+            self._stepper.step(self._agent, self._sink, self._n_steps)
+        else:
+            self._shared.collect(self._stepper, self._sink)
         due, self._due = divmod(self._due + self._utd * (self.replay.steps - before), 1)
         return due
 

@@ -197,9 +197,21 @@ class Run(RunProgress):
         """The number of updates in one epoch."""
         return self.algorithm.epoch_length
 
-    def training_env(self, num_envs: int) -> VectorEnv:
-        """Return the `num_envs` training environments, built at the first call and closed with the run."""
-        return self._environments.training(num_envs)
+    def training_env(self, num_envs: int, *, collecting: bool = False) -> VectorEnv:
+        """Return the `num_envs` training environments, built at the first call and closed with the run.
+
+        `collecting`: if possible on workers that can also take several steps on their own; where `has_collectors`.
+        """
+        return self._environments.training(num_envs, collecting)
+
+    @property
+    def has_collectors(self) -> bool:
+        """True where the runner has workers that may collect from the training environments."""
+        return self._environments.has_collectors
+
+    def rows_of(self, num_envs: int) -> int:
+        """Return the number of rows of so many training environments: one for each agent where several act."""
+        return num_envs * max(1, len(agents_of(self._environments.evaluation)))
 
     def spare_env(self) -> gymnasium.Env[Any, Any]:
         """Return one more environment like those of training, in this process; it is closed with the run."""

@@ -36,10 +36,11 @@ class RunEnvironments:
         self._spares: list[gymnasium.Env[Any, Any]] = []
         self.evaluation = self._vector_env(self._evaluation_size(), "evaluation")
 
-    def training(self, num_envs: int) -> VectorEnv:
-        """Return the `num_envs` training environments, built at the first call."""
+    def training(self, num_envs: int, collecting: bool = False) -> VectorEnv:
+        """Return the `num_envs` training environments, built at the first call; `collecting`: as for `Run`."""
         if self._training is None:
-            self._training = self._vector_env(num_envs, "training")
+            build = self._runner.collecting_env if collecting else self._runner.vector_env
+            self._training = build(self.builder("training"), num_envs)
         return self._training
 
     def spare(self) -> gymnasium.Env[Any, Any]:
@@ -59,6 +60,11 @@ class RunEnvironments:
         tell = tells_agents(config.model)
         return EnvBuilder(env or config.env, config.wrappers, seed, purpose, self._load, limit, tell)
 
+    @property
+    def has_collectors(self) -> bool:
+        """True where workers may collect from the training environments."""
+        return self._runner.has_collectors and not agents_of(self.evaluation)
+
     def workers(self, task: Task, count: int | None) -> WorkerPool:
         """Return workers started by the runner; `count` None: the runner chooses how many."""
         pool: WorkerPool = self._runner.workers(task, count or self._runner.default_workers)
@@ -72,7 +78,7 @@ class RunEnvironments:
 
         None where environments are stepped in this process, or what they need cannot be sent to others.
         """
-        if not self._runner.has_collectors or agents_of(self.evaluation) or self._is_native(num_envs):
+        if not self.has_collectors or self._is_native(num_envs):
             return None
         shares = shares_of(num_envs, self._runner.default_workers)
         try:

@@ -141,3 +141,43 @@ def test_an_agent_restores_its_exploration():
     mine, theirs = (each.act(obs).actions["action"] for each in (first, second))
     np.testing.assert_array_equal(mine, theirs)
     assert len(set(mine.tolist())) == 4
+
+
+@pytest.mark.parametrize("kind", ACTIONS)
+def test_what_is_drawn_ahead_is_what_would_be_drawn_step_by_step(kind):
+    """Also while epsilon falls: half of the steps exchange nothing."""
+    steps = [0]
+
+    def epsilon(later=0):
+        return 0.3 if (steps[0] + later) // ROWS % 2 else 0.0
+
+    chosen = of_zeros(ACTIONS[kind])
+    one, other = (EpsilonGreedy(SEEN["x"], ACTIONS[kind], rngs(), epsilon, epsilon) for _ in range(2))
+    drawn = one.ahead(6, ROWS)
+    for t in range(6):
+        changed = one.change(chosen, {key: leaf[t] for key, leaf in drawn.items()})
+        explored = other.explore({}, chosen)
+        assert (explored is chosen) == (t % 2 == 0)
+        for key, leaf in explored.actions.items():
+            np.testing.assert_array_equal(changed.actions[key], leaf)
+        steps[0] += ROWS
+    assert one.state() == other.state()
+
+
+def test_noise_that_is_drawn_ahead():
+    pair = spaces.Dict({"left": BOX, "right": spaces.Box(-1, 1, (3,))})
+    one, other = (ActionNoise(pair, np.random.default_rng(3), 0.1) for _ in range(2))
+    chosen = of_zeros(pair)
+    drawn = one.ahead(4, ROWS)
+    for t in range(4):
+        changed = one.change(chosen, {key: leaf[t] for key, leaf in drawn.items()})
+        for key, leaf in other.explore({}, chosen).actions.items():
+            np.testing.assert_array_equal(changed.actions[key], leaf)
+    assert one.state() == other.state()
+
+
+def test_what_cannot_be_drawn_ahead():
+    """Masks decide what is drawn, and without `later` the epsilons to come are not known."""
+    masked = EpsilonGreedy(SEEN, spaces.Discrete(4), rngs(), lambda: 0.5, lambda steps: 0.5)
+    assert masked.change is None
+    assert EpsilonGreedy(SEEN["x"], spaces.Discrete(4), rngs(), lambda: 0.5).change is None

@@ -27,6 +27,7 @@ ES = {
     "evaluation.num_envs": 3,
     "callbacks.tensorboard": None,
 }
+REPLAY = {"algorithm.initial_buffer_size": 20, "algorithm.replay_buffer_size": 200}
 IMPALA = {"algorithm.num_actors": 2, "algorithm.envs_per_actor": 2, "algorithm.actors_batch_size": 4}
 
 
@@ -51,11 +52,16 @@ def test_es_gives_the_same_as_on_dev(trained, whole_state, assert_same):
     assert_same(*(whole_state(folder) for folder in folders))
 
 
-def test_an_algorithm_that_steps_environments_gives_the_same_as_on_dev(quick, whole_state, assert_same):
+@pytest.mark.parametrize(("algorithm", "options"), [("ppo", {}), ("sac", {"algorithm.num_envs": 3, **REPLAY})])
+def test_an_algorithm_that_steps_environments_gives_the_same_as_on_dev(
+    quick, whole_state, assert_same, algorithm, options
+):
     folders = []
     for runner in ("dev", RAY):
-        context = quick(SeededWalk, runner=runner)
+        context = quick(SeededWalk, algorithm, options, runner=runner)
         context.train()
+        if algorithm == "sac":
+            assert (context.run.algorithm._collector._shared is None) == (runner == "dev")
         folders.append(context.run_dir)
     assert_same(*(whole_state(folder) for folder in folders))
 

@@ -77,7 +77,7 @@ class DQN(Algorithm[ValueNetwork]):
             config.n_rollout_steps,
             config.num_envs,
             config.replay_buffer_size,
-            epsilon_greedy(run, config, run.training_env(config.num_envs).num_envs),
+            epsilon_greedy(run, config, run.rows_of(config.num_envs)),
             initial_steps=config.initial_buffer_size,
             first_policy=config.initial_sampling_policy,
             priority_exponent=config.priority_exponent if config.prioritized else None,

@@ -18,4 +18,10 @@ _EXPLORATION = 2
 def epsilon_greedy(run: Run, config: ExploringConfig, num_envs: int) -> EpsilonGreedy:
     """Return the exploration of `num_envs` environments, with a random generator for each."""
     rngs = [generator(run.seed, Purpose.POLICY_NOISE, _EXPLORATION, row) for row in range(num_envs)]
-    return EpsilonGreedy(run.observation_space, run.action_space, rngs, lambda: config.epsilon(run.env_steps))
+    return EpsilonGreedy(
+        run.observation_space,
+        run.action_space,
+        rngs,
+        lambda: config.epsilon(run.env_steps),
+        lambda steps: config.epsilon(run.env_steps + steps),
+    )
