@@ -191,4 +191,4 @@ class HookSpecs:
 
     @hookspec
     def on_run_end(self, run: Run, summary: RunSummary) -> None:
-        """Observe the end, also after a failure or an interruption; `run.json` says how. An error is reported once."""
+        """Observe the end, also after a failure or an interruption. An error is reported once."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from contextlib import suppress
 from typing import TYPE_CHECKING, Literal
 
 from maze_core.errors import RunError
@@ -13,7 +12,6 @@ from maze_core.training.manifest import CHECKPOINTS
 from maze_core.training.report import RunSummary
 from maze_core.training.run import is_about_memory
 from maze_core.training.run_evaluation import FINAL_EVALUATION
-from maze_core.training.run_record import note_summary
 
 if TYPE_CHECKING:
     from maze_core.training.run import Run
@@ -40,7 +38,6 @@ def train(run: Run) -> RunSummary:
         if told is error:
             raise
         raise told from None
-    _record(run)
     run.hooks.on_run_end(run, summary)
     run.stop_clock()
     return summary
@@ -105,7 +102,6 @@ def _report_failure(run: Run, error: BaseException) -> None:
     interrupted = isinstance(error, KeyboardInterrupt)
     reason = "interrupted immediately" if interrupted else str(error).partition("\n")[0] or type(error).__name__
     run.summary = _summary(run, "interrupted" if interrupted else "failed", reason, {})
-    _record(run)
     try:
         run.hooks.on_run_end(run, run.summary)
     except RunError as another:
@@ -114,12 +110,6 @@ def _report_failure(run: Run, error: BaseException) -> None:
         last = run.run_dir / CHECKPOINTS / "last"
         following = f"Next: maze resume {argument(run.run_dir)}"
         error.add_note(f"The last intact checkpoint is {last}, of epoch {run.saved_epoch}. {following}")
-
-
-def _record(run: Run) -> None:
-    """Write to `run.json` how the run ended: observers of the end may copy it. `carry_out` reports what prevents it."""
-    with suppress(RunError):
-        note_summary(run)
 
 
 def _ending(run: Run) -> tuple[Outcome, str]:

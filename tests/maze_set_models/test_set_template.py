@@ -102,14 +102,15 @@ def test_padding_is_not_seen(variant):
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_a_row_does_not_depend_on_how_much_padding_the_batch_shares(variant):
     """Padding at the end of all rows is left out, so alone a row is computed with fewer elements."""
+    near = {"atol": 1e-4, "rtol": 1e-4}  # products of another number of rows are rounded in another way
     policy, obs = build(**variant), observations()
     together = outputs(policy, obs)
     there = obs["stock_present"].bool()
     for row in range(B):
         alone = outputs(policy, {key: leaf[row : row + 1] for key, leaf in obs.items()})
-        torch.testing.assert_close(alone[2], together[2][row : row + 1], atol=1e-5, rtol=1e-5)
+        torch.testing.assert_close(alone[2], together[2][row : row + 1], **near)
         mine = [logits.reshape(-1, K, 2)[there[row : row + 1]] for logits in (alone[0], together[0][row : row + 1])]
-        torch.testing.assert_close(*mine, atol=1e-5, rtol=1e-5)
+        torch.testing.assert_close(*mine, **near)
 
 
 def test_elements_matter_and_see_each_other_only_by_attention():

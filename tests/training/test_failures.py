@@ -1,7 +1,5 @@
 """Numbers that are not finite and exceptions end the run at once with a message that names them; no data is lost."""
 
-from contextlib import suppress
-
 import pytest
 import torch
 from maze_devkit.envs import SeededWalk
@@ -12,7 +10,6 @@ from maze_core.errors import ConfigError, RunError
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.hookspecs import hookimpl
 from maze_core.training.checkpoint import read_checkpoint
-from maze_core.training.run_dir import read_record
 
 
 class Trap(SeededWalk):
@@ -242,26 +239,6 @@ def test_a_setting_of_an_observer_that_cannot_work_ends_the_run_at_its_start(qui
     with pytest.raises(ConfigError, match=r"^callbacks\.sending\.server: there is no nowhere\nNext: name another\."):
         context.train()
     assert context.run.env_steps == 0
-
-
-@pytest.mark.parametrize("outcome", ["finished", "failed"])
-def test_observers_of_the_end_find_it_in_the_record(quick, outcome):
-    found = []
-
-    class Reading(Plugin):
-        @hookimpl
-        def on_epoch_end(self, run, epoch):
-            if outcome == "failed":
-                raise RunError("enough")
-
-        @hookimpl
-        def on_run_end(self, run, summary):
-            found.append(read_record(run.run_dir)["summary"]["outcome"])
-
-    context = quick(callbacks={"reading": Reading})
-    with suppress(RunError):
-        context.train()
-    assert found == [outcome]
 
 
 def test_an_observer_that_ends_the_run(quick):

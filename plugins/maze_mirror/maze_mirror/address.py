@@ -56,7 +56,7 @@ def masked(address: str) -> str:
         protocol, rest = "", address
     shown = _PASSWORD.sub(":***@", rest)
     shown = re.sub(r"[?#].*", "?***", shown, flags=re.DOTALL)
-    return printable(f"{protocol}{mark}{shown}", 300)
+    return printable(f"{protocol}{mark}{shown}", 100)
 
 
 def reason(error: BaseException) -> str:

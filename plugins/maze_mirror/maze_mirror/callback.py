@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
@@ -17,7 +19,7 @@ from maze_core.plugins.hookspecs import hookimpl
 from maze_mirror.address import checked, masked, reason
 from maze_mirror.background import Background
 from maze_mirror.copier import Copier, SupersededError
-from maze_mirror.snapshot import Snapshot
+from maze_mirror.snapshot import RECORD, Snapshot
 from maze_mirror.store import Store, check_installed
 
 if TYPE_CHECKING:
@@ -121,7 +123,7 @@ class Mirror(Plugin):
             self._background.finish()
             for pause in _PAUSES:
                 time.sleep(pause)
-                self._try(copier, run_dir, run.epoch, self._copy)
+                self._try(copier, run_dir, run.epoch, self._copy, summary)
                 if not self._problem or self._superseded:
                     break
             self._report()
@@ -138,12 +140,20 @@ class Mirror(Plugin):
         if not self.config.background:
             self._report()
 
-    def _try(self, copier: Copier, run_dir: Path, epoch: int, work: Callable[[Snapshot], None]) -> None:
-        """Give a snapshot of the run to `work`, which closes it."""
+    def _try(
+        self,
+        copier: Copier,
+        run_dir: Path,
+        epoch: int,
+        work: Callable[[Snapshot], None],
+        summary: RunSummary | None = None,
+    ) -> None:
+        """Give a snapshot of the run to `work`, which closes it. It says how the run ended, if there is a summary."""
         if self._superseded:
             return
         try:
-            snapshot = Snapshot(run_dir, epoch, copier.known)
+            record = None if summary is None else _ended(run_dir, summary)
+            snapshot = Snapshot(run_dir, epoch, copier.known, record)
         except OSError as error:
             self._problem = f"{error.filename}: {reason(error)}{_AGAIN}"
         else:
@@ -172,3 +182,9 @@ class Mirror(Plugin):
         elif self._told and not problem:
             output.warn(f"the run is copied to {masked(self.config.to)} again")
         self._told = problem
+
+
+def _ended(run_dir: Path, summary: RunSummary) -> bytes:
+    """Return the contents of `run.json` with the summary, which is written there when all observers know the end."""
+    record = json.loads((run_dir / RECORD).read_bytes())
+    return json.dumps({**record, "summary": asdict(summary)}, indent=2).encode()

@@ -7,8 +7,10 @@ the size that it had. Files that have not changed since they were last copied ar
 from __future__ import annotations
 
 import errno
+import io
 import os
 import stat
+import zlib
 from collections.abc import Container, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -17,6 +19,8 @@ from typing import BinaryIO, NamedTuple
 
 from maze_core import files
 
+RECORD = "run.json"
+"""The file of the run directory that says how the run ended, once observers of the end have been told."""
 IDENTITY = "mirror.json"
 """The file of the run directory that says which copies are its own."""
 _LEFT_OUT = (IDENTITY, ".lock")
@@ -50,8 +54,10 @@ class Entry:
 class Snapshot:
     """The files of a run directory. Close it when done with it."""
 
-    def __init__(self, run_dir: Path, epoch: int, known: Container[Key]) -> None:
+    def __init__(self, run_dir: Path, epoch: int, known: Container[Key], record: bytes | None = None) -> None:
         """Note and open the files; those whose key is in `known` are not opened.
+
+        `record` takes the place of the contents of `RECORD`.
 
         Raises:
             OSError: one cannot be opened.
@@ -60,8 +66,11 @@ class Snapshot:
         """Finished epochs of the run."""
         self._run_dir = run_dir
         self.entries = sorted(_entries(run_dir), key=lambda entry: (not entry.path.startswith(_FIRST), entry.path))
+        for entry in self.entries:
+            if entry.path == RECORD and record is not None:
+                entry.key, entry.file = Key(-1, zlib.crc32(record), len(record), 0, 0), io.BytesIO(record)
         try:
-            changed = [entry for entry in self.entries if entry.key not in known]
+            changed = [entry for entry in self.entries if entry.file is None and entry.key not in known]
             for entry in changed[:_MOST_OPEN]:
                 # Loggers with a process of their own may have deleted it; nothing replaces checkpoints meanwhile.
                 with suppress(FileNotFoundError):
