@@ -210,7 +210,12 @@ def versions(distributions: list[str]) -> dict[str, str]:
 
 def write_record(folder: Path, record: dict[str, Any]) -> None:
     """Write `run.json`, facts about a run besides its configuration, with a checksum."""
-    files.write_bytes(folder / RECORD, json.dumps(sealed(record), indent=1).encode())
+    files.write_bytes(folder / RECORD, encoded_record(record))
+
+
+def encoded_record(record: dict[str, Any]) -> bytes:
+    """Return the contents of `run.json`."""
+    return json.dumps(sealed(record), indent=1).encode()
 
 
 def read_record(folder: Path) -> dict[str, Any]:

@@ -32,6 +32,7 @@ PROMISED = (
     "maze_core.training.rmsprop",
     "maze_core.training.rollout_collector",
     "maze_core.training.run",
+    "maze_core.training.run_dir",
     "maze_core.training.run_progress",
     "maze_core.training.schedules",
     "maze_core.training.surrogate",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from dataclasses import asdict
 from pathlib import Path
@@ -16,10 +15,11 @@ from maze_core.config.outside import Outside
 from maze_core.errors import ConfigError
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.hookspecs import hookimpl
+from maze_core.training.run_dir import encoded_record, read_record
 from maze_mirror.address import checked, masked, reason
 from maze_mirror.background import Background
 from maze_mirror.copier import Copier, SupersededError
-from maze_mirror.snapshot import RECORD, Snapshot
+from maze_mirror.snapshot import Snapshot
 from maze_mirror.store import Store, check_installed
 
 if TYPE_CHECKING:
@@ -154,6 +154,8 @@ class Mirror(Plugin):
         try:
             record = None if summary is None else _ended(run_dir, summary)
             snapshot = Snapshot(run_dir, epoch, copier.known, record)
+        except ConfigError as error:
+            self._problem = str(error)
         except OSError as error:
             self._problem = f"{error.filename}: {reason(error)}{_AGAIN}"
         else:
@@ -186,5 +188,4 @@ class Mirror(Plugin):
 
 def _ended(run_dir: Path, summary: RunSummary) -> bytes:
     """Return the contents of `run.json` with the summary, which is written there when all observers know the end."""
-    record = json.loads((run_dir / RECORD).read_bytes())
-    return json.dumps({**record, "summary": asdict(summary)}, indent=2).encode()
+    return encoded_record({**read_record(run_dir), "summary": asdict(summary)})

@@ -18,9 +18,8 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from maze_core import files
+from maze_core.training.run_dir import RECORD
 
-RECORD = "run.json"
-"""The file of the run directory that says how the run ended, once observers of the end have been told."""
 IDENTITY = "mirror.json"
 """The file of the run directory that says which copies are its own."""
 _LEFT_OUT = (IDENTITY, ".lock")
