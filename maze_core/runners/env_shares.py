@@ -37,7 +37,7 @@ class Gatherer(Protocol):
         """Go on for so many seconds; return the steps, or the number of those so far."""
 
 
-class Errand(Protocol):
+class Assignment(Protocol):
     """Steps of environments whose actions the workers choose."""
 
     def begin(self, env: VectorEnv, share: Share) -> Gatherer:
@@ -51,8 +51,8 @@ class EnvJob:
     share: int
     command: str
     """`spaces`, `begin` (first episodes), `reset` (after earlier episodes), `restore`, `step`, `memory`,
-    `play` and `go on` (a game: whole episodes), or `assign` (an errand), `gather` and `gather on` (some steps: the next
-    ones of the errand, or with actions that are given)."""
+    `play` and `go on` (a game: whole episodes), or `assign` (an assignment), `gather` and `gather on` (some steps: the next
+    ones of the assignment, or with actions that are given)."""
     arguments: tuple[Any, ...] = ()
     number: int = 0
     """The number of moves before, of which `step` and `gather` are one each."""
@@ -116,7 +116,7 @@ class EnvShares:
     def _begin(self, env: SerialVectorEnv, job: EnvJob) -> Any:
         self._gathering.pop(job.share, None)
         out = allocate(space_specs(env.observation_space, "observation"), (env.num_envs,))
-        seeds, given, *errand = job.arguments
+        seeds, given, *assignment = job.arguments
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             if job.command == "restore":
@@ -125,8 +125,8 @@ class EnvShares:
                 env.load_memory(given)
                 env.reset(seeds, out)
         self._out[job.share], self._moves[job.share] = out, job.number
-        if errand:
-            self._assign(env, job.share, *errand)
+        if assignment:
+            self._assign(env, job.share, *assignment)
         state = env.state()
         said = [(str(each.message), each.category) for each in caught]
         return out, state["episode"], state["length"], env.episode_memory, said
@@ -145,9 +145,9 @@ class EnvShares:
         return None if game is None else (game.advance(seconds),)
 
     def _assign(self, env: SerialVectorEnv, share: int, content: bytes) -> bool:
-        """Take up an errand; return False if it cannot be read here."""
+        """Accept an assignment; return False if it cannot be read here."""
         try:
-            sent: Errand = pickle.loads(content)  # noqa: S301 — from the driver
+            sent: Assignment = pickle.loads(content)  # noqa: S301 — from the driver
         except (AttributeError, ImportError):  # such as a model that was defined in a notebook
             return False
         self._gatherers[share] = sent.begin(env, self._shares[share])

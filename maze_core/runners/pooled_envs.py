@@ -15,7 +15,7 @@ from maze_core.envs.transitions import Transitions, joined
 from maze_core.envs.vector import StepResult, Tree
 from maze_core.envs.worker import shares_of
 from maze_core.errors import ConfigError, RunError
-from maze_core.runners.env_shares import EnvJob, EnvShares, Errand, Game
+from maze_core.runners.env_shares import EnvJob, EnvShares, Assignment, Game
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -76,7 +76,7 @@ class PooledVectorEnv:
         self._pending: list[Memory] = []
         """Memory to load at the next reset; empty: keep the current one."""
         self._seeds: EpisodeSeeds | None = None
-        self._errand: bytes | None = None
+        self._assignment: bytes | None = None
         """What the workers have been told to do with the environments."""
 
     def reset(self, seeds: EpisodeSeeds, out: Tree) -> None:
@@ -168,22 +168,22 @@ class PooledVectorEnv:
             return None
         return [results[share] for share in range(len(self._rows))]
 
-    def assign(self, errand: Errand) -> bool:
+    def assign(self, assignment: Assignment) -> bool:
         """Tell the workers what to do with their environments in `gather`.
 
         Returns False if it cannot be sent, or not be read by the workers.
         """
         try:
-            content = self._dumps(errand)
+            content = self._dumps(assignment)
         except (pickle.PicklingError, AttributeError, TypeError):
             return False
         if not all(self._ask([("assign", content)] * len(self._rows))):
             return False
-        self._errand = content
+        self._assignment = content
         return True
 
     def gather(self, arrays: Arrays, look: Callable[[int], None]) -> Transitions:
-        """Let every worker take the next steps of the errand; return them.
+        """Let every worker take the next steps of the assignment; return them.
 
         Args:
             arrays: are shared with the workers; always of the same names, shapes and types.
@@ -269,8 +269,8 @@ class PooledVectorEnv:
         """Return the command that lets the share's current worker replay its unfinished episodes."""
         if self._seeds is None:
             raise RunError("reset the environments before the first step")
-        errand = () if self._errand is None else (self._errand,)
-        return "restore", self._seeds, share_of_state(self.state(), self._rows[share]), *errand
+        assignment = () if self._assignment is None else (self._assignment,)
+        return "restore", self._seeds, share_of_state(self.state(), self._rows[share]), *assignment
 
     def _submit(self, share: int, command: str, *arguments: Any) -> int:
         return self._pool.submit(EnvJob(share, command, arguments, self._moves), share, _patience(command))

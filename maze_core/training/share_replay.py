@@ -87,8 +87,8 @@ class ShareCollector:
         if not hasattr(env, "gather"):
             return None
         change = None if exploration is None else exploration.change
-        errand = CollectTransitions(run.policy, change, seeds, n_steps, torch.get_num_threads())
-        if not env.assign(errand):  # such as a model that was defined in a notebook
+        assignment = CollectTransitions(run.policy, change, seeds, n_steps, torch.get_num_threads())
+        if not env.assign(assignment):  # such as a model that was defined in a notebook
             return None
 
         def show(steps: int) -> None:
@@ -142,18 +142,18 @@ class CollectTransitions:
 class TransitionGatherer:
     """The worker's side: steps a share of the environments with a copy of the policy."""
 
-    def __init__(self, errand: CollectTransitions, env: SerialVectorEnv, share: Share) -> None:
-        torch.set_num_threads(errand.threads)
-        self._n_steps = errand.n_steps
-        self._noise = DrawnNoise() if errand.change is None else None
-        self._exploration = None if errand.change is None else DrawnExploration(errand.change)
-        network = NetworkAgent(errand.policy, self._noise, exploration=self._exploration, fast_rows=share.total)
+    def __init__(self, assignment: CollectTransitions, env: SerialVectorEnv, share: Share) -> None:
+        torch.set_num_threads(assignment.threads)
+        self._n_steps = assignment.n_steps
+        self._noise = DrawnNoise() if assignment.change is None else None
+        self._exploration = None if assignment.change is None else DrawnExploration(assignment.change)
+        network = NetworkAgent(assignment.policy, self._noise, exploration=self._exploration, fast_rows=share.total)
         self._memory, self._share = network.memory, share
         self._agent = ShareAgent(network, share)
-        self._parameters = state_arrays(errand.policy, passing=True)
-        self._record = Record(env, errand.n_steps)
+        self._parameters = state_arrays(assignment.policy, passing=True)
+        self._record = Record(env, assignment.n_steps)
         self._sink = ReplaySink(self._record, env, None, torch.device("cpu"), lambda result: None)
-        self._stepper = Stepper(env, errand.seeds)
+        self._stepper = Stepper(env, assignment.seeds)
 
     def begin(self, arrays: Arrays, obs: Tree) -> None:
         """Begin the next steps from these observations, with these parameters and what was drawn."""
