@@ -51,8 +51,8 @@ class EnvJob:
     share: int
     command: str
     """`spaces`, `begin` (first episodes), `reset` (after earlier episodes), `restore`, `step`, `memory`,
-    `play` and `go on` (a game: whole episodes), or `assign` (an assignment), `gather` and `gather on` (some steps: the next
-    ones of the assignment, or with actions that are given)."""
+    `play` and `go on` (a game: whole episodes), or `assign` (an assignment), `gather` and `gather on` (some steps: the
+    next ones of the assignment, or with actions that are given)."""
     arguments: tuple[Any, ...] = ()
     number: int = 0
     """The number of moves before, of which `step` and `gather` are one each."""

@@ -15,7 +15,7 @@ from maze_core.envs.transitions import Transitions, joined
 from maze_core.envs.vector import StepResult, Tree
 from maze_core.envs.worker import shares_of
 from maze_core.errors import ConfigError, RunError
-from maze_core.runners.env_shares import EnvJob, EnvShares, Assignment, Game
+from maze_core.runners.env_shares import Assignment, EnvJob, EnvShares, Game
 
 if TYPE_CHECKING:
     from collections.abc import Callable
