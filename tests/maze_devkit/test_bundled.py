@@ -110,7 +110,7 @@ def test_the_bundled_plugins_are_all_here():
     }
 
 
-FEW_SECONDS = {"algorithm ppo", "algorithm sac", "algorithm td3", "algorithm iql", "env gymnasium", "runner local"}
+FEW_SECONDS = {"algorithm sac", "env gymnasium", "runner local"}
 """Of the kinds whose checks take long, those that the first pass runs; the slow tests run the others."""
 
 

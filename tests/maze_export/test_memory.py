@@ -32,7 +32,7 @@ def remembering(tmp_path):
     return build
 
 
-@pytest.mark.parametrize("kind", ["gru", "lstm", "window"])
+@pytest.mark.parametrize("kind", ["gru", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("lstm", "window"))])
 def test_a_file_remembers_as_its_run_does(remembering, tmp_path, kind):
     with remembering(kind) as context:
         file = tmp_path / "policy.onnx"

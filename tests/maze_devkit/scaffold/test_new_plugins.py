@@ -40,7 +40,9 @@ def test_all_are_listed_and_well(maze, workshop):
         assert str(workshop) in each["file"]
 
 
-@pytest.mark.parametrize("kind", STARTERS)
+@pytest.mark.parametrize(
+    "kind", [k if k in ("algorithm", "command") else pytest.param(k, marks=pytest.mark.slow) for k in STARTERS]
+)
 def test_what_the_command_says_to_type_next_works(kind, maze, tmp_path):
     command = STARTERS[kind].command.replace("$name", f"first_{kind}").split()
     assert command[0] == "maze"
