@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from maze_core.models.normalizer import ObservationNormalizer
 
 
-class Replay(Protocol):
+class TransitionStore(Protocol):
     """Where the transitions of N environments go, step by step: a replay buffer."""
 
     def begin(self, obs: Tree) -> None:
@@ -44,7 +44,7 @@ class ReplaySink:
 
     def __init__(
         self,
-        replay: Replay,
+        replay: TransitionStore,
         env: VectorEnv,
         normalizer: ObservationNormalizer | None,
         device: torch.device,

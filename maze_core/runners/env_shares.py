@@ -8,12 +8,14 @@ import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from maze_core.envs.serial import SerialVectorEnv
+from maze_core.envs.share_envs import ShareEnvs
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.envs.transitions import Record
+from maze_core.runners.workers import Task
 
 if TYPE_CHECKING:
     from maze_core.envs.builder import EnvBuilder
+    from maze_core.envs.serial import SerialVectorEnv
     from maze_core.envs.transitions import Transitions
     from maze_core.envs.vector import Tree, VectorEnv
     from maze_core.envs.worker import Share
@@ -58,8 +60,8 @@ class EnvJob:
     """The number of moves before, of which `step` and `gather` are one each."""
 
 
-class EnvShares:
-    """The task: steps shares of the environments. Any worker can restore any share from its recorded actions.
+class EnvShares(Task):
+    """The task: steps shares of the environments. Any worker can restore any share from the actions recorded.
 
     The answer is None if this worker does not hold the share's episodes, or not where the driver left them: after the
     loss of a worker, or after Ctrl-C.
@@ -70,7 +72,7 @@ class EnvShares:
 
     def setup(self, worker: int) -> None:
         """Build this worker's own share."""
-        self._envs: dict[int, SerialVectorEnv] = {}
+        self._envs = ShareEnvs(self._builder, self._shares)
         self._out: dict[int, Tree] = {}
         """Current observations of the shares that this worker has stepped."""
         self._moves: dict[int, int] = {}
@@ -81,11 +83,11 @@ class EnvShares:
         """What is being played with the shares that this worker holds."""
         self._gatherers: dict[int, Gatherer] = {}
         """Of the shares that this worker has been told to take steps of."""
-        self._env(worker)
+        self._envs.of(worker)
 
     def run(self, job: EnvJob, shared: Shared) -> Any:
         """Execute the command."""
-        env = self._env(job.share)
+        env = self._envs.of(job.share)
         if job.command == "spaces":
             return env.observation_space, env.action_space
         if job.command in ("begin", "restore"):
@@ -161,7 +163,7 @@ class EnvShares:
         seconds, *actions = job.arguments
         out = self._out[job.share]
         if arrays is not None:
-            gatherer = _Given(self._envs[job.share], *actions) if actions else self._gatherers[job.share]
+            gatherer = _Given(self._envs.of(job.share), *actions) if actions else self._gatherers[job.share]
             del self._moves[job.share]
             self._gathering[job.share] = job.number, gatherer
             gatherer.begin(arrays, out)
@@ -173,24 +175,10 @@ class EnvShares:
             self._moves[job.share] = job.number + 1
         return answer
 
-    def state(self) -> dict[str, Any]:
-        """Return nothing: the driver records the actions."""
-        return {}
-
-    def load_state(self, state: dict[str, Any]) -> None:
-        """Do nothing: there is no state."""
-
     def close(self) -> None:
         """Close the environments."""
-        envs, self._envs = self.__dict__.get("_envs", {}), {}
-        for env in envs.values():
-            env.close()
-
-    def _env(self, share: int) -> SerialVectorEnv:
-        if share not in self._envs:
-            its = self._shares[share]
-            self._envs[share] = SerialVectorEnv(self._builder, its.count, its.first)
-        return self._envs[share]
+        if hasattr(self, "_envs"):
+            self._envs.close()
 
 
 class _Given:

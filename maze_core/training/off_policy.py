@@ -136,9 +136,9 @@ class ReplayCollector(Collector):
         self._due = Fraction(0)
         shared = can_share(run, n_steps, num_envs, exploration)
         self._env = env = run.training_env(num_envs, collecting=shared)
-        noise = SharedNoise(env.num_envs, torch_generator(run.seed, Purpose.POLICY_NOISE))
-        drawn = noise if exploration is None else None
-        self._agent = NetworkAgent(run.policy, drawn, exploration=exploration, fast_rows=env.num_envs)
+        drawn_from = torch_generator(run.seed, Purpose.POLICY_NOISE)
+        noise = SharedNoise(env.num_envs, drawn_from) if exploration is None else None
+        self._agent = NetworkAgent(run.policy, noise, exploration=exploration, fast_rows=env.num_envs)
         self._first_agent = _first_policy(run, first_policy, env)
         seeds = EpisodeSeeds(run.seed, Purpose.TRAIN_EPISODES)
         self._stepper = Stepper(env, seeds)

@@ -16,7 +16,7 @@ from maze_core.models.actor_policy import build_policy
 from maze_core.models.normalizer import ObservationNormalizer
 from maze_core.plugins import discovery
 from maze_core.plugins.manager import Hooks, to_stderr
-from maze_core.seeding import Purpose, integer_seed
+from maze_core.seeding import Purpose, integer_seed, torch_generator
 from maze_core.training.algorithm import check_memory_of, check_optimizer, check_run
 from maze_core.training.append_only import GrowingFile
 from maze_core.training.checkpoint import Checkpoint, check_finite, write_checkpoint
@@ -94,7 +94,7 @@ class Run(RunProgress):
         """Notes for the user before the run begins, one or two sentences each."""
         self.summary: RunSummary | None = None
         """How training ended, once it has."""
-        self.torch_rng = torch.Generator().manual_seed(integer_seed(config.seed, Purpose.GLOBAL)).get_state()
+        self.torch_rng = torch_generator(config.seed, Purpose.GLOBAL).get_state()
         self._load = load
         self._plugin_modules: dict[str, nn.Module] = {}
         self._others: Learners | None = None

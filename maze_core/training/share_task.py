@@ -12,15 +12,17 @@ import torch
 from maze_core.acting.network import NetworkAgent, SharedNoise
 from maze_core.acting.rollouts import Sampler
 from maze_core.acting.share import ShareAgent
-from maze_core.envs.serial import SerialVectorEnv
+from maze_core.envs.share_envs import ShareEnvs
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.models.parameters import state_arrays
+from maze_core.runners.workers import Task
 from maze_core.seeding import EpisodeSeeds, Purpose
 
 if TYPE_CHECKING:
     from maze_core.acting.agent import Agent
     from maze_core.data.rollout import Rollout
     from maze_core.envs.builder import EnvBuilder
+    from maze_core.envs.serial import SerialVectorEnv
     from maze_core.envs.vector import Tree
     from maze_core.envs.worker import Share
     from maze_core.envs.wrapper_memory import Memory
@@ -74,8 +76,8 @@ Answer = ShareRollout | Restored | int | None
 """Of a rollout that is not complete: the number of steps so far. None: this worker does not hold the share."""
 
 
-class CollectShares:
-    """The task. A worker can take over any share.
+class CollectShares(Task):
+    """The task. A worker can take over any share; the driver knows where the environments stand.
 
     Args:
         policy: on the CPU; parameters are loaded into it.
@@ -96,8 +98,8 @@ class CollectShares:
         """Build the environments of the worker's own share."""
         torch.set_num_threads(self._threads)
         self._held: dict[int, _Held] = {}
-        self._envs: dict[int, SerialVectorEnv] = {}
-        self._env(worker)
+        self._envs = ShareEnvs(self._builder, self._shares)
+        self._envs.of(worker)
         self._parameters = state_arrays(self._policy)
         self._noise = torch.Generator()
 
@@ -116,28 +118,14 @@ class CollectShares:
             held.begin(shared.arrays[NOISE])
         return held.collect(job.seconds)
 
-    def state(self) -> dict[str, Any]:
-        """Return nothing: the driver knows where the environments stand."""
-        return {}
-
-    def load_state(self, state: dict[str, Any]) -> None:
-        """Do nothing: there is no state."""
-
     def close(self) -> None:
         """Close the environments."""
-        envs, self._envs = self.__dict__.get("_envs", {}), {}
-        for env in envs.values():
-            env.close()
-
-    def _env(self, share: int) -> SerialVectorEnv:
-        if share not in self._envs:
-            its = self._shares[share]
-            self._envs[share] = SerialVectorEnv(self._builder, its.count, its.first)
-        return self._envs[share]
+        if hasattr(self, "_envs"):
+            self._envs.close()
 
     def _hold(self, share: int) -> _Held:
         seeds = EpisodeSeeds(self._seed, Purpose.TRAIN_EPISODES)
-        return _Held(self._policy, self._env(share), self._shares[share], self._n_steps, seeds, self._noise)
+        return _Held(self._policy, self._envs.of(share), self._shares[share], self._n_steps, seeds, self._noise)
 
     def _restore(self, job: ShareJob, state: dict[str, Any]) -> Restored:
         held = self._held[job.share] = self._hold(job.share)

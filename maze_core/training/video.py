@@ -5,11 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-import torch
-
 from maze_core.errors import ConfigError
 from maze_core.plugins import discovery
-from maze_core.seeding import EpisodeSeeds, Purpose, integer_seed
+from maze_core.seeding import EpisodeSeeds, Purpose, torch_generator
 from maze_core.training.evaluation import evaluate_policy
 
 if TYPE_CHECKING:
@@ -70,7 +68,7 @@ class Film:
             EpisodeSeeds(run.seed, Purpose.EVAL_EPISODES, (0,), stride=1),
             1,
             deterministic=default if deterministic is None else deterministic,
-            noise=torch.Generator().manual_seed(integer_seed(run.seed, Purpose.EVAL_NOISE, 0)),
+            noise=torch_generator(run.seed, Purpose.EVAL_NOISE, 0),
         )
         return [self._studio.path(0)]
 

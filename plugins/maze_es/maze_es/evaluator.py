@@ -12,7 +12,7 @@ from torch import Tensor
 from maze_core.acting.stepper import Stepper
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.runners.workers import Task
-from maze_core.seeding import EpisodeSeeds, Purpose, integer_seed
+from maze_core.seeding import EpisodeSeeds, Purpose, integer_seed, torch_generator
 from maze_es.moments import Moments
 from maze_es.noise import Noise
 from maze_es.pair_envs import pair_envs
@@ -89,8 +89,7 @@ class EvaluatePairs(Task):
         """Play one episode of each member of a job's pairs."""
         self._load_parameters(shared)
         moments, scores = Moments(self._population.policy.normalizer), _Scores(self._envs.num_envs)
-        seed = integer_seed(self.seed, Purpose.POLICY_NOISE, job.first)
-        noise = None if self.deterministic else torch.Generator().manual_seed(seed)
+        noise = None if self.deterministic else torch_generator(self.seed, Purpose.POLICY_NOISE, job.first)
         seeds = EpisodeSeeds(self.seed, Purpose.TRAIN_EPISODES, stride=self.pairs_per_job, first=job.first)
         stepper = Stepper(self._envs, seeds)
         self._envs.pairs = job.count

@@ -15,7 +15,7 @@ from maze_core.acting.stepper import Stepper
 from maze_core.envs.codecs import ActionCodec
 from maze_core.envs.spaces import allocate, float_bounds, leaves, space_specs, start_of
 from maze_core.errors import ConfigError
-from maze_core.seeding import EpisodeSeeds, Purpose, integer_seed
+from maze_core.seeding import EpisodeSeeds, Purpose, torch_generator
 from maze_export.noise import joined
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def recorded(policy: Policy, env: VectorEnv, seed: int, rows: int) -> tuple[Tree
 
     Both have leaves [R, …], R up to `rows`; there is nothing remembered without a memory.
     """
-    noise = torch.Generator().manual_seed(integer_seed(seed, Purpose.ROLLOUT_NOISE))
+    noise = torch_generator(seed, Purpose.ROLLOUT_NOISE)
     agent = NetworkAgent(policy, SharedNoise(env.num_envs, noise))
     stepper = Stepper(env, EpisodeSeeds(seed, Purpose.ROLLOUT_EPISODES, stride=env.num_envs))
     seen = _Seen(env)
