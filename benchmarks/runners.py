@@ -39,10 +39,10 @@ SETTINGS: dict[str, dict[str, Any]] = {
 """The rollouts of A2C are those of its preset for CartPole-v1."""
 UPDATES = {
     "ppo": {0.0: 2, 0.1: 2, 1.0: 1, 10.0: 1},
-    "a2c": {0.0: 30, 0.1: 20, 1.0: 5, 10.0: 1},
+    "a2c": {0.0: 100, 0.1: 20, 1.0: 5, 10.0: 1},
     "sac": {0.0: 3, 0.1: 2, 1.0: 1, 10.0: 1},
 }
-"""Updates of a block, by milliseconds of a step."""
+"""Updates of a block, by milliseconds of a step: some tenths of a second."""
 HEADERS = [
     "work",
     "ms per step",
@@ -59,7 +59,7 @@ INTRODUCTION = """
 Environment steps per second of PPO, A2C and SAC on CartPole-v1 whose steps sleep for the time shown: 8 environments,
 two workers, networks of two layers of 64 units, rollouts of 128 and 16 steps, one torch thread. SAC takes 64 steps of
 each environment, then 32 batches of 100 rows. `ray` starts a Ray on this machine. All runners give bit-equal results.
-They take turns, and each ratio is of two neighbouring blocks of a few updates; shown is the median (min to max). The
+They take turns, and each ratio is of two neighbouring blocks of some tenths of a second; shown is the median (min to max). The
 gate is a median of at least 0.8 without a sleep, and above 1 from 1 ms on.
 
 A rollout on workers costs a fixed time: parameters out, a call, and an answer. It is divided among the steps of a

@@ -12,11 +12,13 @@ from maze_core.errors import ConfigError, PluginError
 from maze_core.models.blocks import Dense, initialize_orthogonal
 from maze_core.models.heads import HeadOptions, make_head
 from maze_core.models.masks import mask_keys
+from maze_core.models.parameters import state_arrays
 from maze_core.models.tree_distribution import TreeDistribution
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    import numpy as np
     import torch
     from gymnasium import Space
 
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
     from maze_core.models.normalizer import ObservationNormalizer
 
 
+_OF_CRITICS = frozenset({"critic_encoder", "critic_memory", "value_head"})
+"""The blocks that only the critic reads."""
 _OWNERS = {"memory": "policy", "critic_memory": "critic"}
 """The first part of the names of each memory's state."""
 
@@ -239,3 +243,14 @@ def feature_count(encoder: nn.Module) -> int:
             hint="Set `self.out_features` to the width of the features [B, out_features] its forward returns.",
         )
     return int(count)
+
+
+def acting_arrays(policy: Policy) -> dict[str, np.ndarray]:
+    """Return the result of `state_arrays` without the blocks that only the critic reads: all that acting needs.
+
+    A subclass may act with any of its blocks, so of one all are returned.
+    """
+    if type(policy) is not Policy:
+        return state_arrays(policy)
+    blocks = [(name, block) for name, block in policy.named_children() if name not in _OF_CRITICS]
+    return {f"{name}.{key}": array for name, block in blocks for key, array in state_arrays(block).items()}

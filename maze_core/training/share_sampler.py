@@ -16,7 +16,7 @@ from maze_core.envs.ledger import EpisodeLedger
 from maze_core.envs.serial import check_state, share_of_state
 from maze_core.errors import RunError
 from maze_core.models.memory import remembers
-from maze_core.models.parameters import state_arrays
+from maze_core.models.policy import acting_arrays
 from maze_core.training.share_task import NOISE, Restored, ShareJob, ShareRollout
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class ShareSampler:
     def collect(self) -> Rollout:
         """Let every environment take the steps of a rollout; the returned arrays are overwritten by the next call."""
         remembered = {} if self._memory is None else self._announced(self._memory)
-        self._pool.share({**state_arrays(self._policy), NOISE: self._noise.get_state().numpy()})
+        self._pool.share({**acting_arrays(self._policy), NOISE: self._noise.get_state().numpy()})
         parts = self._gather()
         if parts[0].noise is not None:
             self._noise.set_state(torch.from_numpy(parts[0].noise))

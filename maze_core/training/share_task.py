@@ -14,7 +14,7 @@ from maze_core.acting.rollouts import Sampler
 from maze_core.acting.share import ShareAgent
 from maze_core.envs.share_envs import ShareEnvs
 from maze_core.envs.spaces import allocate, space_specs
-from maze_core.models.parameters import state_arrays
+from maze_core.models.policy import acting_arrays
 from maze_core.runners.workers import Task
 from maze_core.seeding import EpisodeSeeds, Purpose
 
@@ -100,7 +100,7 @@ class CollectShares(Task):
         self._held: dict[int, _Held] = {}
         self._envs = ShareEnvs(self._builder, self._shares)
         self._envs.of(worker)
-        self._parameters = state_arrays(self._policy)
+        self._parameters = acting_arrays(self._policy)
         self._noise = torch.Generator()
 
     def run(self, job: ShareJob, shared: Shared) -> Answer:

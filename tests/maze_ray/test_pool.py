@@ -53,6 +53,11 @@ class TestRayPool(PoolContract):
     """Workers that are Ray's actors."""
 
 
+def test_workers_of_a_ray_of_the_run_have_its_priority(pool):
+    """Ray's own niceness of 15 would let the driver interrupt the workers that it waits for."""
+    assert {os.getpriority(os.PRIO_PROCESS, pid) for pid in pool.pids} == {os.getpriority(os.PRIO_PROCESS, 0)}
+
+
 def test_a_task_that_cannot_be_sent_says_so(start):
     task = Answers()
     task.ready_object = threading.Lock()

@@ -15,7 +15,7 @@ from maze_core.errors import ConfigError, RunError
 from maze_core.models.blocks import MLP
 from maze_core.models.masks import check_masks, mask_keys
 from maze_core.models.mlp import MlpConfig, MlpModel
-from maze_core.models.policy import Policy
+from maze_core.models.policy import Policy, acting_arrays
 from maze_core.models.template import TemplateConfig, TemplateModel
 
 BOX = spaces.Box(-1, 1, (4,), np.float32)
@@ -277,3 +277,24 @@ def test_keys_named_like_methods_are_fine():
     policy = TemplateModel(config).build_policy(observation_space, spaces.Dict({"eval": spaces.Discrete(2)}), config)
     distribution, _ = policy({"float": torch.randn(2, 4), "train": torch.tensor([0, 2])})
     assert set(distribution.mode()) == {"eval"}
+
+
+@pytest.mark.parametrize("critic", ["separate", "shared"])
+def test_acting_needs_no_parameters_of_the_critic_alone(critic):
+    policy = build(MASKED, spaces.Discrete(3), critic=critic)
+    needed, obs = acting_arrays(policy), masked_obs([[1, 1, 1]] * 50)
+    assert needed.keys() < policy.state_dict().keys()
+    before = act(policy, obs)["action"]
+    for name, parameter in policy.state_dict().items():
+        if name not in needed:
+            parameter.fill_(torch.nan)
+    assert torch.equal(act(policy, obs)["action"], before)
+
+
+def test_a_policy_class_of_its_own_may_act_with_every_parameter():
+    class ActsWithItsCritic(Policy):
+        pass
+
+    encoder = MLP(4, (8,), "tanh")
+    policy = ActsWithItsCritic(BOX, TWO, encoder)
+    assert acting_arrays(policy).keys() == policy.state_dict().keys()

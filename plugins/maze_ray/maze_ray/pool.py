@@ -117,7 +117,8 @@ class RayPool(QueuedPool):
     def share(self, arrays: Arrays) -> int:
         """Share parameters with all jobs sent from now on. Returns the version."""
         self._check_open()
-        self._check_cluster(self._session.check_store)
+        if any(member.line is None for member in self._members.values()):
+            self._check_cluster(self._session.check_store)
         self._shared = Parameters(self._ray, self._shared.version + 1, arrays, self._door is not None)
         return self._shared.version
 
@@ -235,7 +236,10 @@ class RayPool(QueuedPool):
         now = time.monotonic()
         ends = [now + 1.0] + ([] if deadline is None else [deadline])
         answers, members = self._arrived.get(max(min(ends) - now, 0.0))
-        self._check_cluster(self._session.check_store if answers or members else self._session.check)
+        if answers:
+            self._check_cluster(self._session.check_store)
+        elif not members:
+            self._check_cluster(self._session.check)
         for member in members:
             self._listen(member)
         for answer in answers:

@@ -11,7 +11,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 LOCAL = "local"
 _LOST_AFTER = 10.0
 """Seconds without an answer after which a cluster counts as lost. Ray itself would end this process after a minute."""
+_NICENESS = "RAY_worker_niceness"
 _SHORT = Path("/tmp")  # noqa: S108 — the paths of Ray's sockets must not be longer than about 100 characters
 _START = "Next: start one there (ray start --head), see docs/guide/cluster.md; or leave runner.address out."
 
@@ -168,7 +169,7 @@ class _Connection:
         self.folder = Path(tempfile.mkdtemp(prefix="ray-", dir=_SHORT if _SHORT.is_dir() else None))
         try:
             self._guard = _guard_of(self.folder)
-            with _loopback(), _kept():
+            with _loopback(), _not_nice(), _kept():
                 self._ray.init(
                     address=LOCAL,
                     include_dashboard=False,
@@ -191,6 +192,15 @@ class _Connection:
             self._ray.shutdown()
             reason = " ".join(str(exc).split())
             raise ConfigError(f"cannot join the Ray cluster at {address}: {reason}", "runner.address", _START) from exc
+
+
+def _not_nice() -> AbstractContextManager[None]:
+    """Let workers of a Ray started inside the block have the driver's priority, unless the user chose another.
+
+    Ray's own niceness of 15 keeps a machine responsive, but the driver waits for these workers: whatever it does
+    between two answers would interrupt them.
+    """
+    return variables_set({} if _NICENESS in os.environ else {_NICENESS: "0"})
 
 
 def _guard_of(folder: Path) -> subprocess.Popen[bytes] | None:
