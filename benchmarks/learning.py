@@ -1,6 +1,6 @@
 """Does it learn? Trains each row with several seeds and compares the final evaluations with a gate.
 
-    python benchmarks/learning.py                           all rows, 5 seeds
+    python benchmarks/learning.py                           all rows, with all seeds of their gates
     python benchmarks/learning.py --only ppo-CartPole-v1 --seeds 2 --jobs 1
     python benchmarks/learning.py --again                   also the seeds that are finished
 
@@ -88,6 +88,12 @@ ROWS = (
     Row("sac", "Pendulum-v1", 10_000, gate=-170, preset="crossq", label="crossq"),
     Row("sac", "LunarLanderContinuous-v3", 300_000, 250, "tqc-LunarLanderContinuous-v3", label="tqc", seeds=3),
     Row("td3", "Pendulum-v1", 20_000, gate=-170),
+    Row("ppo", "HalfCheetah-v5", 1_000_000, gate=3500),
+    Row("ppo", "Hopper-v5", 1_000_000, gate=2300),
+    Row("ppo", "Walker2d-v5", 1_000_000, gate=3000),
+    Row("ppo", "Ant-v5", 1_000_000, gate=1500),
+    Row("ppo", "Swimmer-v5", 1_000_000, gate=100),
+    Row("ppo", "InvertedDoublePendulum-v5", 1_000_000, gate=9000),
     Row("ppo", "Pendulum-v1", 200_000, -250, "gru-Pendulum-v1", (*HIDDEN, "wrappers.0.elements=[2]"), "gru-hidden"),
     # An action lasts four steps of the environment: 300,000 of them.
     Row(
@@ -158,7 +164,7 @@ def main() -> int:
 def parse_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", action="append", choices=[row.name for row in ROWS], help="train this row only")
-    parser.add_argument("--seeds", type=int, default=5, help="runs of each row, with seeds 1, 2, … (default 5)")
+    parser.add_argument("--seeds", type=int, help="runs of each row, with seeds 1, 2, … (default: as many as its gate)")
     parser.add_argument("--jobs", type=int, default=2, help="runs side by side (default 2)")
     parser.add_argument("--again", action="store_true", help="train finished seeds again")
     parser.add_argument("--runs", type=Path, default=Path("runs/learning"), help="where the run directories go")
@@ -170,7 +176,7 @@ def measure(row: Row, options: argparse.Namespace) -> dict[str, Any]:
     known = results.load(PAGE).get(row.name, {})
     same = all(known.get(name, []) == value for name, value in row.facts.items()) and not options.again
     finished = {run["seed"]: run for run in known.get("runs", []) if same and run["score"] is not None}
-    missing = [seed for seed in range(1, options.seeds + 1) if seed not in finished]
+    missing = [seed for seed in range(1, (options.seeds or row.seeds) + 1) if seed not in finished]
     folder = options.runs / row.name / time.strftime("%Y%m%d-%H%M%S")
     side_by_side = max(min(options.jobs, len(missing)), 1) if missing else known.get("side_by_side", 1)
     facts = {**row.facts, "gate": row.gate, "side_by_side": side_by_side}

@@ -59,8 +59,8 @@ INTRODUCTION = """
 Environment steps per second of PPO, A2C and SAC on CartPole-v1 whose steps sleep for the time shown: 8 environments,
 two workers, networks of two layers of 64 units, rollouts of 128 and 16 steps, one torch thread. SAC takes 64 steps of
 each environment, then 32 batches of 100 rows. `ray` starts a Ray on this machine. All runners give bit-equal results.
-They take turns, and each ratio is of two neighbouring blocks of some tenths of a second; shown is the median (min to max). The
-gate is a median of at least 0.8 without a sleep, and above 1 from 1 ms on.
+They take turns, and each ratio is of two neighbouring blocks of some tenths of a second; shown is the median (min to
+max). The gate is a median of at least 0.8 without a sleep, and above 1 from 1 ms on.
 
 A rollout on workers costs a fixed time: parameters out, a call, and an answer. It is divided among the steps of a
 rollout, so it shows most for A2C, whose rollouts are short. Two workers save at most half the time that eight

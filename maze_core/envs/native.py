@@ -57,7 +57,9 @@ class NativeVectorEnv:
         self._episode = np.zeros(self.num_envs, np.int64)
         self._returns = np.zeros(self.num_envs)
         self._lengths = np.zeros(self.num_envs, np.int64)
-        self._filler = np.zeros(self.num_envs, np.bool_)
+        self._valid = np.ones(self.num_envs, np.bool_)
+        self._filler: np.ndarray | None = None
+        """The rows whose next step is filler; None: there are none."""
         self._first: Tree = {}
         """The first observations of all environments, leaves `[N, …]`."""
 
@@ -73,24 +75,28 @@ class NativeVectorEnv:
             observation, reward, terminated, truncated, info = self._env.step(self._actions.batch(actions))
         except Exception as exc:
             raise RunError(f"the vectorised environment raised {type(exc).__name__}: {exc}") from exc
-        valid = ~self._filler
-        rewards = np.where(valid, np.asarray(reward, np.float64), 0.0)
-        terminated = np.asarray(terminated, np.bool_) & valid
-        truncated = np.asarray(truncated, np.bool_) & valid & ~terminated
+        terminated = np.array(terminated, np.bool_)
+        truncated = np.asarray(truncated, np.bool_) & ~terminated
+        rewards = np.asarray(reward, np.float64)
+        raw = rewards if self._meter is None else np.asarray(self._meter.last, np.float64)
         self._write(observation, out)
         for events in self._by_step:
             events.end_step()
-        if not valid.all():
-            self._clear_events(np.flatnonzero(~valid))  # a filler row resets
+        filler, valid = self._filler, self._valid
+        if filler is not None:
+            valid = ~filler
+            terminated, truncated = terminated & valid, truncated & valid
+            rewards, raw = np.where(valid, rewards, 0.0), np.where(valid, raw, 0.0)
+            self._clear_events(np.flatnonzero(filler))  # a filler row resets
         if not np.isfinite(rewards).all():
             bad = first_bad_row(rewards)
             raise non_finite("reward", self._place(bad), rewards[bad])
-        raw = rewards if self._meter is None else np.where(valid, np.asarray(self._meter.last, np.float64), 0.0)
         self._returns += raw
         self._lengths += valid
         ended = np.flatnonzero(terminated | truncated)
-        result = StepResult(rewards.astype(np.float32), terminated, truncated, valid, ended, has_filler=not valid.all())
-        self._filler = np.zeros(self.num_envs, np.bool_)
+        reward32, has_filler = rewards.astype(np.float32), filler is not None
+        result = StepResult(reward32, terminated, truncated, valid, ended, has_filler=has_filler)
+        self._filler = None
         if len(ended):
             self._end(ended, info, out, result)
         return result
@@ -128,7 +134,7 @@ class NativeVectorEnv:
 
     def _begin(self, episode: np.ndarray) -> None:
         self._episode = episode
-        self._returns[:], self._lengths[:], self._filler[:] = 0.0, 0, False
+        self._returns[:], self._lengths[:], self._filler = 0.0, 0, None
 
     def _reset_all(self, out: Tree) -> None:
         seeds: Any = self._episode_seeds()
@@ -146,11 +152,13 @@ class NativeVectorEnv:
             result.final_obs = {key: array[ended] for key, array in out.items()}
         for i in ended.tolist():
             number, length = int(self._episode[i]), int(self._lengths[i])
-            summary, kpis = take(self._events[i], length, self._place(i))
+            events = self._events[i]
+            summary, kpis = take(events, length, self._place(i)) if events else (None, {})
             result.episodes.append(Episode(i, number, float(self._returns[i]), length, kpis, summary))
         self._episode[ended] += 1
         self._returns[ended], self._lengths[ended] = 0.0, 0
         if self._mode is AutoresetMode.NEXT_STEP:
+            self._filler = np.zeros(self.num_envs, np.bool_)
             self._filler[ended] = True
             for key, array in out.items():
                 array[ended] = self._first[key][ended]

@@ -96,7 +96,7 @@ class EvaluatePairs(Task):
         with torch.inference_mode():
             agent = PopulationAgent(self._population, self._members(job), self._envs, noise, moments)
             stepper.begin(self._obs)
-            while self._envs.playing.any():
+            while len(self._envs.rows):
                 stepper.step(agent, scores)
         by_pair = (job.count, 2)
         returns, lengths = (score[: 2 * job.count].reshape(by_pair) for score in (scores.returns, scores.lengths))

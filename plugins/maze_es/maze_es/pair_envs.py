@@ -44,11 +44,14 @@ class PairEnvs(ABC):
         self._max_steps = max_steps
         self.playing = np.zeros(self.num_envs, np.bool_)
         """[2 width], the rows whose episode has not ended."""
+        self.rows = np.flatnonzero(self.playing)
+        """The numbers of these rows."""
         self._lengths = np.zeros(self.num_envs, np.int64)
 
     def reset(self, seeds: EpisodeSeeds, out: Tree) -> None:
         """Begin an episode in both rows of the first `pairs` pairs; pair i has the seed `seeds(i, 0)`."""
         self.playing[:] = np.arange(self.num_envs) < 2 * self.pairs
+        self.rows = np.flatnonzero(self.playing)
         self._lengths[:] = 0
         self._begin(seeds, out)
 
@@ -58,8 +61,7 @@ class PairEnvs(ABC):
         Raises:
             RunError: an environment raised, or returned a number that is not finite.
         """
-        playing = self.playing
-        rows = np.flatnonzero(playing)
+        playing, rows = self.playing, self.rows
         terminated, truncated = np.zeros((2, self.num_envs), np.bool_)
         # Rows that rest are not marked as filler: agent and sink know them, and no other row begins an episode.
         result = StepResult(np.zeros(self.num_envs), terminated, truncated, playing, final_indices=rows[:0])
@@ -68,8 +70,10 @@ class PairEnvs(ABC):
         if self._max_steps:
             truncated |= playing & ~terminated & (self._lengths >= self._max_steps)
         ended = terminated | truncated
-        self.playing = playing & ~ended
         result.final_indices = np.flatnonzero(ended)
+        if len(result.final_indices):
+            self.playing = playing & ~ended
+            self.rows = np.flatnonzero(self.playing)
         return result
 
     @abstractmethod

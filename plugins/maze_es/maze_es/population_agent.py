@@ -48,7 +48,7 @@ class PopulationAgent(Agent):
 
     def act(self, obs: Tree) -> Choice:
         """Choose actions for the rows that play; those of other rows have no meaning."""
-        playing = np.flatnonzero(self._envs.playing)
+        playing = self._envs.rows
         if len(playing) <= _CROWDED * len(self._batch):
             self._batch = playing
             self._population.load(self._members[torch.from_numpy(playing)])
