@@ -148,7 +148,7 @@ ROWS = (
         "HalfCheetah-v5",
         score=2_000,
         gate=0.5,
-        epoch_length=10,
+        epoch_length=20,
         interval=20_480,
         steps=1_000_000,
         normalize=True,
