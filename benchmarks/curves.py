@@ -65,7 +65,7 @@ def pictures(rows: dict[str, Any], env_of: dict[str, str]) -> list[str]:
         seeds = {str(run["seed"]) for run in rows.get(name, {}).get("runs", []) if run["score"] is not None}
         found = [points for seed, points in curves.get(name, {}).items() if seed in seeds and points]
         if found:
-            shown.setdefault(env, {})[name] = found
+            shown.setdefault(env.rpartition(":")[2], {})[name] = found
     for env, by_row in shown.items():
         draw(env, by_row)
     return [f"![Learning curves on {env}](curves/{env}.svg)" for env in shown]
