@@ -57,7 +57,7 @@ class NativeVectorEnv:
         self._episode = np.zeros(self.num_envs, np.int64)
         self._returns = np.zeros(self.num_envs)
         self._lengths = np.zeros(self.num_envs, np.int64)
-        self._valid = np.ones(self.num_envs, np.bool_)
+        self._valid, self._ones = np.ones(self.num_envs, np.bool_), np.ones(self.num_envs)
         self._filler: np.ndarray | None = None
         """The rows whose next step is filler; None: there are none."""
         self._first: Tree = {}
@@ -75,9 +75,10 @@ class NativeVectorEnv:
             observation, reward, terminated, truncated, info = self._env.step(self._actions.batch(actions))
         except Exception as exc:
             raise RunError(f"the vectorised environment raised {type(exc).__name__}: {exc}") from exc
-        terminated = np.array(terminated, np.bool_)
+        # Some environments return one number for all rows, or arrays that they overwrite.
+        terminated = np.asarray(terminated, np.bool_) & self._valid
         truncated = np.asarray(truncated, np.bool_) & ~terminated
-        rewards = np.asarray(reward, np.float64)
+        rewards = np.asarray(reward, np.float64) * self._ones
         raw = rewards if self._meter is None else np.asarray(self._meter.last, np.float64)
         self._write(observation, out)
         for events in self._by_step:
