@@ -106,7 +106,13 @@ ROWS = (
         "gru-hidden",
     ),
     Row(
-        "ppo", "pettingzoo.classic:connect_four_v3", 500_000, 95, settings=ZOO, metric="against_random/wins", unit=0.01
+        "ppo",
+        "pettingzoo.classic:connect_four_v3",
+        1_500_000,
+        95,
+        settings=ZOO,
+        metric="against_random/wins",
+        unit=0.01,
     ),
     Row(
         "ppo",
