@@ -31,6 +31,8 @@ from command import MAZE, one_thread
 from statistics_of_runs import with_interval
 
 PAGE = "learning"
+AGAINST_RANDOM = "against_random/"
+"""Games against a random opponent. Returns of self-play have no curve: one side wins what the other loses."""
 
 
 @dataclass(frozen=True)
@@ -198,7 +200,7 @@ def measure(row: Row, options: argparse.Namespace) -> dict[str, Any]:
         for done in as_completed(waiting):
             run = done.result()
             finished[run["seed"]] = run
-            if run["score"] is not None:
+            if run["score"] is not None and not row.metric.startswith(AGAINST_RANDOM):
                 curves.keep(row.name, run["seed"], curves.evaluations(folder / f"s{run['seed']}"))
             written()
     finally:
@@ -216,7 +218,7 @@ def train(row: Row, seed: int, run_dir: Path) -> dict[str, Any]:
         print(f"{' '.join(command)} failed:\n{finished.stdout[-2000:]}\n{finished.stderr[-2000:]}", flush=True)
         return {"seed": seed, "score": None, "exit_code": finished.returncode}
     summary = json.loads((run_dir / "run.json").read_text())["summary"]
-    figures = against_random(run_dir) if row.metric.startswith("against_random/") else summary["final_evaluation"]
+    figures = against_random(run_dir) if row.metric.startswith(AGAINST_RANDOM) else summary["final_evaluation"]
     result = {
         "seed": seed,
         "score": figures[row.metric] / row.unit,
