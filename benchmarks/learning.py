@@ -31,8 +31,6 @@ from command import MAZE, one_thread
 from statistics_of_runs import with_interval
 
 PAGE = "learning"
-AGAINST_RANDOM = "against_random/"
-"""Games against a random opponent. Returns of self-play have no curve: one side wins what the other loses."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +58,11 @@ class Row:
     @property
     def name(self) -> str:
         return "-".join(part for part in (self.algorithm, self.label, self.env.rpartition(":")[2]) if part)
+
+    @property
+    def is_game(self) -> bool:
+        """True for games against a random opponent. Self-play has no curve: one side wins what the other loses."""
+        return self.metric.startswith("against_random/")
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -200,7 +203,7 @@ def measure(row: Row, options: argparse.Namespace) -> dict[str, Any]:
         for done in as_completed(waiting):
             run = done.result()
             finished[run["seed"]] = run
-            if run["score"] is not None and not row.metric.startswith(AGAINST_RANDOM):
+            if run["score"] is not None and not row.is_game:
                 curves.keep(row.name, run["seed"], curves.evaluations(folder / f"s{run['seed']}"))
             written()
     finally:
@@ -218,7 +221,7 @@ def train(row: Row, seed: int, run_dir: Path) -> dict[str, Any]:
         print(f"{' '.join(command)} failed:\n{finished.stdout[-2000:]}\n{finished.stderr[-2000:]}", flush=True)
         return {"seed": seed, "score": None, "exit_code": finished.returncode}
     summary = json.loads((run_dir / "run.json").read_text())["summary"]
-    figures = against_random(run_dir) if row.metric.startswith(AGAINST_RANDOM) else summary["final_evaluation"]
+    figures = against_random(run_dir) if row.is_game else summary["final_evaluation"]
     result = {
         "seed": seed,
         "score": figures[row.metric] / row.unit,

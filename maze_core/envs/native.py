@@ -95,8 +95,8 @@ class NativeVectorEnv:
         self._returns += raw
         self._lengths += valid
         ended = np.flatnonzero(terminated | truncated)
-        reward32, has_filler = rewards.astype(np.float32), filler is not None
-        result = StepResult(reward32, terminated, truncated, valid, ended, has_filler=has_filler)
+        reward32 = rewards.astype(np.float32)
+        result = StepResult(reward32, terminated, truncated, valid, ended, has_filler=filler is not None)
         self._filler = None
         if len(ended):
             self._end(ended, info, out, result)

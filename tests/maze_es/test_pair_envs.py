@@ -120,8 +120,7 @@ def test_what_is_over_is_not_stepped(max_steps):
     envs = SinglePairEnvs(builder(Watched), 2, max_steps)
     out = begun(envs, 2, seeds(width=2))
     envs.step(acted(envs, [], []), out)
-    envs.playing[[0, 3]] = False
-    envs.rows = np.array([1, 2])
+    envs.play(np.array([False, True, True, False]))
     result = envs.step(acted(envs, [], []), out)
     counts = sorted(steps.count(each) for each in set(steps))
     assert counts == [1, 1, 2, 2]

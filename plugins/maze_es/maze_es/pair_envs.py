@@ -42,18 +42,18 @@ class PairEnvs(ABC):
         self.observation_space, self.action_space = observation_space, action_space
         self.num_envs, self.pairs = 2 * width, width
         self._max_steps = max_steps
-        self.playing = np.zeros(self.num_envs, np.bool_)
-        """[2 width], the rows whose episode has not ended."""
-        self.rows = np.flatnonzero(self.playing)
-        """The numbers of these rows."""
+        self.play(np.zeros(self.num_envs, np.bool_))
         self._lengths = np.zeros(self.num_envs, np.int64)
 
     def reset(self, seeds: EpisodeSeeds, out: Tree) -> None:
         """Begin an episode in both rows of the first `pairs` pairs; pair i has the seed `seeds(i, 0)`."""
-        self.playing[:] = np.arange(self.num_envs) < 2 * self.pairs
-        self.rows = np.flatnonzero(self.playing)
+        self.play(np.arange(self.num_envs) < 2 * self.pairs)
         self._lengths[:] = 0
         self._begin(seeds, out)
+
+    def play(self, playing: np.ndarray) -> None:
+        """Set the rows whose episode has not ended, [2 width]."""
+        self.playing, self.rows = playing, np.flatnonzero(playing)
 
     def step(self, actions: Tree, out: Tree) -> StepResult:
         """Step the rows that play; write their next observations into `out`, leaves [2 width, …].
@@ -72,8 +72,7 @@ class PairEnvs(ABC):
         ended = terminated | truncated
         result.final_indices = np.flatnonzero(ended)
         if len(result.final_indices):
-            self.playing = playing & ~ended
-            self.rows = np.flatnonzero(self.playing)
+            self.play(playing & ~ended)
         return result
 
     @abstractmethod

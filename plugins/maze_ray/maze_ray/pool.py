@@ -236,10 +236,8 @@ class RayPool(QueuedPool):
         now = time.monotonic()
         ends = [now + 1.0] + ([] if deadline is None else [deadline])
         answers, members = self._arrived.get(max(min(ends) - now, 0.0))
-        if answers:
-            self._check_cluster(self._session.check_store)
-        elif not members:
-            self._check_cluster(self._session.check)
+        if answers or not members:  # messages on lines need no store, and looking disturbs the node
+            self._check_cluster(self._session.check_store if answers else self._session.check)
         for member in members:
             self._listen(member)
         for answer in answers:
