@@ -69,8 +69,8 @@ class LaneReplay(ReplayBuffer):
         for key, leaf in self._current.items():
             leaf[...] = obs[key]
 
-    def _append(self, obs: Tree, count: int) -> None:
-        super()._append(obs, count)
+    def _append(self, obs: Tree, count: int, before: np.ndarray | None = None) -> None:
+        super()._append(obs, count, before)
         self._opened[self._opened < self.rows - self.capacity] = _NONE
 
     def _act(self, acted: np.ndarray, actions: Tree) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
 from maze_core.data.batch import Batch, TensorTree
+from maze_core.data.frames import FrameStack, FrameStore, frames_for
 from maze_core.data.prioritized import Priorities, tree_bytes
 from maze_core.envs.actors import ELAPSED
 from maze_core.envs.goals import ACHIEVED
@@ -28,13 +31,19 @@ _BOOKKEEPING = {
     "truncated": LeafSpec((), np.dtype(np.bool_)),
     "ahead": LeafSpec((), np.dtype(np.int32)),
 }
+Stacks = Mapping[str, FrameStack]
+_NO_STACKS: Stacks = MappingProxyType({})
 
 
-def row_specs(observation_space: Space[Any], action_space: Space[Any]) -> Specs:
-    """Return the storage of each column of a replay row: `obs/KEY`, `action/KEY`, reward, flags and `ahead`."""
+def row_specs(observation_space: Space[Any], action_space: Space[Any], stacks: Stacks = _NO_STACKS) -> Specs:
+    """Return the storage of each column of a replay row: `obs/KEY`, `action/KEY`, reward, flags and `ahead`.
+
+    Of leaves that are stacks of frames, rows hold the numbers of the frames.
+    """
     obs, actions = space_specs(observation_space, "observation"), space_specs(action_space, "action")
+    numbers = {key: LeafSpec((stack.frames,), np.dtype(np.int64)) for key, stack in stacks.items()}
     return {
-        **{f"obs/{key}": spec for key, spec in obs.items()},
+        **{f"obs/{key}": numbers.get(key, spec) for key, spec in obs.items()},
         **{f"action/{key}": spec for key, spec in actions.items()},
         **_BOOKKEEPING,
     }
@@ -55,6 +64,7 @@ class ReplayBuffer:
         where: the setting that an error about the memory names.
         priority_exponent: draw steps in proportion to their errors to this power; None: uniformly.
         hindsight: exchanges the goals of sampled steps; None: they keep them.
+        stacks: leaves of observations that are stacks of frames, by key. Each of their frames is stored once.
 
     Raises:
         ConfigError: the rows do not fit into the free memory; nothing is allocated.
@@ -68,19 +78,14 @@ class ReplayBuffer:
         where: str = "",
         priority_exponent: float | None = None,
         hindsight: Hindsight | None = None,
+        stacks: Stacks = _NO_STACKS,
     ) -> None:
-        self.specs = row_specs(observation_space, action_space)
+        self._spaces, self._where = (observation_space, action_space), where
         self.capacity = capacity
         self._hindsight = hindsight
         self._index_bytes = 0 if priority_exponent is None else tree_bytes(capacity)
         self._index_bytes += 0 if hindsight is None else hindsight.nbytes(capacity)
-        check_memory(self.nbytes, capacity, where)
-        self._columns = allocate(self.specs, (capacity,))
-        self._obs = {key[4:]: column for key, column in self._columns.items() if key.startswith("obs/")}
-        self._actions = {key[7:]: column for key, column in self._columns.items() if key.startswith("action/")}
-        self._elapsed = self._obs.get(ELAPSED)
-        self._reward, self._terminated = self._columns["reward"], self._columns["terminated"]
-        self._truncated, self._ahead = self._columns["truncated"], self._columns["ahead"]
+        self.lay_out(stacks)
         self.priorities = None if priority_exponent is None else Priorities(capacity, priority_exponent)
         """The priorities of the slots; None: steps are drawn uniformly."""
         self.rows = 0
@@ -90,10 +95,27 @@ class ReplayBuffer:
         self.open = 0
         """Number of newest rows without an action: one for each environment."""
 
+    def lay_out(self, stacks: Stacks) -> None:
+        """Allocate the rows of an empty buffer; arguments and errors as for the class."""
+        self.specs = row_specs(*self._spaces, stacks)
+        leaves = space_specs(self._spaces[0], "observation")
+        self.frames: dict[str, FrameStore] = {}
+        """The frames of the leaves that are stacks."""
+        first = sum(frames_for(self.capacity) * stack.frame(leaves[key]).nbytes for key, stack in stacks.items())
+        check_memory(self.nbytes + first, self.capacity, self._where)
+        self._columns = allocate(self.specs, (self.capacity,))
+        self._obs = {key[4:]: column for key, column in self._columns.items() if key.startswith("obs/")}
+        self._actions = {key[7:]: column for key, column in self._columns.items() if key.startswith("action/")}
+        self._elapsed = self._obs.get(ELAPSED)
+        self._reward, self._terminated = self._columns["reward"], self._columns["terminated"]
+        self._truncated, self._ahead = self._columns["truncated"], self._columns["ahead"]
+        self.frames |= {k: FrameStore(stack, leaves[k], self._obs[k], self._where) for k, stack in stacks.items()}
+
     @property
     def nbytes(self) -> int:
-        """Bytes that all rows take, with their priorities, and what is needed to exchange their goals."""
-        return allocated_bytes(self.specs, (self.capacity,)) + self._index_bytes
+        """Bytes that all rows take, with frames, priorities, and what is needed to exchange goals."""
+        frames = sum(store.nbytes for store in self.frames.values())
+        return allocated_bytes(self.specs, (self.capacity,)) + self._index_bytes + frames
 
     def __len__(self) -> int:
         """Return the number of rows held."""
@@ -111,7 +133,8 @@ class ReplayBuffer:
 
         `actions`: leaves [N, …] in environment units; `obs`: leaves [N, …], the observations for the next actions.
         """
-        rows, count, ended = self._slots(self.rows - self.open, self.open), self.open, len(result.final_indices)
+        first, count, ended = self.rows - self.open, self.open, len(result.final_indices)
+        rows = self._slots(first, count)
         for key, column in self._actions.items():
             column[rows] = actions[key]
         self._reward[rows], self._terminated[rows], self._truncated[rows] = (
@@ -123,20 +146,20 @@ class ReplayBuffer:
             ahead = np.full(count, count + ended)
             ahead[result.final_indices] = count + np.arange(ended) - result.final_indices
             self._ahead[rows] = ahead
-            self._append(result.final_obs, ended)
+            self._append(result.final_obs, ended, first + result.final_indices)
         else:
             self._ahead[rows] = count
         if result.has_filler:
             self._ahead[rows] *= result.valid  # a filler row stays without a step
         self._prioritize(rows)
         self.steps += result.steps
-        self._append(obs, count)
+        self._append(obs, count, first + np.arange(count))
 
     def add_episode(self, episode: Trajectory) -> None:
         """Store a recorded episode of L steps; at most `capacity - 1` fit. Not between `begin` and `step`."""
         count = len(episode.rewards)
         rows = self._slots(self.rows, count)
-        self._append(episode.obs, count + 1)
+        self._append(episode.obs, count + 1, self.rows - 1 + np.arange(count + 1))
         for key, column in self._actions.items():
             column[rows] = episode.actions[key]
         self._reward[rows] = episode.rewards
@@ -148,13 +171,25 @@ class ReplayBuffer:
         self.steps += count
         self.open = 0
 
-    def _append(self, obs: Tree, count: int) -> None:
+    def _append(self, obs: Tree, count: int, before: np.ndarray | None = None) -> None:
+        """Write rows without a step; `before`: the numbers of the rows before them, [count], which may be new too."""
         rows = self._slots(self.rows, count)
         for key, column in self._obs.items():
-            column[rows] = obs[key]
+            if key in self.frames:
+                self._append_stacks(key, obs[key], before)
+            else:
+                column[rows] = obs[key]
         self._ahead[rows] = 0
         self._prioritize(rows)
         self.rows += count
+
+    def _append_stacks(self, key: str, stacks: np.ndarray, before: np.ndarray | None) -> None:
+        store, column, first = self.frames[key], self._obs[key], self.rows
+        # Rows that follow each other, as those of an episode, are written one by one.
+        each = 1 if before is not None and before[-1] >= first else len(stacks)
+        for i in range(0, len(stacks), each):
+            shown = None if before is None or before[i] < 0 else column[before[i : i + each] % self.capacity]
+            column[(first + np.arange(i, i + each)) % self.capacity] = store.add(stacks[i : i + each], shown)
 
     def _prioritize(self, rows: Rows) -> None:
         """Give steps that were written the largest priority, and rows without a step none."""
@@ -210,7 +245,7 @@ class ReplayBuffer:
             reward, terminated = self._reward[slots], self._terminated[slots]
         else:
             reward, discount, following = self._look_ahead(slots, gamma, n_step)
-        obs, next_obs = _taken(self._obs, slots), _taken(self._obs, following)
+        obs, next_obs = self._observations(slots), self._observations(following)
         if self._hindsight is not None:
             self._hindsight.update(self._ahead, self.rows, self.settled)
             self._hindsight.relabel(rng, slots, self._obs[ACHIEVED], obs, next_obs, reward, terminated)
@@ -225,6 +260,10 @@ class ReplayBuffer:
             _tensors(extra, device),
             _tensors(next_obs, device),
         )
+
+    def _observations(self, slots: np.ndarray) -> Tree:
+        taken = _taken(self._obs, slots)
+        return taken if not self.frames else taken | {k: store.take(taken[k]) for k, store in self.frames.items()}
 
     def _factor(self, slots: np.ndarray, gamma: float) -> Any:
         """Return the discount of what follows before these observations: gamma to the power of what has elapsed."""

@@ -6,6 +6,7 @@ incomplete checkpoints and are not read. A resumed run begins a new file, so the
 change. A file is deleted when no checkpoint refers to it any more.
 
     run/replay/000001.rows      records as `numpy.fromfile(path, dtype)` reads them
+    run/replay/0-000001.rows    frames of the first leaf that is a stack of frames
 """
 
 from __future__ import annotations
@@ -15,16 +16,17 @@ import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from maze_core import files
+from maze_core.data.frames import FrameStack
+from maze_core.data.replay import ReplayBuffer
 from maze_core.errors import CheckpointError, RunError
 from maze_core.terminal_text import argument
 
 if TYPE_CHECKING:
-    from maze_core.data.replay import ReplayBuffer
     from maze_core.data.segment_replay import SegmentReplay
     from maze_core.envs.spaces import Specs
     from maze_core.envs.vector import Tree
@@ -51,8 +53,33 @@ class Segment:
         return self.first + self.count
 
 
+class Rows(Protocol):
+    """Rows in a ring that are numbered as they are written."""
+
+    rows: int
+    """Rows written so far."""
+
+    @property
+    def specs(self) -> Specs:
+        """The storage of each column."""
+
+    @property
+    def capacity(self) -> int:
+        """Rows that fit."""
+
+    @property
+    def settled(self) -> int:
+        """The number of rows that are final."""
+
+    def read(self, first: int, count: int) -> Tree:
+        """Return copies of the columns of rows `first` to `first + count - 1`."""
+
+    def restore(self, first: int, columns: Tree) -> None:
+        """Write results of `read`, in order."""
+
+
 class ReplayLog:
-    """Stores the rows of a replay buffer in the files of one folder.
+    """Stores a replay buffer, with the frames of its stacks, in the files of one folder.
 
     Raises:
         RunError: a row cannot be written; earlier checkpoints stay complete.
@@ -60,7 +87,52 @@ class ReplayLog:
     """
 
     def __init__(self, folder: Path, buffer: ReplayBuffer | SegmentReplay) -> None:
-        self._folder, self._run_dir, self._buffer = folder, folder.parent, buffer
+        self._folder, self._buffer = folder, buffer
+        self._open()
+
+    def _open(self) -> None:
+        stores = self._buffer.frames if isinstance(self._buffer, ReplayBuffer) else {}
+        self._rows = RowLog(self._folder, self._buffer)
+        self._frames = {key: RowLog(self._folder, store, f"{i}-") for i, (key, store) in enumerate(stores.items())}
+
+    def commit(self) -> dict[str, Any]:
+        """Write the settled rows that are not on disk yet; return the state with which `load` finds all of them."""
+        buffer = self._buffer
+        frames = {key: log.commit() for key, log in self._frames.items()}
+        if isinstance(buffer, ReplayBuffer):
+            frames = {key: {**state, "stack": asdict(buffer.frames[key].stack)} for key, state in frames.items()}
+        return {
+            **self._rows.commit(),
+            "steps": buffer.steps,
+            "priorities": buffer.priority_state(),
+            "frames": frames,
+        }
+
+    def load(self, state: dict[str, Any]) -> None:
+        """Fill the buffer with the rows in the result of `commit()`, as far back as its capacity allows."""
+        buffer, saved = self._buffer, state.get("frames", {})  # earlier versions stored all leaves whole
+        stacks = {key: FrameStack(**each["stack"]) for key, each in saved.items()}
+        if isinstance(buffer, ReplayBuffer) and stacks != {key: store.stack for key, store in buffer.frames.items()}:
+            buffer.lay_out(stacks)
+            self._open()
+        self._rows.load(state)
+        buffer.rows, buffer.steps = state["rows"], state["steps"]
+        if isinstance(buffer, ReplayBuffer):
+            for key, store in buffer.frames.items():
+                store.expect(saved[key]["rows"])
+                self._frames[key].load(saved[key])
+        buffer.restore_priorities(state.get("priorities"))
+
+    def prune(self, documents: Iterable[str]) -> None:
+        """Delete the files that no document refers to; `documents`: the `state.json` of every kept checkpoint."""
+        self._rows.prune(list(documents))
+
+
+class RowLog:
+    """Stores rows in files of one folder whose names begin with `prefix`."""
+
+    def __init__(self, folder: Path, buffer: Rows, prefix: str = "") -> None:
+        self._folder, self._run_dir, self._buffer, self._prefix = folder, folder.parent, buffer, prefix
         self._dtype = _record(buffer.specs)
         self._chunk = max(1, _CHUNK_BYTES // self._dtype.itemsize)
         self._segment_rows = max(1, buffer.capacity // _SEGMENTS_PER_BUFFER)
@@ -81,15 +153,10 @@ class ReplayLog:
             self._append(first, buffer.read(first, count))
             first += count
         self._segments = [segment for segment in self._segments if segment.end > oldest]
-        return {
-            "rows": buffer.settled,
-            "steps": buffer.steps,
-            "segments": [asdict(segment) for segment in self._segments],
-            "priorities": buffer.priority_state(),
-        }
+        return {"rows": buffer.settled, "segments": [asdict(segment) for segment in self._segments]}
 
     def load(self, state: dict[str, Any]) -> None:
-        """Fill the buffer with the rows in the result of `commit()`, as far back as its capacity allows."""
+        """Restore the rows in the result of `commit()`, as far back as the capacity allows."""
         self._segments = [Segment(**segment) for segment in state["segments"]]
         self._growing = False
         oldest = state["rows"] - self._buffer.capacity
@@ -97,14 +164,12 @@ class ReplayLog:
             if segment.end > oldest:
                 for first, columns in self._read(segment):
                     self._buffer.restore(first, columns)
-        self._buffer.rows, self._buffer.steps = state["rows"], state["steps"]
-        self._buffer.restore_priorities(state.get("priorities"))
 
     def prune(self, documents: Iterable[str]) -> None:
-        """Delete the files that no document refers to; `documents`: the `state.json` of every kept checkpoint."""
+        """Delete the files of the folder that no document refers to."""
         texts = list(documents)
         for name in self._names():
-            if not any(name in text for text in texts):
+            if not any(f'"{name}"' in text for text in texts):
                 files.remove(self._folder / name, self._run_dir)
 
     def _append(self, first: int, columns: Tree) -> None:
@@ -130,8 +195,10 @@ class ReplayLog:
 
     def _new_file(self) -> str:
         files.make_folder(self._folder, self._run_dir)
-        numbers = [int(stem) for name in self._names() if (stem := name.removesuffix(_SUFFIX)).isdecimal()]
-        name = f"{max(numbers, default=0) + 1:06d}{_SUFFIX}"
+        mine = [name for name in self._names() if name.startswith(self._prefix)]
+        stems = (name.removeprefix(self._prefix).removesuffix(_SUFFIX) for name in mine)
+        number = max((int(stem) for stem in stems if stem.isdecimal()), default=0) + 1
+        name = f"{self._prefix}{number:06d}{_SUFFIX}"
         files.open_file(self._folder / name, "xb", self._run_dir).close()
         files.sync(self._folder, self._run_dir)
         files.sync(self._run_dir, self._run_dir)

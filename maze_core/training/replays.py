@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import TYPE_CHECKING
 
+from maze_core.config.base import PluginConfig
+from maze_core.data.frames import find_stacks, may_be_stacks
 from maze_core.data.goals import Hindsight
 from maze_core.data.lane_replay import LaneReplay
 from maze_core.data.replay import ReplayBuffer
 from maze_core.envs.goals import GoalRewards
+from maze_core.envs.serial import SerialVectorEnv
+from maze_core.envs.spaces import allocate, space_specs
 from maze_core.envs.vector import agents_of
-from maze_core.errors import ConfigError
+from maze_core.errors import ConfigError, MazeError
 from maze_core.models.memory import remembers
-from maze_core.seeding import Purpose, integer_seed
+from maze_core.policies.random import RandomPolicy
+from maze_core.seeding import EpisodeSeeds, Purpose, generator, integer_seed
 
 if TYPE_CHECKING:
+    from maze_core.data.frames import FrameStack
     from maze_core.data.segment_replay import SegmentReplay
     from maze_core.envs.vector import VectorEnv
     from maze_core.training.replay_memory import ReplayMemory
@@ -22,6 +29,7 @@ if TYPE_CHECKING:
     Replay = ReplayBuffer | SegmentReplay
 
 _WHERE = "algorithm.replay_buffer_size"
+_TRIED_STEPS = 30
 
 
 def replay_of(
@@ -43,7 +51,30 @@ def replay_of(
         return memory.replay(env, capacity, _WHERE)
     if agents_of(env):
         return LaneReplay(*spaces, capacity, env.num_envs, _WHERE, priority_exponent)
-    return ReplayBuffer(*spaces, capacity, _WHERE, priority_exponent, hindsight)
+    stacks = _frame_stacks(run) if hindsight is None else {}
+    return ReplayBuffer(*spaces, capacity, _WHERE, priority_exponent, hindsight, stacks)
+
+
+def _frame_stacks(run: Run) -> dict[str, FrameStack]:
+    """Return the leaves that are stacks of frames, judged by some random steps in one more environment."""
+    specs = space_specs(run.observation_space, "observation")
+    if not may_be_stacks(specs):
+        return {}
+    builder, rng = run.env_builder("trial"), generator(run.seed, Purpose.REPLAY)
+    seen = []
+    try:
+        with closing(SerialVectorEnv(builder.single, 1)) as env:
+            policy = RandomPolicy(PluginConfig())
+            policy.setup(env.observation_space, env.action_space)
+            obs = allocate(specs, (1,))
+            env.reset(EpisodeSeeds(run.seed, Purpose.REPLAY), obs)
+            for _ in range(_TRIED_STEPS):
+                seen.append({key: leaf[0].copy() for key, leaf in obs.items()})
+                if len(env.step(policy.act(obs, [rng]), obs).final_indices):
+                    break
+    except MazeError:
+        return {}  # an environment that fails says so in training; what cannot be tried is stored whole
+    return find_stacks(specs, seen)
 
 
 def _hindsight(run: Run, env: VectorEnv, goals: int) -> Hindsight:

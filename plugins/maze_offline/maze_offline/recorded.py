@@ -9,15 +9,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from maze_core.data.frames import FrameStack, find_stacks
 from maze_core.data.replay import ReplayBuffer
 from maze_core.data.trajectories_files import TrajectoryError
 from maze_core.data.trajectories_loader import load_trajectories
+from maze_core.envs.spaces import space_specs
 from maze_core.errors import ConfigError
 from maze_core.models.joint_actions import JointActions
 from maze_core.progress import progress_bar
 from maze_core.seeding import Purpose, generator
 
 if TYPE_CHECKING:
+    from gymnasium import Space
+
     from maze_core.config.run import RunConfig
     from maze_core.data.batch import Batch, TensorTree
     from maze_core.data.trajectories import Trajectories
@@ -26,6 +30,7 @@ if TYPE_CHECKING:
     from maze_offline.config import OfflineConfig
 
 _CHUNK = 1024
+_TRIED = 30
 
 
 def check_without_steps(config: RunConfig) -> None:
@@ -59,7 +64,8 @@ class RecordedSteps:
         data.check_fits(run.observation_space, run.action_space, config.dataset)
         _check_masks(data, JointActions(run.observation_space, run.action_space), config.dataset)
         rows = data.steps + len(data)
-        self._buffer = ReplayBuffer(run.observation_space, run.action_space, rows, "algorithm.dataset")
+        stacks = _frame_stacks(data, run.observation_space)
+        self._buffer = ReplayBuffer(run.observation_space, run.action_space, rows, "algorithm.dataset", stacks=stacks)
         for episode in data:
             self._buffer.add_episode(episode)
         self.returns = np.add.reduceat(data.rewards, data.starts[:-1], dtype=np.float64)
@@ -96,6 +102,15 @@ class RecordedSteps:
                 f"To learn from other data, start a new run: maze train {name} --init-from RUN",
             )
         self._order.bit_generator.state = state["order"]
+
+
+def _frame_stacks(data: Trajectories, space: Space[Any]) -> dict[str, FrameStack]:
+    """Return the leaves that are stacks of frames, judged by the first episode."""
+    obs = next(iter(data)).obs
+    count = min(_TRIED, len(next(iter(obs.values()))))
+    return find_stacks(
+        space_specs(space, "observation"), [{key: leaf[i] for key, leaf in obs.items()} for i in range(count)]
+    )
 
 
 def _check_masks(data: Trajectories, actions: JointActions, where: str) -> None:
