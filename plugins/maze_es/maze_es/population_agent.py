@@ -43,27 +43,37 @@ class PopulationAgent(Agent):
         self._masked = bool(mask_keys(envs.observation_space, envs.action_space))
         self._actions = allocate(space_specs(envs.action_space, "action"), (envs.num_envs,))
         self._batch = np.arange(len(members))
+        self._playing = self._batch[:0]
         population.load(members)
         self._state = remembered(population.policy, len(members))
 
     def act(self, obs: Tree) -> Choice:
         """Choose actions for the rows that play; those of other rows have no meaning."""
-        playing = self._envs.rows
-        if len(playing) <= _CROWDED * len(self._batch):
-            self._batch = playing
-            self._population.load(self._members[torch.from_numpy(playing)])
+        if self._playing is not self._envs.rows:
+            self._follow(self._envs.rows)
+        playing, batch = self._playing, self._batch
         seen = {key: leaf[playing] for key, leaf in obs.items()}
         self._moments.add(seen)
         if self._masked:
             check_masks(self._envs.observation_space, self._envs.action_space, self._tensors(seen))
-        batch = self._tensors({key: leaf[self._batch] for key, leaf in obs.items()})
-        acting = torch.from_numpy(self._batch).to(self._device)
-        chosen, after = self._population.act(batch, self._draw(), {k: v[acting] for k, v in self._state.items()})
-        self._state = {key: leaf.index_copy(0, acting, after[key]) for key, leaf in self._state.items()}
-        rows = np.searchsorted(self._batch, playing)
+        inputs = seen if batch is playing else {key: leaf[batch] for key, leaf in obs.items()}
+        state = {key: leaf[self._acting] for key, leaf in self._state.items()}
+        chosen, after = self._population.act(self._tensors(inputs), self._draw(), state)
+        self._state = {key: leaf.index_copy(0, self._acting, after[key]) for key, leaf in self._state.items()}
         for key, leaf in chosen.items():
-            self._actions[key][playing] = leaf.cpu().numpy()[rows]
+            self._actions[key][playing] = leaf.cpu().numpy()[self._places]
         return Choice(self._actions, self._actions)
+
+    def _follow(self, playing: np.ndarray) -> None:
+        """Take other rows as those that play."""
+        if len(playing) <= _CROWDED * len(self._batch):
+            self._batch = playing
+            self._population.load(self._members[torch.from_numpy(playing)])
+        elif len(playing) == len(self._batch):
+            self._batch = playing
+        self._playing = playing
+        self._acting = torch.from_numpy(self._batch).to(self._device)
+        self._places = np.searchsorted(self._batch, playing)
 
     def _draw(self) -> TensorTree | None:
         """Return noise for the actions of one step, the same for both members of a pair."""
