@@ -67,7 +67,7 @@ ROWS = (
         "CartPole-v1",
         score=475,
         gate=0.25,
-        epoch_length=5,
+        epoch_length=10,
         interval=4_000,
         steps=100_000,
         num_envs=8,

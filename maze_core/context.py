@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from maze_core.acting.several import SeveralAgents
 from maze_core.acting.single import SingleAgent, compute_action
 from maze_core.config.base import PluginConfig
 from maze_core.config.raw import merge
@@ -258,12 +260,42 @@ class RunContext:
         return self.run.env_builder("acting")(0)
 
     def compute_action(self, observation: Any, deterministic: bool = True) -> Any:
-        """Return the action for one observation, both in the environment's own spaces."""
+        """Return the action for one observation, both in the environment's own spaces.
+
+        Raises:
+            ConfigError: the policy remembers, or several agents act in the environment.
+        """
+        self._check_single()
         return compute_action(self.policy, observation, deterministic=deterministic)
 
     def agent(self, deterministic: bool = True) -> SingleAgent:
-        """Return the policy as an agent with `reset()` and `act(observation)`; it may have memory."""
+        """Return the policy as an agent with `reset()` and `act(observation)`; it may have memory.
+
+        Raises:
+            ConfigError: several agents act in the environment.
+        """
+        self._check_single()
         return SingleAgent(self.policy, deterministic=deterministic)
+
+    def agents(self, deterministic: bool = True) -> SeveralAgents:
+        """Return the policy for an environment with several agents, with `reset()` and `act(name, observation)`.
+
+        Raises:
+            ConfigError: one agent acts in the environment.
+        """
+        return SeveralAgents(self.policy, self.run.env_builder("acting"), deterministic=deterministic)
+
+    @cached_property
+    def _several_agents(self) -> bool:
+        return self.run.env_builder("acting").several_agents
+
+    def _check_single(self) -> None:
+        if self._several_agents:
+            raise ConfigError(
+                "several agents act in this environment, so an observation alone does not say whose it is",
+                "env",
+                "Next: agents = context.agents(), agents.act(name, observation)",
+            )
 
     def close(self) -> None:
         """Release environments and workers; safe to call twice."""

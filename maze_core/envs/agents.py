@@ -54,6 +54,13 @@ class MultiAgentEnv(ABC):
     def step(self, actions: Mapping[str, Any]) -> Round:
         """Execute the actions of those that act: one action for each key of the last result's `acting`."""
 
+    def observed(self, agent: str, observation: Any, info: Mapping[str, Any]) -> Any:
+        """Return what an agent observes here, from an observation that was made elsewhere: usually the same.
+
+        An adapter of other environments converts theirs, so that a trained policy can act in them. `info` may be empty.
+        """
+        return observation
+
     def score(self, returns: Mapping[str, float]) -> float:
         """Return the return of an episode from those of the agents that took part: their mean.
 
@@ -90,6 +97,10 @@ class LimitedAgents(MultiAgentEnv):
         if self._taken < self._limit or not outcome.acting:
             return outcome
         return replace(outcome, acting={}, truncated={**outcome.truncated, **self._present})
+
+    def observed(self, agent: str, observation: Any, info: Mapping[str, Any]) -> Any:
+        """Return the environment's observation."""
+        return self.env.observed(agent, observation, info)
 
     def score(self, returns: Mapping[str, float]) -> float:
         """Return the environment's score."""

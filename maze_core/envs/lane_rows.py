@@ -70,19 +70,25 @@ class LaneRows:
         if self.tells_agents:
             tree[ACTOR][row], tree[ELAPSED][row] = self._numbers[agent], 1
 
-    def write(self, tree: Tree, row: int, agent: str, observation: Any, critic: Any, rounds: int) -> None:
-        """Write an agent's observation and what critics see, `rounds` rounds after its last action."""
+    def write(self, tree: Tree, row: int, agent: str, observation: Any) -> None:
+        """Write an agent's observation."""
         kind = self._kind_of[agent]
         self._codecs[kind].write(tree, row, self._placed(kind, observation))
+
+    def write_around(self, tree: Tree, row: int, critic: Any, rounds: int) -> None:
+        """Write what critics see at an observation, and the `rounds` rounds since the agent's last action."""
         if self._critic is not None:
             self._critic.write(tree, row, {CRITIC: critic})
         if self.counts_rounds:
             tree[ELAPSED][row] = rounds
 
-    def check(self, agent: str, observation: Any, critic: Any) -> None:
-        """Raise ConfigError for an observation that is not in the agent's space, or what critics see in its own."""
+    def check(self, agent: str, observation: Any) -> None:
+        """Raise ConfigError for an observation that is not in the agent's space."""
         kind = self._kind_of[agent]
         self._codecs[kind].check(self._placed(kind, observation))
+
+    def check_critic(self, critic: Any) -> None:
+        """Raise ConfigError for what critics see, if it is not in its space."""
         if self._critic is not None:
             self._critic.check({CRITIC: critic})
 

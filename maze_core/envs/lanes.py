@@ -66,7 +66,8 @@ class LanesVectorEnv:
             outcome = self._reset(c)
             for agent, observation in outcome.acting.items():
                 self._row(c, agent)
-                self._layout.check(agent, observation, outcome.critic)
+                self._layout.check(agent, observation)
+                self._layout.check_critic(outcome.critic)
             self._read(c, outcome)
         self._write(out)
 
@@ -240,7 +241,8 @@ class LanesVectorEnv:
 
     def _put(self, c: int, tree: Tree, row: int, agent: str, observation: Any, critic: Any) -> None:
         try:
-            self._layout.write(tree, row, agent, observation, critic, int(self._waited[row]))
+            self._layout.write(tree, row, agent, observation)
+            self._layout.write_around(tree, row, critic, int(self._waited[row]))
         except Exception as exc:
             raise RunError(f"{self._place(c)} returned an observation unlike its first one: {exc}") from exc
         bad = self._layout.non_finite(tree, row, agent)

@@ -68,6 +68,10 @@ class PettingZooEnv(MultiAgentEnv):
         )
         self.critic_space = None if self._view is None else self._view.space
 
+    def observed(self, agent: str, observation: Any, info: Mapping[str, Any]) -> Any:
+        """Return what an agent observes in Maze, from its observation and info in PettingZoo."""
+        return self._observers[agent].observed(observation, info)
+
     def score(self, returns: Mapping[str, float]) -> float:
         """Return the score of an episode from the agents' returns."""
         if self._score in ("mean", "sum"):

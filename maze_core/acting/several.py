@@ -1,0 +1,86 @@
+"""A policy of several agents outside training: an agent's name and observation in, its action out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from maze_core.acting.network import NetworkAgent, SharedNoise
+from maze_core.envs.codecs import ActionCodec
+from maze_core.envs.lane_rows import LaneRows
+from maze_core.envs.spaces import allocate, space_specs
+from maze_core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from maze_core.envs.builder import EnvBuilder
+    from maze_core.models.policy import Policy
+
+
+class SeveralAgents:
+    """A trained policy that acts for the agents of an environment; each has its own memory, if the policy has one.
+
+        agents = context.agents()
+        agents.reset()
+        action = agents.act("player_0", observation)
+
+    Args:
+        policy: the policy.
+        builder: builds the environment that the policy was trained in, whose agents it acts for.
+        deterministic: most likely actions instead of samples.
+        generator: decides sampled actions; None: torch's global one.
+
+    Raises:
+        ConfigError: one agent acts in the environment.
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        builder: EnvBuilder,
+        *,
+        deterministic: bool = True,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        if not builder.several_agents:
+            raise ConfigError("one agent acts in this environment", "env", "Next: agent = context.agent()")
+        with closing(builder.agents_env(0)) as env:
+            self._rows, self._env = LaneRows(env, tell_agents=builder.tell_agents), env
+        noise = None if deterministic else SharedNoise(1, generator or torch.default_generator)
+        self._agents = {name: NetworkAgent(policy, noise) for name in env.agents}
+        specs = space_specs(policy.observation_space, "observation")
+        self._seen = {name: allocate(specs, (1,)) for name in env.agents}
+        for name, tree in self._seen.items():
+            self._rows.clear(tree, 0, name)
+        self._actions = ActionCodec(policy.action_space)
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the agents."""
+        return list(self._agents)
+
+    def reset(self) -> None:
+        """Forget the last episode. Call it where an episode begins."""
+        for agent in self._agents.values():
+            agent.begin([0])
+
+    def act(self, name: str, observation: Any, info: Mapping[str, Any] | None = None) -> Any:
+        """Return an agent's action for the next observation at which it acts, both in its own spaces.
+
+        Args:
+            name: the agent.
+            observation: as the environment has it: of PettingZoo, the one that `last()` or `step` returns.
+            info: the agent's info, where it holds the action mask.
+
+        Raises:
+            ConfigError: there is no such agent, or the observation does not match its space.
+        """
+        if name not in self._agents:
+            raise ConfigError(f"there is no agent {name!r:.80}", "env", f"Agents: {', '.join(self._agents)}")
+        seen = self._env.observed(name, observation, info or {})
+        self._rows.check(name, seen)
+        self._rows.write(self._seen[name], 0, name, seen)
+        choice = self._agents[name].act(self._seen[name])
+        return self._rows.own(name, self._actions.rows(choice.actions)[0])
