@@ -42,6 +42,8 @@ class MultiAgentEnv(ABC):
     critic_space: Space[Any] | None = None
     """The space of what the critics of all agents see and no policy does, such as the state of the whole environment;
     None: nothing."""
+    pictures_per_second: int = 10
+    """Speed of films of `render`."""
     elapsed: Literal["turn", "round"] = "turn"
     """What the discount counts between two actions of an agent: `turn`: one turn; `round`: the rounds of the
     environment, each of which is one `step`."""
@@ -69,34 +71,30 @@ class MultiAgentEnv(ABC):
         """
         return sum(returns.values()) / max(1, len(returns))
 
+    def render(self) -> Any:
+        """Return a picture of the moment, [height, width, colours]; None: there is none."""
+        return None
+
     def close(self) -> None:  # noqa: B027 — most environments hold nothing
         """Release the environment; safe to call twice."""
 
 
-class LimitedAgents(MultiAgentEnv):
-    """Truncates the episode of all agents after a number of steps."""
+class WrappedAgents(MultiAgentEnv):
+    """Passes every call on to another environment; for subclasses that change some of them."""
 
-    def __init__(self, env: MultiAgentEnv, steps: int) -> None:
-        self.env, self._limit = env, steps
+    def __init__(self, env: MultiAgentEnv) -> None:
+        self.env = env
         self.agents, self.elapsed = env.agents, env.elapsed
         self.observation_spaces, self.action_spaces = env.observation_spaces, env.action_spaces
-        self.critic_space = env.critic_space
-        self._present: dict[str, Any] = {}
-        """The newest observation of each agent that is in the episode."""
-        self._taken = 0
+        self.critic_space, self.pictures_per_second = env.critic_space, env.pictures_per_second
 
     def reset(self, seed: int) -> Round:
         """Begin an episode."""
-        self._taken, self._present = 0, {}
-        return self._seen(self.env.reset(seed))
+        return self.env.reset(seed)
 
     def step(self, actions: Mapping[str, Any]) -> Round:
-        """Step; the last step truncates the part of every agent that has not ended."""
-        outcome = self._seen(self.env.step(actions))
-        self._taken += 1
-        if self._taken < self._limit or not outcome.acting:
-            return outcome
-        return replace(outcome, acting={}, truncated={**outcome.truncated, **self._present})
+        """Step."""
+        return self.env.step(actions)
 
     def observed(self, agent: str, observation: Any, info: Mapping[str, Any]) -> Any:
         """Return the environment's observation."""
@@ -106,9 +104,37 @@ class LimitedAgents(MultiAgentEnv):
         """Return the environment's score."""
         return self.env.score(returns)
 
+    def render(self) -> Any:
+        """Return the environment's picture."""
+        return self.env.render()
+
     def close(self) -> None:
         """Release the environment."""
         self.env.close()
+
+
+class LimitedAgents(WrappedAgents):
+    """Truncates the episode of all agents after a number of steps."""
+
+    def __init__(self, env: MultiAgentEnv, steps: int) -> None:
+        super().__init__(env)
+        self._limit = steps
+        self._present: dict[str, Any] = {}
+        """The newest observation of each agent that is in the episode."""
+        self._taken = 0
+
+    def reset(self, seed: int) -> Round:
+        """Begin an episode."""
+        self._taken, self._present = 0, {}
+        return self._seen(super().reset(seed))
+
+    def step(self, actions: Mapping[str, Any]) -> Round:
+        """Step; the last step truncates the part of every agent that has not ended."""
+        outcome = self._seen(super().step(actions))
+        self._taken += 1
+        if self._taken < self._limit or not outcome.acting:
+            return outcome
+        return replace(outcome, acting={}, truncated={**outcome.truncated, **self._present})
 
     def _seen(self, outcome: Round) -> Round:
         ended = {**outcome.terminated, **outcome.truncated}

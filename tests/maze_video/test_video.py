@@ -1,5 +1,8 @@
 """`--video` films with what is installed, and says what to install where nothing is."""
 
+from itertools import pairwise
+
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -7,6 +10,7 @@ from maze_core.cli.main import app
 from maze_core.errors import ConfigError
 from maze_core.plugins import discovery
 from maze_core.training.video import open_studio
+from tests.agents import CrowdSource
 
 
 def maze(*arguments):
@@ -49,3 +53,26 @@ def test_an_evaluation_says_so_too(no_studio, tmp_path, quick):
     result = maze("eval", context.run_dir, "--video", tmp_path / "films")
     assert result.exit_code == 2
     assert "Next: pip install maze-video" in result.stderr
+
+
+def test_an_episode_of_several_agents_is_a_film(tmp_path, quick):
+    imageio = pytest.importorskip("imageio.v2")
+    pytest.importorskip("pygame")
+    pettingzoo = {"env.name": "pettingzoo", "env.id": "pettingzoo.classic:tictactoe_v3"}
+    context = quick(None, overrides=pettingzoo)
+    context.train()
+    result = maze("eval", context.run_dir, "--episodes", 2, "--video", tmp_path / "films")
+    assert result.exit_code == 0, result.output
+    (film,) = (tmp_path / "films").iterdir()
+    with imageio.get_reader(film) as reader:
+        pictures = [np.asarray(picture) for picture in reader]
+    assert 6 <= len(pictures) <= 10  # the empty board, and one for each move
+    assert all((one != two).any() for one, two in pairwise(pictures))
+
+
+def test_agents_that_cannot_render_are_refused(tmp_path, quick):
+    pytest.importorskip("imageio")
+    builder = quick(CrowdSource).run.env_builder("evaluation")
+    with pytest.raises(ConfigError, match=r"--video: the environment cannot render images: render\(\) does not return"):
+        open_studio(builder, tmp_path / "films").vector_env(1)
+    assert not (tmp_path / "films").exists()

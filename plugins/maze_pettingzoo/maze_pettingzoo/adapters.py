@@ -41,6 +41,7 @@ class PettingZooEnv(MultiAgentEnv):
         critic: CriticView = "none",
     ) -> None:
         self.env, self._score, self.elapsed = env, score, elapsed
+        self.pictures_per_second = int(getattr(env, "metadata", {}).get("render_fps", 10))
         self._ids = {str(agent): agent for agent in _possible_agents(env)}
         """PettingZoo's agents by name; they need not be texts."""
         self._names = {agent: name for name, agent in self._ids.items()}
@@ -77,6 +78,10 @@ class PettingZooEnv(MultiAgentEnv):
         if self._score in ("mean", "sum"):
             return super().score(returns) if self._score == "mean" else sum(returns.values())
         return returns.get(self._score, 0.0)
+
+    def render(self) -> Any:
+        """Return PettingZoo's picture, where it was built with `render_mode: rgb_array`."""
+        return self.env.render() if getattr(self.env, "render_mode", None) == "rgb_array" else None
 
     def close(self) -> None:
         """Close the environment."""

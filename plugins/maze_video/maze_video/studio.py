@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import warnings
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, closing
 from dataclasses import replace
 from pathlib import Path
@@ -14,58 +15,98 @@ import gymnasium
 import numpy as np
 
 from maze_core.environment_variables import variables_set
+from maze_core.envs.agents import MultiAgentEnv, Round, WrappedAgents
+from maze_core.envs.lanes import LanesVectorEnv
 from maze_core.envs.serial import SerialVectorEnv
 from maze_core.errors import ConfigError
 from maze_core.plugins.discovery import describe
 
 if TYPE_CHECKING:
     from maze_core.envs.builder import EnvBuilder
+    from maze_core.envs.vector import VectorEnv
 
 
-class _Camera(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """Films the next episode to the file that `film` names; otherwise it only passes calls on."""
+class _Reel:
+    """The film of an episode: begins with the next reset after `film`, and ends with the episode."""
 
-    def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
-        super().__init__(env)
+    def __init__(self) -> None:
         self._path: Path | None = None
         self._writer: Any = None
 
     def film(self, path: Path) -> None:
         """Film the episode that begins with the next reset."""
-        self._cut()
+        self.cut()
         self._path = path
+
+    def begin(self, pictures_per_second: int) -> None:
+        """End the last film; begin the next one, if there is one to film."""
+        self.cut()
+        if self._path is not None:
+            self._writer = _imageio().get_writer(self._path, fps=pictures_per_second, macro_block_size=2)
+            self._path = None
+
+    def shoot(self, env: gymnasium.Env[Any, Any] | MultiAgentEnv) -> None:
+        """Add a picture, while something is filmed."""
+        if self._writer is not None:
+            with _without_devices():
+                picture: Any = env.render()
+            self._writer.append_data(np.asarray(picture))
+
+    def cut(self) -> None:
+        """End the film."""
+        writer, self._writer = self._writer, None
+        if writer is not None:
+            writer.close()
+
+
+class _Camera(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """Films episodes of an environment."""
+
+    def __init__(self, env: gymnasium.Env[Any, Any], reel: _Reel) -> None:
+        super().__init__(env)
+        self._reel = reel
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         observation, info = self.env.reset(seed=seed, options=options)
-        self._cut()
-        if self._path is not None:
-            fps = int(self.env.metadata.get("render_fps", 30))
-            self._writer = _imageio().get_writer(self._path, fps=fps, macro_block_size=2)
-            self._path = None
-        self._shoot()
+        self._reel.begin(int(self.env.metadata.get("render_fps", 30)))
+        self._reel.shoot(self.env)
         return observation, info
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         observation, reward, terminated, truncated, info = self.env.step(action)
-        self._shoot()
+        self._reel.shoot(self.env)
         if terminated or truncated:
-            self._cut()
+            self._reel.cut()
         return observation, reward, bool(terminated), bool(truncated), info
 
     def close(self) -> None:
-        self._cut()
+        self._reel.cut()
         super().close()
 
-    def _shoot(self) -> None:
-        if self._writer is not None:
-            with _without_devices():
-                picture: Any = self.env.render()
-            self._writer.append_data(np.asarray(picture))
 
-    def _cut(self) -> None:
-        writer, self._writer = self._writer, None
-        if writer is not None:
-            writer.close()
+class _AgentsCamera(WrappedAgents):
+    """Films episodes of an environment with several agents."""
+
+    def __init__(self, env: MultiAgentEnv, reel: _Reel) -> None:
+        super().__init__(env)
+        self._reel = reel
+
+    def reset(self, seed: int) -> Round:
+        outcome = super().reset(seed)
+        self._reel.begin(self.pictures_per_second)
+        self._reel.shoot(self.env)
+        return outcome
+
+    def step(self, actions: Mapping[str, Any]) -> Round:
+        outcome = super().step(actions)
+        self._reel.shoot(self.env)
+        if not outcome.acting:
+            self._reel.cut()
+        return outcome
+
+    def close(self) -> None:
+        self._reel.cut()
+        super().close()
 
 
 class Studio:
@@ -80,19 +121,26 @@ class Studio:
         kwargs = {**getattr(builder.env, "kwargs", {}), "render_mode": "rgb_array"}
         self._builder = replace(builder, env=builder.env.model_copy(update={"kwargs": kwargs}))
         self._folder = folder
-        self._cameras: list[_Camera] = []
+        self._reels: list[_Reel] = []
 
-    def vector_env(self, num_envs: int) -> SerialVectorEnv:
+    def vector_env(self, num_envs: int) -> VectorEnv:
         """Build environments, each with a camera. The caller closes them."""
         self._try_out()
-        env = SerialVectorEnv(self._camera, num_envs)
+        self._reels = [_Reel() for _ in range(num_envs)]
+        builder, reels = self._builder, self._reels
+        env: VectorEnv
+        if builder.several_agents:
+            made = [_AgentsCamera(builder.agents_env(index), reel) for index, reel in enumerate(reels)]
+            env = LanesVectorEnv(made.__getitem__, num_envs, tell_agents=builder.tell_agents)
+        else:
+            env = SerialVectorEnv(lambda index: _Camera(builder(index), reels[index]), num_envs)
         self._folder.mkdir(parents=True, exist_ok=True)
         return env
 
     def film(self, first: int, count: int) -> None:
         """Film the next episode of the first `count` environments, as episodes `first`, `first + 1`, …."""
-        for number, camera in enumerate(self._cameras[:count], first):
-            camera.film(self.path(number))
+        for number, reel in enumerate(self._reels[:count], first):
+            reel.film(self.path(number))
 
     def path(self, number: int) -> Path:
         """Return the file of an episode."""
@@ -102,11 +150,8 @@ class Studio:
         """Render one frame of a temporary environment."""
         title = str(getattr(self._builder.env, "id", "") or "the environment")
         try:
-            with _without_devices(), warnings.catch_warnings(action="ignore"), closing(self._builder(0)) as env:
-                if env.render_mode != "rgb_array":
-                    raise _cannot_render(title, "it does not support render_mode rgb_array")
-                env.reset(seed=0)
-                picture = np.asarray(env.render())
+            with _without_devices(), warnings.catch_warnings(action="ignore"):
+                picture = self._picture(title)
         except ConfigError as error:
             if error.where != "env.kwargs" or not re.search(r"'render_mode'|takes no arguments", str(error)):
                 raise
@@ -116,9 +161,18 @@ class Studio:
         if picture.ndim != 3:
             raise _cannot_render(title, "render() does not return an array [height, width, colours]")
 
-    def _camera(self, index: int) -> _Camera:
-        self._cameras.append(_Camera(self._builder(index)))
-        return self._cameras[-1]
+    def _picture(self, title: str) -> np.ndarray:
+        """Return the first picture of an episode."""
+        env: gymnasium.Env[Any, Any] | MultiAgentEnv
+        if self._builder.several_agents:
+            with closing(self._builder.agents_env(0)) as env:
+                env.reset(0)
+                return np.asarray(env.render())
+        with closing(self._builder(0)) as env:
+            if env.render_mode != "rgb_array":
+                raise _cannot_render(title, "it does not support render_mode rgb_array")
+            env.reset(seed=0)
+            return np.asarray(env.render())
 
 
 def _without_devices() -> AbstractContextManager[None]:
