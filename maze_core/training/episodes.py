@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from maze_core.acting.stepper import Stepper
 from maze_core.data.trajectories import Trajectory
 from maze_core.envs.native import NativeVectorEnv
 from maze_core.envs.spaces import allocate, flatten_space, space_specs
+from maze_core.envs.vector import Episode, agents_of, copies_of
 from maze_core.seeding import EpisodeSeeds, Purpose, generator
 
 if TYPE_CHECKING:
@@ -25,39 +27,58 @@ if TYPE_CHECKING:
     AgentOf = Callable[[Sequence[np.random.Generator]], Agent]
 
 
+@dataclass(frozen=True, slots=True)
+class Played:
+    """A finished episode."""
+
+    number: int
+    trajectories: tuple[Trajectory, ...]
+    """What happened; where several agents act, one for each of their parts in the episode."""
+    summary: Episode
+
+
 def play(
     env: VectorEnv, agent_of: AgentOf, seed: int, first: int, count: int, stopped: Callable[[], bool]
-) -> Iterator[tuple[int, Trajectory]]:
+) -> Iterator[Played]:
     """Play episodes `first` … `first + count - 1`, at most one per environment, and yield them in this order.
 
     An episode depends only on `seed`, its number, the agent and the number of environments: each has its own seed
-    and random generator. When `stopped` becomes true, only the episodes finished so far are yielded.
-    `agent_of` returns the agent that acts with the given generators, one per environment.
+    and random generators. When `stopped` becomes true, only the episodes finished so far are yielded.
+    `agent_of` returns the agent that acts with the given generators, one per row.
     """
-    seeds = EpisodeSeeds(seed, Purpose.ROLLOUT_EPISODES, stride=env.num_envs, first=first)
-    agent = agent_of([generator(seed, Purpose.ROLLOUT_NOISE, first + row) for row in range(env.num_envs)])
-    recording, stepper = _Recording(env, seeds), Stepper(env, seeds)
+    seeds = EpisodeSeeds(seed, Purpose.ROLLOUT_EPISODES, stride=copies_of(env), first=first)
+    lanes = len(agents_of(env))
+    rows = [(first + row // lanes, row % lanes) if lanes else (first + row,) for row in range(env.num_envs)]
+    agent = agent_of([generator(seed, Purpose.ROLLOUT_NOISE, *row) for row in rows])
+    recording = _AgentsRecording(env, seeds) if lanes else _Recording(env, seeds)
+    stepper = Stepper(env, seeds)
     stepper.begin(recording.room({}))
     following = 0
     while following < count and not stopped():
         stepper.step(agent, recording)
         while following < count and following in recording.ended:
-            yield first + following, recording.ended.pop(following)
+            yield _numbered(recording.ended.pop(following), first)
             following += 1
     for row in sorted(row for row in recording.ended if following <= row < count):
-        yield first + row, recording.ended[row]
+        yield _numbered(recording.ended[row], first)
+
+
+def _numbered(played: Played, first: int) -> Played:
+    """Return an episode with its number among all."""
+    number = first + played.number
+    return replace(played, number=number, summary=replace(played.summary, env_index=0, episode_number=number))
 
 
 class _Recording:
     """A sink that keeps every step since the reset, and the first finished episode of each environment."""
 
     def __init__(self, env: VectorEnv, seeds: EpisodeSeeds) -> None:
-        self.ended: dict[int, Trajectory] = {}
+        self.ended: dict[int, Played] = {}
         self._specs, self._rows = space_specs(env.observation_space, "observation"), env.num_envs
         # A natively vectorised environment chooses the seeds of its episodes itself.
         self._seeds = None if isinstance(env, NativeVectorEnv) else seeds
         self._playing = set(range(env.num_envs))
-        self._clips = {key: _clip(space) for key, space in flatten_space(env.action_space, "action").items()}
+        self._clips = _clips(env)
         self._past: list[tuple[Tree, Tree]] = []
         self._rewards: list[np.ndarray] = []
 
@@ -76,7 +97,8 @@ class _Recording:
             if row in self._playing:
                 self._playing.discard(row)
                 final = {key: leaf[k] for key, leaf in result.final_obs.items()}
-                self.ended[row] = self._trajectory(row, final, bool(result.terminated[row]), returns[row])
+                whole = self._trajectory(row, final, bool(result.terminated[row]), returns[row])
+                self.ended[row] = Played(row, (whole,), Episode(row, 0, whole.episode_return, len(whole)))
 
     def _trajectory(self, row: int, final: Tree, terminated: bool, episode_return: float) -> Trajectory:
         obs = {key: np.stack([*(past[key][row] for past, _ in self._past), last]) for key, last in final.items()}
@@ -84,6 +106,68 @@ class _Recording:
         rewards = np.array([rewards[row] for rewards in self._rewards], np.float32)
         seed = None if self._seeds is None else self._seeds(row, 0)
         return Trajectory(obs, actions, rewards, terminated, not terminated, episode_return, seed)
+
+
+class _AgentsRecording:
+    """The same where several agents act: a trajectory has the steps of one agent, and its rewards until the next."""
+
+    def __init__(self, env: VectorEnv, seeds: EpisodeSeeds) -> None:
+        self.ended: dict[int, Played] = {}
+        self._specs, self._rows = space_specs(env.observation_space, "observation"), env.num_envs
+        self._seeds, self._lanes, self._clips = seeds, len(agents_of(env)), _clips(env)
+        self._playing = set(range(copies_of(env)))
+        self._steps: list[list[tuple[Tree, Tree]]] = [[] for _ in range(env.num_envs)]
+        """Observation and action of each step of the current part, for each row."""
+        self._rewards: list[list[float]] = [[] for _ in range(env.num_envs)]
+        self._parts: list[list[Trajectory]] = [[] for _ in range(env.num_envs)]
+
+    def room(self, obs: Tree) -> Tree:
+        """Return new arrays, since rows of the current ones are kept."""
+        return allocate(self._specs, (self._rows,))
+
+    def add(self, obs: Tree, choice: Choice, result: StepResult, following: Tree) -> None:
+        """Keep the steps of the rows that acted; add rewards to the last step of their agents."""
+        taken = {key: clip(choice.actions[key]) for key, clip in self._clips.items()}
+        for row in self._still(np.flatnonzero(result.valid)):
+            self._steps[row].append((_row(obs, row), _row(taken, row)))
+            self._rewards[row].append(0.0)
+        for row in self._still(np.flatnonzero(result.reward)):
+            if self._rewards[row]:
+                self._rewards[row][-1] += float(result.reward[row])
+        if result.final_obs is not None:
+            place = {row: k for k, row in enumerate(result.final_indices.tolist())}
+            for row in self._still(result.final_indices):
+                final = {key: leaf[place[row]] for key, leaf in result.final_obs.items()}
+                self._close(row, final, bool(result.terminated[row]))
+        for episode in result.episodes:
+            if episode.env_index in self._playing:
+                self._playing.discard(episode.env_index)
+                rows = range(episode.env_index * self._lanes, (episode.env_index + 1) * self._lanes)
+                parts = tuple(part for row in rows for part in self._parts[row])
+                self.ended[episode.env_index] = Played(episode.env_index, parts, episode)
+
+    def _still(self, rows: np.ndarray) -> list[int]:
+        """Return the rows whose first episode goes on."""
+        return [row for row in rows.tolist() if row // self._lanes in self._playing]
+
+    def _close(self, row: int, final: Tree, terminated: bool) -> None:
+        """End the part of a row's agent; one that never acted has none."""
+        steps, rewards = self._steps[row], np.array(self._rewards[row], np.float32)
+        if steps:
+            obs = {key: np.stack([*(seen[key] for seen, _ in steps), last]) for key, last in final.items()}
+            actions = {key: np.stack([action[key] for _, action in steps]) for key in self._clips}
+            total, seed = float(sum(self._rewards[row])), self._seeds(row // self._lanes, 0)
+            self._parts[row].append(Trajectory(obs, actions, rewards, terminated, not terminated, total, seed))
+        self._steps[row], self._rewards[row] = [], []
+
+
+def _clips(env: VectorEnv) -> dict[str, Callable[[np.ndarray], np.ndarray]]:
+    """Return for each leaf of actions a function that copies them, clipped to their bounds."""
+    return {key: _clip(space) for key, space in flatten_space(env.action_space, "action").items()}
+
+
+def _row(tree: Tree, row: int) -> Tree:
+    return {key: leaf[row] for key, leaf in tree.items()}
 
 
 def _clip(space: Space[Any]) -> Callable[[np.ndarray], np.ndarray]:

@@ -13,8 +13,9 @@ from maze_core.acting.rule import RuleAgent
 from maze_core.config.run import EvaluationConfig
 from maze_core.data.trajectories_writer import TrajectoryWriter, check_free
 from maze_core.envs.builder import EnvBuilder
-from maze_core.envs.vector import Episode, agents_of
-from maze_core.errors import ConfigError, RunError
+from maze_core.envs.lanes import in_turn
+from maze_core.envs.vector import Episode
+from maze_core.errors import RunError
 from maze_core.plugins import discovery
 from maze_core.plugins.manager import to_stderr
 from maze_core.policies.base import build_policy_plugin
@@ -22,7 +23,7 @@ from maze_core.progress import Report
 from maze_core.runners.dev import DevConfig, DevRunner
 from maze_core.runners.workers import Task
 from maze_core.training.endless import WAY_OUT, cut_message, episodes_cut
-from maze_core.training.episodes import play
+from maze_core.training.episodes import Played, play
 from maze_core.training.process_state import graceful_interrupts, torch_threads
 from maze_core.training.run_dir import versions
 from maze_core.training.statistics import summarize
@@ -43,9 +44,6 @@ if TYPE_CHECKING:
 
 LANES = 8
 """Most episodes played in parallel."""
-
-Played = tuple[int, "Trajectory"]
-"""An episode's number and its trajectory."""
 
 
 class Player(Protocol):
@@ -114,12 +112,6 @@ class RolloutTask(Task):
             if self._studio is None
             else self._studio.vector_env(self.lanes)
         )
-        if agents_of(self._env):
-            raise ConfigError(
-                "several agents act in this environment, and a recording holds the steps of one",
-                "env",
-                "Next: maze eval.",
-            )
         self._agent_of = self.player(self._env.observation_space, self._env.action_space)
 
     def play(self, block: tuple[int, int], stopped: Callable[[], bool] = lambda: False) -> Iterator[Played]:
@@ -214,10 +206,11 @@ def roll_out(
         pool = _pool(task, len(blocks), workers, runner, load)
         stack.callback((pool or task).close)
         played = _played(task, blocks, pool, lambda: bool(stop))
-        for number, trajectory in played if record is None else _recorded(played, task, record, stack):
+        for episode in played if record is None else _recorded(played, task, record, stack):
             if watch is not None:
-                watch(trajectory)
-            results.append(Episode(0, number, trajectory.episode_return, len(trajectory)))
+                for trajectory in episode.trajectories:
+                    watch(trajectory)
+            results.append(episode.summary)
             if report is not None:
                 report(len(results), episodes)
     if not results:
@@ -239,15 +232,16 @@ def _recorded(played: Iterator[Played], task: RolloutTask, folder: Path, stack: 
     """Record each episode, then yield it; `stack` closes the recording."""
     check_free(folder)
     writer: TrajectoryWriter | None = None
-    for number, trajectory in played:
+    for episode in played:
         # Only now, so that a failure before the first episode leaves no folder behind.
         writer = writer or stack.enter_context(_writer(task, folder))
-        writer.add(trajectory)
-        yield number, trajectory
+        for trajectory in episode.trajectories:
+            writer.add(trajectory)
+        yield episode
 
 
 def _writer(task: RolloutTask, folder: Path) -> TrajectoryWriter:
-    env = task.builder(0)
+    env = in_turn(task.builder, 1)
     try:
         return TrajectoryWriter(folder, env.observation_space, env.action_space, source_of(task))
     finally:

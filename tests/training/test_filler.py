@@ -185,7 +185,8 @@ def test_rules_see_whole_episodes_and_always_a_choice(kind, mode):
     env = NativeVectorEnv(vectorised(kind, mode))
     policy = Counting(PluginConfig())
     policy.setup(env.observation_space, env.action_space)
-    played = dict(play(env, lambda rngs: RuleAgent(policy, rngs, env.action_space), 3, 0, 3, lambda: False))
+    found = play(env, lambda rngs: RuleAgent(policy, rngs, env.action_space), 3, 0, 3, lambda: False)
+    played = {each.number: each.trajectories[0] for each in found}
     assert [len(played[i]) for i in range(3)] == list(LENGTHS)
     assert [played[i].obs["count"][-1, 1] for i in range(3)] == list(LENGTHS)
 

@@ -92,10 +92,7 @@ def test_algorithms_that_cannot_are_refused_in_one_line_before_the_first_step(kn
     assert not (tmp_path / "run").exists()
 
 
-def test_recording_and_wrappers_are_refused(quick):
-    run = quick(CrowdSource, "ppo", SMALL)
-    with pytest.raises(ConfigError, match="a recording holds the steps of one"):
-        run.rollout(1)
+def test_wrappers_are_refused(quick):
     with pytest.raises(ConfigError, match="'time_limit' wraps environments with one agent"):
         _ = quick(CrowdSource, "ppo", SMALL, wrappers=["time_limit"]).run
 

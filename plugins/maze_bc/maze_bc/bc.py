@@ -43,6 +43,7 @@ class BC(Algorithm):
     config: BCConfig
     supports_memory = True
     supports_actors = True
+    supports_agents = True
     columns: ClassVar[Mapping[str, str]] = {"loss/nll": "nll", "validation/loss": "val loss", "loss/entropy": "entropy"}
 
     def check(self, config: RunConfig) -> None:

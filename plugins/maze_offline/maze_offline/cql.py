@@ -53,6 +53,7 @@ class CQL(Algorithm):
     Config: ClassVar[type[AlgorithmConfig]] = CQLConfig
     config: CQLConfig
     needs_critic = False
+    supports_agents = True
     action_spaces = (Box, Dict)
     columns: ClassVar[Mapping[str, str]] = {
         "loss/policy": "policy", "loss/critic": "critic", "loss/gap": "gap", "loss/q": "q",

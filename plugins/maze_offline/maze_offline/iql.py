@@ -40,6 +40,7 @@ class IQL(Algorithm):
     Config: ClassVar[type[AlgorithmConfig]] = IQLConfig
     config: IQLConfig
     needs_critic = False
+    supports_agents = True
     columns: ClassVar[Mapping[str, str]] = {
         "loss/policy": "policy", "loss/critic": "critic", "loss/value": "value", "loss/q": "q",
     }  # fmt: skip

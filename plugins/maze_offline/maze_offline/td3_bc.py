@@ -42,6 +42,7 @@ class TD3BC(Algorithm):
     Config: ClassVar[type[AlgorithmConfig]] = TD3BCConfig
     config: TD3BCConfig
     needs_critic = False
+    supports_agents = True
     action_spaces = (Box, Dict)
     columns: ClassVar[Mapping[str, str]] = {
         "loss/critic": "critic", "loss/policy": "policy", "loss/cloning": "cloning", "loss/q": "q",

@@ -110,8 +110,8 @@ def played(task: RolloutTask, episodes: int, frames: int) -> Iterator[Played]:
             film = None if problem or not frames else Film(frames)
             heard: list[Heard] = []
             cameras[-1].watch(film, heard)
-            for _, trajectory in play(env, agent_of, task.seed, number, 1, lambda: False):
-                yield Played(trajectory, film, problem, heard)
+            for each in play(env, agent_of, task.seed, number, 1, lambda: False):
+                yield Played(each.trajectories[0], film, problem, heard)
 
 
 def _rendering(builder: EnvBuilder) -> tuple[EnvBuilder, str]:
