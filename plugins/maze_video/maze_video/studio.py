@@ -49,8 +49,10 @@ class _Reel:
         """Add a picture, while something is filmed."""
         if self._writer is not None:
             with _without_devices():
-                picture: Any = env.render()
-            self._writer.append_data(np.asarray(picture))
+                picture = np.asarray(env.render())
+            height, width = picture.shape[:2]
+            # The encoder takes even sizes only, and would warn before it scales.
+            self._writer.append_data(picture[: height - height % 2, : width - width % 2])
 
     def cut(self) -> None:
         """End the film."""

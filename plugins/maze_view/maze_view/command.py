@@ -103,7 +103,7 @@ def _run(record: RunRecord, among: int, episodes: int, frames: int, options: dic
     except MazeError as error:
         if asked or options["checkpoint"] is not None:
             raise
-        problem = f"No episode could be played: {' '.join(str(error).split())}"
+        problem = f"No episode could be played: {'. '.join(str(error).splitlines())}"
         output.warn(f"{record.path}: {problem}")
     else:
         problem = problem and f"The episodes have no pictures: {problem}."

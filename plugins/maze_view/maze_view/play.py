@@ -14,7 +14,6 @@ import numpy as np
 from maze_core.environment_variables import variables_set
 from maze_core.envs.event_layers import events_of
 from maze_core.envs.serial import SerialVectorEnv
-from maze_core.envs.vector import agents_of
 from maze_core.errors import ConfigError
 from maze_core.plugins.discovery import describe
 from maze_core.training.episodes import play
@@ -95,6 +94,11 @@ def played(task: RolloutTask, episodes: int, frames: int) -> Iterator[Played]:
     Raises:
         ConfigError: several agents act in the environment, or it cannot be built.
     """
+    if task.builder.several_agents:
+        raise ConfigError(
+            "several agents act in this environment, and the player shows one",
+            hint="Next: maze rollout RUN --record DIR, then maze view DIR; or maze eval RUN --video DIR",
+        )
     builder, problem = _rendering(task.builder) if frames else (task.builder, "")
     cameras: list[Camera] = []
 
@@ -103,8 +107,6 @@ def played(task: RolloutTask, episodes: int, frames: int) -> Iterator[Played]:
         return cameras[-1]
 
     with torch_threads(1), closing(SerialVectorEnv(build, 1)) as env:
-        if agents_of(env):
-            raise ConfigError("several agents act in this environment, and the player shows one", "env")
         agent_of = task.player(env.observation_space, env.action_space)
         for number in range(episodes):
             film = None if problem or not frames else Film(frames)
