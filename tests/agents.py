@@ -122,3 +122,26 @@ class MixedSource(CrowdSource):
     @hookimpl
     def make_agents_env(self, config: CrowdConfig, seed: int, index: int) -> MultiAgentEnv:
         return Mixed()
+
+
+class Boxes(Crowd):
+    """A crowd that answers with two numbers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.observation_spaces = dict.fromkeys(self.agents, spaces.Box(-np.inf, np.inf, (2,), np.float32))
+        self.action_spaces = dict.fromkeys(self.agents, spaces.Box(-1, 1, (2,), np.float32))
+
+    def _check(self, name: str, action: Any) -> None:
+        assert self.action_spaces[name].contains(action), action
+
+    def _observe(self, name: str) -> Any:
+        return super()._observe(name)["x"]
+
+
+class BoxesSource(CrowdSource):
+    """An env source of crowds with Box actions."""
+
+    @hookimpl
+    def make_agents_env(self, config: CrowdConfig, seed: int, index: int) -> MultiAgentEnv:
+        return Boxes()

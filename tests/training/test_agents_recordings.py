@@ -14,7 +14,7 @@ from maze_core.data.trajectories_loader import load_trajectories
 from maze_core.envs.builder import EnvBuilder
 from maze_core.plugins import discovery
 from maze_core.training.rollouts import PluginPolicy, RolloutTask, roll_out, statistics_of
-from tests.agents import Crowd, CrowdSource, MixedSource
+from tests.agents import BoxesSource, Crowd, CrowdSource, MixedSource
 
 
 def task(source=CrowdSource, seed=3, **options):
@@ -123,6 +123,8 @@ def learner(folder, source, algorithm, values):
         (MixedSource, "bc", {}),
         (CrowdSource, "bc", {"model.memory": "gru"}),
         (CrowdSource, "iql", {}),
+        (BoxesSource, "cql", {}),
+        (BoxesSource, "td3_bc", {}),
         (CrowdSource, "sacfd", {"algorithm.replay_buffer_size": 2000}),
         (MixedSource, "sacfd", {"algorithm.replay_buffer_size": 2000}),
     ],

@@ -5,7 +5,7 @@ import pytest
 from maze_core.data.lane_replay import LaneReplay
 from maze_core.data.lane_segments import LaneSegments
 from maze_core.errors import ConfigError
-from tests.agents import CrowdSource, MixedSource
+from tests.agents import BoxesSource, CrowdSource, MixedSource
 
 SMALL = {
     "model.hidden": [8],
@@ -30,6 +30,7 @@ CASES = {
         "dqn",
         {"algorithm.prioritized": True, "algorithm.priority_beta": 1, "algorithm.n_step": 3, "algorithm.noisy": True},
     ),
+    "td3": (BoxesSource, "td3", {"algorithm.critic_hidden": [8], "algorithm.n_step": 2}),
     "sac, memory": (MixedSource, "sac", {"algorithm.critic_hidden": [8], "algorithm.n_step": 2, **MEMORY}),
     "dqn, memory": (CrowdSource, "dqn", {**MEMORY, "model.memory": "window"}),
 }

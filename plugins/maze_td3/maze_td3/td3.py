@@ -42,6 +42,7 @@ class TD3(Algorithm):
     Config: ClassVar[type[AlgorithmConfig]] = TD3Config
     config: TD3Config
     needs_critic = False
+    supports_agents = True
     action_spaces = (Box, Dict)
     columns: ClassVar[Mapping[str, str]] = {"loss/critic": "critic", "loss/policy": "policy", "loss/q": "q"}
     defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {
