@@ -66,7 +66,7 @@ def main() -> None:
 
 def console(folder: Path, made: Path) -> None:
     """What the terminal shows."""
-    screen(folder, made / "train.svg", TRAIN.format("ppo", 1, 50_000, 5, "ppo", 1), columns=132)
+    screen(folder, made / "train.svg", TRAIN.format("ppo", 1, 50_000, 10, "ppo", 1), columns=132)
     screen(folder, made / "mistake.svg", "maze train ppo --env CartPole-v1 --set algorithm.lrr=1", columns=110)
     screen(folder, made / "check.svg", "maze envs check minigrid:MiniGrid-Empty-5x5-v0", columns=120)
 
@@ -74,7 +74,7 @@ def console(folder: Path, made: Path) -> None:
 def curves(folder: Path, made: Path) -> None:
     """Learning curves with bands over seeds, the same runs in a table, and where two of them differ."""
     for seed in (2, 3):
-        run(folder, TRAIN.format("ppo", seed, 50_000, 5, "ppo", seed))
+        run(folder, TRAIN.format("ppo", seed, 50_000, 10, "ppo", seed))
     for seed in (1, 2, 3):
         run(folder, TRAIN.format("a2c", seed, 50_000, 32, "a2c", seed))
     screen(folder, made / "list.svg", "maze runs list runs", columns=100)
