@@ -15,6 +15,8 @@ from maze_core.free_memory import check_memory
 if TYPE_CHECKING:
     from maze_core.envs.vector import Tree
 
+TRIED = 30
+"""Successive observations that are enough for `find_stacks`."""
 _LEAST_BYTES = 1024
 # Smaller leaves are stored whole: the frame numbers would take as much.
 _MOST_FRAMES = 32

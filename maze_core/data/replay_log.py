@@ -91,16 +91,16 @@ class ReplayLog:
         self._open()
 
     def _open(self) -> None:
-        stores = self._buffer.frames if isinstance(self._buffer, ReplayBuffer) else {}
+        self._stores = self._buffer.frames if isinstance(self._buffer, ReplayBuffer) else {}
         self._rows = RowLog(self._folder, self._buffer)
-        self._frames = {key: RowLog(self._folder, store, f"{i}-") for i, (key, store) in enumerate(stores.items())}
+        self._frames = {
+            key: RowLog(self._folder, store, f"{i}-") for i, (key, store) in enumerate(self._stores.items())
+        }
 
     def commit(self) -> dict[str, Any]:
         """Write the settled rows that are not on disk yet; return the state with which `load` finds all of them."""
         buffer = self._buffer
-        frames = {key: log.commit() for key, log in self._frames.items()}
-        if isinstance(buffer, ReplayBuffer):
-            frames = {key: {**state, "stack": asdict(buffer.frames[key].stack)} for key, state in frames.items()}
+        frames = {key: {**log.commit(), "stack": asdict(self._stores[key].stack)} for key, log in self._frames.items()}
         return {
             **self._rows.commit(),
             "steps": buffer.steps,
@@ -112,20 +112,19 @@ class ReplayLog:
         """Fill the buffer with the rows in the result of `commit()`, as far back as its capacity allows."""
         buffer, saved = self._buffer, state.get("frames", {})  # earlier versions stored all leaves whole
         stacks = {key: FrameStack(**each["stack"]) for key, each in saved.items()}
-        if isinstance(buffer, ReplayBuffer) and stacks != {key: store.stack for key, store in buffer.frames.items()}:
+        if isinstance(buffer, ReplayBuffer) and stacks != {key: store.stack for key, store in self._stores.items()}:
             buffer.lay_out(stacks)
             self._open()
         self._rows.load(state)
         buffer.rows, buffer.steps = state["rows"], state["steps"]
-        if isinstance(buffer, ReplayBuffer):
-            for key, store in buffer.frames.items():
-                store.expect(saved[key]["rows"])
-                self._frames[key].load(saved[key])
+        for key, store in self._stores.items():
+            store.expect(saved[key]["rows"])
+            self._frames[key].load(saved[key])
         buffer.restore_priorities(state.get("priorities"))
 
     def prune(self, documents: Iterable[str]) -> None:
         """Delete the files that no document refers to; `documents`: the `state.json` of every kept checkpoint."""
-        self._rows.prune(list(documents))
+        self._rows.prune(documents)
 
 
 class RowLog:

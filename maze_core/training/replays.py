@@ -6,7 +6,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from maze_core.config.base import PluginConfig
-from maze_core.data.frames import find_stacks, may_be_stacks
+from maze_core.data.frames import TRIED, find_stacks, may_be_stacks
 from maze_core.data.goals import Hindsight
 from maze_core.data.lane_replay import LaneReplay
 from maze_core.data.replay import ReplayBuffer
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     Replay = ReplayBuffer | SegmentReplay
 
 _WHERE = "algorithm.replay_buffer_size"
-_TRIED_STEPS = 30
 
 
 def replay_of(
@@ -68,7 +67,7 @@ def _frame_stacks(run: Run) -> dict[str, FrameStack]:
             policy.setup(env.observation_space, env.action_space)
             obs = allocate(specs, (1,))
             env.reset(EpisodeSeeds(run.seed, Purpose.REPLAY), obs)
-            for _ in range(_TRIED_STEPS):
+            for _ in range(TRIED):
                 seen.append({key: leaf[0].copy() for key, leaf in obs.items()})
                 if len(env.step(policy.act(obs, [rng]), obs).final_indices):
                     break

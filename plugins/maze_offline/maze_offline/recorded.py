@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from maze_core.data.frames import FrameStack, find_stacks
+from maze_core.data.frames import TRIED, FrameStack, find_stacks
 from maze_core.data.replay import ReplayBuffer
 from maze_core.data.trajectories_files import TrajectoryError
 from maze_core.data.trajectories_loader import load_trajectories
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from maze_offline.config import OfflineConfig
 
 _CHUNK = 1024
-_TRIED = 30
 
 
 def check_without_steps(config: RunConfig) -> None:
@@ -106,11 +105,10 @@ class RecordedSteps:
 
 def _frame_stacks(data: Trajectories, space: Space[Any]) -> dict[str, FrameStack]:
     """Return the leaves that are stacks of frames, judged by the first episode."""
-    obs = next(iter(data)).obs
-    count = min(_TRIED, len(next(iter(obs.values()))))
-    return find_stacks(
-        space_specs(space, "observation"), [{key: leaf[i] for key, leaf in obs.items()} for i in range(count)]
-    )
+    first = data[0]
+    count = min(TRIED, len(first) + 1)
+    seen = [{key: leaf[i] for key, leaf in first.obs.items()} for i in range(count)]
+    return find_stacks(space_specs(space, "observation"), seen)
 
 
 def _check_masks(data: Trajectories, actions: JointActions, where: str) -> None:
