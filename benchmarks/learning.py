@@ -12,6 +12,7 @@ is not trained again as long as its row stays the same, so a table can be contin
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import math
 import statistics
@@ -30,17 +31,23 @@ from against_random import against_random
 from command import MAZE, one_thread
 from statistics_of_runs import with_interval
 
+from maze_core.config.presets import named_presets, package, package_shelf, preset_of
+from maze_core.plugins import discovery
+
 PAGE = "learning"
 
 
 @dataclass(frozen=True)
 class Row:
-    """One claim: `algorithm` reaches `gate` on `env` within `steps`, with the preset that ships with it."""
+    """One claim: `algorithm` reaches `gate` on `env` within `steps`, with the preset that ships with it.
+
+    With `of`, the gate is so many times the mean of that row. A row without a gate is there for others.
+    """
 
     algorithm: str
     env: str
     steps: int
-    gate: float
+    gate: float | None
     """Least mean of the seeds' final evaluations."""
     preset: str | None = None
     """None: the preset that is named like the environment, if the algorithm has one."""
@@ -54,6 +61,8 @@ class Row:
     """Of the score: 0.01 for a share in per cent."""
     seeds: int = 5
     """Runs on whose mean the gate is."""
+    of: str | None = None
+    """Row whose mean the gate multiplies; None: the gate is the mean itself."""
 
     @property
     def name(self) -> str:
@@ -67,11 +76,28 @@ class Row:
     @property
     def facts(self) -> dict[str, Any]:
         """What a finished seed depends on, besides the code."""
-        return {"steps": self.steps, "preset": self.preset or "as shipped", "settings": list(self.settings)}
+        return {
+            "steps": self.steps,
+            "preset": self.preset or "as shipped",
+            "preset_digest": self._preset_digest(),
+            "settings": list(self.settings),
+        }
+
+    def _preset_digest(self) -> str:
+        """Digest of the preset's values, not of its comments; empty if there is no preset."""
+        named = self.settings[self.settings.index("--preset") + 1] if "--preset" in self.settings else self.preset
+        algorithm = discovery.load("algorithm", self.algorithm)
+        places = [package(algorithm), package(discovery.load("env", "pettingzoo"))]
+        shelves = [shelf for place in places for shelf in package_shelf(place, self.algorithm)]
+        found = named_presets(self.algorithm, shelves).get(named or preset_of(self.env))
+        if found is None:
+            return ""
+        return hashlib.sha256(json.dumps(found.content, sort_keys=True).encode()).hexdigest()[:12]
 
 
 GRU = ("--preset", "none", "--set", "model.memory=gru", "--set", "algorithm.sequence_length=32", "--batch-size", "256")
 HIDDEN = ("--wrappers", "hide", "--set")
+LONG_EPOCHS = ("--epoch-length", "10000")
 ZOO = ("--env-source", "pettingzoo")
 ROWS = (
     Row("ppo", "CartPole-v1", 100_000, gate=475),
@@ -92,6 +118,10 @@ ROWS = (
     Row("pqn", "CartPole-v1", 500_000, gate=475),
     Row("sac", "Pendulum-v1", 10_000, gate=-170, preset="crossq", label="crossq"),
     Row("sac", "LunarLanderContinuous-v3", 300_000, 250, "tqc-LunarLanderContinuous-v3", label="tqc", seeds=3),
+    Row("sac", "HalfCheetah-v5", 100_000, gate=None, seeds=3),
+    Row("sac", "HalfCheetah-v5", 100_000, 1.25, "crossq", LONG_EPOCHS, "crossq", seeds=3, of="sac-HalfCheetah-v5"),
+    Row("sac", "Walker2d-v5", 100_000, gate=None, seeds=3),
+    Row("sac", "Walker2d-v5", 100_000, 1.25, "crossq", LONG_EPOCHS, "crossq", seeds=3, of="sac-Walker2d-v5"),
     Row("td3", "Pendulum-v1", 20_000, gate=-170),
     Row("ppo", "HalfCheetah-v5", 1_000_000, gate=3500),
     Row("ppo", "Hopper-v5", 1_000_000, gate=2300),
@@ -150,8 +180,9 @@ Each score is the deterministic evaluation of the parameters a run ended with: n
 training; where environments have goals, it is the share of successful episodes in per cent. In games of two it is the
 share of 200 games against a random opponent that are won (connect_four) or not lost (tictactoe), in per cent. The gate
 is on the mean over the seeds, shown with its 95 % confidence interval (Student's t). Seconds and environment steps per
-second are those of a whole run, evaluations and logs counted, with the given number of runs side by side. A second
-table has scores that others have published, and pictures show the evaluations during training.
+second are those of a whole run, evaluations and logs counted, with the given number of runs side by side. Some long
+runs shared the machine with other work, or were paused: to compare speed, see [Speed](speed.md). A second table has
+scores that others have published, and pictures show the evaluations during training.
 
 Made by `python benchmarks/learning.py`; the figures of every run are in `learning.json`, its
 evaluations in `learning_curves.json`.
@@ -190,7 +221,7 @@ def measure(row: Row, options: argparse.Namespace) -> dict[str, Any]:
     missing = [seed for seed in range(1, (options.seeds or row.seeds) + 1) if seed not in finished]
     folder = options.runs / row.name / time.strftime("%Y%m%d-%H%M%S")
     side_by_side = max(min(options.jobs, len(missing)), 1) if missing else known.get("side_by_side", 1)
-    facts = {**row.facts, "gate": row.gate, "side_by_side": side_by_side}
+    facts = {**row.facts, "gate": row.gate, "of": row.of, "side_by_side": side_by_side}
 
     def written() -> dict[str, Any]:
         result = {**facts, "runs": [finished[seed] for seed in sorted(finished)]}
@@ -239,16 +270,32 @@ def scores(result: dict[str, Any]) -> list[float]:
 def passes(result: dict[str, Any]) -> bool:
     """Whether every seed finished and their mean reaches the gate."""
     found = scores(result)
-    return len(found) == len(result["runs"]) > 0 and statistics.fmean(found) >= result["gate"]
+    return len(found) == len(result["runs"]) > 0 and statistics.fmean(found) >= least(result)
+
+
+def least(result: dict[str, Any]) -> float:
+    """The mean that meets the gate: any where there is none, and none before the row that it multiplies is measured."""
+    gate, of = result["gate"], result.get("of")
+    if gate is None:
+        return -math.inf
+    if of is None:
+        return float(gate)
+    other = scores(results.load(PAGE).get(of, {"runs": []}))
+    return gate * statistics.fmean(other) if other else math.inf
 
 
 def verdict(name: str, result: dict[str, Any]) -> str:
-    """Whether the gate is met, or how many of the runs are done on whose mean it is."""
-    wanted = next((row.seeds for row in ROWS if row.name == name), 1)
-    done = len(result["runs"])
-    if done < wanted:
-        return f"open, {done} of {wanted} seeds"
-    return "met" if passes(result) else "missed"
+    """The gate, and whether it is met, or how many of the runs are done on whose means it is."""
+    if result["gate"] is None:
+        return "none"
+    of = result.get("of")
+    gate = f"≥ {result['gate']:g}" + (f" times {of}" if of else "")
+    measured = {name: result, **({of: results.load(PAGE).get(of, {"runs": []})} if of else {})}
+    for each, found in measured.items():
+        wanted, done = next((row.seeds for row in ROWS if row.name == each), 1), len(found["runs"])
+        if done < wanted:
+            return f"{gate}: open, {done} of {wanted} seeds" + (f" of {each}" if each != name else "")
+    return f"{gate}: {'met' if passes(result) else 'missed'}"
 
 
 def write_page(rows: dict[str, Any]) -> None:
@@ -290,7 +337,7 @@ def line_of(name: str, result: dict[str, Any]) -> list[str]:
         name,
         f"{result['steps']:,}",
         with_interval(found),
-        f"≥ {result['gate']:g}: {verdict(name, result)}",
+        verdict(name, result),
         ", ".join("failed" if run["score"] is None else f"{run['score']:.1f}" for run in result["runs"]),
         f"{seconds:.0f}",
         f"{rate:,.0f}",

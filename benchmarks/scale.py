@@ -26,7 +26,7 @@ from maze_ray.worker import pack
 from maze_core.context import RunContext
 from maze_core.runners.dev import DevRunner
 from maze_core.runners.workers import Shared
-from maze_core.training.share_task import ShareJob
+from maze_core.training.workers.share_task import ShareJob
 
 PAGE, HOSTS, STEPS, UPDATES = "scale", 2, 20, 5
 GATE = 2.0

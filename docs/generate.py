@@ -16,6 +16,7 @@ import tomllib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from importlib import metadata
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -137,11 +138,12 @@ def _code(text: str) -> str:
 
 
 def _comment(plugin: Any, algorithm: str, name: str) -> str:
-    """What the first line of a preset's file says about it."""
+    """Return the comment at the head of a preset's file, as one paragraph."""
     (shelf,) = package_shelf(package(plugin))
     file = next(file for file, _ in shelf.files(algorithm) if file.stem == name)
-    first = file.read_text(encoding="utf-8").partition("\n")[0]
-    return f": {first[1:].strip()}" if first.startswith("#") else ""
+    lines = takewhile(lambda line: line.startswith("#"), file.read_text(encoding="utf-8").splitlines())
+    comment = " ".join(line[1:].strip() for line in lines)
+    return f": {comment}" if comment else ""
 
 
 # Command line

@@ -21,9 +21,9 @@ from maze_core.plugins.shelves import experiment as experiment_file
 from maze_core.run_parts import Part, Parts, as_mapping, as_path
 from maze_core.seeding import draw_seed
 from maze_core.training import api
-from maze_core.training.rollouts import roll_out, task_of_run
+from maze_core.training.episodes.rollouts import roll_out, task_of_run
+from maze_core.training.episodes.run_evaluation import FINAL_EVALUATION
 from maze_core.training.run_dir import CONFIG, find_run
-from maze_core.training.run_evaluation import FINAL_EVALUATION
 
 if TYPE_CHECKING:
     import gymnasium

@@ -16,7 +16,7 @@ from maze_devkit.envs import SeededWalk
 
 from maze_core.context import RunContext
 from maze_core.plugins import discovery
-from maze_core.training.checkpoint import read_checkpoint
+from maze_core.training.saved.checkpoint import read_checkpoint
 from tests.states import plain, walk
 
 QUICK = {

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from maze_core import files
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.hookspecs import hookimpl
-from maze_core.training.metrics_file import METRICS_FILE, parsed_lines
+from maze_core.training.saved.metrics_file import METRICS_FILE, parsed_lines
 
 if TYPE_CHECKING:
     from maze_core.training.report import EpochReport

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from maze_core import files
 from maze_core.plain_json import parse_object
-from maze_core.training.manifest import BEST, CHECKPOINTS
-from maze_core.training.metrics_file import METRICS_FILE, read_metrics
 from maze_core.training.run_dir import CONFIG, RECORD
+from maze_core.training.saved.manifest import BEST, CHECKPOINTS
+from maze_core.training.saved.metrics_file import METRICS_FILE, read_metrics
 
 if TYPE_CHECKING:
     from maze_core.training.report import EpochReport

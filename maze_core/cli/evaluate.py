@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from maze_core.cli import output
+from maze_core.cli.start_up import lasting_imports
 from maze_core.local_modules import allow_local_modules
 
 
@@ -50,7 +51,9 @@ def evaluate(
       maze eval runs/first --policy policy.onnx
     """
     from maze_core.errors import ConfigError
-    from maze_core.training.saved_evaluation import evaluate_saved
+
+    with lasting_imports():
+        from maze_core.training.saved_evaluation import evaluate_saved
 
     allow_local_modules()
     for name, value in {"checkpoint": checkpoint, "stochastic": stochastic}.items():

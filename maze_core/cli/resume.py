@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from maze_core.cli import output
+from maze_core.cli.start_up import lasting_imports
 from maze_core.local_modules import allow_local_modules
 
 
@@ -31,7 +32,8 @@ def resume(
       maze resume runs/CartPole-v1/ppo/20250101-120000-s1
       maze resume runs/first --set steps=200000
     """
-    from maze_core.training.api import resume as go_on
+    with lasting_imports():
+        from maze_core.training.api import resume as go_on
 
     allow_local_modules()
     # The configuration keeps its console: only this part of the run is quiet.

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from maze_core.cli import output
+from maze_core.cli.start_up import lasting_imports
 from maze_core.local_modules import allow_local_modules
 from maze_core.terminal_text import argument
 
 if TYPE_CHECKING:
     from maze_core.config.base import PluginConfig
-    from maze_core.training.rollouts import RolloutTask
+    from maze_core.training.episodes.rollouts import RolloutTask
 
 
 def rollout(
@@ -57,7 +58,9 @@ def rollout(
     """
     from maze_core.progress import progress_bar
     from maze_core.seeding import draw_seed
-    from maze_core.training.rollouts import roll_out, statistics_of
+
+    with lasting_imports():
+        from maze_core.training.episodes.rollouts import roll_out, statistics_of
 
     allow_local_modules()
     seed = draw_seed() if seed is None else seed
@@ -105,7 +108,7 @@ def _of_run(
 ) -> RolloutTask:
     """Return the task for a run's policy; the run stays open as long as `stack`."""
     from maze_core.training.api import open_policy
-    from maze_core.training.rollouts import task_of_run
+    from maze_core.training.episodes.rollouts import task_of_run
 
     here = "runner={name: dev}"  # whatever runner it was trained with: this process only opens it
     run = stack.enter_context(closing(open_policy(run_dir, checkpoint, [*overrides, here])))
@@ -124,7 +127,7 @@ def _of_plugin(
     from maze_core.cli.places import env_layer
     from maze_core.errors import ConfigError
     from maze_core.plugins.configuration import env_config, policy_config
-    from maze_core.training.rollouts import task_of_plugin
+    from maze_core.training.episodes.rollouts import task_of_plugin
 
     if policy is None or (env is None and source == "gymnasium"):
         raise ConfigError("name a run directory, or both --policy and --env", hint="Next: maze rollout --help")

@@ -11,6 +11,7 @@ from typer.core import TyperGroup
 from maze_core.cli import output
 from maze_core.cli.algorithm_command import algorithm_command, command_of
 from maze_core.cli.places import placed
+from maze_core.cli.start_up import lasting_imports
 from maze_core.local_modules import allow_local_modules
 from maze_core.terminal_text import argument, printable
 
@@ -60,7 +61,8 @@ class _Algorithms(TyperGroup):
         name = next((known for known in self.list_commands(ctx) if known.lower() == args[0].lower()), args[0])
         if name.startswith("-"):
             return super().resolve_command(ctx, args)
-        return name, algorithm_command(name, _train_algorithm), args[1:]
+        with lasting_imports():
+            return name, algorithm_command(name, _train_algorithm), args[1:]
 
     def format_epilog(self, ctx: Any, formatter: Any) -> None:
         """List the experiments that there are."""

@@ -48,7 +48,7 @@ def info(
 def _facts(data: Trajectories, folders: list[Path]) -> dict[str, Any]:
     from maze_core.data.space_json import space_to_json
     from maze_core.envs.vector import Episode
-    from maze_core.training.rollouts import statistics_of
+    from maze_core.training.episodes.rollouts import statistics_of
 
     episodes = [Episode(0, number, each.episode_return, each.length) for number, each in enumerate(data.episodes)]
     spaces = {"observation_space": data.observation_space, "action_space": data.action_space}

@@ -33,7 +33,7 @@ class EvaluationConfig(ConfigModel):
     """Take the most likely action instead of sampling."""
     n_episodes: PositiveInt | None = None
     """Episodes per evaluation; none: the algorithm's own parameter (such as `n_eval_rollouts` of es), otherwise 8."""
-    num_envs: SideBySide = 8
+    num_envs: SideBySide = 16
     """Environments stepped in parallel, at most one per episode."""
     max_episode_steps: PositiveInt | None = 108_000
     """Steps after which an evaluation episode is cut, for environments without a time limit. It counts with its return

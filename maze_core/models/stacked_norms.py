@@ -71,11 +71,13 @@ class StackedBatchRenorm(_Affine):
         scale, shift = self.parts(frozen)
         if not batch:
             return torch.addcmul(shift, values - self.mean, (self.variance + EPSILON).rsqrt() * scale)
-        variance, mean = torch.var_mean(values, 1, keepdim=True, correction=0)
-        inverse = (variance + EPSILON).rsqrt()
-        larger, further = self._correction(variance.detach(), mean.detach())
-        self._observe(variance.detach(), mean.detach())
-        return torch.addcmul(torch.addcmul(shift, further, scale), values - mean, inverse * larger * scale)
+        mean, variance = _statistics(values)
+        larger, further = self._correction(variance, mean)
+        self._observe(variance, mean)
+        scales, shifts = scale * larger, torch.addcmul(shift, further, scale)
+        # torch's own function takes a third of the time of the same in single operations.
+        networks = zip(values, scales[:, 0], shifts[:, 0], strict=True)
+        return torch.stack([F.batch_norm(x, None, None, r, d, training=True, eps=EPSILON) for x, r, d in networks])
 
     def _correction(self, variance: Tensor, mean: Tensor) -> tuple[Tensor, Tensor]:
         """Return r and d, [K, 1, F]."""
@@ -90,6 +92,16 @@ class StackedBatchRenorm(_Affine):
         self.mean.lerp_(mean, 1 - MOMENTUM)
         self.variance.lerp_(variance, 1 - MOMENTUM)
         self.updates += 1
+
+
+@torch.no_grad()
+def _statistics(values: Tensor) -> tuple[Tensor, Tensor]:
+    """[K, B, F] → mean and variance of each feature over the rows, [K, 1, F] both."""
+    count, rows, features = values.shape
+    mean, variance = values.new_zeros(count, 1, features), values.new_ones(count, 1, features)
+    for network, its_mean, its_variance in zip(values, mean[:, 0], variance[:, 0], strict=True):
+        F.batch_norm(network, its_mean, its_variance, training=True, momentum=1.0)  # stores both
+    return mean, variance * ((rows - 1) / rows)  # torch stores the unbiased variance
 
 
 def dropped(values: Tensor, rate: float, chance: torch.Generator) -> Tensor:

@@ -27,7 +27,7 @@ from maze_core.training.run_dir import (
     lock,
     write_record,
 )
-from maze_core.training.run_record import describe_run, note_summary, observers, spaces_of, write_config
+from maze_core.training.saved.run_record import describe_run, note_summary, observers, spaces_of, write_config
 from maze_core.training.saved_run import open_policy, reopen
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from maze_core.errors import ConfigError
 from maze_core.terminal_text import argument
-from maze_core.training.checkpoint import check_finite, read_checkpoint
 from maze_core.training.run_dir import checkpoint_folder, find_run
+from maze_core.training.saved.checkpoint import check_finite, read_checkpoint
 
 if TYPE_CHECKING:
     from maze_core.models.policy import Policy

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Literal
 
 from maze_core.errors import RunError
 from maze_core.terminal_text import argument
-from maze_core.training.evaluation import EvaluationInterrupted
-from maze_core.training.manifest import CHECKPOINTS
+from maze_core.training.episodes.evaluation import EvaluationInterrupted
+from maze_core.training.episodes.run_evaluation import FINAL_EVALUATION
 from maze_core.training.report import RunSummary
 from maze_core.training.run import is_about_memory
-from maze_core.training.run_evaluation import FINAL_EVALUATION
+from maze_core.training.saved.manifest import CHECKPOINTS
 
 if TYPE_CHECKING:
     from maze_core.training.run import Run

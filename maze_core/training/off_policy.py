@@ -19,11 +19,11 @@ from maze_core.plugins.configuration import part_config
 from maze_core.policies.base import build_policy_plugin
 from maze_core.seeding import EpisodeSeeds, Purpose, generator, torch_generator
 from maze_core.training.collector import Collector
-from maze_core.training.manifest import states
 from maze_core.training.replay_memory import check_segments
 from maze_core.training.replays import replay_of
 from maze_core.training.run_dir import REPLAY
-from maze_core.training.share_replay import ShareCollector, can_share
+from maze_core.training.saved.manifest import states
+from maze_core.training.workers.share_replay import ShareCollector, can_share
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -16,8 +16,8 @@ from maze_core.models.actor_policy import ActorPolicy
 from maze_core.seeding import EpisodeSeeds, Purpose, torch_generator
 from maze_core.training.actor_metrics import actor_metrics
 from maze_core.training.collector import Collector
-from maze_core.training.share_sampler import ShareSampler
-from maze_core.training.share_task import CollectShares, draws_itself
+from maze_core.training.workers.share_sampler import ShareSampler
+from maze_core.training.workers.share_task import CollectShares, draws_itself
 
 if TYPE_CHECKING:
     from gymnasium import Space

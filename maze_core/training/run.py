@@ -18,20 +18,20 @@ from maze_core.plugins import discovery
 from maze_core.plugins.manager import Hooks, to_stderr
 from maze_core.seeding import Purpose, integer_seed, torch_generator
 from maze_core.training.algorithm import check_memory_of, check_optimizer, check_run
-from maze_core.training.append_only import GrowingFile
-from maze_core.training.checkpoint import Checkpoint, check_finite, write_checkpoint
+from maze_core.training.episodes.run_evaluation import RunEvaluation
 from maze_core.training.estimation import estimate_statistics
 from maze_core.training.initial_parameters import load_parameters
-from maze_core.training.learner import Learner, plugins_optimizer
-from maze_core.training.learner_check import check_learners
-from maze_core.training.manifest import CHECKPOINTS
-from maze_core.training.metrics_file import METRICS_FILE
+from maze_core.training.learning.learner import Learner, plugins_optimizer
+from maze_core.training.learning.learner_check import check_learners
 from maze_core.training.process_state import isolated_rng
 from maze_core.training.report import EpochReport
 from maze_core.training.run_dir import find_run
 from maze_core.training.run_environments import RunEnvironments
-from maze_core.training.run_evaluation import RunEvaluation
 from maze_core.training.run_progress import RunProgress
+from maze_core.training.saved.append_only import GrowingFile
+from maze_core.training.saved.checkpoint import Checkpoint, check_finite, write_checkpoint
+from maze_core.training.saved.manifest import CHECKPOINTS
+from maze_core.training.saved.metrics_file import METRICS_FILE
 
 if TYPE_CHECKING:
     import gymnasium
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from maze_core.policies.base import ActingPolicy
     from maze_core.runners.workers import Task, WorkerPool
     from maze_core.training.algorithm import Algorithm
-    from maze_core.training.learners import Learners
+    from maze_core.training.learning.learners import Learners
     from maze_core.training.report import RunSummary
 
 _SETUP, _PLUGINS = 1, 2
@@ -164,7 +164,7 @@ class Run(RunProgress):
             plugins_optimizer(built.values(), getattr(self.config.algorithm, "lr", 1e-3)),
         )
         if self.config.learners > 1:
-            from maze_core.training.learners import Learners
+            from maze_core.training.learning.learners import Learners
 
             self._others = Learners(self, self.learner.parameters, self.modules, self._load)
             self.learner.others = self._others

@@ -18,7 +18,7 @@ from maze_core import files
 from maze_core.errors import CheckpointError, ConfigError
 from maze_core.plain_json import parse_object, sealed, unsealed
 from maze_core.terminal_text import argument, printable
-from maze_core.training.manifest import BEST, CHECKPOINTS, LAST, checkpoints
+from maze_core.training.saved.manifest import BEST, CHECKPOINTS, LAST, checkpoints
 
 CONFIG, RECORD, NETWORK, LOCK, REPLAY = "config.yaml", "run.json", "network.svg", ".lock", "replay"
 

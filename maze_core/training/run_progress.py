@@ -6,8 +6,8 @@ import time
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
+from maze_core.training.episodes.statistics import EpochStatistics
 from maze_core.training.run_state import LiveProgress, RunState
-from maze_core.training.statistics import EpochStatistics
 
 if TYPE_CHECKING:
     from maze_core.config.run import RunConfig

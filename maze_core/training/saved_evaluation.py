@@ -14,15 +14,15 @@ from maze_core.plugins.configuration import policy_config
 from maze_core.policies.base import build_policy_plugin
 from maze_core.seeding import draw_seed
 from maze_core.training.api import open_policy
+from maze_core.training.episodes.run_evaluation import FINAL_EVALUATION
 from maze_core.training.process_state import torch_threads
 from maze_core.training.run_dir import checkpoint_folder, find_run
-from maze_core.training.run_evaluation import FINAL_EVALUATION
 
 if TYPE_CHECKING:
     from maze_core.plugins.discovery import Loader
     from maze_core.policies.base import ActingPolicy
+    from maze_core.training.episodes.video import Film
     from maze_core.training.run import Run
-    from maze_core.training.video import Film
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ def evaluate_saved(
         with ExitStack() as stack:
             film: Film | None = None
             if video is not None:
-                from maze_core.training import video as filming
+                from maze_core.training.episodes import video as filming
 
                 film = stack.enter_context(closing(filming.Film(run, video)))
             metrics = run.evaluate(FINAL_EVALUATION, deterministic, acting)

@@ -19,12 +19,12 @@ from maze_core.plugins.configuration import load_config_to_act, load_saved_confi
 from maze_core.plugins.discovery import describe
 from maze_core.plugins.manager import to_stderr
 from maze_core.terminal_text import argument, counted, printable
-from maze_core.training.checkpoint import Checkpoint, check_finite, read_checkpoint
-from maze_core.training.metrics_file import METRICS_FILE, damage, read_metrics
 from maze_core.training.process_state import process_turn, torch_threads
 from maze_core.training.run import Run
 from maze_core.training.run_dir import CONFIG, checkpoint_folder, find_run, lock, read_record
-from maze_core.training.run_record import describe_run, noted_observers, rewrite_config, spaces_of
+from maze_core.training.saved.checkpoint import Checkpoint, check_finite, read_checkpoint
+from maze_core.training.saved.metrics_file import METRICS_FILE, damage, read_metrics
+from maze_core.training.saved.run_record import describe_run, noted_observers, rewrite_config, spaces_of
 
 if TYPE_CHECKING:
     from maze_core.config.raw import Raw

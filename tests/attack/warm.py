@@ -16,7 +16,7 @@ MODULES = (
     "maze_compare.records",
     "maze_core.data.trajectories_loader",
     "maze_core.training.api",
-    "maze_core.training.rollouts",
+    "maze_core.training.episodes.rollouts",
     "maze_core.training.saved_evaluation",
     "tensorboard.backend.event_processing.event_accumulator",
     "tensorboard.compat.proto.event_pb2",

@@ -72,7 +72,7 @@ def _timeless(record: dict[Any, Any]) -> dict[Any, Any]:
 def _checkpoint(run: Path, name: str) -> tuple[dict[str, str], dict[str, str]]:
     """The state of a checkpoint, and the replay rows that it refers to, whatever files they lie in."""
     from maze_core.errors import MazeError
-    from maze_core.training.checkpoint import read_checkpoint
+    from maze_core.training.saved.checkpoint import read_checkpoint
 
     rows: dict[str, str] = {}
     try:

@@ -50,7 +50,7 @@ def test_files_of_any_shape_pass_unchanged(odd):
 def test_a_run_of_an_earlier_version_opens(tmp_path):
     now = assemble("ppo", "CartPole-v1", overrides=["seed=1", "algorithm.num_envs=3"])
     text = dump(now).replace("  num_envs: 3\n", "").replace("  name: dev\n", "  name: dev\n  concurrency: 3\n")
-    text = text.replace("  num_envs: 8\n", "  concurrency: null\n")
+    text = text.replace("  num_envs: 16\n", "  concurrency: null\n")
     assert text.count("concurrency") == 2
     (tmp_path / "config.yaml").write_text(sealed(text))
     loaded = load_saved_config(tmp_path / "config.yaml")

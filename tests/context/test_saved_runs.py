@@ -6,7 +6,7 @@ from maze_devkit.envs import SeededWalk
 
 from maze_core import RunContext
 from maze_core.errors import ConfigError
-from maze_core.training.checkpoint import read_checkpoint
+from maze_core.training.saved.checkpoint import read_checkpoint
 from tests.context.parts import Encoder
 
 

@@ -14,8 +14,8 @@ from maze_core.data.replay import ReplayBuffer
 from maze_core.data.replay_log import ReplayLog
 from maze_core.envs.vector import StepResult
 from maze_core.errors import CheckpointError, RunError
-from maze_core.training.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
-from maze_core.training.manifest import states
+from maze_core.training.saved.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
+from maze_core.training.saved.manifest import states
 from tests.training.dying import dying
 
 OBSERVATION = spaces.Box(-np.inf, np.inf, (2,), np.float32)

@@ -9,7 +9,8 @@ import pytest
 
 ale_py = pytest.importorskip("ale_py", reason="the games need ale-py, which is under the GPL")
 
-from maze_atari.source import AtariConfig, AtariSource  # noqa: E402
+from maze_atari.config import AtariConfig  # noqa: E402
+from maze_atari.source import AtariSource  # noqa: E402
 from maze_wrappers.images import area_weights  # noqa: E402
 
 from maze_core.envs.builder import EnvBuilder  # noqa: E402

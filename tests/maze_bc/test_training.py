@@ -22,8 +22,8 @@ from maze_core.plugins.configuration import assemble
 from maze_core.plugins.hookspecs import hookimpl
 from maze_core.policies.base import ActingPolicy
 from maze_core.training import api
-from maze_core.training.checkpoint import read_checkpoint
-from maze_core.training.rollouts import roll_out, task_of_plugin
+from maze_core.training.episodes.rollouts import roll_out, task_of_plugin
+from maze_core.training.saved.checkpoint import read_checkpoint
 from maze_core.training.saved_evaluation import evaluate_saved
 from tests.bomb import bomb
 from tests.forked import Forked

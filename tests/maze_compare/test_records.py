@@ -13,9 +13,9 @@ from maze_compare.records import find_records, read_run
 
 from maze_core.config.sealed import sealed
 from maze_core.errors import ConfigError
-from maze_core.training.manifest import Extent
-from maze_core.training.metrics_file import Metrics, damage
 from maze_core.training.run_dir import is_locked, lock
+from maze_core.training.saved.manifest import Extent
+from maze_core.training.saved.metrics_file import Metrics, damage
 
 
 def test_facts_of_a_finished_run(make_run):

@@ -24,7 +24,7 @@ from maze_core.envs.spaces import leaves
 from maze_core.errors import ConfigError
 from maze_core.models import heads
 from maze_core.plugins.configuration import env_config, policy_config
-from maze_core.training.rollouts import roll_out, task_of_plugin
+from maze_core.training.episodes.rollouts import roll_out, task_of_plugin
 from tests.maze_export.conftest import ACTIONS, FREE, OBSERVATIONS, Anything, stir
 
 CHOICES = spaces.Dict({key: ACTIONS[key] for key in ("tool", "pair", "switches")})

@@ -14,7 +14,7 @@ from maze_mirror.store import Store
 from maze_core.errors import ConfigError
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.hookspecs import hookimpl
-from maze_core.training.checkpoint import read_checkpoint
+from maze_core.training.saved.checkpoint import read_checkpoint
 from tests.killed import SMALL, arguments, maze_until_killed
 from tests.maze_mirror.conftest import Killed
 from tests.maze_mirror.test_mirror import contents

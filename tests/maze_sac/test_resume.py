@@ -27,7 +27,7 @@ from maze_core.plugins.configuration import load_run_config
 from maze_core.plugins.discovery import overlay
 from maze_core.plugins.hookspecs import hookimpl
 from maze_core.training import api
-from maze_core.training.checkpoint import read_checkpoint
+from maze_core.training.saved.checkpoint import read_checkpoint
 from maze_core.training.saved_evaluation import evaluate_saved
 from tests.bomb import bomb
 

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 from maze_core.cli.main import app
 from maze_core.errors import ConfigError
 from maze_core.plugins import discovery
-from maze_core.training.video import open_studio
+from maze_core.training.episodes.video import open_studio
 from tests.agents import CrowdSource
 
 

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from maze_core.cli.main import app
 from maze_core.data.trajectories_loader import load_trajectories
-from maze_core.training.rollouts import task_of_run
+from maze_core.training.episodes.rollouts import task_of_run
 
 
 class Masked(Env):

@@ -16,7 +16,7 @@ from maze_core.errors import ConfigError
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.configuration import assemble
 from maze_core.plugins.hookspecs import hookimpl
-from maze_core.training.checkpoint import read_checkpoint
+from maze_core.training.saved.checkpoint import read_checkpoint
 
 NORMALIZE = {"name": "normalize_observations", "estimate_steps": 60}
 MANY = [
@@ -316,7 +316,7 @@ def test_es_refuses_what_outlasts_an_episode(tmp_path):
             context.train()
             return context.policy.normalizer.count.item()
 
-    assert train("clip_reward", NORMALIZE) == 64
+    assert train("clip_reward", NORMALIZE) == 60
     with pytest.raises(ConfigError, match=r"^wrappers: NormalizedReward keeps state from earlier episodes"):
         train("normalize_reward")
 

@@ -49,7 +49,7 @@ def test_before_it_is_settled_batch_renormalisation_is_batch_normalisation():
 
 def test_the_correction_by_hand(monkeypatch):
     """Batch 1, 3 (mean 2, variance 1) beside running statistics of mean 1 and variance 4."""
-    monkeypatch.setattr(stacked_norms, "EPSILON", 0.0)
+    monkeypatch.setattr(stacked_norms, "EPSILON", 1e-12)
     module = StackedBatchRenorm(1, 1)
     module.mean.fill_(1.0)
     module.variance.fill_(4.0)
@@ -62,7 +62,7 @@ def test_the_correction_by_hand(monkeypatch):
 
 
 def test_the_correction_is_limited(monkeypatch):
-    monkeypatch.setattr(stacked_norms, "EPSILON", 0.0)
+    monkeypatch.setattr(stacked_norms, "EPSILON", 1e-12)
     module = StackedBatchRenorm(1, 2)
     module.updates.fill_(stacked_norms.UNCORRECTED)
     values = torch.tensor([[[80.0, -0.11], [120.0, 0.09]]])  # means 100, -0.01; deviations 20, 0.1
@@ -73,7 +73,7 @@ def test_the_correction_is_limited(monkeypatch):
 
 
 def test_corrections_are_constants_for_the_gradient(monkeypatch):
-    monkeypatch.setattr(stacked_norms, "EPSILON", 0.0)
+    monkeypatch.setattr(stacked_norms, "EPSILON", 1e-12)
     torch.manual_seed(0)
     values, weights = torch.randn(1, 8, 1), torch.randn(1, 8, 1)
     gradients = []
@@ -85,6 +85,28 @@ def test_corrections_are_constants_for_the_gradient(monkeypatch):
         gradients.append(own.grad)
     deviation = values.std(correction=0)
     torch.testing.assert_close(gradients[1], gradients[0] * deviation)  # r = s / 1
+
+
+@pytest.mark.parametrize("updates", [0, stacked_norms.UNCORRECTED])
+def test_gradients_are_those_of_the_formula(updates):
+    torch.manual_seed(1)
+    module = spread(StackedBatchRenorm(2, 3).double())
+    module.mean.uniform_(-1, 1)
+    module.variance.uniform_(0.5, 4)
+    module.updates.fill_(updates)
+    mean, deviation = module.mean.clone(), (module.variance + EPSILON).sqrt()
+    values, weights = torch.randn(2, 7, 3).double().requires_grad_(), torch.randn(2, 7, 3).double()
+    leaves = [values, module.scale, module.shift]
+    found = module.forward(values, batch=True)
+    gradients = torch.autograd.grad((found * weights).sum(), leaves)
+
+    m, s = values.mean(1, keepdim=True), (values.var(1, keepdim=True, correction=0) + EPSILON).sqrt()
+    r, d = (s / deviation).clamp(1 / 3, 3).detach(), ((m - mean) / deviation).clamp(-5, 5).detach()
+    r, d = (r, d) if updates else (torch.ones(()), torch.zeros(()))
+    expected = ((values - m) / s * r + d) * module.scale + module.shift
+    torch.testing.assert_close(found, expected)
+    for own, wanted in zip(gradients, torch.autograd.grad((expected * weights).sum(), leaves), strict=True):
+        torch.testing.assert_close(own, wanted)
 
 
 def test_without_the_batch_the_running_statistics_count_and_stay():

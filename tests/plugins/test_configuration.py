@@ -256,7 +256,7 @@ def test_the_dump_reads_back_equal_and_whole(tmp_path):
     assert load_run_config(config.model_dump(mode="json"), load=LOAD) == config
     assert dump(load_run_config(path, load=LOAD)) == text
     assert load_run_config(path, ["algorithm.lr=2", "callbacks.console=null"], LOAD).algorithm.lr == 2
-    for key in ("patience: 15", "num_envs: 8", "depth: 1"):
+    for key in ("patience: 15", "num_envs: 16", "depth: 1"):
         assert key in text
 
 

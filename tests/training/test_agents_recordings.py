@@ -13,7 +13,7 @@ from maze_core.data.trajectories_files import TrajectoryError
 from maze_core.data.trajectories_loader import load_trajectories
 from maze_core.envs.builder import EnvBuilder
 from maze_core.plugins import discovery
-from maze_core.training.rollouts import PluginPolicy, RolloutTask, roll_out, statistics_of
+from maze_core.training.episodes.rollouts import PluginPolicy, RolloutTask, roll_out, statistics_of
 from tests.agents import BoxesSource, Crowd, CrowdSource, MixedSource
 
 

@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 from maze_core.cli.main import app
 from maze_core.plugins.configuration import assemble
 from maze_core.training import api
-from maze_core.training.checkpoint import Checkpoint, check_finite, read_checkpoint, write_checkpoint
 from maze_core.training.run_dir import read_record, write_record
+from maze_core.training.saved.checkpoint import Checkpoint, check_finite, read_checkpoint, write_checkpoint
 
 pytestmark = pytest.mark.usefixtures("known_plugins")
 

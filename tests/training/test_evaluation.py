@@ -17,7 +17,7 @@ from maze_core.plugins.hookspecs import hookimpl
 from maze_core.policies.base import ActingPolicy
 from maze_core.seeding import EpisodeSeeds, Purpose
 from maze_core.training import api
-from maze_core.training.checkpoint import read_checkpoint
+from maze_core.training.saved.checkpoint import read_checkpoint
 
 
 def by_hand(policy, make, seed, number, episodes):

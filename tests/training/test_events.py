@@ -13,10 +13,10 @@ from maze_core import Event, Events
 from maze_core.envs.events import EventSummary
 from maze_core.envs.histograms import Histogram
 from maze_core.envs.vector import Episode
-from maze_core.training.checkpoint import read_checkpoint
-from maze_core.training.event_statistics import event_histograms, event_statistics
-from maze_core.training.state_files import decode_state, encode_state
-from maze_core.training.statistics import EpochStatistics
+from maze_core.training.episodes.event_statistics import event_histograms, event_statistics
+from maze_core.training.episodes.statistics import EpochStatistics
+from maze_core.training.saved.checkpoint import read_checkpoint
+from maze_core.training.saved.state_files import decode_state, encode_state
 from tests.conftest import QUICK
 
 

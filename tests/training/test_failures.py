@@ -9,7 +9,7 @@ from maze_core.data.batch import Loss
 from maze_core.errors import ConfigError, RunError
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.hookspecs import hookimpl
-from maze_core.training.checkpoint import read_checkpoint
+from maze_core.training.saved.checkpoint import read_checkpoint
 
 
 class Trap(SeededWalk):

@@ -18,7 +18,7 @@ from maze_devkit.envs import SeededWalk
 from maze_core.context import RunContext
 from maze_core.data.trajectories_files import read_description
 from maze_core.errors import ConfigError
-from maze_core.training.checkpoint import read_checkpoint
+from maze_core.training.saved.checkpoint import read_checkpoint
 from tests.bomb import bomb
 from tests.goals import BitFlips, Reach
 

@@ -19,8 +19,8 @@ from maze_core.data.shares import even_shares, shares_of_trajectories
 from maze_core.errors import ConfigError, PluginError, RunError
 from maze_core.plugins.base import Plugin
 from maze_core.runners.dev import DevRunner
-from maze_core.training.learner_check import declares_learners
-from maze_core.training.learner_group import LearnerGroup, LearnerLost
+from maze_core.training.learning.learner_check import declares_learners
+from maze_core.training.learning.learner_group import LearnerGroup, LearnerLost
 from tests.agents import MixedSource
 from tests.training.further_learners import ThreadPool
 

@@ -19,7 +19,8 @@ from maze_core.errors import ConfigError, RunError
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.configuration import assemble, load_run_config
 from maze_core.plugins.hookspecs import hookimpl
-from maze_core.training import api, run_evaluation
+from maze_core.training import api
+from maze_core.training.episodes import run_evaluation
 from maze_core.training.run_dir import read_record, write_record
 from tests.bomb import bomb
 

@@ -28,7 +28,7 @@ from maze_core.envs.factory_source import FactorySource
 from maze_core.errors import ConfigError
 from maze_core.plugins import discovery
 from maze_core.policies.base import ActingPolicy
-from maze_core.training.rollouts import PluginPolicy, RolloutTask, roll_out, statistics_of
+from maze_core.training.episodes.rollouts import PluginPolicy, RolloutTask, roll_out, statistics_of
 
 MAZE = str(Path(sys.executable).with_name("maze"))
 

@@ -119,7 +119,7 @@ def test_an_interruption_ends_the_evaluation_and_the_next_one_is_whole(quick, po
     pooled(2)
     run = quick(SeededWalk, "a2c", SMALL).run
     asked = []
-    from maze_core.training.evaluation import EvaluationInterrupted
+    from maze_core.training.episodes.evaluation import EvaluationInterrupted
 
     def stopped():
         asked.append(None)

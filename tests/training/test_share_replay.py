@@ -26,8 +26,8 @@ from maze_core.runners import pooled_envs
 from maze_core.runners.dev import DevRunner
 from maze_core.runners.pooled_envs import PooledVectorEnv
 from maze_core.seeding import EpisodeSeeds, Purpose
-from maze_core.training import share_replay
-from maze_core.training.checkpoint import read_checkpoint
+from maze_core.training.saved.checkpoint import read_checkpoint
+from maze_core.training.workers import share_replay
 from tests.training.test_share_rollouts import Forgetful, Pushed, aged
 
 SMALL = {

@@ -17,8 +17,8 @@ from maze_devkit.probes import Doors, Workshop
 from maze_core.acting.rollouts import Sampler
 from maze_core.runners.dev import DevRunner
 from maze_core.runners.pool_serial import SerialPool
-from maze_core.training import share_sampler
-from maze_core.training.share_sampler import ShareSampler
+from maze_core.training.workers import share_sampler
+from maze_core.training.workers.share_sampler import ShareSampler
 
 SMALL = {"algorithm.num_envs": 5, "algorithm.n_rollout_steps": 12, "evaluation.num_envs": 2}
 

@@ -11,7 +11,7 @@ from ale_py.vector_env import AtariVectorEnv
 from gymnasium.vector import AutoresetMode
 
 if TYPE_CHECKING:
-    from maze_atari.source import AtariConfig
+    from maze_atari.config import AtariConfig
 
 _FRAMES_PER_SECOND = 60
 

@@ -13,9 +13,9 @@ from maze_core.config.raw import Raw
 from maze_core.config.sealed import read_sealed
 from maze_core.errors import ConfigError
 from maze_core.plain_json import is_count, is_number
-from maze_core.training.manifest import last_extents
-from maze_core.training.metrics_file import METRICS_FILE, damage, read_metrics
 from maze_core.training.run_dir import CONFIG, RECORD, is_locked, read_record
+from maze_core.training.saved.manifest import last_extents
+from maze_core.training.saved.metrics_file import METRICS_FILE, damage, read_metrics
 
 State = Literal["finished", "failed", "interrupted", "running", "killed"]
 """finished: completed or stopped early; killed: ended without a summary. `maze resume` continues the last three."""

@@ -16,7 +16,7 @@ from gymnasium import spaces
 from maze_core.errors import ConfigError
 from maze_core.plugins.discovery import describe
 from maze_core.training import api
-from maze_core.training.learner_check import declares_learners
+from maze_core.training.learning.learner_check import declares_learners
 from maze_devkit import runs
 from maze_devkit.challenges import Errand, Masked, Privileged
 from maze_devkit.findings import Check, Failed, NotApplicable

@@ -2,33 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar
 
 from maze_sweep.searchers.base import Search, Searcher
 from maze_sweep.searchers.space import Point
-from pydantic import NonNegativeInt, PositiveInt
 
 from maze_core.config.base import PluginConfig
 from maze_core.errors import ConfigError
+from maze_optuna.config import OptunaConfig
 
 if TYPE_CHECKING:
     from maze_optuna.study import SweepStudy
-
-
-class OptunaConfig(PluginConfig):
-    """How Optuna searches."""
-
-    n_startup_trials: PositiveInt = 10
-    """Random trials before the model of the search space is used."""
-    multivariate: bool = True
-    """Model the paths jointly instead of each alone."""
-    pruner: Literal["none", "median"] = "none"
-    """`median`: stop trials whose best value so far is below the median of the others after the same number of
-    epochs."""
-    pruner_startup_trials: NonNegativeInt = 5
-    """Trials that must end before any trial is pruned."""
-    pruner_warmup_epochs: NonNegativeInt = 5
-    """First epochs of a trial, during which it is not pruned."""
 
 
 class OptunaSearcher(Searcher):

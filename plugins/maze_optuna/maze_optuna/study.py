@@ -15,7 +15,7 @@ from optuna.trial import TrialState
 
 from maze_core.errors import ConfigError
 from maze_core.files import open_file
-from maze_optuna.searcher import OptunaConfig
+from maze_optuna.config import OptunaConfig
 
 JOURNAL = "optuna.journal"
 STUDY = "sweep"

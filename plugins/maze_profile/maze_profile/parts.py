@@ -16,7 +16,7 @@ from maze_core.envs.serial import SerialVectorEnv
 from maze_core.runners.pool_processes import ProcessPool
 from maze_core.runners.pool_queued import QueuedPool
 from maze_core.runners.pool_serial import SerialPool
-from maze_core.training.run_evaluation import FINAL_EVALUATION
+from maze_core.training.episodes.run_evaluation import FINAL_EVALUATION
 
 if TYPE_CHECKING:
     from maze_core.training.run import Run

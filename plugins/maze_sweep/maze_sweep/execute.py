@@ -39,8 +39,8 @@ def execute(job: SweepJob) -> JobEnd:
 def _train(job: SweepJob) -> RunSummary:
     from maze_core.plugins.configuration import load_run_config
     from maze_core.training import api
-    from maze_core.training.manifest import LAST, PREVIOUS, checkpoints
     from maze_core.training.run_dir import lock
+    from maze_core.training.saved.manifest import LAST, PREVIOUS, checkpoints
 
     run_dir = Path(job.run_dir)
     if run_dir.is_symlink():

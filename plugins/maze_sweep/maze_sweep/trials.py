@@ -15,7 +15,7 @@ from maze_core import files
 from maze_core.config.run import RunConfig
 from maze_core.errors import ConfigError
 from maze_core.plain_json import parse_json, parse_object
-from maze_core.training.metrics_file import METRICS_FILE
+from maze_core.training.saved.metrics_file import METRICS_FILE
 from maze_sweep.plan import SweepPlan
 from maze_sweep.searchers.space import Point
 

@@ -112,7 +112,7 @@ class _AgentsCamera(WrappedAgents):
 
 
 class Studio:
-    """Films episodes of environments that are stepped in turn; `maze_core.training.video.open_studio` returns it.
+    """Films environments that are stepped in turn; `maze_core.training.episodes.video.open_studio` returns it.
 
     Raises:
         ConfigError: the environment cannot render, or the video libraries are not installed.

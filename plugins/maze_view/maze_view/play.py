@@ -16,14 +16,14 @@ from maze_core.envs.event_layers import events_of
 from maze_core.envs.serial import SerialVectorEnv
 from maze_core.errors import ConfigError
 from maze_core.plugins.discovery import describe
-from maze_core.training.episodes import play
+from maze_core.training.episodes.played import play
 from maze_core.training.process_state import torch_threads
 from maze_view.pictures import Film
 
 if TYPE_CHECKING:
     from maze_core.data.trajectories import Trajectory
     from maze_core.envs.builder import EnvBuilder
-    from maze_core.training.rollouts import RolloutTask
+    from maze_core.training.episodes.rollouts import RolloutTask
 
 
 Heard = tuple[int, str, float, str | None]

@@ -23,7 +23,7 @@ from torch import Tensor
 from maze_core import files
 from maze_core.errors import CheckpointError, RunError
 from maze_core.terminal_text import printable
-from maze_core.training.manifest import (
+from maze_core.training.saved.manifest import (
     BEST,
     LAST,
     MANIFEST,
@@ -40,7 +40,7 @@ from maze_core.training.manifest import (
     sequence,
     standing,
 )
-from maze_core.training.state_files import decode_state, decode_tensors, encode_state, encode_tensors
+from maze_core.training.saved.state_files import decode_state, decode_tensors, encode_state, encode_tensors
 
 if TYPE_CHECKING:
     from torch import nn

@@ -16,7 +16,7 @@ from maze_core.training.adam import Adam
 if TYPE_CHECKING:
     from maze_core.data.batch import Batch, Loss
     from maze_core.training.adam import Optimizer
-    from maze_core.training.learners import Learners
+    from maze_core.training.learning.learners import Learners
 
 _FLUSH_AFTER = 1000
 

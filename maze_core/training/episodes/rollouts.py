@@ -22,12 +22,12 @@ from maze_core.policies.base import build_policy_plugin
 from maze_core.progress import Report
 from maze_core.runners.dev import DevConfig, DevRunner
 from maze_core.runners.workers import Task
-from maze_core.training.endless import WAY_OUT, cut_message, episodes_cut
-from maze_core.training.episodes import Played, play
+from maze_core.training.episodes.endless import WAY_OUT, cut_message, episodes_cut
+from maze_core.training.episodes.played import Played, play
+from maze_core.training.episodes.statistics import summarize
+from maze_core.training.episodes.video import open_studio
 from maze_core.training.process_state import graceful_interrupts, torch_threads
 from maze_core.training.run_dir import versions
-from maze_core.training.statistics import summarize
-from maze_core.training.video import open_studio
 
 if TYPE_CHECKING:
     from gymnasium import Space
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from maze_core.plugins.discovery import Loader
     from maze_core.runners.base import Runner
     from maze_core.runners.workers import Shared, WorkerPool
-    from maze_core.training.episodes import AgentOf
+    from maze_core.training.episodes.played import AgentOf
     from maze_core.training.run import Run
 
 LANES = 8

@@ -10,7 +10,7 @@ import torch
 
 from maze_core.data.batch import Batch, TensorTree
 from maze_core.data.sequences import Sequences
-from maze_core.training.tensor_layout import TensorLayout
+from maze_core.training.learning.tensor_layout import TensorLayout
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 from maze_core.errors import ConfigError
 from maze_core.plugins import discovery
 from maze_core.seeding import EpisodeSeeds, Purpose, torch_generator
-from maze_core.training.evaluation import evaluate_policy
+from maze_core.training.episodes.evaluation import evaluate_policy
 
 if TYPE_CHECKING:
     from maze_core.envs.builder import EnvBuilder

@@ -10,8 +10,8 @@ from typing import Any
 
 from maze_core import files
 from maze_core.plain_json import parse_object
-from maze_core.training.append_only import still_holds
-from maze_core.training.manifest import Extent
+from maze_core.training.saved.append_only import still_holds
+from maze_core.training.saved.manifest import Extent
 
 METRICS_FILE = "metrics.jsonl"
 _MOST_BYTES = 1_000_000_000

@@ -13,10 +13,10 @@ import torch
 from maze_core.data.batch import Batch, Loss
 from maze_core.errors import PluginError, RunError
 from maze_core.plugins.python_objects import KnownPlugins
-from maze_core.training.gradients import Gradients
-from maze_core.training.learner_check import IN_LOSS
-from maze_core.training.learner_group import DRIVER, LearnerGroup, LearnerLost, listener_at
-from maze_core.training.learner_task import (
+from maze_core.training.learning.gradients import Gradients
+from maze_core.training.learning.learner_check import IN_LOSS
+from maze_core.training.learning.learner_group import DRIVER, LearnerGroup, LearnerLost, listener_at
+from maze_core.training.learning.learner_task import (
     Findings,
     GradientJob,
     Join,
@@ -25,8 +25,8 @@ from maze_core.training.learner_task import (
     identity,
     named_tensors,
 )
-from maze_core.training.share_transfer import header_of
-from maze_core.training.tensor_layout import TensorLayout
+from maze_core.training.learning.share_transfer import header_of
+from maze_core.training.learning.tensor_layout import TensorLayout
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

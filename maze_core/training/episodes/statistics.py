@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from maze_core.averages import deviation, mean
 from maze_core.envs.events import EventSummary
 from maze_core.envs.vector import Episode
-from maze_core.training.event_statistics import event_histograms, event_statistics
+from maze_core.training.episodes.event_statistics import event_histograms, event_statistics
 
 if TYPE_CHECKING:
     from maze_core.envs.histograms import Histogram

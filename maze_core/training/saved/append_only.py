@@ -9,7 +9,7 @@ from typing import BinaryIO
 
 from maze_core import files
 from maze_core.errors import RunError
-from maze_core.training.manifest import Extent
+from maze_core.training.saved.manifest import Extent
 
 _CHUNK = 1 << 20
 

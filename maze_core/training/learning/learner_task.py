@@ -13,11 +13,11 @@ from maze_core.errors import PluginError
 from maze_core.plugins.manager import Hooks
 from maze_core.runners.workers import Task
 from maze_core.seeding import Purpose, integer_seed
-from maze_core.training.gradients import Gradients
-from maze_core.training.learner_group import LearnerGroup, LearnerLost
+from maze_core.training.learning.gradients import Gradients
+from maze_core.training.learning.learner_group import LearnerGroup, LearnerLost
+from maze_core.training.learning.share_transfer import ShareHeader, received
+from maze_core.training.learning.tensor_layout import TensorLayout
 from maze_core.training.process_state import isolated_rng
-from maze_core.training.share_transfer import ShareHeader, received
-from maze_core.training.tensor_layout import TensorLayout
 
 if TYPE_CHECKING:
     from gymnasium import Space

@@ -11,12 +11,12 @@ import torch
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.envs.vector import copies_of
 from maze_core.seeding import EpisodeSeeds, Purpose, integer_seed
-from maze_core.training.endless import EndlessEpisodes
-from maze_core.training.evaluation import EvaluationInterrupted, evaluate_policy
-from maze_core.training.event_statistics import event_histograms
+from maze_core.training.episodes.endless import EndlessEpisodes
+from maze_core.training.episodes.evaluation import EvaluationInterrupted, evaluate_policy
+from maze_core.training.episodes.event_statistics import event_histograms
+from maze_core.training.episodes.share_evaluation import evaluate_on_workers
+from maze_core.training.episodes.statistics import summarize
 from maze_core.training.process_state import isolated_rng, torch_threads
-from maze_core.training.share_evaluation import evaluate_on_workers
-from maze_core.training.statistics import summarize
 
 if TYPE_CHECKING:
     from maze_core.config.run import RunConfig

@@ -17,7 +17,7 @@ from maze_core.envs.serial import check_state, share_of_state
 from maze_core.errors import RunError
 from maze_core.models.memory import remembers
 from maze_core.models.policy import acting_arrays
-from maze_core.training.share_task import NOISE, Restored, ShareJob, ShareRollout
+from maze_core.training.workers.share_task import NOISE, Restored, ShareJob, ShareRollout
 
 if TYPE_CHECKING:
     from maze_core.envs.vector import Episode, Tree

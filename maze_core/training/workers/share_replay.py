@@ -17,7 +17,7 @@ from maze_core.envs.actors import actors_of
 from maze_core.envs.spaces import allocated_bytes, space_specs
 from maze_core.envs.transitions import Record, Transitions
 from maze_core.models.parameters import state_arrays
-from maze_core.training.share_task import draws_itself
+from maze_core.training.workers.share_task import draws_itself
 
 if TYPE_CHECKING:
     from maze_core.acting.exploration import Change, Exploration

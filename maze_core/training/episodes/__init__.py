@@ -1,0 +1,1 @@
+"""Whole episodes: evaluations, recordings, films, and their statistics."""

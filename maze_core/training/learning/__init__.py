@@ -1,0 +1,1 @@
+"""The gradient step: one learner, or several that share each batch."""
