@@ -244,13 +244,14 @@ def _functions() -> str:
     from maze_core.training.deterministic import check_deterministic, most_likely
     from maze_core.training.off_policy import steps_of_each
     from maze_core.training.on_policy import action_log_probs, actor_critic_loss, advantage_rows
+    from maze_core.training.quantile_loss import quantile_huber
     from maze_core.training.schedules import scheduled
 
     rows = []
     for function in (
         *(build_critics, input_spaces, critic_spaces, steps_of_each, check_deterministic),
         *(most_likely, advantage_rows, actor_critic_loss, action_log_probs, learning_parameters, scheduled),
-        *(sequence, generator, torch_generator, integer_seed),
+        *(quantile_huber, sequence, generator, torch_generator, integer_seed),
     ):
         node = ast.parse(textwrap.dedent(inspect.getsource(function))).body[0]
         if not isinstance(node, ast.FunctionDef):

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from maze_dqn.losses import cross_entropy, entropy, huber, project, quantile_huber
+from maze_dqn.losses import cross_entropy, entropy, huber, project
 from maze_dqn.returns import Expected, Probabilities, Quantiles
 
 from maze_core.data.returns import generalized_advantages
@@ -22,36 +22,6 @@ def test_the_huber_loss_is_a_parabola_with_tangents():
         np.testing.assert_allclose(slope, error.detach().numpy().clip(-kappa, kappa), atol=1e-6)
         assert abs(loss[40].item()) < 1e-9
     torch.testing.assert_close(huber(error), torch.nn.functional.smooth_l1_loss(error, error * 0, reduction="none"))
-
-
-@pytest.mark.parametrize("kappa", [1.0, 0.3])
-def test_the_quantile_huber_loss_by_hand(kappa):
-    rng = np.random.default_rng(0)
-    quantiles, target = rng.normal(size=(3, 5)), 2 * rng.normal(size=(3, 7))
-    expected = []
-    for row in range(3):
-        total = 0.0
-        for i, theta in enumerate(quantiles[row]):
-            fraction = (2 * i + 1) / (2 * 5)
-            for sample in target[row]:
-                u = sample - theta
-                size = 0.5 * u * u if abs(u) <= kappa else kappa * (abs(u) - 0.5 * kappa)
-                total += abs(fraction - (1 if u < 0 else 0)) * size / kappa / 7
-        expected.append(total)
-    found = quantile_huber(torch.tensor(quantiles), torch.tensor(target), kappa)
-    np.testing.assert_allclose(found, expected, rtol=1e-6)
-
-
-def test_the_quantile_loss_is_least_at_the_quantiles():
-    """Of a uniform distribution; with a small kappa, for which the loss is nearly that of exact quantiles."""
-    estimates = torch.zeros(1, 4, requires_grad=True)
-    optimizer = torch.optim.Adam([estimates], lr=0.01)
-    samples = torch.linspace(0, 1, 200).unsqueeze(0)
-    for _ in range(600):
-        optimizer.zero_grad()
-        quantile_huber(estimates, samples, 0.01).sum().backward()
-        optimizer.step()
-    np.testing.assert_allclose(estimates.detach()[0], [0.125, 0.375, 0.625, 0.875], atol=0.02)
 
 
 def projected(probabilities, support, reward, discount):

@@ -25,6 +25,7 @@ PROMISED = (
     "maze_core.training.off_policy",
     "maze_core.training.on_policy",
     "maze_core.training.process_state",
+    "maze_core.training.quantile_loss",
     "maze_core.training.remembered",
     "maze_core.training.replay_memory",
     "maze_core.training.report",

@@ -12,24 +12,6 @@ def huber(error: Tensor, kappa: float = 1.0) -> Tensor:
     return F.huber_loss(error, torch.zeros_like(error), reduction="none", delta=kappa)
 
 
-def quantile_huber(quantiles: Tensor, target: Tensor, kappa: float = 1.0) -> Tensor:
-    """Return the quantile Huber loss (Dabney et al., arXiv 1710.10044, eq. 10): sum over quantiles, mean over targets.
-
-    Args:
-        quantiles: [..., A], the estimates at the fractions (i + 1/2) / A.
-        target: [..., A'], samples of the target distribution.
-        kappa: where the loss becomes linear.
-
-    Returns:
-        [...]
-    """
-    count = quantiles.shape[-1]
-    fractions = (torch.arange(count, device=quantiles.device) + 0.5) / count
-    error = target.unsqueeze(-2) - quantiles.unsqueeze(-1)  # [..., A, A']
-    weight = (fractions.unsqueeze(-1) - (error.detach() < 0).to(error.dtype)).abs()
-    return (weight * huber(error, kappa) / kappa).mean(-1).sum(-1)
-
-
 def project(probabilities: Tensor, support: Tensor, reward: Tensor, discount: Tensor) -> Tensor:
     """Return the distribution of reward + discount · Z on the support of Z (Bellemare et al., 1707.06887, Algorithm 1).
 

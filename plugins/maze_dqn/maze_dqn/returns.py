@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from maze_dqn.losses import cross_entropy, entropy, huber, project, quantile_huber
+from maze_core.training.quantile_loss import quantile_huber
+from maze_dqn.losses import cross_entropy, entropy, huber, project
 
 if TYPE_CHECKING:
     from maze_dqn.config import DQNConfig

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, TypeAlias
 import torch
 from torch import Tensor
 
+from maze_core.training.quantile_loss import quantile_huber
+
 if TYPE_CHECKING:
     from maze_sac.actions import Decision
     from maze_sac.config import SACConfig
@@ -115,10 +117,4 @@ def quantile_error(quantiles: Tensor, targets: Tensor) -> Tensor:
     The M quantiles are at the midpoints (m + 1/2) / M. Their errors are averaged over rows and pairs, and summed over
     the critics. Dabney et al., arXiv 1710.10044, eq. 10, with a threshold of 1.
     """
-    count = quantiles.shape[-1]
-    midpoints = (torch.arange(count, device=quantiles.device, dtype=quantiles.dtype) + 0.5) / count
-    errors = targets.unsqueeze(1) - quantiles.unsqueeze(-1)  # [K, B, M, T]
-    size = errors.detach().abs()
-    huber = torch.where(size <= 1, 0.5 * errors.square(), errors.abs() - 0.5)
-    weight = (midpoints.unsqueeze(-1) - (errors.detach() < 0).to(errors.dtype)).abs()
-    return (weight * huber).mean((1, 2, 3)).sum()
+    return quantile_huber(quantiles, targets).mean(-1).sum() / quantiles.shape[-1]
