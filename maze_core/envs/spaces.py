@@ -176,7 +176,7 @@ def _walk(space: Space[Any], path: tuple[str | int, ...], role: Role) -> Iterato
 def _leaf_problem(space: Space[Any]) -> str | None:
     """Return what is wrong with a leaf space, as the end of a sentence; None where it is supported."""
     if isinstance(space, spaces.MultiDiscrete | spaces.MultiBinary) and len(space.shape or ()) != 1:
-        return f"a {type(space).__name__} of shape {space.shape}: only one dimension is supported"
+        return f"a {type(space).__name__} of shape {space.shape}, not of one dimension"
     if not isinstance(space, spaces.Box | spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary):
         texts = space.dtype is not None and np.dtype(space.dtype).kind == "U"
         return f"a {type(space).__name__} space" + (" of texts" if texts and not isinstance(space, spaces.Text) else "")

@@ -125,13 +125,15 @@ class Algorithm(ABC, Generic[P]):
 
     def check_action_space(self, space: spaces.Space[Any]) -> None:
         """Raise ConfigError for an action space that `action_spaces` does not include."""
-        kinds = {type(leaf) for leaf in flatten_space(space, "action").values()}
         several = isinstance(space, spaces.Dict | spaces.Tuple)
-        wrong = [kind.__name__ for kind in kinds if not issubclass(kind, self.action_spaces)]
+        leaves = flatten_space(space, "action").items()
+        wrong = [(key, leaf) for key, leaf in leaves if not isinstance(leaf, self.action_spaces)]
         if wrong or (several and spaces.Dict not in self.action_spaces):
             taken = ", ".join(kind.__name__ for kind in self.action_spaces)
+            among_others = wrong and several and spaces.Dict in self.action_spaces
+            found = "the action {!r} is {}".format(*wrong[0]) if among_others else f"this environment has {space}"
             raise ConfigError(
-                f"{self.config.name} supports actions of {taken}, but this environment has {space}",
+                f"{self.config.name} supports actions of {taken}, but {found}",
                 "algorithm",
                 "Choose another algorithm, or wrap the environment.",
             )

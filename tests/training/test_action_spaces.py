@@ -33,6 +33,14 @@ def test_its_own_are_taken(kinds, space):
     algorithm(*kinds).check_action_space(space)
 
 
+def test_what_is_refused_in_a_dict_is_named():
+    space = spaces.Dict({"gear": spaces.Discrete(3), "wheel": VECTOR})
+    with pytest.raises(ConfigError, match=r"some supports actions of Discrete, Dict, but the action 'wheel' is Box\("):
+        algorithm(spaces.Discrete, spaces.Dict).check_action_space(space)
+    with pytest.raises(ConfigError, match=r"some supports actions of Discrete, but this environment has Dict\("):
+        algorithm(spaces.Discrete).check_action_space(space)
+
+
 def test_a_run_is_refused_before_it_has_a_directory(quick, tmp_path, monkeypatch):
     monkeypatch.setattr(A2C, "action_spaces", (spaces.Discrete,))
     with pytest.raises(ConfigError, match="a2c supports actions of Discrete"):

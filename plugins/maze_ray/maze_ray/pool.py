@@ -357,11 +357,11 @@ class RayPool(QueuedPool):
 
     def _go_on_without(self, member: Member) -> None:
         member.late = True
-        waited = f"{member.title} found no free CPUs in the cluster within {self._config.start_timeout:g} seconds"
+        waited = f"{member.title} did not find free CPUs and start within {self._config.start_timeout:g} seconds"
         if self._learners or all(each.late for each in self._members.values()):
             raise self._failure(
                 f"{waited}\nThe cluster's CPUs: {self._ray.cluster_resources().get('CPU', 0):g}. Next: free some, or "
-                "lower runner.cpus_per_worker, or start fewer workers."
+                "lower runner.cpus_per_worker, or start fewer workers; on slow machines raise runner.start_timeout."
             )
         _warn(f"{waited}; the run continues without it")
         self._pass_on(member.number)
