@@ -124,4 +124,12 @@ class Trajectories(Sequence[Trajectory]):
         for role, ours in (("observation", observation_space), ("action", action_space)):
             theirs = self.observation_space if role == "observation" else self.action_space
             if theirs != ours:
-                raise TrajectoryError(f"{where} was recorded with the {role} space {theirs}; here it is {ours}")
+                raise TrajectoryError(
+                    f"{where} was recorded with the {role} space {_on_a_line(theirs)}; here it is {_on_a_line(ours)}\n"
+                    "Next: name the environment of the recording, with the wrappers that it had"
+                )
+
+
+def _on_a_line(space: Space[Any]) -> str:
+    """Return a space's text without the line breaks and columns of long arrays."""
+    return " ".join(str(space).split())

@@ -168,7 +168,8 @@ class ReplayCollector(Collector):
     def _check_demonstrations(self, recorded: Trajectories) -> None:
         """Raise TrajectoryError if they were recorded in other spaces, ConfigError if the buffer is too small."""
         where = "algorithm.initial_demonstrations"
-        recorded.check_fits(self._env.observation_space, self._env.action_space, where)
+        env = self._env
+        recorded.check_fits(env.observation_space, env.action_space, f"{where}: {self._demonstrations}")
         each = 1 if self._segments is None else self._segments.length
         rows = each * (recorded.steps // each + len(recorded))
         if rows > each * (self.replay.capacity - 2 * self._env.num_envs):

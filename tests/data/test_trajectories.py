@@ -263,6 +263,9 @@ def test_data_of_another_environment_is_named(tmp_path):
     data.check_fits(OBSERVATION, ACTION, "demos")
     with pytest.raises(TrajectoryError, match=r"demos was recorded with the action space.*Discrete\(2\)"):
         data.check_fits(OBSERVATION, spaces.Discrete(2), "demos")
+    wide = spaces.Box(-np.arange(1.0, 31.0), np.arange(1.0, 31.0), dtype=np.float64)
+    with pytest.raises(TrajectoryError, match=r"^demos .* here it is Box\(\[ ?-1\. -2\. [^\n]*\nNext: "):
+        data.check_fits(wide, ACTION, "demos")
 
 
 def test_an_existing_recording_is_not_overwritten(tmp_path):

@@ -82,7 +82,7 @@ class BC(Algorithm):
         config = self.config
         with progress_bar(f"loading {config.dataset}", shown="console" in run.config.callbacks) as report:
             data = load_trajectories(Path(config.dataset), config.n_workers, report)
-        data.check_fits(run.observation_space, run.action_space, config.dataset)
+        data.check_fits(run.observation_space, run.action_space, f"algorithm.dataset: {config.dataset}")
         if config.validation_percentage and len(data) < 2:
             raise ConfigError(
                 f"{config.dataset} contains only one episode, which cannot be split for validation",

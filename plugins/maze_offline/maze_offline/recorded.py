@@ -60,7 +60,7 @@ class RecordedSteps:
         self._run, self._dataset = run, config.dataset
         with progress_bar(f"loading {config.dataset}", shown="console" in run.config.callbacks) as report:
             data = load_trajectories(Path(config.dataset), config.n_workers, report)
-        data.check_fits(run.observation_space, run.action_space, config.dataset)
+        data.check_fits(run.observation_space, run.action_space, f"algorithm.dataset: {config.dataset}")
         _check_masks(data, JointActions(run.observation_space, run.action_space), config.dataset)
         rows = data.steps + len(data)
         stacks = _frame_stacks(data, run.observation_space)

@@ -157,7 +157,7 @@ class RLlibBC(RLlib):
         config = self.config
         with progress_bar(f"loading {config.dataset}", shown="console" in run.config.callbacks) as report:
             data = load_trajectories(Path(config.dataset), 1, report)
-        data.check_fits(run.observation_space, run.action_space, config.dataset)
+        data.check_fits(run.observation_space, run.action_space, f"algorithm.dataset: {config.dataset}")
         seed = integer_seed(run.seed, Purpose.MINIBATCH_ORDER)
         source = {"data": data, "samples": as_samples(run.policy, data), "seed": seed}
         self._rllib.offline_data(
