@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -22,7 +23,7 @@ def quantile_huber(quantiles: Tensor, samples: Tensor, kappa: float = 1.0) -> Te
         [...]
     """
     each, count = quantiles.shape[-1], samples.shape[-1]
-    rows = torch.broadcast_shapes(quantiles.shape[:-1], samples.shape[:-1])
+    rows = np.broadcast_shapes(quantiles.shape[:-1], samples.shape[:-1])
     # Around 0 and in double precision: differences of large sums would lose digits.
     center = samples.detach().mean(-1, keepdim=True)
     ordered = (samples.detach() - center).double().sort(-1).values.expand(*rows, count)
