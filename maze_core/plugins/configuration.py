@@ -201,6 +201,18 @@ def part_config(
     return config
 
 
+def policy_part(part: Any, where: str, load: discovery.Loader = discovery.load) -> PluginConfig:
+    """Return the configuration of a policy plugin that the parameter `where` names.
+
+    `part`: the plugin's name, or a mapping with its name and parameters.
+    """
+    errors: list[ConfigError] = []
+    config = _part("policy", where, {"name": part} if isinstance(part, str) else part, load, errors)
+    if config is None:
+        raise combined(errors)
+    return config
+
+
 def policy_config(policy: str, overrides: Sequence[str] = (), load: discovery.Loader = discovery.load) -> PluginConfig:
     """Return the configuration of a policy plugin by its name, or by a file that it plays.
 

@@ -10,7 +10,7 @@ import torch
 from maze_core.acting.rule import RuleAgent
 from maze_core.acting.stepper import Stepper
 from maze_core.envs.spaces import allocate, space_specs
-from maze_core.plugins.configuration import part_config
+from maze_core.plugins.configuration import policy_part
 from maze_core.policies.base import build_policy_plugin
 from maze_core.seeding import EpisodeSeeds, Purpose, generator, integer_seed
 from maze_core.training.process_state import isolated_rng
@@ -41,8 +41,7 @@ def estimate_statistics(
     wanted = normalizer.estimation
     if not wanted.steps:
         return
-    part = wanted.policy
-    config = part_config("policy", {"name": part} if isinstance(part, str) else part, load=load)
+    config = policy_part(wanted.policy, "policy", load)
     policy = build_policy_plugin(config, env.observation_space, env.action_space, load)
     rngs = [generator(seed, Purpose.NORMALIZATION, row) for row in range(env.num_envs)]
     agent, stepper = RuleAgent(policy, rngs, env.action_space), Stepper(env, EpisodeSeeds(seed, Purpose.NORMALIZATION))

@@ -15,7 +15,7 @@ from maze_core.data.segment_replay import SegmentReplay
 from maze_core.data.segments import POLICY, below
 from maze_core.data.trajectories_loader import load_trajectories
 from maze_core.errors import ConfigError
-from maze_core.plugins.configuration import part_config
+from maze_core.plugins.configuration import policy_part
 from maze_core.policies.base import build_policy_plugin
 from maze_core.seeding import EpisodeSeeds, Purpose, generator, torch_generator
 from maze_core.training.collector import Collector
@@ -312,7 +312,7 @@ def _first_policy(run: Run, part: str | dict[str, Any], env: VectorEnv) -> RuleA
     `part`: the plugin's name, or a mapping with its name and parameters.
     """
     load = run.env_builder("training").load
-    config = part_config("policy", {"name": part} if isinstance(part, str) else part, load=load)
+    config = policy_part(part, "algorithm.initial_sampling_policy", load)
     policy = build_policy_plugin(config, env.observation_space, env.action_space, load)
     rngs = [generator(run.seed, Purpose.POLICY_NOISE, _FIRST, row) for row in range(env.num_envs)]
     return RuleAgent(policy, rngs, env.action_space)

@@ -144,7 +144,7 @@ def test_another_policy_may_fill_the_buffer(sac, monkeypatch):
 
 
 def test_an_unknown_initial_policy_is_refused(sac):
-    with pytest.raises(ConfigError, match="unknown policy 'randon'"):
+    with pytest.raises(ConfigError, match=r"^algorithm\.initial_sampling_policy\.name: unknown policy 'randon'"):
         sac(SeededWalk, {"algorithm.initial_sampling_policy": "randon"}).train()
 
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from maze_core.errors import ConfigError
 from maze_core.models.memory import remembers
 from maze_core.plugins import discovery
-from maze_core.plugins.configuration import part_config
+from maze_core.plugins.configuration import policy_part
 from maze_core.policies.base import ActingPolicy, build_policy_plugin
 from maze_core.training.remembered import distribution_of
 
@@ -124,7 +124,7 @@ def wrap(policy: Policy, part: str | dict[str, Any]) -> WrappedPolicy:
         ConfigError: there is no such policy plugin, or it is not a `PolicyWrapper`.
     """
     load = discovery.load
-    config = part_config("policy", {"name": part} if isinstance(part, str) else part, load=load)
+    config = policy_part(part, "algorithm.policy_wrapper", load)
     wrapper = build_policy_plugin(config, policy.observation_space, policy.action_space, load)
     if not isinstance(wrapper, PolicyWrapper):
         raise ConfigError(
