@@ -197,6 +197,9 @@ Both run in turn, as processes of their own with one thread, and each ratio is o
 seed, because the speed of a machine drifts. Shown is the median (min to max) over the pairs. A run that ends below the
 score counts with its whole time, marked `>`: the ratio is then a bound.
 
+The gate of Acrobot-v1 is out of reach: the peer often has the score at its second evaluation, and a quarter of its time
+is about what Python needs to import torch and gymnasium.
+
 Made by `python benchmarks/time_to_score.py`; the figures of every run are in `time_to_score.json`.
 """
 HEADERS = [
