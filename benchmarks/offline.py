@@ -72,7 +72,7 @@ DATA = (
         seeds=5,
         teacher="--preset none --batch-size 256 --initial-buffer-size 100 --entropy-coef-lr 0.001 --epoch-length 500",
     ),
-    Data("HalfCheetah-v5", trained=20_000, episodes=20, updates=20_000, seeds=3),
+    Data("HalfCheetah-v5", trained=20_000, episodes=20, updates=20_000, seeds=3, teacher="--preset paper"),
 )
 
 
