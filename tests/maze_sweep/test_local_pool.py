@@ -47,8 +47,9 @@ def collect(pool, count, timeout=90.0):
 
 
 def wait_for(path: Path, timeout=60.0):
+    """Wait until the file has content: it is created before its first line is written."""
     deadline = time.monotonic() + timeout
-    while not path.exists():
+    while not path.exists() or not path.stat().st_size:
         assert time.monotonic() < deadline, f"no {path}"
         time.sleep(0.05)
 
