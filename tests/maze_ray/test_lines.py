@@ -11,6 +11,9 @@ from contextlib import closing
 
 import numpy as np
 import pytest
+
+pytest.importorskip("maze_ray")
+
 from maze_ray.line import Arrivals, Door, Line, call, has_lines
 
 from tests.runners.pool_contract import PoolContract, collect_all

@@ -110,6 +110,7 @@ def test_it_keeps_the_rules_that_no_schema_states(manifest):
 
 
 def test_its_command_is_one_of_maze_and_its_workers_fit(manifest):
+    pytest.importorskip("maze_ray")
     maze, train, algorithm, *words = shlex.split(manifest["spec"]["entrypoint"])
     assert (maze, train) == ("maze", "train")
     flags = dict(zip(words[::2], words[1::2], strict=True))

@@ -85,6 +85,8 @@ def test_workers_and_this_process_give_the_same_run(quick, whole_state, assert_s
 
 @pytest.mark.parametrize("algorithm", ["pqn", "es", "rllib-ppo"])
 def test_algorithms_that_cannot_are_refused_in_one_line_before_the_first_step(known_plugins, tmp_path, algorithm):
+    if algorithm.startswith("rllib"):
+        pytest.importorskip("maze_rllib")
     context = RunContext(CrowdSource, algorithm, run_dir=tmp_path / "run", silent=True, preset="none")
     with context, pytest.raises(ConfigError, match="agents act in th") as caught:
         _ = context.run

@@ -158,6 +158,7 @@ def load(kind, name):
 
 
 def test_runners_and_callbacks_elsewhere(run):
+    pytest.importorskip("maze_ray")
     ray = discovery.load("runner", "ray")
     assert set(marked_fields(ray.Config)) == {"address", "code"}
     away = {"name": "ray", "address": "10.0.0.1:6379", "code": ["../src"], "workers": 2}
