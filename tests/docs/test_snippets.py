@@ -6,6 +6,7 @@
 
 Comments right before a block change that: `<!-- test: … -->` with
   skip (reason)           it is not run
+  needs MODULE            it is run where the module is installed
   replace A -> B          A, which must be in the block, becomes B
   exit N                  it must end with exit code N
   kill once PATH          its process group gets SIGKILL as soon as PATH exists
@@ -107,7 +108,8 @@ def test_what_the_page_says_works(page: str, tmp_path: Path, changes: dict[str, 
     for block in blocks(page):
         place = f"{page}:{block.line}"
         file = FILE_NAME.match(block.text)
-        if block.argument("skip") is not None:
+        needed = block.argument("needs")
+        if block.argument("skip") is not None or (needed and importlib.util.find_spec(needed) is None):
             continue
         if block.argument("output") is not None:
             for line in block.text.splitlines():
