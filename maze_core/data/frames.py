@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -151,6 +151,21 @@ class FrameStore:
         self.rows += count
         return numbers
 
+    def again(self, stacks: np.ndarray, shown: np.ndarray) -> np.ndarray:
+        """Return the frame numbers of observations that were stored before as `shown`; as `add` where they differ.
+
+        Arguments and result as for `add`.
+        """
+        if shown.shape != (len(stacks), self.stack.frames):
+            return self.add(stacks, None)
+        numbers = shown.copy()
+        frames = self.stack.split(stacks)
+        same = np.logical_and.reduce(_equal(frames, self._frames.take(shown % self.capacity, 0)), axis=1)
+        others = np.flatnonzero(~same)
+        if len(others):
+            numbers[others] = self.add(stacks[others], None)
+        return numbers
+
     def take(self, numbers: np.ndarray) -> np.ndarray:
         """Return the stacks [n, …] of these frame numbers [n, frames]; contiguous, as whole ones would be."""
         return np.ascontiguousarray(self.stack.join(self._frames.take(numbers % self.capacity, 0)))
@@ -176,7 +191,9 @@ class FrameStore:
         """
         if frames <= self.capacity:
             return
-        larger = frames + frames // 4
+        self._grow(frames + frames // 4)
+
+    def _grow(self, larger: int) -> None:
         check_memory(larger * self.frame.nbytes, len(self._shown), self._where)
         first = max(0, self.rows - self.capacity)
         numbers = np.arange(first, self.rows)
@@ -207,10 +224,22 @@ class FrameStore:
         self._frames[(end - count + np.arange(count)) % self.capacity] = columns["frame"][-count:]
         self.rows = end
 
-    def expect(self, rows: int) -> None:
-        """Prepare for the frames of rows that were restored, of `rows` written so far."""
-        self._first = min(int(self._shown.min()), rows)
-        self.reserve(rows - self._first)
+    def ring(self) -> dict[str, int]:
+        """Return how the ring is used, for `expect`."""
+        return {"shown": len(self._shown), "capacity": self.capacity, "first": self._first}
+
+    def expect(self, rows: int, ring: Mapping[str, int] | None = None) -> None:
+        """Prepare for the frames of rows that were restored, of `rows` written so far.
+
+        `ring`: the result of `ring()` when they were saved, which is followed for as many rows; None: unknown.
+        """
+        if ring is not None and ring["shown"] == len(self._shown):
+            self._first = ring["first"]
+            if ring["capacity"] > self.capacity:
+                self._grow(ring["capacity"])
+        else:
+            self._first = min(int(self._shown.min()), rows)
+            self.reserve(rows - self._first)
 
 
 def _equal(one: np.ndarray, two: np.ndarray) -> np.ndarray:

@@ -101,6 +101,8 @@ class ReplayBuffer:
         leaves = space_specs(self._spaces[0], "observation")
         self.frames: dict[str, FrameStore] = {}
         """The frames of the leaves that are stacks."""
+        self._open_frames: Tree = {}
+        """What the open rows of a checkpoint show, for `begin`: frame numbers [N, frames] by leaf."""
         first = sum(frames_for(self.capacity) * stack.frame(leaves[key]).nbytes for key, stack in stacks.items())
         check_memory(self.nbytes + first, self.capacity, self._where)
         self._columns = allocate(self.specs, (self.capacity,))
@@ -185,6 +187,9 @@ class ReplayBuffer:
 
     def _append_stacks(self, key: str, stacks: np.ndarray, before: np.ndarray | None) -> None:
         store, column, first = self.frames[key], self._obs[key], self.rows
+        if (saved := self._open_frames.pop(key, None)) is not None:
+            column[(first + np.arange(len(stacks))) % self.capacity] = store.again(stacks, saved)
+            return
         # Rows that follow each other, as those of an episode, are written one by one.
         each = 1 if before is not None and before[-1] >= first else len(stacks)
         for i in range(0, len(stacks), each):
@@ -335,6 +340,15 @@ class ReplayBuffer:
             column[rows] = columns[name][-count:]
         self._prioritize(rows)
         self.rows, self.open = end, 0
+
+    def open_frames(self) -> dict[str, list[list[int]]]:
+        """Return the numbers of the frames that the open rows show, by leaf."""
+        rows = self._slots(self.settled, self.open)
+        return {key: self._obs[key][rows].tolist() for key in self.frames}
+
+    def expect_open(self, frames: Mapping[str, list[list[int]]]) -> None:
+        """Let `begin` find the open rows of a checkpoint among its frames; `frames`: the result of `open_frames()`."""
+        self._open_frames = {key: np.array(shown, np.int64) for key, shown in frames.items() if key in self.frames}
 
     def priority_state(self) -> dict[str, Any] | None:
         """Return the priorities of the settled rows, oldest first, and the largest so far; None without priorities."""

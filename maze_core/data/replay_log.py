@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from maze_core import files
-from maze_core.data.frames import FrameStack
+from maze_core.data.frames import FrameStack, FrameStore
 from maze_core.data.replay import ReplayBuffer
 from maze_core.errors import CheckpointError, RunError
 from maze_core.terminal_text import argument
@@ -100,12 +100,12 @@ class ReplayLog:
     def commit(self) -> dict[str, Any]:
         """Write the settled rows that are not on disk yet; return the state with which `load` finds all of them."""
         buffer = self._buffer
-        frames = {key: {**log.commit(), "stack": asdict(self._stores[key].stack)} for key, log in self._frames.items()}
         return {
             **self._rows.commit(),
             "steps": buffer.steps,
             "priorities": buffer.priority_state(),
-            "frames": frames,
+            "frames": {key: log.commit() | _layout(self._stores[key]) for key, log in self._frames.items()},
+            "open_frames": buffer.open_frames() if isinstance(buffer, ReplayBuffer) else {},
         }
 
     def load(self, state: dict[str, Any]) -> None:
@@ -118,8 +118,10 @@ class ReplayLog:
         self._rows.load(state)
         buffer.rows, buffer.steps = state["rows"], state["steps"]
         for key, store in self._stores.items():
-            store.expect(saved[key]["rows"])
+            store.expect(saved[key]["rows"], saved[key].get("ring"))
             self._frames[key].load(saved[key])
+        if isinstance(buffer, ReplayBuffer):
+            buffer.expect_open(state.get("open_frames", {}))
         buffer.restore_priorities(state.get("priorities"))
 
     def prune(self, documents: Iterable[str]) -> None:
@@ -224,6 +226,10 @@ class RowLog:
             ) from error
         if crc != segment.crc:
             raise CheckpointError(f"the replay data {path} is damaged (its checksum does not match); {_way_out(path)}")
+
+
+def _layout(store: FrameStore) -> dict[str, Any]:
+    return {"stack": asdict(store.stack), "ring": store.ring()}
 
 
 def _record(specs: Specs) -> np.dtype[Any]:

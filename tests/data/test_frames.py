@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 
 import numpy as np
@@ -269,3 +270,114 @@ def test_stacks_join_what_they_split():
         np.testing.assert_array_equal(stack.join(stack.split(leaf).copy()), leaf)
     store = FrameStore(stack, LeafSpec(shape, np.dtype(np.uint8)), np.zeros((9, stack.frames), np.int64))
     assert store.take(store.add(leaf, None)).tobytes() == leaf.tobytes()
+
+
+CASES = [
+    (1, 400, 0.1, 0.0, "reset"),  # never full
+    (1, 40, 0.5, 0.0, "zero"),  # full, short episodes
+    (2, 50, 0.2, 0.9, "reset"),  # pictures that stand still
+    (3, 40, 0.0, 0.0, "zero"),  # one long episode each
+    (3, 61, 1.0, 0.3, "reset"),  # every step ends an episode
+    (5, 90, 0.3, 0.1, "zero"),
+]
+"""Environments, rows, share of steps that end an episode, share of pictures that repeat, and what begins an episode."""
+
+
+class Recording:
+    """A buffer with frames, what it is fed, and its log."""
+
+    def __init__(self, folder, case, alpha, state=None, films=None) -> None:
+        envs, capacity, ends, still, padding = case
+        shape, stack = LAYOUTS["gray, last"]
+        self.films = films or Films(stack, shape, envs, padding, still=still)
+        self.films.ends = ends
+        self.buffer = ReplayBuffer(space(shape), ACTION, capacity, stacks={"film": stack}, priority_exponent=alpha)
+        self.log = ReplayLog(folder, self.buffer)
+        if state is not None:
+            self.log.load(state)
+        self.buffer.begin(self.films.obs())
+
+    def step(self):
+        self.films.feed(self.buffer, 1)
+        if self.buffer.priorities is not None:
+            rng = np.random.default_rng(self.buffer.steps)
+            slots = self.buffer.sample(rng, 4, 0.9).extra["slot"].numpy()
+            self.buffer.priorities.update(slots, rng.random(4))
+
+    def saved(self):
+        """A checkpoint: the state as text has it, but for priorities, and where the environments stand."""
+        state = self.log.commit()
+        priorities = state.pop("priorities")
+        text = json.dumps(state)
+        return json.loads(text) | {"priorities": copy.deepcopy(priorities)}, copy.deepcopy(self.films)
+
+    def everything(self):
+        """All that the buffer holds and knows, frames in use included, and what is sampled."""
+        buffer, store = self.buffer, self.buffer.frames["film"]
+        rows = buffer.read(max(0, buffer.rows - buffer.capacity), len(buffer))
+        batch = buffer.sample(np.random.default_rng(3), 60, 0.9, n_step=3, beta=0.5)
+        leaves = [leaf for tree in (batch.obs, batch.next_obs, batch.extra) for leaf in tree.values()]
+        for name, column in rows.items():  # a row without a step has no action and no reward
+            if not name.startswith("obs/"):
+                column[rows["ahead"] == 0] = 0
+        return {
+            "counters": (buffer.rows, buffer.steps, buffer.open, store.rows, store.ring()),
+            "rows": {name: column.tobytes() for name, column in rows.items()},
+            "frames": store.take(rows["obs/film"]).tobytes(),
+            "batch": [leaf.numpy().tobytes() for leaf in leaves],
+        }
+
+
+@pytest.mark.parametrize("alpha", [None, 0.6])
+@pytest.mark.parametrize("case", CASES)
+def test_a_buffer_that_is_cut_at_any_step_goes_on_as_one_without_a_cut(tmp_path, case, alpha):
+    """Bit by bit, at the cut and nine steps later."""
+    whole = Recording(tmp_path / "replay", case, alpha)
+    known, cuts = {}, {}
+    for t in range(1, 56):
+        whole.step()
+        known[t] = whole.everything()
+        if t < 5 or t % 7 == 0:
+            cuts[t] = whole.saved()
+    for t, (state, films) in cuts.items():
+        again = Recording(tmp_path / "replay", case, alpha, state, films)
+        assert again.everything() == known[t]
+        later = min(t + 9, len(known))
+        for _ in range(later - t):
+            again.step()
+        assert again.everything() == known[later]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_buffer_that_is_cut_after_every_step_ends_as_one_without_a_cut(tmp_path, case):
+    whole, again = (Recording(tmp_path / name / "replay", case, 0.6) for name in ("one", "two"))
+    for _ in range(40):
+        whole.step()
+        again.step()
+        again = Recording(tmp_path / "two" / "replay", case, 0.6, *again.saved())
+    assert again.everything() == whole.everything()
+
+
+@pytest.mark.parametrize("changed", ["other pictures", "fewer environments", "an earlier version", "a larger buffer"])
+def test_open_rows_that_do_not_fit_the_checkpoint_are_stored_anew(tmp_path, changed):
+    case = CASES[-1]
+    whole = Recording(tmp_path / "replay", case, None)
+    for _ in range(30):
+        whole.step()
+    state, films = whole.saved()
+    if changed == "other pictures":
+        films.windows[1:3] = [films.fresh(), films.fresh()]
+    elif changed == "fewer environments":
+        films.windows, films.envs = films.windows[:2], 2
+    elif changed == "an earlier version":
+        del state["open_frames"], state["frames"]["film"]["ring"]
+    else:
+        case = (5, 900, *case[2:])
+    again, known = Recording(tmp_path / "replay", case, None, state, films), {}
+    films.feed(again.buffer, 40, known)
+    batch = again.buffer.sample(np.random.default_rng(1), 900, 0.9)
+    newest = [(i, number) for i, number in enumerate(batch.extra["reward"].tolist()) if number in known]
+    assert len(newest) > 50
+    for i, number in newest:
+        np.testing.assert_array_equal(batch.obs["film"][i], known[number][0])
+        np.testing.assert_array_equal(batch.next_obs["film"][i], known[number][1])

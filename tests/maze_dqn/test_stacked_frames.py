@@ -66,20 +66,24 @@ class Barred(Screen):
 
 def sampled(context):
     replay = context.run.algorithm._collector.replay
-    return replay, replay.sample(np.random.default_rng(0), 50, 0.9)
+    return replay, replay.sample(np.random.default_rng(0), 50, 0.9, n_step=3)
 
 
-@pytest.mark.parametrize("stop", [20, 33])
-def test_an_interrupted_run_ends_with_the_same_parameters_and_replay(learn, assert_same, stop):
-    stack = [{"name": "stack", "size": 3}]
-    stopped = learn(Screen, "dqn", VALUES, wrappers=stack, callbacks={"bomb": bomb(at=stop)})
+RAINBOW = {"algorithm.prioritized": True, "algorithm.n_step": 3, "algorithm.noisy": True, "algorithm.dueling": True}
+
+
+@pytest.mark.parametrize(("stop", "more"), [(33, {}), (26, RAINBOW)])
+def test_an_interrupted_run_ends_with_the_same_parameters_and_replay(learn, assert_same, stop, more):
+    stack, values = [{"name": "stack", "size": 3}], VALUES | more
+    stopped = learn(Screen, "dqn", values, wrappers=stack, callbacks={"bomb": bomb(at=stop)})
     assert stopped.train().outcome == "interrupted"
     assert stopped.resume(stopped.run_dir).outcome == "finished"
-    whole = learn(Screen, "dqn", VALUES, wrappers=stack, callbacks={"bomb": bomb(at=0)})
+    whole = learn(Screen, "dqn", values, wrappers=stack, callbacks={"bomb": bomb(at=0)})
     whole.train()
     assert_same(dict(stopped.policy.state_dict()), dict(whole.policy.state_dict()))
-    (replay, one), (_, two) = sampled(stopped), sampled(whole)
+    (replay, one), (other, two) = sampled(stopped), sampled(whole)
     assert replay.frames["observation"].stack == FrameStack(3, -1)
+    assert replay.frames["observation"].rows == other.frames["observation"].rows
     np.testing.assert_array_equal(one.obs["observation"], two.obs["observation"])
     np.testing.assert_array_equal(one.next_obs["observation"], two.next_obs["observation"])
 
