@@ -42,12 +42,14 @@ class Diary(gymnasium.Env):
         pages, mask = self.pages[self.number], np.ones(3, np.int8)
         mask[int(self.np_random.integers(3))] = 0
         seen = self.np_random.uniform(-1, 1, 3).astype(np.float32)
-        pages.append({"page": np.array([self.number, len(pages)], np.float32), "seen": seen, "tool_mask": mask})
+        # Small numbers, which float32 holds exactly: large ones would be all that a network sees.
+        page = np.array([self.number / 2**24, len(pages)], np.float32)
+        pages.append({"page": page, "seen": seen, "tool_mask": mask})
         return pages[-1]
 
 
 def rows_until(page):
     """The observations of an episode up to a page, leaves [t + 1, …]."""
-    number, t = (int(each) for each in page)
+    number, t = int(page[0] * 2**24), int(page[1])
     pages = Diary.pages[number][: t + 1]
     return {key: torch.from_numpy(np.stack([each[key] for each in pages])) for key in pages[0]}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 Carry = Callable[[TensorTree, np.ndarray, TensorTree], TensorTree]
 """Returns what networks remember after sequences: observations [B, …], lengths [S], memory before them [S, …]."""
+_NOBODY: Mapping[str, str] = MappingProxyType({})
 
 
 class SegmentReplay:
@@ -40,8 +42,9 @@ class SegmentReplay:
         length: most steps of a segment.
         burn_in: most observations before them.
         initial: what is remembered where an episode begins, leaves [1, …] named `NETWORK/…`.
-        carry: returns what networks remember after some rows.
+        carry: returns what networks remember after some rows, those of which it gets a memory.
         where: the setting that an error about the memory names.
+        targets: networks that begin the burn-in with what another one remembered, by name: target networks.
 
     Raises:
         ConfigError: the segments do not fit into the free memory; nothing is allocated.
@@ -60,8 +63,9 @@ class SegmentReplay:
         initial: TensorTree,
         carry: Carry,
         where: str = "",
+        targets: Mapping[str, str] = _NOBODY,
     ) -> None:
-        self.length, self.burn_in = length, burn_in
+        self.length, self.burn_in, self._targets = length, burn_in, targets
         self.capacity = max(1, rows // length)
         self._initial, self._carry = {key: leaf.numpy(force=True) for key, leaf in initial.items()}, carry
         self.specs = _specs(observation_space, action_space, length, burn_in, self._initial)
@@ -145,9 +149,8 @@ class SegmentReplay:
     def memory(self) -> TensorTree:
         """Return what networks remember before the current observations, leaves [N, …] named `NETWORK/…`."""
         opened = self._opened()
-        return {
-            key: torch.from_numpy(leaf) for key, leaf in self._after(opened, opened["burnt"] + opened["steps"]).items()
-        }
+        after = self._after(opened, opened["burnt"] + opened["steps"], _remembered(opened))
+        return {key: torch.from_numpy(leaf) for key, leaf in after.items()}
 
     def _opened(self) -> Tree:
         if self._open is None:
@@ -172,7 +175,8 @@ class SegmentReplay:
             return
         known = opened["burnt"][lanes] + opened["steps"][lanes]
         kept = np.minimum(self.burn_in, known)
-        after = self._after({name: column[lanes] for name, column in opened.items()}, known - kept)
+        records = {name: column[lanes] for name, column in opened.items()}
+        after = self._after(records, known - kept, _remembered(records))
         for key, leaf in after.items():
             opened[f"state/{key}"][lanes] = leaf
         for name, column in opened.items():
@@ -188,9 +192,19 @@ class SegmentReplay:
             column[slots[-self.capacity :]] = records[name][-self.capacity :]
         self.rows += count
 
-    def _after(self, records: Tree, counts: np.ndarray) -> Tree:
-        """Return what is remembered after the first `counts` [S] observations of S segments, leaves [S, …]."""
-        state = {name[6:]: column.copy() for name, column in records.items() if name.startswith("state/")}
+    def _burnt_in(self, records: Tree) -> Tree:
+        """Return what all networks and their targets remember after the burn-in of S segments, leaves [S, …]."""
+        state = _remembered(records)
+        for target, leader in self._targets.items():
+            state |= {target + key[len(leader) :]: leaf for key, leaf in state.items() if key.startswith(f"{leader}/")}
+        return self._after(records, records["burnt"], state)
+
+    def _after(self, records: Tree, counts: np.ndarray, state: Tree) -> Tree:
+        """Return what is remembered after the first `counts` [S] observations of S segments, leaves [S, …].
+
+        `state`: before them, leaves [S, …].
+        """
+        state = {key: leaf.copy() for key, leaf in state.items()}
         some = np.flatnonzero(counts)
         if len(some):
             seen = {
@@ -240,7 +254,7 @@ class SegmentReplay:
         slots = self._draw(rng, batch_size)
         records = {name: column.take(slots, 0) for name, column in self._columns.items()}
         steps, burnt = records["steps"].astype(np.int64), records["burnt"].astype(np.int64)
-        memories = _to(self._after(records, burnt), device)  # the burn-in
+        memories = _to(self._burnt_in(records), device)
         number, time = np.repeat(np.arange(len(slots)), steps), _counted(steps)
         everywhere = np.repeat(np.arange(len(slots)), steps + 1), np.repeat(burnt, steps + 1) + _counted(steps + 1)
         obs = _to({k[4:]: v[everywhere] for k, v in records.items() if k.startswith("obs/")}, device)
@@ -307,6 +321,11 @@ class SegmentReplay:
 
     def restore_priorities(self, state: None) -> None:
         """Do nothing."""
+
+
+def _remembered(records: Tree) -> Tree:
+    """Return what is remembered before the first observations of segments, leaves [S, …] named `NETWORK/…`."""
+    return {name.removeprefix("state/"): column for name, column in records.items() if name.startswith("state/")}
 
 
 def _specs(observation_space: Space[Any], action_space: Space[Any], length: int, burn_in: int, initial: Tree) -> Specs:

@@ -37,11 +37,21 @@ class Remembering(Protocol):
         """Return what is remembered after each sequence of observations, leaves [S, …]."""
 
 
+@dataclass(frozen=True, slots=True)
+class TargetMemory:
+    """A target network that remembers. It reads the burn-in itself, from what its leader remembered before (R2D2)."""
+
+    leader: str
+    """The name of the network that it follows; `POLICY` for that of the policy."""
+    network: Remembering
+
+
 @dataclass
 class ReplayMemory:
     """How an algorithm learns with memory from replay: in segments, which begin with what its networks remembered.
 
-        memory = ReplayMemory.of(run.policy, config.sequence_length, config.burn_in, critics=self._critics)
+        targets = {"targets": TargetMemory("critics", self._targets.module)}
+        memory = ReplayMemory.of(run.policy, config.sequence_length, config.burn_in, targets, critics=self._critics)
         collector = ReplayCollector(…, memory=memory)
 
     Its batches then have `sequences`; see `maze_core.data.segments.replayed`.
@@ -54,9 +64,17 @@ class ReplayMemory:
     """Most steps before it that are read without gradient."""
     others: Mapping[str, Remembering] = field(default_factory=dict)
     """Further networks that remember, by name. They get normalised observations."""
+    targets: Mapping[str, TargetMemory] = field(default_factory=dict)
+    """The target networks of those that remember, by name."""
 
     @staticmethod
-    def of(policy: Policy, length: int, burn_in: int, **others: Remembering) -> ReplayMemory | None:
+    def of(
+        policy: Policy,
+        length: int,
+        burn_in: int,
+        targets: Mapping[str, TargetMemory] | None = None,
+        **others: Remembering,
+    ) -> ReplayMemory | None:
         """Return it for a policy that remembers; None for others.
 
         Raises:
@@ -70,7 +88,7 @@ class ReplayMemory:
                 "model",
                 "Write it as `maze_core.models.policy.Policy` does, or set model.memory=none.",
             )
-        return ReplayMemory(policy, length, burn_in, others)
+        return ReplayMemory(policy, length, burn_in, others, targets or {})
 
     def replay(self, env: VectorEnv, rows: int, where: str) -> SegmentReplay:
         """Return an empty buffer for so many steps; `where` is the setting of their number.
@@ -83,36 +101,38 @@ class ReplayMemory:
             raise ConfigError(f"must be at least {fewest}: two sequences for each of {lanes} agents", where)
         kind = LaneSegments if agents_of(env) else SegmentReplay
         spaces = env.observation_space, env.action_space
-        return kind(*spaces, rows, self.length, self.burn_in, self.initial_state(1), self.after, where)
+        leaders = {name: target.leader for name, target in self.targets.items()}
+        return kind(*spaces, rows, self.length, self.burn_in, self.initial_state(1), self.after, where, leaders)
 
     def initial_state(self, rows: int) -> TensorTree:
-        """Return what all networks remember where episodes begin, leaves [rows, …] named `NETWORK/…`."""
-        return _joined({name: network.initial_state(rows) for name, network in self._networks.items()})
+        """Return what all networks but targets remember where episodes begin, leaves [rows, …] named `NETWORK/…`."""
+        networks: dict[str, Remembering] = {POLICY: self.policy, **self.others}
+        return _joined({name: network.initial_state(rows) for name, network in networks.items()})
 
     @torch.no_grad()
     def after(self, obs: TensorTree, lengths: np.ndarray, state: TensorTree) -> TensorTree:
-        """Return what all networks remember after sequences of observations, leaves [S, …] named `NETWORK/…`.
+        """Return what networks remember after sequences of observations, leaves [S, …] named `NETWORK/…`.
 
         Args:
             obs: leaves [B, …], sequence by sequence.
             lengths: [S] int64, rows of each sequence.
-            state: before each sequence, leaves [S, …] named `NETWORK/…`.
+            state: before each sequence, leaves [S, …] named `NETWORK/…`; the networks without leaves are left out.
         """
         device = next(self.policy.parameters()).device
         seen, before = ({key: leaf.to(device) for key, leaf in tree.items()} for tree in (obs, state))
         normalized = self.policy.normalized(seen) if self.others else seen
-        return _joined(
-            {
-                name: network.state_after(
-                    seen if name == POLICY else normalized, Sequences(lengths, below(before, name))
-                )
-                for name, network in self._networks.items()
-            }
-        )
+        after = {}
+        for name, (network, normalizes) in self._networks.items():
+            if own := below(before, name):
+                after[name] = network.state_after(seen if normalizes else normalized, Sequences(lengths, own))
+        return _joined(after)
 
     @property
-    def _networks(self) -> dict[str, Remembering]:
-        return {POLICY: self.policy, **self.others}
+    def _networks(self) -> dict[str, tuple[Remembering, bool]]:
+        """All networks, and whether they normalise observations themselves, as the policy and its target do."""
+        networks: dict[str, tuple[Remembering, bool]] = {POLICY: (self.policy, True)}
+        networks |= {name: (network, False) for name, network in self.others.items()}
+        return networks | {name: (each.network, each.leader == POLICY) for name, each in self.targets.items()}
 
 
 def memory_builder(run: Run) -> Callable[[int], Memory] | None:

@@ -176,6 +176,32 @@ def test_filler_rows_take_no_step_and_begin_an_episode():
     assert_segments_are_right(drawn(buffer), [3, 12], 2, truncate=True)
 
 
+@pytest.mark.parametrize(("length", "burn_in"), SIZES)
+def test_a_target_reads_the_burn_in_from_what_its_leader_remembered_before_it(length, burn_in):
+    """It remembers the thousandfold of what it reads itself, and no more than `burn_in` observations."""
+
+    def both(obs, lengths, state):
+        after, parts = summed(obs, lengths, state), torch.split(1000 * obs["observation"], lengths.tolist())
+        if "target/sum" in state:
+            after["target/sum"] = state["target/sum"] + torch.stack([part.sum(0) for part in parts])
+        return after
+
+    initial = {"policy/sum": torch.zeros(1, 3), "critics/0/n": torch.zeros(1, dtype=torch.int64)}
+    targets = {"target": "policy", "targets": "critics"}
+    buffer = SegmentReplay(OBSERVATION, ACTION, 200 * length, length, burn_in, initial, both, targets=targets)
+    env, _ = play(buffer, [1, 4, 11], 60, truncate=True)
+    assert not any(key.startswith("target") for key in buffer.memory())
+    assert not any("target" in name for name in buffer.specs)
+    sequences = replayed(drawn(buffer, 200))
+    rows = drawn(buffer, 200).obs["observation"][sequences.starts]
+    for (tag, episode, begin), found in zip(rows.tolist(), sequences.beyond("target").state["sum"], strict=True):
+        read = range(int(begin) - min(burn_in, int(begin)), int(begin))
+        before = torch.tensor([[tag, episode, t] for t in range(read.start)]).reshape(-1, 3).sum(0)
+        again = torch.tensor([[tag, episode, t] for t in read]).reshape(-1, 3).sum(0)
+        torch.testing.assert_close(found, before + 1000 * again)
+    env.close()
+
+
 def test_what_is_remembered_of_the_episodes_that_go_on():
     buffer = buffer_of(4, 2)
     play(buffer, [50, 7], 23, truncate=False)

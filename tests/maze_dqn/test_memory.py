@@ -38,9 +38,12 @@ def valued(network, obs):
     return network.heads["choices"](last)[0]
 
 
-@pytest.mark.parametrize(("double", "kind"), [(False, "gru"), (True, "window")])
-def test_the_loss_is_that_of_single_steps_through_whole_episodes(quick, double, kind):
+@pytest.mark.parametrize(
+    ("double", "kind", "burn_in"), [(False, "gru", 3), (True, "window", 3), (False, "lstm", 8), (True, "gru", 14)]
+)
+def test_the_loss_is_that_of_single_steps_through_whole_episodes(quick, double, kind, burn_in):
     still = {"algorithm.lr": 1e-30, "algorithm.tau": 1e-9, "algorithm.double": double, "model.memory": kind}
+    still["algorithm.burn_in"] = burn_in
     context = quick(diary, "dqn", SMALL | still | {"model.memory_window": 3})
     context.train()
     algorithm, policy = context.run.algorithm, context.policy
@@ -48,7 +51,9 @@ def test_the_loss_is_that_of_single_steps_through_whole_episodes(quick, double, 
         for parameter in policy.parameters():
             parameter += 0.1 * torch.randn_like(parameter)
     batch = algorithm._collector.replay.sample(np.random.default_rng(0), 40, 0.9)
-    first = batch.obs["page"][:, 1] < 4  # rows of first segments: nothing was remembered before the change
+    # Rows that lie as near to the beginning of the episode as is read again: nothing was remembered before the change.
+    first = batch.obs["page"][:, 1] < (4 if burn_in < 4 else burn_in + 4)
+    assert first.sum() > 12
     sequences, target = replayed(batch), algorithm._target.module
     with torch.no_grad():
         chosen = policy.at(policy.atoms(batch.obs, sequences), policy.actions.indices(batch.actions))[..., 0]

@@ -63,14 +63,25 @@ EXTRAS = {"choices": {"bits": spaces.MultiBinary(2)}, "choices and a box": {"for
         {"model.memory": "window", "model.memory_window": 4, "algorithm.sequence_length": 3, "algorithm.burn_in": 2},
         {"model.memory": "lstm", "algorithm.sequence_length": 50, "algorithm.n_step": 3, "algorithm.burn_in": 9},
         {"model.memory": "gru", "algorithm.sequence_length": 5, "algorithm.critic_memory": "shared"},
+        {"model.memory": "gru", "algorithm.sequence_length": 4, "algorithm.burn_in": 14},
+        {
+            "model.memory": "gru",
+            "algorithm.sequence_length": 3,
+            "algorithm.burn_in": 16,
+            "algorithm.critic_memory": "shared",
+        },
     ],
-    ids=["own", "window", "n-step", "shared"],
+    ids=["own", "window", "n-step", "shared", "learnt since", "shared, learnt since"],
 )
 def test_the_loss_is_that_of_single_steps_through_whole_episodes(sac, extra, values):
     context = sac(lambda: Diary(EXTRAS[extra]), STILL | {"algorithm.gamma": 0.9} | values)
     context.train()
     run, algorithm = context.run, context.run.algorithm
     policy, critics, actions = run.policy, algorithm._critics, algorithm._actions
+    if values.get("algorithm.burn_in", 0) >= 14:  # whole episodes are read again, by each network with its own memory
+        with torch.no_grad():
+            for parameter in (*policy.parameters(), *critics.parameters()):
+                parameter += 0.2 * torch.randn_like(parameter)
     batch = algorithm._collector.replay.sample(
         np.random.default_rng(0), 40, 0.9, n_step=values.get("algorithm.n_step", 1)
     )

@@ -10,13 +10,13 @@ from gymnasium.spaces import Dict, Discrete, MultiBinary, MultiDiscrete
 from torch import Tensor, nn
 
 from maze_core.data.batch import Batch, Loss
-from maze_core.data.segments import replayed
+from maze_core.data.segments import POLICY, replayed
 from maze_core.errors import ConfigError
 from maze_core.plugins.hookspecs import hookimpl
 from maze_core.seeding import Purpose, torch_generator
 from maze_core.training.algorithm import Algorithm
 from maze_core.training.off_policy import ReplayCollector
-from maze_core.training.replay_memory import ReplayMemory
+from maze_core.training.replay_memory import ReplayMemory, TargetMemory
 from maze_core.training.schedules import scheduled
 from maze_core.training.targets import Target
 from maze_dqn.config import DQNConfig
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 _PARAMETER_NOISE = 3
 # Separates the noise on parameters from the other random numbers of acting.
+_TARGET = "target"
 
 
 class DQN(Algorithm[ValueNetwork]):
@@ -65,7 +66,10 @@ class DQN(Algorithm[ValueNetwork]):
         """Build the collector with its exploration, and the target network."""
         config, policy = self.config, cast("ValueNetwork", run.policy)
         self._run, self._policy = run, policy
-        memory = ReplayMemory.of(policy, config.sequence_length, config.burn_in)
+        self._target = Target(policy)
+        self._target.module.normalizer = policy.normalizer  # its statistics belong to both networks
+        targets = {_TARGET: TargetMemory(POLICY, self._target.module)}
+        memory = ReplayMemory.of(policy, config.sequence_length, config.burn_in, targets)
         if memory is not None and config.prioritized:
             raise ConfigError(
                 "a network with memory learns from whole sequences, and priorities belong to single steps",
@@ -85,14 +89,12 @@ class DQN(Algorithm[ValueNetwork]):
             memory=memory,
         )
         self._collector = self.keep("collector", collector)
-        self._target = Target(policy)
-        self._target.module.normalizer = policy.normalizer  # its statistics belong to both networks
         noise = torch_generator(run.seed, Purpose.POLICY_NOISE, _PARAMETER_NOISE, device=run.device)
         self._noise = self.keep("noise", noise)
 
     def modules(self) -> dict[str, nn.Module]:
         """Return the target network."""
-        return {"target": self._target.module}
+        return {_TARGET: self._target.module}
 
     def batches(self) -> Iterator[Batch]:
         """Step the environments, then yield batches from replay; priorities and target follow after each of them."""
@@ -131,14 +133,14 @@ class DQN(Algorithm[ValueNetwork]):
         learns (van Hasselt et al., arXiv 1509.06461). The discount is 0 where the episode terminated.
         """
         network = self._target.module
-        atoms = _next_atoms(network, batch)
-        best = policy.best(_next_atoms(policy, batch) if self.config.double else atoms, batch.next_obs)
+        atoms = _next_atoms(network, batch, _TARGET)
+        best = policy.best(_next_atoms(policy, batch, POLICY) if self.config.double else atoms, batch.next_obs)
         return policy.returns.target(network.at(atoms, best), batch.extra["reward"], batch.extra["discount"])
 
 
-def _next_atoms(network: ValueNetwork, batch: Batch) -> Tensor:
-    """Return the atoms of the observations that follow, [B, C, A]."""
+def _next_atoms(network: ValueNetwork, batch: Batch, name: str) -> Tensor:
+    """Return the atoms of the observations that follow, [B, C, A]; `name`: of the network in memories."""
     sequences = replayed(batch)
     if sequences is None:
         return network.atoms(batch.next_obs)
-    return network.atoms(sequences.obs, sequences.beyond("policy"))[sequences.following]
+    return network.atoms(sequences.obs, sequences.beyond(name))[sequences.following]

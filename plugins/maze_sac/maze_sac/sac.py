@@ -23,7 +23,7 @@ from maze_core.training.algorithm import Algorithm
 from maze_core.training.critics import critics_of
 from maze_core.training.off_policy import ReplayCollector
 from maze_core.training.remembered import distribution_of
-from maze_core.training.replay_memory import ReplayMemory, memory_builder
+from maze_core.training.replay_memory import ReplayMemory, TargetMemory, memory_builder
 from maze_core.training.schedules import scheduled
 from maze_core.training.targets import Target
 from maze_sac.actions import Decision, Temperature, decide, target_entropy
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 _LOSS_NOISE = 2
 # Separates the noise of actions sampled in the loss from that of acting.
 _NOISE, _NEXT_NOISE = "noise", "next_noise"
+_CRITICS, _TARGETS = "critics", "targets"
 # Where a batch has the noise of actions for its observations, and for those that follow.
 
 
@@ -133,6 +134,7 @@ class SAC(Algorithm):
     def setup(self, run: Run) -> None:
         """Build collector and replay buffer."""
         config = self.config
+        targets = {} if self._targets is None else {_TARGETS: TargetMemory(_CRITICS, self._targets.module)}
         collector = ReplayCollector(
             run,
             config.rollouts[1],
@@ -142,7 +144,9 @@ class SAC(Algorithm):
             first_policy=config.initial_sampling_policy,
             demonstrations=config.initial_demonstrations,
             utd=config.utd or 1.0,
-            memory=ReplayMemory.of(run.policy, config.sequence_length, config.burn_in, critics=self._critics),
+            memory=ReplayMemory.of(
+                run.policy, config.sequence_length, config.burn_in, targets, **{_CRITICS: self._critics}
+            ),
             her_goals=config.her_goals,
         )
         self._collector = self.keep("collector", collector)
@@ -190,7 +194,7 @@ class SAC(Algorithm):
             following = self._decide_next(policy, batch)
         sequences = replayed(batch)
         features = self._critics.features(
-            policy.normalized(batch.obs), None if sequences is None else sequences.of("critics")
+            policy.normalized(batch.obs), None if sequences is None else sequences.of(_CRITICS)
         )
         acting = actions.acting(batch.obs)
         taken = actions.canonical(batch.actions, acting)
@@ -228,9 +232,9 @@ class SAC(Algorithm):
         if self._targets is not None:
             with torch.no_grad():
                 targets = self._targets.module
-                next_values = self._values(targets, _next_features(targets, policy, batch), following)
+                next_values = self._values(targets, _next_features(targets, policy, batch, _TARGETS), following)
             return self._values(self._critics, features, taken), next_values
-        both = torch.cat((features, _next_features(self._critics, policy, batch)), 1)
+        both = torch.cat((features, _next_features(self._critics, policy, batch, _CRITICS)), 1)
         box = None if taken is None or following is None else torch.cat((taken, following))
         values, next_values = self._values(self._critics, both, box, batch=True).chunk(2, 1)
         return values, next_values.detach()
@@ -265,12 +269,12 @@ class SAC(Algorithm):
             batch.extra |= {f"{_NOISE}/{key}": leaf for key, leaf in self._draw(policy, len(batch)).items()}
 
 
-def _next_features(critics: StateActionCritics, policy: Policy, batch: Batch) -> Tensor:
-    """Return the critics' features of the observations that follow, [K, B, F]."""
+def _next_features(critics: StateActionCritics, policy: Policy, batch: Batch, name: str) -> Tensor:
+    """Return the critics' features of the observations that follow, [K, B, F]; `name`: of the critics in memories."""
     sequences = replayed(batch)
     if sequences is None:
         return critics.features(policy.normalized(batch.next_obs))
-    features = critics.features(policy.normalized(sequences.obs), sequences.beyond("critics"))
+    features = critics.features(policy.normalized(sequences.obs), sequences.beyond(name))
     return features.index_select(1, sequences.following)
 
 
