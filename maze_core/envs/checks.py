@@ -1,13 +1,44 @@
-"""Cheap checks that observations and rewards are finite, and the errors for those that are not."""
+"""Checks of what an environment returns, cheap enough for every step, and the errors of what is refused."""
 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
 from maze_core.envs.vector import Tree
 from maze_core.errors import RunError
+
+CORRECT_IT = "Correct the environment, or its observation_space."
+
+
+class MisfitError(ValueError):
+    """A returned value that cannot be used as it is. The message is the end of a sentence: `… returned` it.
+
+    Args:
+        message: what was returned.
+        row: the first row in which it is wrong, of batched values.
+    """
+
+    def __init__(self, message: str, row: int = 0) -> None:
+        super().__init__(message)
+        self.row = row
+
+
+class UnlikeSpaceError(MisfitError):
+    """An observation that does not match its space.
+
+    Args:
+        key: the leaf or the branch at which it does not.
+        problem: what is wrong there.
+        row: as for a `MisfitError`.
+    """
+
+    def __init__(self, key: str, problem: str, row: int = 0) -> None:
+        place = f"an observation that does not match the observation space at '{key}'"
+        super().__init__(f"{place}: {problem}\n{CORRECT_IT}", row)
+        self.key, self.problem = key, problem
 
 
 def all_finite(array: np.ndarray) -> bool:
@@ -26,6 +57,55 @@ def first_bad_row(array: np.ndarray) -> int:
 def non_finite(what: str, place: str, value: object) -> RunError:
     """Return the error for a number that is not finite."""
     return RunError(f"{place} returned a {what} that is not finite: {str(value)[:80]}")
+
+
+def is_number(value: Any) -> bool:
+    """Return True for a single real number; texts and arrays of one number are none."""
+    try:
+        array = np.asarray(value)
+        if array.dtype.kind == "O":
+            float(value)
+    except (ValueError, TypeError, RuntimeError):
+        return False
+    return array.ndim == 0 and array.dtype.kind in "biufO"
+
+
+def not_a_number(value: object) -> MisfitError:
+    """Return the error for a reward that is no number."""
+    return MisfitError(f"a reward that is not a number: {value!r:.80}")
+
+
+def is_set(name: str, flag: Any) -> bool:
+    """Return the flag `terminated` or `truncated` as a boolean.
+
+    Raises:
+        MisfitError: it is neither a boolean nor 0 or 1.
+    """
+    if isinstance(flag, bool | np.bool_):
+        return bool(flag)
+    if is_number(flag) and flag in (0, 1):
+        return bool(flag)
+    raise MisfitError(f"`{name}` that is not a boolean: {flag!r:.80}")
+
+
+def each_row(name: str, values: Any, rows: int) -> np.ndarray:
+    """Return a number for each of N rows, `[N]`; a single one counts for all.
+
+    Raises:
+        MisfitError: it has another shape, or they are no numbers.
+    """
+    array = np.asarray(values)
+    if array.shape not in ((rows,), ()) or array.dtype.kind not in "biuf":
+        raise MisfitError(f"`{name}` of shape {array.shape} and dtype {array.dtype} instead of {rows} numbers")
+    return array
+
+
+def flags_of(name: str, values: Any, rows: int) -> np.ndarray:
+    """Return the flags `terminated` or `truncated` of N rows, `[N]`; errors as for `each_row`."""
+    array = each_row(name, values, rows)
+    if array.dtype.kind != "b" and (odd := (array != 0) & (array != 1)).any():
+        raise MisfitError(f"`{name}` that is not a boolean: {array[odd].ravel()[0]!r}", int(np.flatnonzero(odd)[0]))
+    return np.broadcast_to(array.astype(np.bool_, copy=False), (rows,))
 
 
 def check_finite(tree: Tree, keys: tuple[str, ...]) -> tuple[str, int] | None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 from gymnasium import Space, spaces
 
-from maze_core.envs.spaces import Leaf, Specs, allocate, leaf_spec, leaves, start_of
+from maze_core.envs.checks import CORRECT_IT, MisfitError, UnlikeSpaceError, check_finite
+from maze_core.envs.leaf_values import LeafValues
+from maze_core.envs.spaces import Specs, allocate, leaf_spec, leaves, start_of
 from maze_core.envs.vector import Tree
 from maze_core.errors import ConfigError
 
@@ -33,31 +35,78 @@ def _follow(value: Any, path: tuple[str | int, ...]) -> Any:
 
 
 class ObservationCodec:
-    """Writes a user's observations into trees."""
+    """Writes a user's observations into trees, and refuses those that would change by being stored."""
 
     specs: Specs
     """How each leaf is stored."""
-    plain: str | None
-    """The key of an observation that is one array, stored unchanged: `out[plain][i] = obs` writes it. Else None."""
+    plain: tuple[type | None, str, np.dtype[Any], tuple[int, ...], range]
+    """How most observations can be written by `out[key][i] = obs`: their type, the key, dtype and shape of an array,
+    the values of an int. The type is None where there is no such way."""
     float_keys: tuple[str, ...]
     """The leaves that can hold NaN or infinity."""
+    ranged: tuple[LeafValues, ...]
+    """The leaves of arrays in which not every stored value is in the space."""
 
     def __init__(self, space: Space[Any]) -> None:
         self._space = space
         self._leaves = leaves(space, "observation")
         self.specs = {leaf.key: leaf_spec(leaf.space, "observation") for leaf in self._leaves}
-        self._slots = [(leaf.key, leaf.path, start_of(leaf.space)) for leaf in self._leaves]
-        key, path, start = self._slots[0]
-        self.plain = key if not path and start is None else None
+        self._values = [LeafValues(leaf) for leaf in self._leaves]
+        self._slots = [
+            (leaf.key, leaf.path, leaf.declared if leaf.as_is else None, leaf.shape, leaf) for leaf in self._values
+        ]
+        self._branches = list(_branches(space, ()))
+        first = self._values[0]
+        kind = None if first.path or start_of(space) is not None else np.ndarray if first.as_is else int
+        self.plain = (kind, first.key, first.declared, first.shape, first.numbers or range(0))
         self.float_keys = tuple(key for key, spec in self.specs.items() if spec.dtype.kind == "f")
+        self.ranged = tuple(leaf for leaf in self._values if leaf.is_ranged)
 
-    def write(self, out: Tree, index: Any, observation: Any) -> None:
-        """Copy an observation into row `index` of `out`; also batched observations into a slice."""
-        for key, path, start in self._slots:
-            value = observation
-            for part in path:
-                value = value[part]
-            out[key][index] = value if start is None else value - start
+    def write(self, out: Tree, index: int, observation: Any) -> None:
+        """Copy an observation into row `index` of `out`; `wrong` checks the values of floats and of arrays.
+
+        Raises:
+            MisfitError: its structure is another one, or a leaf's dtype or shape, or a leaf cannot hold its value.
+        """
+        try:
+            for path, count in self._branches:
+                if len(_follow(observation, path)) != count:
+                    raise self._unlike(observation)
+            for key, path, dtype, shape, leaf in self._slots:
+                value = observation
+                for part in path:
+                    value = value[part]
+                if type(value) is np.ndarray and value.dtype is dtype and value.shape == shape:
+                    out[key][index] = value
+                else:
+                    out[key][index] = leaf.stored(value)
+        except (LookupError, TypeError, AttributeError, OverflowError) as error:
+            raise self._unlike(observation) from error
+
+    def write_all(self, out: Tree, observations: Any) -> None:
+        """Copy the batched observations of a natively vectorised environment into all rows; errors as for `write`."""
+        try:
+            for leaf in self._values:
+                target = out[leaf.key]
+                target[...] = leaf.stored(_follow(observations, leaf.path), target.shape[:1])
+        except (LookupError, TypeError, AttributeError) as error:
+            raise self._unlike(observations) from error
+
+    def wrong(self, tree: Tree, what: str = "observation") -> tuple[int, MisfitError] | None:
+        """Return the first row of written observations `[N, …]` with a value that cannot be used, and its error.
+
+        Such a value is not finite, or outside of a discrete space.
+        """
+        bad = check_finite(tree, self.float_keys)
+        if bad:
+            key, row = bad
+            return row, MisfitError(f"a value of {what} '{key}' that is not finite: {tree[key][row]!s:.80}")
+        for leaf in self.ranged:
+            try:
+                leaf.check_range(tree[leaf.key])
+            except UnlikeSpaceError as error:
+                return error.row, error
+        return None
 
     def tree(self, observation: Any) -> Tree:
         """Return one observation as a tree of new arrays with leaves `[1, …]`."""
@@ -80,11 +129,28 @@ class ObservationCodec:
         Raises:
             ConfigError: the structure, a shape or a dtype differs, or a value is outside a discrete space.
         """
-        _check_structure(self._space, observation, ())
-        for leaf in self._leaves:
-            problem = _value_problem(leaf, _follow(observation, leaf.path), batch)
-            if problem:
-                raise _mismatch(leaf.key, problem)
+        try:
+            _check_structure(self._space, observation, ())
+            for leaf in self._values:
+                value = leaf.stored(_follow(observation, leaf.path), batch)
+                if leaf in self.ranged:
+                    rows = np.asarray(value, self.specs[leaf.key].dtype).reshape(-1, *leaf.shape)
+                    leaf.check_range(rows)
+        except UnlikeSpaceError as error:
+            raise ConfigError(
+                "the first observation does not match the observation space of the environment at "
+                f"'{error.key}': {error.problem}",
+                where="env",
+                hint=CORRECT_IT,
+            ) from error
+
+    def _unlike(self, observation: Any) -> UnlikeSpaceError:
+        """Return the error for an observation whose structure differs from the space's."""
+        try:
+            _check_structure(self._space, observation, ())
+        except UnlikeSpaceError as error:
+            return error
+        return UnlikeSpaceError("observation", f"{self._space} is declared, the value is {observation!r:.80}")
 
 
 class ActionCodec:
@@ -159,54 +225,27 @@ def _split(space: Space[Any]) -> Callable[[np.ndarray], list[Any]]:
     return lambda values: list(values)
 
 
+def _branches(space: Space[Any], path: tuple[str | int, ...]) -> Iterator[tuple[tuple[str | int, ...], int]]:
+    """Yield the path of each Dict and Tuple of a space, and the number of its members."""
+    if isinstance(space, spaces.Dict | spaces.Tuple):
+        yield path, len(space.spaces)
+        members = space.spaces.items() if isinstance(space, spaces.Dict) else enumerate(space.spaces)
+        for key, child in members:
+            yield from _branches(child, (*path, key))
+
+
 def _check_structure(space: Space[Any], value: Any, path: tuple[str | int, ...]) -> None:
     place = "/".join(map(str, path)) or "observation"
     if isinstance(space, spaces.Dict):
         if not isinstance(value, Mapping) or set(value) != set(space.spaces):
             got = sorted(map(str, value)) if isinstance(value, Mapping) else f"a {type(value).__name__}"
-            raise _mismatch(place, f"a dict with the keys {sorted(space.spaces)} is declared, the value is {got}")
+            declared = f"a dict with the keys {sorted(space.spaces)} is declared"
+            raise UnlikeSpaceError(place, f"{declared}, the value is {got}")
         for key, child in space.spaces.items():
             _check_structure(child, value[key], (*path, key))
     elif isinstance(space, spaces.Tuple):
         if not isinstance(value, tuple | list) or len(value) != len(space.spaces):
-            raise _mismatch(place, f"a tuple of {len(space.spaces)} is declared, the value is {value!r:.80}")
+            declared = f"a tuple of {len(space.spaces)} is declared"
+            raise UnlikeSpaceError(place, f"{declared}, the value is {value!r:.80}")
         for index, child in enumerate(space.spaces):
             _check_structure(child, value[index], (*path, index))
-
-
-def _value_problem(leaf: Leaf, value: Any, batch: tuple[int, ...]) -> str | None:
-    space = leaf.space
-    try:
-        array = np.asarray(value)
-    except ValueError:
-        return f"{value!r:.80} is not an array"
-    shape = batch + tuple(space.shape or ())
-    if array.shape != shape:
-        return f"shape {shape} is declared, the value has shape {array.shape}"
-    if isinstance(space, spaces.Box):
-        declared = np.dtype(space.dtype)
-        # A wider float is stored as float32 anyway; any other lossy cast would change the values silently.
-        if not np.can_cast(array.dtype, declared, "same_kind" if declared.kind == "f" else "safe"):
-            return f"dtype {declared} is declared, the value has dtype {array.dtype}"
-        return None
-    if array.dtype.kind not in "iub":
-        return f"integers are declared, the value has dtype {array.dtype}"
-    start = start_of(space)
-    values = array.astype(np.int64) - (0 if start is None else start)
-    if np.any(values < 0) or np.any(values >= _categories(space)):
-        return f"{space} is declared, the value is {value!r:.80}"
-    return None
-
-
-def _categories(space: Space[Any]) -> Any:
-    if isinstance(space, spaces.Discrete):
-        return int(space.n)
-    return space.nvec if isinstance(space, spaces.MultiDiscrete) else 2
-
-
-def _mismatch(key: str, problem: str) -> ConfigError:
-    return ConfigError(
-        f"the first observation does not match the observation space of the environment at '{key}': {problem}",
-        where="env",
-        hint="Correct the environment, or its observation_space.",
-    )

@@ -8,7 +8,6 @@ import numpy as np
 from gymnasium import Space, spaces
 
 from maze_core.envs.actors import ACTOR, CRITIC, ELAPSED, TURN, ActorId
-from maze_core.envs.checks import check_finite
 from maze_core.envs.codecs import ObservationCodec
 from maze_core.envs.kinds import ActorSpaces, Kinds, waiting_observation
 from maze_core.envs.spaces import ROLES, leaves, members_of
@@ -16,6 +15,7 @@ from maze_core.errors import ConfigError
 
 if TYPE_CHECKING:
     from maze_core.envs.agents import MultiAgentEnv
+    from maze_core.envs.checks import MisfitError
     from maze_core.envs.vector import Tree
 
 
@@ -71,7 +71,7 @@ class LaneRows:
             tree[ACTOR][row], tree[ELAPSED][row] = self._numbers[agent], 1
 
     def write(self, tree: Tree, row: int, agent: str, observation: Any) -> None:
-        """Write an agent's observation."""
+        """Write an agent's observation; errors as for `ObservationCodec.write`."""
         kind = self._kind_of[agent]
         self._codecs[kind].write(tree, row, self._placed(kind, observation))
 
@@ -92,11 +92,13 @@ class LaneRows:
         if self._critic is not None:
             self._critic.check({CRITIC: critic})
 
-    def non_finite(self, tree: Tree, row: int, agent: str) -> str | None:
-        """Return the key of a leaf in which an agent's observation is not finite."""
-        keys = self._codecs[self._kind_of[agent]].float_keys + (self._critic.float_keys if self._critic else ())
-        bad = check_finite({key: tree[key][row : row + 1] for key in keys}, keys)
-        return bad[0] if bad else None
+    def wrong(self, tree: Tree, row: int, agent: str) -> MisfitError | None:
+        """Return the error of a value in a written row of an agent that cannot be used; None if all can."""
+        for codec in (self._codecs[self._kind_of[agent]], self._critic):
+            wrong = codec and codec.wrong({key: tree[key][row : row + 1] for key in codec.specs})
+            if wrong:
+                return wrong[1]
+        return None
 
     def own(self, agent: str, action: Any) -> Any:
         """Return an agent's part of the action of its row."""

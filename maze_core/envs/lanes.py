@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from maze_core.envs.agents import MultiAgentEnv, Round
-from maze_core.envs.checks import all_finite, first_bad_row, non_finite
+from maze_core.envs.checks import MisfitError, all_finite, first_bad_row, is_number, non_finite, not_a_number
 from maze_core.envs.codecs import ActionCodec
 from maze_core.envs.event_layers import check_separate, events_of, take
 from maze_core.envs.lane_rows import LaneRows
@@ -219,6 +219,8 @@ class LanesVectorEnv:
         """Write a step's rewards, flags and last observations into the arrays `[N]`."""
         for agent, reward in outcome.rewards.items():
             row = self._row(c, agent)
+            if type(reward) is not float and not is_number(reward):
+                raise RunError(f"{self._place(c)} returned {not_a_number(reward)}")
             rewards[row] = reward
             self._returns[row] += reward
         for flags, ended in ((truncated, outcome.truncated), (terminated, outcome.terminated)):
@@ -243,11 +245,11 @@ class LanesVectorEnv:
         try:
             self._layout.write(tree, row, agent, observation)
             self._layout.write_around(tree, row, critic, int(self._waited[row]))
-        except Exception as exc:
-            raise RunError(f"{self._place(c)} returned an observation unlike its first one: {exc}") from exc
-        bad = self._layout.non_finite(tree, row, agent)
-        if bad:
-            raise non_finite(f"value of observation '{bad}'", self._place(c), tree[bad][row])
+        except MisfitError as exc:
+            raise RunError(f"{self._place(c)} returned {exc}") from exc
+        wrong = self._layout.wrong(tree, row, agent)
+        if wrong:
+            raise RunError(f"{self._place(c)} returned {wrong}")
 
     def _end(self, c: int, outcome: Round) -> Episode:
         """Record the end of copy c's episode and begin counting the next one."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 
-from maze_core.envs.checks import check_finite, first_bad_row, non_finite
+from maze_core.envs.checks import MisfitError, each_row, first_bad_row, flags_of, non_finite
 from maze_core.envs.codecs import ActionCodec, ObservationCodec
 from maze_core.envs.event_layers import events_of_rows, take
 from maze_core.envs.spaces import allocate
@@ -75,25 +75,28 @@ class NativeVectorEnv:
             observation, reward, terminated, truncated, info = self._env.step(self._actions.batch(actions))
         except Exception as exc:
             raise RunError(f"the vectorised environment raised {type(exc).__name__}: {exc}") from exc
-        # Some environments return one number for all rows, or arrays that they overwrite.
-        terminated = np.asarray(terminated, np.bool_) & self._valid
-        truncated = np.asarray(truncated, np.bool_) & ~terminated
-        rewards = np.asarray(reward, np.float64) * self._ones
-        raw = rewards if self._meter is None else np.asarray(self._meter.last, np.float64)
-        self._write(observation, out)
-        for events in self._by_step:
-            events.end_step()
         filler, valid = self._filler, self._valid
         if filler is not None:
             valid = ~filler
-            terminated, truncated = terminated & valid, truncated & valid
+        self._lengths += valid
+        try:
+            # Some environments return one value for all rows, or arrays that they overwrite.
+            terminated = flags_of("terminated", terminated, self.num_envs) & valid
+            truncated = flags_of("truncated", truncated, self.num_envs) & valid & ~terminated
+            rewards = each_row("rewards", reward, self.num_envs) * self._ones
+        except MisfitError as exc:
+            raise RunError(f"{self._place(exc.row)} returned {exc}") from exc
+        raw = rewards if self._meter is None else np.asarray(self._meter.last, np.float64)
+        self._write(observation, out, self._mode is AutoresetMode.SAME_STEP and terminated | truncated)
+        for events in self._by_step:
+            events.end_step()
+        if filler is not None:
             rewards, raw = np.where(valid, rewards, 0.0), np.where(valid, raw, 0.0)
             self._clear_events(np.flatnonzero(filler))  # a filler row resets
         if not np.isfinite(rewards).all():
             bad = first_bad_row(rewards)
             raise non_finite("reward", self._place(bad), rewards[bad])
         self._returns += raw
-        self._lengths += valid
         ended = np.flatnonzero(terminated | truncated)
         reward32 = rewards.astype(np.float32)
         result = StepResult(reward32, terminated, truncated, valid, ended, has_filler=filler is not None)
@@ -181,30 +184,40 @@ class NativeVectorEnv:
             raise RunError("the vectorised environment resets in the same step but its info has no 'final_obs'")
         given = info["final_obs"]
         tree = allocate(self._observations.specs, (len(ended),))
-        if isinstance(given, np.ndarray) and given.dtype == object:
-            for row, i in enumerate(ended):
-                self._observations.write(tree, row, given[i])
-        else:
-            whole = allocate(self._observations.specs, (self.num_envs,))
-            self._observations.write(whole, slice(None), given)
-            tree = {key: array[ended] for key, array in whole.items()}
-        bad = check_finite(tree, self._observations.float_keys)
-        if bad:
-            place = self._place(int(ended[bad[1]]))
-            raise non_finite(f"value of the last observation '{bad[0]}'", place, tree[bad[0]][bad[1]])
+        try:
+            if isinstance(given, np.ndarray) and given.dtype == object:
+                for row, i in enumerate(ended.tolist()):
+                    place = self._place(i)
+                    self._observations.write(tree, row, given[i])
+            else:
+                place = self._place(int(ended[0]))
+                whole = allocate(self._observations.specs, (self.num_envs,))
+                self._observations.write_all(whole, given)
+                tree = {key: array[ended] for key, array in whole.items()}
+        except MisfitError as exc:
+            raise RunError(f"{place} returned {exc}") from exc
+        wrong = self._observations.wrong(tree, "the last observation")
+        if wrong:
+            raise RunError(f"{self._place(int(ended[wrong[0]]))} returned {wrong[1]}")
         return tree
 
-    def _write(self, observation: Any, out: Tree) -> None:
-        self._observations.write(out, slice(None), observation)
-        bad = check_finite(out, self._observations.float_keys)
-        if bad:
-            raise non_finite(f"value of observation '{bad[0]}'", self._place(bad[1]), out[bad[0]][bad[1]])
+    def _write(self, observation: Any, out: Tree, begun: Any = False) -> None:
+        """Write the observations of all environments; those of the rows that have `begun` are of the next episode."""
+        try:
+            self._observations.write_all(out, observation)
+        except MisfitError as exc:
+            raise RunError(f"{self._place(exc.row, begun)} returned {exc}") from exc
+        wrong = self._observations.wrong(out)
+        if wrong:
+            raise RunError(f"{self._place(wrong[0], begun)} returned {wrong[1]}")
 
     def _episode_seeds(self) -> list[int]:
         return [self._seeds(i, int(k)) for i, k in enumerate(self._episode)]
 
-    def _place(self, i: int) -> str:
-        return f"environment {i} (episode {self._episode[i]}, step {self._lengths[i]})"
+    def _place(self, i: int, begun: Any = False) -> str:
+        next_one = bool(np.broadcast_to(begun, self.num_envs)[i])
+        episode, step = self._episode[i] + next_one, 0 if next_one else self._lengths[i]
+        return f"environment {i} (episode {episode}, step {step})"
 
 
 def _autoreset_mode(env: gymnasium.vector.VectorEnv[Any, Any, Any]) -> AutoresetMode:

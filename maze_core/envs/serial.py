@@ -6,12 +6,11 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import isfinite
-from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from maze_core.envs.checks import all_finite, check_finite, first_bad_row, non_finite
+from maze_core.envs.checks import MisfitError, all_finite, first_bad_row, is_number, is_set, non_finite, not_a_number
 from maze_core.envs.codecs import ActionCodec, ObservationCodec
 from maze_core.envs.event_layers import check_separate, events_of, take, with_step_ends
 from maze_core.envs.events import EventSummary
@@ -74,8 +73,11 @@ class SerialVectorEnv:
         self._log = StepLog(self._actions.specs, num_envs)
         self._current = allocate(self._observations.specs, (num_envs,))
         self._floats = [self._current[key].reshape(-1) for key in self._observations.float_keys]
+        self._ranged = self._observations.ranged
         self._last = allocate(self._observations.specs, (num_envs,))
         self._rewards = np.zeros(num_envs)
+        self._number_types: set[type] = {float, int, np.float64}
+        """Types of rewards that were found to be numbers."""
         self._valid, self._never = np.ones(num_envs, np.bool_), np.zeros(num_envs, np.bool_)
         self._seeds: EpisodeSeeds | None = None
         self._begin([0] * num_envs)
@@ -87,13 +89,13 @@ class SerialVectorEnv:
         for i in range(self.num_envs):
             first = self._first_observation(i)
             self._observations.check(first)
-            self._observations.write(out, i, first)
+            self._write(out, i, first)
         self._after_write(out)
 
     def step(self, actions: Tree, out: Tree) -> StepResult:
         """Step every environment once; write the next observations into `out`."""
-        plain = self._observations.plain
-        target = out[plain] if plain else None
+        kind, key, dtype, shape, numbers = self._observations.plain
+        target, write = out[key], self._observations.write
         rewards: list[Any] = []
         ended: list[_End] = []
         i = 0
@@ -101,23 +103,28 @@ class SerialVectorEnv:
             for step, action in zip(self._steps, self._actions.rows(actions), strict=True):
                 observation, reward, terminated, truncated, info = step(action)
                 rewards.append(reward)
-                if terminated or truncated:
-                    self._observations.write(self._last, len(ended), observation)
+                if (terminated is not False or truncated is not False) and _is_over(terminated, truncated):
+                    write(self._last, len(ended), observation)
                     ended.append(self._end(i, bool(terminated), info))
                     observation = self._first_observation(i)
-                if target is not None:
+                # As `write` does, without its call.
+                if type(observation) is kind and (
+                    observation in numbers if kind is int else observation.dtype is dtype and observation.shape == shape
+                ):
                     target[i] = observation
                 else:
-                    self._observations.write(out, i, observation)
+                    write(out, i, observation)
                 i += 1
+            if not self._number_types.issuperset(map(type, rewards)):
+                self._check_numbers(rewards)
             self._rewards[...] = rewards
         except MazeError:
             raise
         except (Exception, SystemExit) as exc:
-            raise self._failure(i, rewards, exc) from exc
+            raise self._failure(i, rewards, ended, exc) from exc
         self._clock += 1
         reward32 = self._rewards.astype(np.float32)  # a value beyond float32's range counts as not finite
-        if not all_finite(reward32):
+        if not isfinite(reward32.dot(reward32)) and not all_finite(reward32):  # mostly without the call
             bad = first_bad_row(reward32)
             raise non_finite("reward", self._place(bad, ended), rewards[bad])
         self._log.append(actions, reward32)
@@ -242,15 +249,35 @@ class SerialVectorEnv:
         self._started[i] = now
         return end
 
+    def _write(self, out: Tree, i: int, observation: Any) -> None:
+        """Write the current observation of environment i."""
+        try:
+            self._observations.write(out, i, observation)
+        except MisfitError as exc:
+            raise RunError(f"{self._place(i)} returned {exc}") from exc
+
     def _after_write(self, out: Tree) -> None:
         """Check the observations just written and remember them for `state`."""
         for key, array in self._current.items():
             array[...] = out[key]
         for flat in self._floats:
             if not isfinite(flat.dot(flat)):  # as in `all_finite`, without its calls
-                bad = check_finite(out, self._observations.float_keys)
-                if bad:
-                    raise non_finite(f"value of observation '{bad[0]}'", self._place(bad[1]), out[bad[0]][bad[1]])
+                self._check_values(out)
+        if self._ranged:
+            self._check_values(out)
+
+    def _check_values(self, out: Tree) -> None:
+        wrong = self._observations.wrong(out)
+        if wrong:
+            raise RunError(f"{self._place(wrong[0])} returned {wrong[1]}")
+
+    def _check_numbers(self, rewards: list[Any]) -> None:
+        """Raise MisfitError for a reward that is not a number; remember the types of those that are."""
+        for reward in rewards:
+            if not is_number(reward):
+                raise not_a_number(reward)
+            if isinstance(reward, np.generic | int):
+                self._number_types.add(type(reward))
 
     def _result(self, reward: np.ndarray, ended: list[_End]) -> StepResult:
         if not ended:
@@ -258,10 +285,9 @@ class SerialVectorEnv:
         terminated, truncated = self._never.copy(), self._never.copy()
         indices = [end.index for end in ended]
         final_obs = {key: array[: len(ended)].copy() for key, array in self._last.items()}
-        bad = check_finite(final_obs, self._observations.float_keys)
-        if bad:
-            place = self._place(indices[bad[1]], ended)
-            raise non_finite(f"value of the last observation '{bad[0]}'", place, final_obs[bad[0]][bad[1]])
+        wrong = self._observations.wrong(final_obs, "the last observation")
+        if wrong:
+            raise RunError(f"{self._place(indices[wrong[0]], ended)} returned {wrong[1]}")
         episodes = []
         for end in ended:
             i = end.index
@@ -291,7 +317,7 @@ class SerialVectorEnv:
             self._episode[i] += 1
             self._started[i], self._returns[i] = self._clock, 0.0
             observation = self._first_observation(i)
-        self._observations.write(out, i, observation)
+        self._write(out, i, observation)
         return not ended and self._same_rewards(i, rewards, state)
 
     def _same_rewards(self, i: int, rewards: list[float], state: dict[str, Any]) -> bool:
@@ -300,20 +326,23 @@ class SerialVectorEnv:
         recorded = state["rewards"][len(state["rewards"]) - len(rewards) :, i]
         return bool(np.all(np.isnan(recorded) | (recorded == np.asarray(rewards, np.float32))))
 
-    def _failure(self, i: int, rewards: list[Any], exc: BaseException) -> MazeError:
-        """Return the error of a failed step: the environment raised, or returned a value that cannot be stored."""
+    def _failure(self, i: int, rewards: list[Any], ended: list[_End], exc: BaseException) -> MazeError:
+        """Return the error of a failed step: the environment raised, or returned a value that cannot be used."""
         if (old := old_api(exc)) is not None:
             return old
-        if i == self.num_envs:
-            i = next((j for j, reward in enumerate(rewards) if np.ndim(reward) or not _is_number(reward)), 0)
-            return RunError(f"{self._place(i)} returned a reward that is not a number: {rewards[i]!r:.80}")
-        if i < len(rewards):
-            return RunError(f"{self._place(i)} returned an observation unlike its first one: {exc}")
-        return RunError(f"{self._place(i)} {_raised(exc)}")
+        if not isinstance(exc, MisfitError):
+            return RunError(f"{self._place(i)} {_raised(exc)}")
+        if i < self.num_envs:
+            return RunError(f"{self._place(i, taken=1)} {_raised(exc)}")
+        i = next((j for j, reward in enumerate(rewards) if not is_number(reward)), 0)
+        return RunError(f"{self._place(i, ended, taken=1)} {_raised(exc)}")
 
-    def _place(self, i: int, ended: Sequence[_End] = ()) -> str:
-        """Return the name of environment i and its step; `ended`: the episodes that ended at this step."""
-        episode, step = self._episode[i], max(0, self._clock - self._started[i])
+    def _place(self, i: int, ended: Sequence[_End] = (), taken: int = 0) -> str:
+        """Return the name of environment i and its step.
+
+        `ended` are the episodes that ended at this step, and `taken` steps have been taken but not counted.
+        """
+        episode, step = self._episode[i], max(0, self._clock + taken - self._started[i])
         for end in ended:
             if end.index == i:
                 episode, step = end.episode, end.length
@@ -323,11 +352,13 @@ class SerialVectorEnv:
 def _raised(exc: BaseException) -> str:
     if isinstance(exc, SystemExit):
         return f"called sys.exit({exc.code!r})"
+    if isinstance(exc, MisfitError):
+        return f"returned {exc}"
     return f"raised {type(exc).__name__}: {exc}"
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, Real | np.number | np.bool_) and not isinstance(value, np.complexfloating)
+def _is_over(terminated: Any, truncated: Any) -> bool:
+    return is_set("terminated", terminated) | is_set("truncated", truncated)
 
 
 def check_state(state: dict[str, Any], num_envs: int) -> np.ndarray:

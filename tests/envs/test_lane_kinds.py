@@ -119,5 +119,5 @@ def test_an_observation_of_another_agents_space_is_named():
         begun(env)
     env = LanesVectorEnv(lambda _: Late(TURNS), 1, tell_agents=True)
     out = begun(env)
-    with pytest.raises(RunError, match="returned an observation unlike its first one"):
+    with pytest.raises(RunError, match="returned an observation that does not match the observation space"):
         env.step({"a": np.zeros(2, np.int64)}, out)

@@ -117,7 +117,7 @@ def test_a_dead_agent_waits_while_the_others_play_on_and_its_truncation_is_no_te
         ([Round({"x": o(0)})], "names an agent 'x'"),
         ([Round({"a": o(0)}), Round({"a": o(np.nan)})], "value of observation 'observation' that is not finite"),
         ([Round({"a": o(0)}), Round({"a": o(0)}, {"a": np.inf})], "reward that is not finite"),
-        ([Round({"a": o(0)}), Round({"a": np.zeros(3)})], "unlike its first one"),
+        ([Round({"a": o(0)}), Round({"a": np.zeros(3)})], "does not match the observation space at 'observation'"),
         ([Round({"a": o(0)})], "raised IndexError"),
     ],
 )

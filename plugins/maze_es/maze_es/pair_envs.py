@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from maze_core.envs.checks import all_finite, check_finite, first_bad_row, non_finite
+from maze_core.envs.checks import MisfitError, all_finite, first_bad_row, is_number, is_set, non_finite, not_a_number
 from maze_core.envs.codecs import ActionCodec, ObservationCodec
 from maze_core.envs.native import NativeVectorEnv
 from maze_core.envs.vector import StepResult
@@ -159,11 +159,15 @@ class SinglePairEnvs(PairEnvs):
             for row, action in zip(rows.tolist(), self._actions.rows(chosen), strict=True):
                 observation, reward, terminates, truncates, _ = envs[row].step(action)
                 write(out, row, observation)
+                if not (type(reward) is float or is_number(reward)):
+                    raise not_a_number(reward)
                 given.append(float(reward))
-                if terminates:
+                if terminates is not False and is_set("terminated", terminates):
                     result.terminated[row] = True
-                elif truncates:
+                elif truncates is not False and is_set("truncated", truncates):
                     result.truncated[row] = True
+        except MisfitError as error:
+            raise RunError(f"{_place(row)} returned {error}") from error
         except Exception as error:
             raise RunError(f"{_place(row)} raised {type(error).__name__}: {error}") from error
         result.reward[rows] = given
@@ -174,10 +178,9 @@ class SinglePairEnvs(PairEnvs):
 
     def _check(self, out: Tree) -> None:
         rows = {key: leaf[: 2 * self.pairs] for key, leaf in out.items()}
-        bad = check_finite(rows, self._observations.float_keys)
-        if bad:
-            key, row = bad
-            raise non_finite(f"value of observation '{key}'", _place(row), out[key][row])
+        wrong = self._observations.wrong(rows)
+        if wrong:
+            raise RunError(f"{_place(wrong[0])} returned {wrong[1]}")
 
     def close(self) -> None:
         """Close the environments."""

@@ -10,7 +10,7 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from maze_core.envs.checks import check_finite, first_bad_row, non_finite
+from maze_core.envs.checks import MisfitError, first_bad_row, is_number, is_set, non_finite, not_a_number
 from maze_core.envs.codecs import ActionCodec, ObservationCodec
 from maze_core.envs.spaces import LeafSpec, allocate, flatten_space, space_specs
 from maze_core.envs.vector import Episode
@@ -67,7 +67,7 @@ class TreeVectorEnv(VectorEnv[Any, Any, Any]):
         out = allocate(self._observations.specs, (self.num_envs,))
         self._over[:] = False
         for i in range(self.num_envs):
-            self._observations.write(out, i, self._first_observation(i))
+            self._write(out, i, self._first_observation(i))
         self._check(out)
         return self._shown(out), {}
 
@@ -81,7 +81,7 @@ class TreeVectorEnv(VectorEnv[Any, Any, Any]):
                 observation = self._first_observation(i)
             else:
                 observation, rewards[i], *flags[:, i] = self._step_one(i, action)
-            self._observations.write(out, i, observation)
+            self._write(out, i, observation)
         self._over[:] = flags.any(0)
         self._returns += rewards
         for i in np.flatnonzero(self._over).tolist():
@@ -103,7 +103,11 @@ class TreeVectorEnv(VectorEnv[Any, Any, Any]):
         try:
             observation, reward, terminated, truncated, _ = self._envs[i].step(action)
             self._steps[i] += 1
-            return observation, float(reward), bool(terminated), bool(truncated)
+            if not is_number(reward):
+                raise not_a_number(reward)
+            return observation, float(reward), is_set("terminated", terminated), is_set("truncated", truncated)
+        except MisfitError as error:
+            raise RunError(f"{self._place(i)} returned {error}") from error
         except Exception as error:
             raise _failure(self._place(i), error) from error
 
@@ -114,9 +118,15 @@ class TreeVectorEnv(VectorEnv[Any, Any, Any]):
         except Exception as error:
             raise _failure(f"{self._place(i)} at its reset", error) from error
 
+    def _write(self, out: Tree, i: int, observation: Any) -> None:
+        try:
+            self._observations.write(out, i, observation)
+        except MisfitError as error:
+            raise RunError(f"{self._place(i)} returned {error}") from error
+
     def _check(self, out: Tree) -> None:
-        if bad := check_finite(out, self._observations.float_keys):
-            raise non_finite(f"value of observation '{bad[0]}'", self._place(bad[1]), out[bad[0]][bad[1]])
+        if wrong := self._observations.wrong(out):
+            raise RunError(f"{self._place(wrong[0])} returned {wrong[1]}")
 
     def _shown(self, tree: Tree) -> Any:
         return tree if self._view is None else self._view.seen(tree)
