@@ -73,14 +73,14 @@ def worker_variables() -> Iterator[None]:
     They, and the fork server, do not notice SIGTERM before `begin_worker`: it may be sent to all processes of a run,
     and the driver needs them to end well.
     """
-    resource_tracker.ensure_running()  # its start would let SIGTERM through again
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
     ours = {**dict.fromkeys(THREAD_VARIABLES, "1"), **({} if _SAFE in os.environ else {_SAFE: _OURS})}
-    try:
-        with variables_set(ours):
+    with variables_set(ours):
+        resource_tracker.ensure_running()  # its start would let SIGTERM through again
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+        try:
             yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def begin_worker(*, stays: bool = False) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import tempfile
 from contextlib import ExitStack
 from itertools import count
 from pathlib import Path
@@ -39,6 +40,7 @@ def pytest_configure() -> None:
     Checkpoints are written through to the disk, which is a quarter of the time that the tests of training take. The
     time of a generated example says nothing on a busy machine.
     """
+    os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="maze-tests-")  # modules that tests name are not remembered
     settings.register_profile("busy machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
     settings.load_profile("busy machine")
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

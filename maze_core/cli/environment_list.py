@@ -19,6 +19,7 @@ from maze_core.config.presets import named_presets, package_shelf, preset_of
 from maze_core.envs.builder import EnvBuilder
 from maze_core.envs.imports import import_module
 from maze_core.errors import MazeError
+from maze_core.local_modules import permit
 from maze_core.plugins import discovery
 from maze_core.plugins.configuration import env_config
 from maze_core.plugins.shelves import preset_shelves
@@ -72,6 +73,7 @@ def list_environments(text: str = "") -> EnvList:
     Raises:
         ConfigError: the module that `text` names cannot be imported.
     """
+    permit(text + "_" if text.endswith(":") else text)
     problems: list[str] = []
     found = [each for each in _offered(text, problems) if _fits(each, text)]
     found.sort(key=lambda each: (each.env_source, each.id.lower()))

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from maze_core.errors import ConfigError
+from maze_core.local_modules import named_modules, needs_permission
 from maze_core.terminal_text import argument, shown
 
 _PLACE = re.compile(r"wrappers(\.\d+(\.(id|name))?)?")
@@ -40,6 +41,16 @@ def check_classes(files: Any, said: Any, source: Path | str) -> None:
                 f"{argument(source)} would import and run the class {shown(name)}, which needs your permission",
                 place,
                 f"If you trust it, repeat it: --set {argument(f'{where}={name}')}",
+            )
+
+
+def check_modules(files: Any, source: Path | str) -> None:
+    """Raise ConfigError if `files`, read from `source`, names a module of the current folder that the user did not."""
+    for name in named_modules(files):
+        if needs_permission(name):
+            raise ConfigError(
+                f"{argument(source)} would import the module {name} of the current folder, which needs your permission",
+                hint=f"If you trust it, name it yourself once: maze envs list {argument(f'{name}:')}",
             )
 
 

@@ -17,6 +17,7 @@ from maze_core.culprit import culprit
 from maze_core.envs.imports import import_module
 from maze_core.envs.mujoco_warnings import tame_mujoco
 from maze_core.errors import ConfigError, MazeError, RunError
+from maze_core.local_modules import goes_along
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.discovery import describe
 from maze_core.plugins.hookspecs import hookimpl
@@ -81,9 +82,14 @@ class GymnasiumSource(Plugin):
 
 def _import_entry_point(env_id: str) -> None:
     """Import the module that defines an environment, and with it the simulator, before the environment is built."""
-    entry_point = gymnasium.registry[env_id.rpartition(":")[2]].entry_point
-    if isinstance(entry_point, str):
-        gymnasium.envs.registration.load_env_creator(entry_point)
+    module, _, name = env_id.rpartition(":")
+    spec = gymnasium.registry[name]
+    wrappers = [each.entry_point for each in spec.additional_wrappers]
+    for place in (spec.entry_point, spec.vector_entry_point, *wrappers):
+        if isinstance(place, str):
+            goes_along(module, place.partition(":")[0])
+    if isinstance(spec.entry_point, str):
+        gymnasium.envs.registration.load_env_creator(spec.entry_point)
 
 
 @contextmanager
@@ -139,7 +145,7 @@ def check_env_id(env_id: str) -> None:
     """
     module, colon, name = env_id.rpartition(":")
     if colon:
-        import_module(module, "env.id")
+        import_module(module, "env.id", env_id)
     if name not in gymnasium.registry:
         hint = _suggestion(name, module)
         raise ConfigError(f"no environment {shown(name)} is registered", where="env.id", hint=hint)

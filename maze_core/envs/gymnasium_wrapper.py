@@ -58,7 +58,7 @@ def _imported(name: str) -> Any:
     """Return the wrapper class `module:Class`."""
     module, _, title = name.partition(":")
     try:
-        found = getattr(import_module(module, "id"), title)
+        found = getattr(import_module(module, "id", name), title)
     except AttributeError as exc:
         raise ConfigError(f"the module {module!r} has no {title!r}", "id") from exc
     if not (isinstance(found, type) and issubclass(found, gymnasium.Wrapper)):

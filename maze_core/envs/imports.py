@@ -1,23 +1,40 @@
-"""Import the modules of environments and wrappers that users name."""
+"""Import the modules of environments and wrappers that a configuration names."""
 
 from __future__ import annotations
 
 import importlib
+import sys
 from types import ModuleType
 
 from maze_core.errors import ConfigError
+from maze_core.local_modules import needs_permission
 from maze_core.plugins.discovery import describe, place_in
-from maze_core.terminal_text import shown
+from maze_core.terminal_text import argument, shown
+
+_OF_PYTHON = sys.stdlib_module_names | {"test"}
 
 
-def import_module(name: str, where: str) -> ModuleType:
-    """Import a module by its name; `where` is the setting that names it.
+def import_module(name: str, where: str, value: str | None = None) -> ModuleType:
+    """Import a module by its name; `where` is the setting that names it, `value` its whole value.
+
+    A module of Python itself is not imported: none has environments, but many have effects.
 
     Raises:
-        ConfigError: the name is not a module's, the module is missing, or it raises any exception, also SystemExit.
+        ConfigError: the name is not a module's; the module is Python's own, or a program; it lies in the current
+            folder, and the user has not named it there; it is missing, or raises any exception, also SystemExit.
     """
-    if not all(part.isidentifier() for part in name.split(".")):
+    parts = name.split(".")
+    if not all(part.isidentifier() for part in parts):
         raise ConfigError(f"{shown(name)} is not a module name", where, "Write module:Name.")
+    if parts[0] in _OF_PYTHON or "__main__" in parts:
+        own = "A module of your own needs another name." if len(parts) == 1 else None
+        raise ConfigError(f"{shown(name)} is a module of Python itself, or a program, without environments", where, own)
+    if needs_permission(name):
+        raise ConfigError(
+            f"would import the module {shown(name)} of the current folder, which needs your permission",
+            where,
+            f"If you trust it, repeat it: --set {argument(f'{where}={value or name}')}",
+        )
     try:
         return importlib.import_module(name)
     except KeyboardInterrupt:

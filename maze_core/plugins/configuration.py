@@ -28,6 +28,7 @@ from maze_core.config.run import RunConfig
 from maze_core.config.sealed import read_sealed
 from maze_core.config.wrapper_classes import by_path, check_classes
 from maze_core.errors import ConfigError, PluginError
+from maze_core.local_modules import permit
 from maze_core.plugins import discovery
 from maze_core.plugins.manager import to_stderr
 from maze_core.plugins.preferences import names_patience, says_its_end, with_preferences, without_patience
@@ -82,6 +83,7 @@ def assemble_with_preset(
     if env is not None:
         assignments.append((("env", "id"), env))
     layers = [_file_layer(path, algorithm) for path in files]
+    permit([value for _, value in assignments] + layers)
     for path, layer in zip(files, layers, strict=True):
         if not isinstance(path, dict):
             check_classes(layer, by_path(assignments), path)
@@ -132,7 +134,7 @@ def load_run_config(
     Raises:
         ConfigError: a value does not fit, or the file names a wrapper class that the overrides do not name.
     """
-    assignments = [parse_assignment(text) for text in overrides]
+    assignments = _said(overrides)
     if isinstance(source, Mapping):
         raw = moved(dict(source), _note(None))
     else:
@@ -153,7 +155,7 @@ def load_saved_config(
         ConfigError: a value does not fit; or it refers to another machine, or to a folder outside the current folder
             and the run's own, and neither the overrides nor `agreed`, the caller's own configuration, contain it.
     """
-    raw, assignments = merge({}, read_sealed(path, _note(path))), [parse_assignment(text) for text in overrides]
+    raw, assignments = merge({}, read_sealed(path, _note(path))), _said(overrides)
     check_classes(raw, {**by_path(assignments), "agreed": agreed}, path)
     return _saved(assigned(raw, assignments, elsewhere(raw, load, path, agreed), path), path, load)
 
@@ -172,11 +174,18 @@ def load_config_to_act(
     Raises:
         ConfigError: as for `load_saved_config`.
     """
-    raw, assignments = merge({}, read_sealed(path, _note(path))), [parse_assignment(text) for text in overrides]
+    raw, assignments = merge({}, read_sealed(path, _note(path))), _said(overrides)
     check_classes(raw, by_path(assignments), path)
     raw, reaching = for_evaluation(raw, assignments, load, path)
     raw, missing = without_missing(raw, assignments, load, observers or {})
     return _saved(raw, path, load), reaching, missing
+
+
+def _said(overrides: Sequence[str]) -> list[tuple[tuple[str, ...], Any]]:
+    """Return `path=value` texts as assignments; the user has typed the modules that they name."""
+    assignments = [parse_assignment(text) for text in overrides]
+    permit([value for _, value in assignments])
+    return assignments
 
 
 def _saved(raw: Raw, path: Path, load: discovery.Loader) -> RunConfig:
@@ -193,7 +202,7 @@ def part_config(
 ) -> PluginConfig:
     """Return the configuration of one part, such as `env`, with `path=value` texts applied."""
     errors: list[ConfigError] = []
-    data = assign({kind: raw}, [parse_assignment(text) for text in overrides])
+    data = assign({kind: raw}, _said(overrides))
     config = _part(kind, kind, data[kind], load, errors)
     errors += [ConfigError(f"only {kind} can be set here", key) for key in data if key != kind]
     if errors or config is None:
@@ -231,7 +240,8 @@ def env_config(
     """
     errors: list[ConfigError] = []
     layer = merge({}, {"env": env, "wrappers": list(wrappers)})
-    data = assign(layer, [parse_assignment(text) for text in overrides])
+    permit(layer)
+    data = assign(layer, _said(overrides))
     config = _part("env", "env", data["env"], load, errors)
     wrapped = [each for each in _wrappers(data["wrappers"], load, errors) if each is not None]
     errors += [ConfigError("only env and wrappers can be set here", key) for key in data if key not in layer]

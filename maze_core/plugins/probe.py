@@ -64,7 +64,7 @@ def _state(claim: discovery.Declaration) -> tuple[str, str]:
 def _ask(wanted: list[list[str]], timeout: float) -> tuple[list[tuple[str, str]], str]:
     """Return the answers of one process, and how it ended if some are missing."""
     # Compiled files would change the time of a folder of `sys.path`, and so the key of what is cached.
-    command = [sys.executable, "-B", "-c", _CHILD, json.dumps([sys.path, wanted])]
+    command = [sys.executable, "-P", "-B", "-c", _CHILD, json.dumps([sys.path, wanted])]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)  # noqa: S603
         output, ending = done.stdout, f"importing it ended the process with exit code {done.returncode}"

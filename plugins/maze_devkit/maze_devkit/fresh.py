@@ -113,7 +113,7 @@ class Fresh:
 
 
 def _command(first: Sequence[str]) -> list[str]:
-    return [sys.executable, "-W", "ignore", "-c", _START, json.dumps([sys.path, first, FORKS])]
+    return [sys.executable, "-P", "-W", "ignore", "-c", _START, json.dumps([sys.path, first, FORKS])]
 
 
 def serve(first: Sequence[str], forks: bool) -> None:

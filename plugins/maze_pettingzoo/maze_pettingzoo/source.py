@@ -9,8 +9,8 @@ import pkgutil
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import ModuleType
-from typing import Any, ClassVar, Literal
+from types import FunctionType, ModuleType
+from typing import Any, ClassVar, Literal, get_origin, get_type_hints
 
 from pydantic import Field, JsonValue
 
@@ -26,6 +26,7 @@ from maze_pettingzoo.adapters import AgentsInTurn, AgentsTogether
 from maze_pettingzoo.critics import CriticView
 
 _CONSTRUCTORS = {"aec": "env", "parallel": "parallel_env"}
+_NAMES = {*_CONSTRUCTORS.values(), "raw_env"}
 _OPTIONS = {"agent_id", "flatten_boards", "score", "elapsed", "critic"}
 # Parameters that both kinds of adapters take.
 
@@ -35,7 +36,7 @@ class PettingZooConfig(PluginConfig):
 
     id: str = Field(min_length=1)
     """The environment, as `package:name`: `pettingzoo.classic:connect_four_v3`, `mpe2:simple_spread_v3`. The name is a
-    module with `env` or `parallel_env`, or a function or class that returns an environment."""
+    module with `env` or `parallel_env`, an environment class, or a function that is annotated to return one."""
     kwargs: dict[str, JsonValue] = Field(default_factory=dict)
     """Arguments of its constructor."""
     api: Literal["auto", "aec", "parallel"] = "auto"
@@ -100,16 +101,44 @@ def constructor(config: PettingZooConfig) -> tuple[Any, str]:
         )
     with _unchanged_variables(), warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # PettingZoo recommends its registry at each import
-        found = _member(import_module(package, "env.id"), name)
+        found = _member(import_module(package, "env.id", config.id), name)
     if not isinstance(found, ModuleType):
+        if not is_constructor(name, found):
+            raise ConfigError(
+                f"{config.id} is neither an environment class nor known to return an environment",
+                "env.id",
+                "Annotate a function of your own: def make() -> pettingzoo.ParallelEnv",
+            )
         return found, config.api
-    makers = {api: getattr(found, name, None) for api, name in _CONSTRUCTORS.items()}
-    offered = {api: maker for api, maker in makers.items() if callable(maker)}
+    makers = {api: vars(found).get(name) for api, name in _CONSTRUCTORS.items()}
+    offered = {api: maker for api, maker in makers.items() if is_constructor(_CONSTRUCTORS[api], maker)}
     api = config.api if config.api != "auto" else "parallel" if "parallel" in offered else "aec"
     if api not in offered:
         there = ", ".join(offered) or "neither `env` nor `parallel_env`"
         raise ConfigError(f"{config.id} has no {api} interface; it has: {there}", "env.api", "Next: --set env.api=auto")
     return offered[api], api
+
+
+def is_constructor(name: str, found: Any) -> bool:
+    """Return True if a member of a module builds environments, which is decided without calling it.
+
+    It is an environment class, a function with one of PettingZoo's names for such functions, or a function that is
+    annotated to return an environment. A configuration may come from others, and must not call anything else.
+    """
+    from pettingzoo import AECEnv, ParallelEnv
+
+    if isinstance(found, type):
+        return issubclass(found, AECEnv | ParallelEnv)
+    if not isinstance(found, FunctionType):
+        return False
+    if name in _NAMES:
+        return True
+    try:
+        kind = get_type_hints(found).get("return")
+    except Exception:  # an annotation may be any expression
+        return False
+    kind = get_origin(kind) or kind
+    return isinstance(kind, type) and issubclass(kind, AECEnv | ParallelEnv)
 
 
 def _member(package: ModuleType, name: str) -> Any:

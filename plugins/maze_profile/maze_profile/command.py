@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from maze_core.cli import output
-from maze_core.local_modules import allow_local_modules
+from maze_core.local_modules import allow_local_modules, permit
 
 if TYPE_CHECKING:
     from maze_core.config.run import RunConfig
@@ -68,6 +68,8 @@ def _configured(
     runner: str,
 ) -> RunConfig:
     """Return the configuration to train with: of a run, or of an algorithm."""
+    from maze_core.config.sealed import read_sealed
+    from maze_core.config.wrapper_classes import check_modules
     from maze_core.plugins import discovery
     from maze_core.plugins.configuration import assemble_with_preset
     from maze_core.training.run_dir import CONFIG, find_run
@@ -78,6 +80,8 @@ def _configured(
     if target in discovery.names("algorithm") or not (os.sep in target or Path(target).is_dir()):
         return assemble_with_preset(target, env, preset, files, overrides, flags)[0]
     own = find_run(Path(target)) / CONFIG
+    permit([*overrides, *([] if env is None else [env])])
+    check_modules(read_sealed(own), target)
     return assemble_with_preset(None, env, "none", [own, *files], overrides, flags)[0]
 
 

@@ -7,6 +7,7 @@ import random
 import shutil
 import socket
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from maze_core.environment_variables import Variables, changed_since, put_back, variables_set
 from maze_core.errors import ConfigError, PluginError, RunError
+from maze_core.local_modules import is_current_folder
 from maze_core.training.process_state import signal_handlers_kept
 from maze_ray.probe import answers
 
@@ -172,6 +174,7 @@ class _Connection:
             with _loopback(), _not_nice(), _kept():
                 self._ray.init(
                     address=LOCAL,
+                    job_config=_job_config(),
                     include_dashboard=False,
                     log_to_driver=False,
                     logging_level="error",
@@ -187,11 +190,35 @@ class _Connection:
         environment = {"py_modules": [str(Path(folder).resolve()) for folder in code]} if code else None
         try:
             with _kept():
-                self._ray.init(address=address, runtime_env=environment, log_to_driver=False, logging_level="error")
+                self._ray.init(
+                    address=address,
+                    job_config=_job_config(),
+                    runtime_env=environment,
+                    log_to_driver=False,
+                    logging_level="error",
+                )
         except Exception as exc:
             self._ray.shutdown()
             reason = " ".join(str(exc).split())
             raise ConfigError(f"cannot join the Ray cluster at {address}: {reason}", "runner.address", _START) from exc
+
+
+def _job_config() -> Any:
+    """Return a configuration of Ray's for workers that find the modules of the current folder as this process does.
+
+    Ray itself would put the current folder before all installed packages of its workers.
+    """
+    from ray.job_config import JobConfig
+
+    here = [os.path.abspath(entry) for entry in sys.path if is_current_folder(entry)]  # noqa: PTH100
+
+    class Job(JobConfig):  # type: ignore[misc]
+        def _serialize(self) -> Any:
+            folders = [each for each in self._py_driver_sys_path if not is_current_folder(each)]
+            self._py_driver_sys_path = folders + here
+            return super()._serialize()
+
+    return Job()
 
 
 def _not_nice() -> AbstractContextManager[None]:

@@ -9,7 +9,7 @@ import typer
 
 from maze_core.cli import output
 from maze_core.cli.places import placed
-from maze_core.local_modules import allow_local_modules
+from maze_core.local_modules import allow_local_modules, permit
 
 if TYPE_CHECKING:
     from maze_sweep.sweep import Sweep
@@ -102,7 +102,7 @@ def sweep(
       maze sweep ppo --init-from runs/first --over algorithm.lr=1e-5,1e-4 --model mlp
       maze sweep --dir lr --seeds 5
     """
-    from maze_core.config.wrapper_classes import check_classes
+    from maze_core.config.wrapper_classes import check_classes, check_modules
     from maze_sweep.plan import make_plan, read_plan
 
     allow_local_modules()
@@ -122,6 +122,8 @@ def sweep(
     check_classes(_plan_file(plan), typed, plan or "")
     check_classes({"config": typed["config"]}, {**typed, "config": None}, "--config")
     check_classes(begun, typed, folder or "")
+    permit([typed, _plan_file(plan)])
+    check_modules(begun, folder or "")
     _check_enough(begun | given, folder)
     done = _carry_out(make_plan(begun | given), folder, jobs, _part(runner, "--runner"), quiet)
     _report(done, as_json)

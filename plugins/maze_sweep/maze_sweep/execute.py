@@ -24,8 +24,8 @@ def execute(job: SweepJob) -> JobEnd:
     The process must do nothing else: output is redirected permanently, and signals are handled as in a run.
     """
     _print_to(Path(job.log))
-    understand_local_modules()
     sys.path.extend(folder for folder in job.search_path if folder not in sys.path)
+    understand_local_modules()
     try:
         summary = _train(job)
     except KeyboardInterrupt:

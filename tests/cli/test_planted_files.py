@@ -1,0 +1,87 @@
+"""Files in the current folder with the names of everything that Python, Maze or a library may import.
+
+Each leaves a trace when it is imported. The commands run as users run them, in processes of their own.
+"""
+
+import os
+import subprocess
+import sys
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+OPTIONAL = (
+    "zstandard", "msvcrt", "tensorflow", "imageio", "pygame", "cloudpickle", "matplotlib", "ray", "jax", "boto3", "notf",
+    "moviepy", "sitecustomize", "usercustomize", "tensorboard_plugin_x", "backports", "brotli", "orjson", "ujson",
+    "simplejson", "ipdb", "IPython", "colorama", "pandas", "scipy", "numba", "cupy", "onnx", "triton", "_winreg",
+    "win32api", "readline", "gym", "shimmy", "ale_py", "minigrid", "mujoco", "wandb", "mlflow", "psutil", "pynvml",
+    "google", "tensorboard", "PIL", "setuptools", "pkg_resources", "distutils", "__main__", "__init__", "conftest",
+)  # fmt: skip
+TRACE = "import os\nopen(os.environ['TRACE'], 'a').write(__name__ + ' ' + __file__ + chr(10))\n"
+MINE = """
+import gymnasium
+from maze_devkit.envs import SeededWalk
+gymnasium.register("Walk-v0", SeededWalk)
+"""
+TRAIN = ["train", "ppo", "--env", "mine:Walk-v0", "--run-dir", "run", "-q", "--preset", "none", "--epochs", "1"]
+TRAIN += ["--num-envs", "2", "--epoch-length", "1", "--n-rollout-steps", "4", "--set", "evaluation.n_episodes=1"]
+SWEEP = ["sweep", "ppo", "--env", "mine:Walk-v0", "--preset", "none", "--epochs", "1", "--over", "algorithm.lr=1e-3"]
+COMMANDS = (
+    ["--help"],
+    ["train", "ppo", "--help"],
+    ["plugins", "list"],
+    ["plugins", "check", "maze-a2c"],
+    ["envs", "list", "CartPole"],
+    ["envs", "check", "mine:Walk-v0"],
+    ["config", "show", "run"],
+    ["runs", "list"],
+    ["eval", "run", "-n", "2", "--runner", "local"],
+    ["rollout", "run", "--episodes", "2", "--workers", "2", "--record", "demos"],
+    ["trajectories", "info", "demos"],
+    ["resume", "run", "--set", "algorithm.n_epochs=2"],
+    ["view", "run", "--episodes", "1", "--no-open"],
+    ["export", "run", "--out", "policy.onnx"],
+    ["export", "run", "--out", "policy.pt2"],
+    ["eval", "run", "-n", "1", "--policy", "policy.onnx"],
+    ["profile", "run", "--seconds", "0.1"],
+    [*SWEEP, "--dir", "lr", "-j", "1", "-q", "--set", "evaluation.n_episodes=1"],
+    ["init", "project"],
+)
+
+
+def names():
+    """What may be imported: Python's modules, every installed package, what libraries do without."""
+    tops = set(sys.stdlib_module_names) | set(metadata.packages_distributions()) | set(OPTIONAL)
+    tops |= {path.parent.name for path in Path(__file__).parents[2].glob("plugins/*/maze_*/__init__.py")}
+    return sorted(name for name in tops if name.isidentifier())
+
+
+def plant(folder):
+    for name in names():
+        (folder / f"{name}.py").write_text(TRACE)
+    (folder / "mine.py").write_text(MINE)
+
+
+def run(folder, command, start=(str(Path(sys.executable).parent / "maze"),), **variables):
+    """The output of a command in the folder; no planted file may have left its trace."""
+    trace = folder.parent / "trace"
+    given = {"OMP_NUM_THREADS": "1", "TRACE": str(trace), "XDG_CACHE_HOME": str(folder.parent / "cache"), **variables}
+    environment = {**os.environ, **given}
+    environment.pop("PYTHONSAFEPATH", None)
+    done = subprocess.run(
+        [*start, *command], cwd=folder, env=environment, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
+    assert not trace.exists(), f"{command} imported:\n{trace.read_text()}"
+    return done.stdout
+
+
+@pytest.mark.slow
+def test_no_command_imports_a_file_of_the_current_folder(tmp_path):
+    folder = tmp_path / "here"
+    folder.mkdir()
+    plant(folder)
+    run(folder, [*TRAIN, "--runner", "local", "--set", "runner.workers=1"])
+    for command in COMMANDS:
+        run(folder, command)
