@@ -47,7 +47,7 @@ What Maze is put through, and how much of it holds. A case is one command or a f
 - **Links, pipes, devices**: they stand at names that a command reads or writes. Nothing outside the run may change.
 - **Names and texts of a stranger's**: escape sequences, newlines and endless words; none may reach the terminal raw.
 - **Open doors**: recordings to other folders, distributions and modules in the current folder, foreign clusters,
-  environments that exit. Nothing may be written elsewhere or executed.
+  environments that exit, functions in place of environments. Nothing may be written elsewhere or executed.
 - **Wrong configurations**: wrong values for each field of each bundled plugin, alone and in pairs, and damaged files.
 - **Spaces**: environments whose spaces are wrong, odd or enormous.
 

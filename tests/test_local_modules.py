@@ -138,11 +138,20 @@ def test_what_a_named_module_imports_is_found(here, text):
     assert (mine.read() if hasattr(mine, "read") else mine.VALUE) == 5
 
 
+LIBRARY = """
+def get():
+    try:
+        import fast
+    except ImportError:
+        return "none"
+    return "taken"
+"""
+
+
 def test_what_a_library_does_without_is_not_taken_from_here_for_a_named_module(here, tmp_path, monkeypatch):
     site = tmp_path / "site"
     site.mkdir()
-    library = "def get():\n    try:\n        import fast\n    except ImportError:\n        return 'none'\n    return 'taken'\n"
-    (site / "library_of_a_test.py").write_text(library)
+    (site / "library_of_a_test.py").write_text(LIBRARY)
     monkeypatch.syspath_prepend(site)
     (here / "fast.py").touch()
     (here / "mine.py").write_text("from library_of_a_test import get\nVALUE = get()\n")
@@ -192,7 +201,7 @@ def test_a_name_is_remembered_for_its_folder(here, tmp_path, monkeypatch):
     del sys.modules["mine"]
     monkeypatch.chdir(tmp_path)
     again()
-    with pytest.raises(ConfigError, match="needs your permission\nIf you trust it, .*--set env.id=mine:Walk-v0"):
+    with pytest.raises(ConfigError, match=r"needs your permission\nIf .*--set env\.id=mine:Walk-v0"):
         import_module("mine", "env.id", "mine:Walk-v0")
     permit("mine:Walk-v0")
     import_module("mine", "env.id")

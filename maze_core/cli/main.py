@@ -5,9 +5,13 @@ Imports stay light: each command imports what it needs when it runs, so that `ma
 
 from __future__ import annotations
 
+import sys
+
+if __name__ == "__main__" and not sys.flags.safe_path:
+    del sys.path[0]  # where `python -m` puts the current folder: before all installed packages
+
 import errno
 import os
-import sys
 import traceback
 import warnings
 from pathlib import Path
@@ -147,6 +151,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    if not sys.flags.safe_path:
-        del sys.path[0]  # where `python -m` puts the current folder: before all installed packages
     main()

@@ -13,6 +13,7 @@ from typing import Any
 
 import yaml
 
+from maze_core.plugins import discovery
 from tests.attack.damage import forge
 from tests.attack.oracle import problems_of
 from tests.attack.runs import RUN, plan_of
@@ -20,7 +21,10 @@ from tests.attack.verdict import Verdict
 from tests.attack.worlds import COMMANDS, World
 
 EVIL = "from pathlib import Path\nPath({path!r}).touch()\n"
-MISSING = ("tensorflow", "imageio", "pygame", "cloudpickle", "matplotlib", "ray", "jax", "boto3", "notf", "moviepy")
+MISSING = (
+    "tensorflow", "imageio", "pygame", "cloudpickle", "matplotlib", "ray", "jax", "boto3", "notf", "moviepy",
+    "zstandard", "msvcrt", "brotli", "orjson", "win32api", "_winreg", "pandas", "numba", "onnx", "sitecustomize",
+)  # fmt: skip
 """Modules that libraries try to import and do without."""
 Prepared = Callable[[World], None]
 
@@ -49,6 +53,16 @@ def _env(identity: str, source: str = "") -> Prepared:
     return prepare
 
 
+def _called(identity: str, **kwargs: Any) -> Prepared:
+    """A function, with arguments of its, in place of an environment with several agents."""
+
+    def prepare(world: World) -> None:
+        filled = {key: value.format(outside=world.outside) for key, value in kwargs.items()}
+        _config(world, lambda config: config.update(env={"name": "pettingzoo", "id": identity, "kwargs": filled}))
+
+    return prepare
+
+
 def _distribution(world: World) -> None:
     """A distribution in the current folder that claims to bring plugins of every kind."""
     folder = world.folder / "theirs-1.0.dist-info"
@@ -63,7 +77,8 @@ def _distribution(world: World) -> None:
 
 def _beside(world: World) -> None:
     """Modules in the current folder that have the names of libraries which are not installed."""
-    for name in MISSING:
+    bundled = {name for each in discovery.declarations() for name in (each.entry_point.module.partition(".")[0],)}
+    for name in {*MISSING, *bundled} - {"maze_core"}:
         (world.folder / f"{name}.py").write_text(EVIL.format(path=str(world.outside / name)))
 
 
@@ -117,6 +132,13 @@ DOORS: dict[str, tuple[Prepared, tuple[str, ...]]] = {
     "an env of nothing": (_env(":"), ("eval",)),
     "an env of many": (_env("a:b:c"), ("eval",)),
     "an env above": (_env("..outside.evil:X"), ("eval",)),
+    "a module here": (_env("theirs:X-v0", EVIL.format(path="../outside/executed")), ("eval", "rollout", "resume")),
+    "a command to call": (_called("os:system", command="touch {outside}/called"), ("eval", "rollout", "resume")),
+    "a command to start": (_called("subprocess:getoutput", cmd="touch {outside}/called"), ("eval", "resume")),
+    "a folder to remove": (_called("shutil:rmtree", path="{outside}"), ("eval", "rollout")),
+    "a program to run": (_called("runpy:run_path", path_name="{outside}/file"), ("eval",)),
+    "a file to write": (_called("numpy:savetxt", fname="{outside}/called", X="1"), ("eval", "resume")),
+    "a module to import": (_called("gymnasium:make", id="theirs:X-v0"), ("eval",)),
     "a foreign cluster": (lambda world: None, ("eval", "resume")),
 }
 AFRESH = ("a distribution here", "modules here", "modules in the run", "a foreign cluster")

@@ -12,11 +12,12 @@ from pathlib import Path
 import pytest
 
 OPTIONAL = (
-    "zstandard", "msvcrt", "tensorflow", "imageio", "pygame", "cloudpickle", "matplotlib", "ray", "jax", "boto3", "notf",
-    "moviepy", "sitecustomize", "usercustomize", "tensorboard_plugin_x", "backports", "brotli", "orjson", "ujson",
-    "simplejson", "ipdb", "IPython", "colorama", "pandas", "scipy", "numba", "cupy", "onnx", "triton", "_winreg",
-    "win32api", "readline", "gym", "shimmy", "ale_py", "minigrid", "mujoco", "wandb", "mlflow", "psutil", "pynvml",
-    "google", "tensorboard", "PIL", "setuptools", "pkg_resources", "distutils", "__main__", "__init__", "conftest",
+    "zstandard", "msvcrt", "tensorflow", "imageio", "pygame", "cloudpickle", "matplotlib", "ray", "jax", "boto3",
+    "notf", "moviepy", "sitecustomize", "usercustomize", "tensorboard_plugin_x", "backports", "brotli", "orjson",
+    "ujson", "simplejson", "ipdb", "IPython", "colorama", "pandas", "scipy", "numba", "cupy", "onnx", "triton",
+    "_winreg", "win32api", "readline", "gym", "shimmy", "ale_py", "minigrid", "mujoco", "wandb", "mlflow", "psutil",
+    "pynvml", "google", "tensorboard", "PIL", "setuptools", "pkg_resources", "distutils",
+    "__main__", "__init__", "conftest",
 )  # fmt: skip
 TRACE = "import os\nopen(os.environ['TRACE'], 'a').write(__name__ + ' ' + __file__ + chr(10))\n"
 MINE = """
@@ -31,7 +32,7 @@ COMMANDS = (
     ["--help"],
     ["train", "ppo", "--help"],
     ["plugins", "list"],
-    ["plugins", "check", "maze-a2c"],
+    ["plugins", "check", "a2c"],
     ["envs", "list", "CartPole"],
     ["envs", "check", "mine:Walk-v0"],
     ["config", "show", "run"],

@@ -1,6 +1,8 @@
 """The env source `pettingzoo`: names, options, errors, and whole runs."""
 
 import re
+from importlib import import_module
+from pathlib import Path
 
 import pytest
 
@@ -8,6 +10,7 @@ pytest.importorskip("pettingzoo")
 
 from maze_pettingzoo.adapters import AgentsInTurn, AgentsTogether
 from maze_pettingzoo.source import PettingZooConfig, PettingZooSource
+from pettingzoo import AECEnv, ParallelEnv
 from typer.testing import CliRunner
 
 from maze_core.cli.main import app
@@ -47,12 +50,85 @@ def test_an_environment_is_built_by_the_interface_asked_for(env_id, api, kind):
         (CONNECT_FOUR, {"api": "parallel"}, "has no parallel interface; it has: aec"),
         (CONNECT_FOUR, {"kwargs": {"size": 3}}, "env.kwargs: .*unexpected keyword argument 'size'"),
         ("tests.maze_pettingzoo.test_adapters:Lives", {"api": "aec"}, "makes an environment of the kind parallel"),
-        ("tests.maze_pettingzoo.test_adapters:Counter", {}, "makes an environment of the kind Counter"),
+        ("tests.maze_pettingzoo.test_adapters:Counter", {}, "neither an environment class nor known to return"),
     ],
 )
 def test_what_cannot_be_built_is_explained(env_id, options, message):
     with pytest.raises(ConfigError, match=message):
         built(env_id, **options)
+
+
+CALLS = {
+    "os:system": {"command": "touch called"},
+    "subprocess:getoutput": {"cmd": "touch called"},
+    "builtins:open": {"file": "called", "mode": "w"},
+    "runpy:run_path": {"path_name": "called.py"},
+    "torch.utils.data.dataloader:os": {},
+    "numpy:save": {"file": "called", "arr": [1]},
+    "yaml:load": {"stream": "!!python/object/apply:os.system ['touch called']", "Loader": "UnsafeLoader"},
+    "torch.hub:download_url_to_file": {"url": "file:///etc/hostname", "dst": "called"},
+    "gymnasium:make": {"id": "called:Cart-v0"},
+    "gymnasium.envs.registration:load_env_creator": {"name": "called:X"},
+    "maze_core.plugins.probe:subprocess": {},
+    "maze_core.files:Path": {},
+    "tests.maze_pettingzoo.test_source:unannotated": {},
+    "tests.maze_pettingzoo.test_source:annotated_otherwise": {},
+    "tests.maze_pettingzoo.test_source:Module": {},
+    "tests.maze_pettingzoo.test_source:callable_object": {},
+}
+"""Functions, classes and modules, with arguments that they take."""
+
+
+def unannotated():
+    Path("called").touch()
+
+
+def annotated_otherwise() -> "no such name":  # noqa: F722
+    Path("called").touch()
+
+
+class Module:
+    env = parallel_env = unannotated
+
+    def __init__(self):
+        unannotated()
+
+    def __call__(self):
+        unannotated()
+
+
+callable_object = Module.__new__(Module)
+
+
+@pytest.mark.parametrize("env_id", CALLS)
+def test_what_is_no_constructor_of_environments_is_not_called(tmp_path, monkeypatch, env_id):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "called.py").write_text("open('called', 'w')")
+    with pytest.raises(ConfigError, match="env"):
+        built(env_id, kwargs=CALLS[env_id])
+    assert not (tmp_path / "called").exists()
+
+
+def made() -> AECEnv:
+    return constructed("env")
+
+
+def made_in_words(size: int = 1) -> "ParallelEnv[str, int, int]":
+    return constructed("parallel_env")
+
+
+def constructed(name):
+    return getattr(import_module("pettingzoo.classic.rps_v2"), name)()
+
+
+@pytest.mark.parametrize(("name", "kind"), [("made", AgentsInTurn), ("made_in_words", AgentsTogether)])
+def test_a_function_that_is_annotated_to_return_an_environment_is_called(name, kind):
+    assert type(built(f"tests.maze_pettingzoo.test_source:{name}")) is kind
+
+
+@pytest.mark.parametrize("name", ["env", "raw_env", "parallel_env"])
+def test_functions_with_the_names_of_constructors_are_called(name):
+    assert built(f"pettingzoo.classic.rps_v2:{name}").agents
 
 
 def test_a_run_from_the_command_line_ends_with_a_table_of_the_agents(tmp_path):

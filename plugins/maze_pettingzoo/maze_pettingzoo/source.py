@@ -135,7 +135,7 @@ def is_constructor(name: str, found: Any) -> bool:
         return True
     try:
         kind = get_type_hints(found).get("return")
-    except Exception:  # an annotation may be any expression
+    except Exception:  # noqa: BLE001 — an annotation may be any expression
         return False
     kind = get_origin(kind) or kind
     return isinstance(kind, type) and issubclass(kind, AECEnv | ParallelEnv)
