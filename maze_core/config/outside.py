@@ -4,21 +4,23 @@ A plugin marks such a field in its `Config`:
 
     folder: Annotated[Path, Outside.FOLDER] = Path("recordings")
     address: Annotated[str | None, Outside.ADDRESS] = None
+    mode: Annotated[Literal["offline", "online"], Outside.CONNECTION.but("offline")] = "offline"
 
-The `config.yaml` of a saved run may come from someone else. So a marked value in it is used only if it stays within
-the current folder, the run's own and this machine, or if the command line repeats it.
+The `config.yaml` of a saved run may come from someone else, and so may a preset of the current folder. So a marked
+value in it is used only if it stays within the current folder, the file's own and this machine, or if the command line
+repeats it.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
+from maze_core.config.here import is_address_here, is_argument_here, is_folder_here, texts
 from maze_core.config.raw import PARTS, Raw, assign
 from maze_core.errors import ConfigError, MazeError
 from maze_core.terminal_text import argument, shown
@@ -31,24 +33,51 @@ if TYPE_CHECKING:
 Place = tuple[str, ...]
 Assignments = Sequence[tuple[Place, Any]]
 """Paths and values that the command line sets."""
-_OWN_HOSTS = ("localhost", "local", "auto")
 
 
 class Outside(Enum):
     """What a field of a plugin's configuration refers to."""
 
-    FOLDER = "folder"
-    """One or more folders that the plugin writes to, or sends elsewhere."""
-    ADDRESS = "address"
-    """A machine that the plugin connects to, as host:port or URL."""
+    FOLDER = "write to"
+    """One or more folders or files that the plugin writes to, or sends elsewhere."""
+    ADDRESS = "connect to"
+    """A machine or store that the plugin connects to, as host:port or URL."""
+    CONNECTION = "connect with the setting"
+    """A setting with which the plugin connects, or that says under whose name: every value but those of `but`."""
+    ARGUMENTS = "pass on"
+    """Values for the code of others. Any text in them may be a path or an address."""
+    PLUGIN = "name a policy"
+    """A policy plugin, by its name or with its parameters: what these are marked with counts."""
+    NOTHING = "write and connect to nothing"
+    """The plugin only reads there, or stays within the run: nothing is asked."""
+
+    def but(self, *harmless: str) -> Mark:
+        """Return the mark with values that reach nothing, such as `offline`."""
+        return Mark(self, harmless)
 
     def is_elsewhere(self, value: Any, homes: Iterable[Path]) -> bool:
         """Return True if a value refers to another machine, or to a folder outside all these folders."""
-        values = [each for each in (value if isinstance(value, list) else [value]) if isinstance(each, str)]
-        if self is Outside.ADDRESS:
-            return not all(map(_is_this_machine, values))
-        known = [home.resolve() for home in homes]
-        return not all(any(Path(each).resolve().is_relative_to(home) for home in known) for each in values)
+        known = tuple(homes)
+        if self in (Outside.NOTHING, Outside.PLUGIN):
+            return False
+        tests = {
+            Outside.FOLDER: is_folder_here,
+            Outside.ADDRESS: is_address_here,
+            Outside.ARGUMENTS: is_argument_here,
+        }
+        return self is Outside.CONNECTION or not all(tests[self](text, known) for text in texts(value))
+
+
+@dataclass(frozen=True)
+class Mark:
+    """What a field refers to, unless it has one of some values."""
+
+    kind: Outside
+    harmless: tuple[str, ...] = ()
+
+    def reaches(self, value: Any) -> bool:
+        """Return True if this value may reach outside."""
+        return value not in (None, [], {}) and value not in self.harmless
 
 
 @dataclass(frozen=True)
@@ -56,36 +85,88 @@ class Reach:
     """A marked value in a configuration."""
 
     place: Place
+    part: Place
+    """The place of the plugin's part."""
     plugin: str
     kind: Outside
     value: Any
 
-    def refusal(self, source: Path) -> ConfigError:
-        """Return the error for a value that the command line does not repeat."""
-        where = ".".join(self.place)
-        verb = "write to" if self.kind is Outside.FOLDER else "connect to"
-        value = self.value if isinstance(self.value, str) else f"[{','.join(map(str, self.value))}]"
-        return ConfigError(
-            f"{argument(source)} would {verb} {shown(self.value)}, which needs your permission",
-            where,
-            f"To allow it, repeat the value: --set {argument(f'{where}={value}')}",
-        )
+    @property
+    def where(self) -> str:
+        """The path of the value."""
+        return ".".join(self.place)
+
+    @property
+    def text(self) -> str:
+        """The value as the command line takes it."""
+        if isinstance(self.value, list) and all(isinstance(each, str) for each in self.value):
+            return f"[{','.join(self.value)}]"
+        return self.value if isinstance(self.value, str) else json.dumps(self.value)
+
+    def problem(self, source: Path) -> str:
+        """Return what a file would do with the value."""
+        return f"{argument(source)} would {self.kind.value} {shown(self.text)}, which needs your permission"
 
 
-def marked_fields(model: type[BaseModel]) -> dict[str, Outside]:
-    """Return the marked fields of a plugin's configuration."""
-    marks = ((name, mark) for name, field in model.model_fields.items() for mark in field.metadata)
-    return {name: mark for name, mark in marks if isinstance(mark, Outside)}
+@dataclass(frozen=True)
+class _Part:
+    """A part with marked fields."""
+
+    place: Place
+    name: str
+    values: dict[str, Any]
+    marks: dict[str, Mark]
+
+    def reaches(self) -> Iterator[Reach]:
+        """Yield the marked values that may reach outside."""
+        for field, mark in self.marks.items():
+            keys = tuple(field.split("."))
+            for place, value in _values(_at(self.values, keys), mark.kind is Outside.ARGUMENTS):
+                if mark.kind not in (Outside.NOTHING, Outside.PLUGIN) and mark.reaches(value):
+                    yield Reach((*self.place, *keys, *place), self.place, self.name, mark.kind, value)
+
+
+def _values(value: Any, singly: bool) -> Iterator[tuple[Place, Any]]:
+    """Yield a value, or `singly` those of its keys, each with its place in it."""
+    if singly and isinstance(value, dict):
+        for key, each in value.items():
+            yield from (((str(key), *place), inner) for place, inner in _values(each, True))
+    else:
+        yield (), value
+
+
+def marked_fields(model: type[BaseModel]) -> dict[str, Mark]:
+    """Return the marked fields of a plugin's configuration by path, such as `folder` or `store.address`."""
+    found: dict[str, Mark] = {}
+    for name, field in model.model_fields.items():
+        keys = {name, *(key for key in (field.alias, field.validation_alias) if isinstance(key, str))}
+        marks = list(_marks((*field.metadata, field.annotation)))
+        inner = {} if marks else _inner_marks(field.annotation)
+        for key in sorted(keys):
+            found |= {key: marks[0]} if marks else {f"{key}.{below}": mark for below, mark in inner.items()}
+    return found
+
+
+def _marks(within: Iterable[Any]) -> Iterator[Mark]:
+    for each in within:
+        if isinstance(each, Mark | Outside):
+            yield each if isinstance(each, Mark) else Mark(each)
+        else:
+            yield from _marks((*getattr(each, "__metadata__", ()), *getattr(each, "__args__", ())))
+            yield from _marks(filter(None, [getattr(each, "__value__", None)]))  # of a type alias
+
+
+def _inner_marks(annotation: Any) -> dict[str, Mark]:
+    """Return the marked fields of a model in a field's annotation."""
+    for each in (annotation, *getattr(annotation, "__args__", ())):
+        if isinstance(each, type) and hasattr(each, "model_fields"):
+            return marked_fields(each)
+    return {}
 
 
 def reaches(raw: Raw, load: Loader) -> list[Reach]:
     """Return the marked values that a configuration sets."""
-    return [
-        Reach((*place, field), part["name"], kind, part[field])
-        for place, part, fields in _marked_parts(raw, load)
-        for field, kind in fields.items()
-        if part.get(field) not in (None, [])
-    ]
+    return [each for part in _marked_parts(raw, load) for each in part.reaches()]
 
 
 def elsewhere(raw: Raw, load: Loader, source: Path, agreed: Raw | None = None) -> list[Reach]:
@@ -105,39 +186,49 @@ def assigned(raw: Raw, assignments: Assignments, doubtful: Sequence[Reach], sour
         ConfigError: a part has lost its value, and no assignment sets it.
     """
     result = assign(without(raw, doubtful), assignments)
-    for each in doubtful:
-        check_said(each, result, assignments, source)
+    check_said([(each, source) for each in doubtful], result, assignments)
     return result
 
 
-def check_said(reach: Reach, result: Raw, assignments: Assignments, source: Path) -> None:
-    """Raise ConfigError if the part is still in `result` and no assignment sets its value again."""
-    part = _at(result, reach.place[:-1])
+def check_said(doubtful: Sequence[tuple[Reach, Path]], result: Raw, assignments: Assignments) -> None:
+    """Raise ConfigError if a part is still in `result` and no assignment sets its doubtful value again.
+
+    The error names all values, and the options that repeat them.
+    """
+    unsaid = [(each, source) for each, source in doubtful if _is_unsaid(each, result, assignments)]
+    if unsaid:
+        first, *rest = [each.problem(source) for each, source in unsaid]
+        further = [f"\n{each.where}: {problem}" for (each, _), problem in zip(unsaid[1:], rest, strict=True)]
+        repeated = [f"--set {argument(f'{each.where}={each.text}')}" for each, _ in unsaid]
+        hint = f"To allow it, repeat the value{'s' if rest else ''}: {' '.join(repeated)}"
+        raise ConfigError(first + "".join(further), unsaid[0][0].where, hint)
+
+
+def _is_unsaid(reach: Reach, result: Raw, assignments: Assignments) -> bool:
+    part = _at(result, reach.part)
     # A callback without a name is named by its key.
-    same = isinstance(part, dict) and part.get("name", reach.place[-2]) == reach.plugin
-    if same and reach.place[-1] not in part and not _is_set(reach.place, assignments):
-        raise reach.refusal(source)
+    same = isinstance(part, dict) and part.get("name", reach.part[-1]) == reach.plugin
+    return same and _at(result, reach.place) is None and not _is_set(reach.place, assignments)
 
 
 def for_evaluation(raw: Raw, assignments: Assignments, load: Loader, source: Path) -> tuple[Raw, list[str]]:
     """Return a saved configuration, to evaluate or to act, with assignments applied, and the parts left out of it.
 
-    Left out are wrappers and callbacks with a marked field, unless an assignment sets them; a runner with one is
-    replaced by `dev`.
+    Left out are wrappers and callbacks that would write or connect, unless an assignment sets the field; a runner
+    that would is replaced by `dev`.
 
     Raises:
         ConfigError: another part refers elsewhere, and no assignment sets the value again.
     """
-    away = elsewhere(raw, load, source)
-    doubtful = [each for each in reaches(raw, load) if each.place[0] in ("wrappers", "callbacks", "runner")]
-    firm = [each for each in away if each.place[0] not in ("wrappers", "callbacks", "runner")]
+    doubtful = [each for each in reaches(raw, load) if _is_skipped(each.part, each.kind)]
+    firm = [each for each in elsewhere(raw, load, source) if not _is_skipped(each.part, each.kind)]
     result = assign(without(raw, [*doubtful, *firm]), assignments)
-    for each in firm:
-        check_said(each, result, assignments, source)
+    check_said([(each, source) for each in firm], result, assignments)
+    lost = {each.part for each in doubtful}
     left_out = {
-        place: f"{'.'.join(place)} ({part['name']})"
-        for place, part, fields in _marked_parts(result, load)
-        if _is_left_out(place, part, fields, assignments)
+        part.place: f"{'.'.join(part.place)} ({part.name})"
+        for part in _marked_parts(result, load)
+        if _is_left_out(part, part.place in lost, assignments)
     }
     result = without(result, left_out)
     return {"runner": {"name": "dev"}, **result}, list(left_out.values())
@@ -161,11 +252,20 @@ def without_missing(
     return without(raw, missing), list(missing.values())
 
 
-def _is_left_out(place: Place, part: Raw, fields: Iterable[str], assignments: Assignments) -> bool:
-    if place == ("runner",):
-        return not any(path[:1] == place for path, _ in assignments)
-    observes = place[0] in ("wrappers", "callbacks")
-    return observes and not any(field in part or _is_set((*place, field), assignments) for field in fields)
+def _is_skipped(part: Place, kind: Outside) -> bool:
+    """Return True if evaluation leaves a part out that has a value of this kind, rather than asking."""
+    effects = (Outside.FOLDER, Outside.ADDRESS, Outside.CONNECTION)
+    return kind in effects and len(part) <= 2 and part[0] in ("wrappers", "callbacks", "runner")
+
+
+def _is_left_out(part: _Part, has_lost: bool, assignments: Assignments) -> bool:
+    fields = [field for field, mark in part.marks.items() if _is_skipped(part.place, mark.kind)]
+    if part.place == ("runner",):
+        return bool(fields) and not any(path[:1] == part.place for path, _ in assignments)
+    if not fields or any(_is_set((*part.place, *field.split(".")), assignments) for field in fields):
+        return False
+    # A field that the file leaves out has its default, which may be a folder to write to.
+    return has_lost or not any(field.partition(".")[0] in part.values for field in fields)
 
 
 def without(raw: Raw, taken: Iterable[Reach | Place]) -> Raw:
@@ -178,18 +278,22 @@ def without(raw: Raw, taken: Iterable[Reach | Place]) -> Raw:
     return result
 
 
-def _marked_parts(raw: Raw, load: Loader) -> Iterator[tuple[Place, dict[str, Any], dict[str, Outside]]]:
-    """Yield the parts with marked fields: their place, their values, and the fields."""
-    for kind, place, part in _parts(raw):
+def _marked_parts(raw: Raw, load: Loader) -> Iterator[_Part]:
+    """Yield the parts with marked fields, and the policies that such parts name."""
+    pending = list(_parts(raw))
+    for kind, place, part in pending:
         name = part.get("name")
         if not isinstance(name, str):
             continue
         try:
-            fields = marked_fields(load(kind, name).Config)
+            marks = marked_fields(load(kind, name).Config)
         except MazeError:  # reported when the whole configuration is validated
             continue
-        if fields:
-            yield place, part, fields
+        for field in (field for field, mark in marks.items() if mark.kind is Outside.PLUGIN):
+            inner = _at(part, tuple(field.split(".")))
+            pending += [("policy", (*place, *field.split(".")), inner)] if isinstance(inner, dict) else []
+        if marks:
+            yield _Part(place, name, part, marks)
 
 
 def _parts(raw: Raw) -> Iterator[tuple[str, Place, dict[str, Any]]]:
@@ -214,11 +318,3 @@ def _at(tree: Any, place: Place) -> Any:
         else:
             tree = tree.get(key) if isinstance(tree, dict) else None
     return tree
-
-
-def _is_this_machine(address: str) -> bool:
-    try:
-        host = urlsplit(address if "://" in address else f"//{address}").hostname or ""
-        return host in _OWN_HOSTS or ip_address(host).is_loopback
-    except ValueError:
-        return False

@@ -6,6 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field, JsonValue
 
+from maze_core.config.outside import Outside
+
 Width = Annotated[int, Field(gt=0, le=100_000)]
 """Units of a layer."""
 Hidden = Annotated[tuple[Width, ...], Field(max_length=100)]
@@ -89,6 +91,7 @@ InitialBufferSize = Annotated[
 ]
 InitialSamplingPolicy = Annotated[
     str | dict[str, JsonValue],
+    Outside.PLUGIN,
     Field(description="Policy plugin that acts before learning begins: its name, or its name and parameters."),
 ]
 SplitRollouts = Annotated[

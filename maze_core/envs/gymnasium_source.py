@@ -7,12 +7,13 @@ import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import gymnasium
 from pydantic import Field, JsonValue, PositiveInt
 
 from maze_core.config.base import PluginConfig
+from maze_core.config.outside import Outside
 from maze_core.culprit import culprit
 from maze_core.envs.imports import import_module
 from maze_core.envs.mujoco_warnings import tame_mujoco
@@ -33,7 +34,7 @@ class GymnasiumConfig(PluginConfig):
 
     id: str = Field(min_length=1)
     """The environment's id, such as `CartPole-v1`. `module:Id` first imports the module that registers it."""
-    kwargs: dict[str, JsonValue] = Field(default_factory=dict)
+    kwargs: Annotated[dict[str, JsonValue], Outside.ARGUMENTS] = Field(default_factory=dict)
     """Arguments of its constructor."""
     max_episode_steps: PositiveInt | None = None
     """Steps after which an episode is truncated; none: the registered limit."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import gymnasium
 from pydantic import Field, JsonValue
 
 from maze_core.config.base import PluginConfig
+from maze_core.config.outside import Outside
 from maze_core.envs.imports import import_module
 from maze_core.errors import ConfigError
 from maze_core.plugins.base import Plugin
@@ -22,7 +23,7 @@ class GymnasiumWrapperConfig(PluginConfig):
 
     id: str = Field(pattern=r"^[\w.]+:\w+$")
     """The class as `module:Class`, such as `gymnasium.wrappers:TimeAwareObservation`."""
-    kwargs: dict[str, JsonValue] = Field(default_factory=dict)
+    kwargs: Annotated[dict[str, JsonValue], Outside.ARGUMENTS] = Field(default_factory=dict)
     """Arguments of its constructor, after the environment."""
 
 

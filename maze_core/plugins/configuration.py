@@ -102,8 +102,7 @@ def assemble_with_preset(
     raw = assign(_stack(DEFAULTS, chosen, *layers), assignments)
     if says_its_end(asked) and not names_patience(asked):
         without_patience(raw)
-    for each, source in doubtful:
-        check_said(each, raw, assignments, source)
+    check_said(doubtful, raw, assignments)
     return resolve(with_preferences(raw, chosen, load), load), "" if found is None else found.title
 
 

@@ -131,7 +131,7 @@ def test_a_run_that_starts_from_another_takes_no_folder_over(run, tmp_path):
 ADDRESSES = {
     "10.0.0.1:6379": False, "example.org:6379": False, "ray://10.0.0.1:10001": False, "localhost.example.org:1": False,
     "http://127.0.0.1@example.org/": False, "[2001:db8::1]:6379": False, "[": False, "": False,
-    "auto": True, "local": True, "localhost:6379": True, "127.0.0.1:6379": True, "[::1]:6379": True,
+    "auto": False, "local": False, "localhost:6379": True, "127.0.0.1:6379": True, "[::1]:6379": True,
     "http://localhost:8000/x": True,
 }  # fmt: skip
 

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, NonNegativeInt, PositiveInt
 
 from maze_core.config import params
+from maze_core.config.outside import Outside
 from maze_core.config.run import AlgorithmConfig
 
 
@@ -19,7 +20,7 @@ class BCConfig(AlgorithmConfig):
     """Minibatches per epoch; 0: one pass over the recorded steps."""
     device: Literal["cpu", "cuda", "auto"] = "auto"
     """Device on which the policy learns; `auto` uses a GPU if there is one."""
-    dataset: Annotated[str, Field(min_length=1)] = "trajectory_data"
+    dataset: Annotated[str, Field(min_length=1), Outside.NOTHING] = "trajectory_data"
     """Folder of recorded trajectories (written by `maze rollout --record`), or a folder that contains several."""
     n_workers: PositiveInt = 1
     """Threads that read and verify the data."""

@@ -13,6 +13,7 @@ from maze_core.errors import MazeError, PluginError
 from maze_core.plugins import discovery
 from maze_core.plugins.hook_kinds import WITHOUT_HOOKS
 from maze_core.plugins.summaries import locate, summarise
+from maze_devkit import marks
 from maze_devkit.findings import Check, Failed, NotApplicable
 from maze_devkit.promise import broken_promises
 from maze_devkit.subject import Subject, hook_problem
@@ -236,6 +237,7 @@ CHECKS = (
         "Make validators accept the output of serialisers; use plain types.",
         _config_round_trip,
     ),
+    marks.CHECK,
     Check(
         "builds",
         "The plugin can be built from its defaults, or from the parameters of its `Trial`.",

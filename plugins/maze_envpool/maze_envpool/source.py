@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import difflib
 import importlib
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import gymnasium
 from pydantic import Field, JsonValue, NonNegativeInt, PositiveInt
 
 from maze_core import ConfigError, Plugin, PluginConfig, hookimpl
 from maze_core.config.explain import nearest
+from maze_core.config.outside import Outside
 from maze_core.terminal_text import shown
 
 VectorEnv = gymnasium.vector.VectorEnv[Any, Any, Any]
@@ -21,9 +22,9 @@ class EnvPoolConfig(PluginConfig):
 
     id: str = Field(min_length=1)
     """The environment in EnvPool's spelling, such as `Pong-v5` or `CartPole-v1`."""
-    kwargs: dict[str, JsonValue] = Field(default_factory=dict)
+    kwargs: Annotated[dict[str, JsonValue], Outside.ARGUMENTS] = Field(default_factory=dict)
     """EnvPool's own options of this environment, such as `repeat_action_probability`."""
-    training: dict[str, JsonValue] = Field(default_factory=dict)
+    training: Annotated[dict[str, JsonValue], Outside.ARGUMENTS] = Field(default_factory=dict)
     """Options for training alone, such as `episodic_life`; evaluations and rollouts go without."""
     max_episode_steps: PositiveInt | None = None
     """Steps after which an episode is truncated; none: EnvPool's limit of this environment."""

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, JsonValue, NonNegativeInt, PositiveInt
 
 from maze_core.config import params
+from maze_core.config.outside import Outside
 from maze_core.config.run import AlgorithmConfig
 
 
@@ -38,7 +39,7 @@ class ESConfig(AlgorithmConfig):
     """Workers that evaluate the population; none: all workers of the runner. The result does not depend on it."""
     n_eval_rollouts: PositiveInt = 10
     """Episodes per evaluation, unless `evaluation.n_episodes` is set."""
-    policy_wrapper: str | dict[str, JsonValue] | None = None
+    policy_wrapper: Annotated[str | dict[str, JsonValue] | None, Outside.PLUGIN] = None
     """Policy plugin that wraps the trained policy: its name, or its name and parameters; none: no wrapper."""
     shared_noise_table_size: PositiveInt = 100_000_000
     """Size of a shared noise table. Has no effect: directions are computed from (seed, index) without a table."""

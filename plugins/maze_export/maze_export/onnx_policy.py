@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 from gymnasium import spaces
 
 from maze_core import files
 from maze_core.config.base import PluginConfig
+from maze_core.config.outside import Outside
 from maze_core.data.space_json import space_to_json
 from maze_core.envs.actors import acting_space
 from maze_core.envs.spaces import allocate, flatten_space, leaf_spec, space_specs, start_of
@@ -34,7 +35,7 @@ _LARGEST_FILE = 2**31
 class OnnxPolicyConfig(PluginConfig):
     """The file to play."""
 
-    file: Path
+    file: Annotated[Path, Outside.NOTHING]
     """A file of `maze export`, in the format ONNX."""
 
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, PositiveFloat
 
@@ -23,6 +23,7 @@ from maze_core.callbacks.points import (
     write_identity,
 )
 from maze_core.config.base import PluginConfig
+from maze_core.config.outside import Outside
 from maze_core.environment_variables import variables_set
 from maze_core.plugins.hookspecs import hookimpl
 
@@ -40,7 +41,7 @@ _STATUS = {"finished": "FINISHED", "stopped": "FINISHED", "interrupted": "KILLED
 class MlflowConfig(PluginConfig):
     """Where the run goes."""
 
-    tracking_uri: str | None = None
+    tracking_uri: Annotated[str | None, Outside.ADDRESS] = None
     """Address of the tracking server or store, such as `http://127.0.0.1:5000`; none: the run's `mlflow/`, and nothing
     is sent. Environment variables of MLflow do not change it."""
     experiment: str = "maze"

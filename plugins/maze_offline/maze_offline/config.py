@@ -7,6 +7,7 @@ from typing import Annotated
 from pydantic import Field, NonNegativeInt, PositiveInt
 
 from maze_core.config import params
+from maze_core.config.outside import Outside
 from maze_core.config.run import AlgorithmConfig
 from maze_core.models.blocks import Activation
 
@@ -21,7 +22,7 @@ class OfflineConfig(AlgorithmConfig):
     """Epochs to train; 0: until early stopping ends the run."""
     epoch_length: PositiveInt = 1000
     """Updates per epoch; an update learns from one batch."""
-    dataset: Annotated[str, Field(min_length=1)] = "trajectory_data"
+    dataset: Annotated[str, Field(min_length=1), Outside.NOTHING] = "trajectory_data"
     """Folder of recorded trajectories (written by `maze rollout --record` or `maze trajectories import`), or a folder
     that contains several."""
     n_workers: PositiveInt = 1

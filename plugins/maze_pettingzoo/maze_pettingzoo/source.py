@@ -10,11 +10,12 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FunctionType, ModuleType
-from typing import Any, ClassVar, Literal, get_origin, get_type_hints
+from typing import Annotated, Any, ClassVar, Literal, get_origin, get_type_hints
 
 from pydantic import Field, JsonValue
 
 from maze_core.config.base import PluginConfig
+from maze_core.config.outside import Outside
 from maze_core.environment_variables import changed_since, put_back
 from maze_core.envs.agents import MultiAgentEnv
 from maze_core.envs.imports import import_module
@@ -37,7 +38,7 @@ class PettingZooConfig(PluginConfig):
     id: str = Field(min_length=1)
     """The environment, as `package:name`: `pettingzoo.classic:connect_four_v3`, `mpe2:simple_spread_v3`. The name is a
     module with `env` or `parallel_env`, an environment class, or a function that is annotated to return one."""
-    kwargs: dict[str, JsonValue] = Field(default_factory=dict)
+    kwargs: Annotated[dict[str, JsonValue], Outside.ARGUMENTS] = Field(default_factory=dict)
     """Arguments of its constructor."""
     api: Literal["auto", "aec", "parallel"] = "auto"
     """PettingZoo's interface: `aec`: one agent acts at a time; `parallel`: all act at once; `auto`: parallel where the

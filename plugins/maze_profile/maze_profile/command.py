@@ -71,7 +71,7 @@ def _configured(
     from maze_core.config.sealed import read_sealed
     from maze_core.config.wrapper_classes import check_modules
     from maze_core.plugins import discovery
-    from maze_core.plugins.configuration import assemble_with_preset
+    from maze_core.plugins.configuration import assemble_with_preset, load_saved_config
     from maze_core.training.run_dir import CONFIG, find_run
 
     flags: dict[str, Any] = {"runner": {"name": runner}}
@@ -82,6 +82,7 @@ def _configured(
     own = find_run(Path(target)) / CONFIG
     permit([*overrides, *([] if env is None else [env])])
     check_modules(read_sealed(own), target)
+    load_saved_config(own, ["callbacks=null", f"runner={{name: {runner}}}", *overrides])  # the run may be a stranger's
     return assemble_with_preset(None, env, "none", [own, *files], overrides, flags)[0]
 
 

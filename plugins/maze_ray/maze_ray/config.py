@@ -14,7 +14,7 @@ from maze_core.config.params import SideBySide
 class RayConfig(PluginConfig):
     """Environments and workers on a Ray cluster."""
 
-    address: Annotated[str | None, Outside.ADDRESS] = None
+    address: Annotated[str | None, Outside.ADDRESS.but("auto", "local")] = None
     """`host:port` of the head of a running cluster, `auto` for the cluster of this machine, or `local` to start Ray for
     this run alone; none: the environment variable RAY_ADDRESS if it is set, otherwise `local`."""
     workers: SideBySide | None = None

@@ -7,6 +7,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field, JsonValue, PositiveInt
 
 from maze_core.config import params
+from maze_core.config.outside import Outside
 from maze_core.config.run import AlgorithmConfig
 
 _LearningRate = Annotated[float, Field(gt=0, description="Learning rate of Adam.")]
@@ -26,7 +27,7 @@ class RLlibConfig(AlgorithmConfig):
     """RLlib's training iterations per epoch."""
     device: Literal["cpu"] = "cpu"
     """Device on which the policy learns."""
-    rllib: dict[str, JsonValue] = Field(default_factory=dict)
+    rllib: Annotated[dict[str, JsonValue], Outside.ARGUMENTS] = Field(default_factory=dict)
     """Any other parameter of RLlib, by its name in RLlib."""
     rllib_model: bool = False
     """Train RLlib's default network instead of Maze's. `maze eval` cannot open such a run."""
@@ -159,7 +160,7 @@ class BCConfig(RLlibConfig):
 
     epoch_length: PositiveInt = 50
     """Batches per epoch."""
-    dataset: Annotated[str, Field(min_length=1)] = "trajectory_data"
+    dataset: Annotated[str, Field(min_length=1), Outside.NOTHING] = "trajectory_data"
     """Folder of recorded trajectories (written by `maze rollout --record`), or a folder that contains several."""
     lr: _LearningRate = 1e-4
     train_batch_size_per_learner: Annotated[int, Field(gt=0, description="Recorded steps per batch.")] = 2000

@@ -50,6 +50,13 @@ _DECIDED = {
     "logger_config": "Maze's callbacks write the logs",
     "input_": "it is algorithm.dataset",
     "offline_data_class": "Maze reads its own recordings",
+    "output": "maze rollout --record and the wrapper record write episodes",
+    "output_filesystem": "Maze writes its own recordings",
+    "output_filesystem_kwargs": "Maze writes its own recordings",
+    "input_filesystem": "Maze reads its own recordings",
+    "input_filesystem_kwargs": "Maze reads its own recordings",
+    "extra_python_environs_for_driver": "environment variables belong to the command: NAME=VALUE maze train …",
+    "extra_python_environs_for_worker": "environment variables belong to the command: NAME=VALUE maze train …",
     "dataset_num_iters_per_learner": "an iteration is one batch; algorithm.epoch_length says how many",
 }
 """Parameters of those methods that Maze sets itself, and why."""

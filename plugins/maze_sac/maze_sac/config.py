@@ -8,6 +8,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 
 from maze_core.config import params
+from maze_core.config.outside import Outside
 from maze_core.config.run import AlgorithmConfig
 from maze_core.models.blocks import Activation
 from maze_core.models.stacked_norms import Norm
@@ -54,7 +55,7 @@ class SACConfig(AlgorithmConfig):
     initial_buffer_size: params.InitialBufferSize = 10_000
     initial_sampling_policy: params.InitialSamplingPolicy = "random"
     her_goals: params.HindsightGoals = 0
-    initial_demonstrations: Path | None = None
+    initial_demonstrations: Annotated[Path | None, Outside.NOTHING] = None
     """Folder of recorded trajectories that fill the buffer first, instead of `initial_sampling_policy`."""
     critic_hidden: params.Hidden = (256, 256)
     """Units of each hidden layer of the critics."""

@@ -103,7 +103,7 @@ def sweep(
       maze sweep --dir lr --seeds 5
     """
     from maze_core.config.wrapper_classes import check_classes, check_modules
-    from maze_sweep.plan import make_plan, read_plan
+    from maze_sweep.plan import check_reaches, make_plan, read_plan
 
     allow_local_modules()
     if experiment is not None and algorithm is None:
@@ -124,6 +124,7 @@ def sweep(
     check_classes(begun, typed, folder or "")
     permit([typed, _plan_file(plan)])
     check_modules(begun, folder or "")
+    check_reaches(begun, typed, folder or Path())
     _check_enough(begun | given, folder)
     done = _carry_out(make_plan(begun | given), folder, jobs, _part(runner, "--runner"), quiet)
     _report(done, as_json)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -12,19 +12,22 @@ from pydantic import Field, JsonValue, NonNegativeInt, PositiveInt, SerializeAsA
 
 from maze_core.config.base import ConfigModel, PluginConfig
 from maze_core.config.explain import combined, explain
+from maze_core.config.outside import elsewhere
 from maze_core.config.plain_yaml import parse_mapping, read_text, to_yaml
-from maze_core.config.raw import Raw
+from maze_core.config.raw import Raw, assign, merge
 from maze_core.config.run import RunConfig
 from maze_core.errors import ConfigError
 from maze_core.files import write_bytes
 from maze_core.plugins import discovery
-from maze_core.plugins.configuration import assemble_with_preset
+from maze_core.plugins.configuration import DEFAULTS, assemble_with_preset
 from maze_core.terminal_text import argument
 from maze_core.training.run_dir import CONFIG, find_run
-from maze_sweep.searchers.space import Point, Space, parse_space
+from maze_sweep.searchers.space import Choices, Point, Space, parse_space
 
 PLAN = "sweep.yaml"
 _MAY_GROW = ("seeds", "trials")
+_SETTING = ("config", "overrides", "over")
+"""What in a plan sets values of the configuration."""
 
 
 class SweepPlan(ConfigModel):
@@ -130,6 +133,33 @@ def check_continues(plan: SweepPlan, before: SweepPlan, folder: Path) -> None:
         raise ConfigError(f"seeds may be added, not dropped: {', '.join(map(str, dropped))}", "--seeds")
     if before.trials is not None and (plan.trials or 0) < before.trials:
         raise ConfigError(f"trials may be added, not dropped: there are {before.trials}", "--trials")
+
+
+def check_reaches(begun: Raw, typed: Raw, folder: Path, load: discovery.Loader = discovery.load) -> None:
+    """Raise ConfigError if a begun sweep would write or connect elsewhere, and the command does not say the same.
+
+    `begun` is the plan in the sweep's folder, which may come from someone else.
+    """
+    said = list(_layers(typed))
+    for layer in _layers(begun):
+        away = {each.where: each for each in elsewhere(layer, load, folder / PLAN)}
+        for agreed in said:
+            agreeing = {each.where for each in elsewhere(layer, load, folder / PLAN, agreed)}
+            away = {where: each for where, each in away.items() if where in agreeing}
+        for each in away.values():
+            hint = f"To allow it, repeat the whole command that began the sweep, with {each.where} and its value."
+            raise ConfigError(each.problem(folder / PLAN), each.where, hint)
+
+
+def _layers(plan: Raw) -> Iterator[Raw]:
+    """Yield what a plan sets in the configuration of a run, one layer for each number of values to search."""
+    config, overrides, over = (each if isinstance(each, dict) else {} for each in map(plan.get, _SETTING))
+    lists = {path: each.values for path, each in parse_space(over).items() if isinstance(each, Choices)}
+    for number in range(max(map(len, lists.values()), default=1)):
+        point = {path: values[min(number, len(values) - 1)] for path, values in lists.items()}
+        settings = {"algorithm.name": plan.get("algorithm"), **overrides, **point}
+        base = merge(merge({}, DEFAULTS), config)
+        yield assign(base, [(tuple(str(path).split(".")), value) for path, value in settings.items()])
 
 
 def _searcher(raw: Any, load: discovery.Loader, errors: list[ConfigError]) -> PluginConfig | None:

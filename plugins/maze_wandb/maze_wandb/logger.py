@@ -7,7 +7,7 @@ import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import PositiveFloat
 
@@ -23,6 +23,7 @@ from maze_core.callbacks.points import (
     write_identity,
 )
 from maze_core.config.base import PluginConfig
+from maze_core.config.outside import Outside
 from maze_core.environment_variables import variables_set
 from maze_core.plugins.hookspecs import hookimpl
 
@@ -41,12 +42,12 @@ _SERVICE = "WANDB_SERVICE"
 class WandbConfig(PluginConfig):
     """Where the run goes."""
 
-    mode: Literal["offline", "online"] = "offline"
+    mode: Annotated[Literal["offline", "online"], Outside.CONNECTION.but("offline")] = "offline"
     """offline: into the run's `wandb/`, for a later `wandb sync`; nothing is sent. online: to the server too, with the
     login of `wandb login` or WANDB_API_KEY."""
     project: str = "maze"
     """The project of the run."""
-    entity: str | None = None
+    entity: Annotated[str | None, Outside.CONNECTION] = None
     """The user or team that owns the project; none: the default of the login."""
     run_name: str | None = None
     """The name of the run; none: that of its directory."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from gymnasium import Space
 from pydantic import Field, JsonValue
 
+from maze_core.config.outside import Outside
 from maze_core.errors import ConfigError
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.hookspecs import hookimpl
@@ -24,7 +25,7 @@ class NormalizeObservationsConfig(LeafConfig):
     """`mean_std` scales to mean 0 and standard deviation 1; `range` maps the observed range to [-1, 1]."""
     estimate_steps: Annotated[int, Field(ge=0, le=10_000_000)] = 10_000
     """Steps before training that estimate the statistics; 0: no estimation."""
-    policy: str | dict[str, JsonValue] = "random"
+    policy: Annotated[str | dict[str, JsonValue], Outside.PLUGIN] = "random"
     """Policy plugin that takes these steps: its name, or its name and parameters."""
     running: bool = False
     """Keep updating the statistics during training; false: they stay fixed."""
