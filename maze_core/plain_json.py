@@ -17,14 +17,17 @@ def sealed(values: Mapping[str, Any]) -> dict[str, Any]:
     return {**values, CHECKSUM: _checksum(values)}
 
 
-def unsealed(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values without their checksum; files of earlier versions have none.
+def unsealed(values: Mapping[str, Any], *, required: bool = True) -> dict[str, Any]:
+    """Return the values without their checksum. Files of earlier versions have none: for them it is not `required`.
 
     Raises:
-        ValueError: a value was changed.
+        ValueError: a value was changed, or the checksum is missing.
     """
     rest = dict(values)
-    if rest.pop(CHECKSUM, None) not in (None, _checksum(rest)):
+    found = rest.pop(CHECKSUM, None)
+    if found is None and required:
+        raise ValueError("its checksum is missing")
+    if found not in (None, _checksum(rest)):
         raise ValueError("its checksum does not match")
     return rest
 

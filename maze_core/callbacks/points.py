@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import math
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from maze_core import files
-from maze_core.plain_json import parse_object
+from maze_core.plain_json import parse_object, sealed, unsealed
 from maze_core.training.run_dir import CONFIG, RECORD
 from maze_core.training.saved.manifest import BEST, CHECKPOINTS
 from maze_core.training.saved.metrics_file import METRICS_FILE, read_metrics
@@ -97,14 +98,17 @@ def best_files(run_dir: Path) -> dict[str, Path]:
 
 
 def read_identity(run_dir: Path, name: str) -> dict[str, str]:
-    """Return what `write_identity` wrote; empty if nothing or no mapping of texts."""
+    """Return what `write_identity` wrote; empty if nothing, and, with a warning, if the file is damaged."""
     try:
-        values = parse_object(files.read_bytes(run_dir / name, _IDENTITY_BYTES))
-    except (FileNotFoundError, ValueError):
+        values = unsealed(parse_object(files.read_bytes(run_dir / name, _IDENTITY_BYTES)), required=False)
+    except FileNotFoundError:
+        return {}
+    except ValueError as error:
+        warnings.warn(f"{run_dir / name} is damaged ({error}): the run gets a new id", RuntimeWarning, stacklevel=2)
         return {}
     return {key: value for key, value in values.items() if isinstance(value, str)}
 
 
 def write_identity(run_dir: Path, name: str, values: Mapping[str, str]) -> None:
     """Write under which id a logger knows the run to the file `name`, for a resume."""
-    files.write_bytes(run_dir / name, json.dumps(values, indent=2).encode() + b"\n")
+    files.write_bytes(run_dir / name, json.dumps(sealed(values), indent=2).encode() + b"\n")

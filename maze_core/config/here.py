@@ -67,7 +67,7 @@ def is_address_here(text: str, homes: Sequence[Path]) -> bool:
 
 
 def is_argument_here(text: str, homes: Sequence[Path]) -> bool:
-    """Return False for a text, of which nothing is known, if it looks like an address or a path that leads elsewhere."""
+    """Return False for a text of unknown use that looks like an address or a path, and leads elsewhere."""
     if "://" in text:
         return is_address_here(text, homes)
     if text.startswith(("~", "/", "\\")) or ".." in Path(text).parts:

@@ -13,6 +13,8 @@ from maze_core.config.renamed import updated
 from maze_core.errors import ConfigError
 
 _SEAL = "# sha256 {digest} of the lines below\n"
+_LIKE = re.compile(r"sha256|of the lines below|[0-9a-f]{32}")
+"""What is left of the first line where it is damaged."""
 _FIRST_LINE = re.compile(re.escape(_SEAL).replace(re.escape("{digest}"), "([0-9a-f]{64})"))
 
 
@@ -32,7 +34,7 @@ def read_sealed(path: Path, tell: Callable[[str], None] = lambda text: None) -> 
     """
     text = read_text(path)
     first = _FIRST_LINE.match(text)
-    if first and _digest(text[first.end() :]) != first[1]:
+    if _digest(text[first.end() :]) != first[1] if first else _LIKE.search(text.partition("\n")[0]):
         raise ConfigError(
             "is damaged, or was edited by hand: its checksum does not match",
             str(path),

@@ -5,9 +5,11 @@
     observations/KEY.npy         one leaf of the observations, the episodes one after the other, each L + 1 rows
     actions/KEY.npy              one leaf of the actions, L rows each
     rewards.npy                  float32, L rows each
+    complete.json                written at the end: how many episodes and steps were recorded, with a checksum
 
 An episode is appended to the arrays first and to `episodes.jsonl` last. Only episodes listed there are recorded:
-further rows in the arrays are the remains of an interruption.
+further rows in the arrays are the remains of an interruption. Recordings of version 1 have no `complete.json`, and the
+oldest of them no checksums in JSON.
 """
 
 from __future__ import annotations
@@ -27,11 +29,13 @@ from maze_core.data.space_json import space_from_json, space_to_json
 from maze_core.envs.spaces import LeafSpec, Role, flatten_space, space_specs
 from maze_core.errors import MazeError
 from maze_core.plain_json import is_count, is_number, parse_object, sealed, unsealed
-from maze_core.terminal_text import shown
+from maze_core.terminal_text import argument, counted, shown
 
-FORMAT, VERSION = "maze-trajectories", 1
-_DESCRIPTION_BYTES, _EPISODES_BYTES = 100_000_000, 4_000_000_000
-DESCRIPTION, EPISODES, REWARDS = "trajectories.json", "episodes.jsonl", "rewards"
+FORMAT, VERSION = "maze-trajectories", 2
+_VERSIONS = (1, VERSION)
+_DESCRIPTION_BYTES, _EPISODES_BYTES, _COMPLETE_BYTES = 100_000_000, 4_000_000_000, 10_000
+_ANYWAY = "Next: copy the recording again. To use the episodes that are left, delete {path}"
+DESCRIPTION, EPISODES, REWARDS, COMPLETE = "trajectories.json", "episodes.jsonl", "rewards", "complete.json"
 FOLDERS: dict[Role, str] = {"observation": "observations", "action": "actions"}
 
 
@@ -49,6 +53,8 @@ class Description:
     action_space: Space[Any]
     source: dict[str, Any]
     """The origin of the recording as plain data, such as policy, environment and seed."""
+    version: int = VERSION
+    """The version of the recording's format."""
 
     def space(self, role: Role) -> Space[Any]:
         """Return the observation or action space."""
@@ -139,13 +145,14 @@ def read_description(folder: Path) -> Description:
     """
     path = folder / DESCRIPTION
     try:
-        data = unsealed(parse_object(files.read_bytes(path, _DESCRIPTION_BYTES)))
+        data = parse_object(files.read_bytes(path, _DESCRIPTION_BYTES))
         if data.get("format") != FORMAT:
             raise ValueError("it does not describe recorded trajectories")
-        if data["version"] != VERSION:
-            raise ValueError(f"it has version {shown(data['version'])}; this version of Maze reads version {VERSION}")
+        if data["version"] not in _VERSIONS or type(data["version"]) is not int:
+            raise ValueError(f"it has version {shown(data['version'])}; this version of Maze reads 1 and {VERSION}")
+        data = unsealed(data, required=data["version"] > 1)
         pair = [space_from_json(data[name]) for name in ("observation_space", "action_space")]
-        description = Description(pair[0], pair[1], dict(data["source"]))
+        description = Description(pair[0], pair[1], dict(data["source"]), data["version"])
         description.columns()
     except (OSError, ValueError, KeyError, TypeError, RecursionError, MazeError) as error:
         reason = f"it has no {error}" if isinstance(error, KeyError) else getattr(error, "strerror", None) or str(error)
@@ -159,7 +166,47 @@ def encode_record(record: EpisodeRecord) -> bytes:
     return json.dumps(sealed(asdict(record)), allow_nan=False).encode() + b"\n"
 
 
-def read_records(folder: Path) -> list[EpisodeRecord]:
+def write_complete(folder: Path, episodes: int, steps: int) -> None:
+    """Write at the end of a recording how much it holds."""
+    files.write_bytes(folder / COMPLETE, json.dumps(sealed({"episodes": episodes, "steps": steps})).encode())
+
+
+def read_complete(folder: Path) -> int | None:
+    """Return how many episodes were recorded; None if the recording does not say that it is complete.
+
+    Raises:
+        TrajectoryError: the file is damaged.
+    """
+    path = folder / COMPLETE
+    try:
+        episodes = unsealed(parse_object(files.read_bytes(path, _COMPLETE_BYTES)))["episodes"]
+        if not is_count(episodes):
+            raise ValueError("it names no number of episodes")
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise TrajectoryError(f"{path} is damaged: {reason}\n{_ANYWAY.format(path=argument(path))}") from error
+    return int(episodes)
+
+
+def check_complete(folder: Path, records: list[EpisodeRecord]) -> str:
+    """Return a warning if a recording does not say that it is complete; empty if it does.
+
+    Raises:
+        TrajectoryError: it has lost episodes.
+    """
+    path, recorded = folder / COMPLETE, read_complete(folder)
+    if recorded is None:
+        listed = counted(len(records), "episode")
+        return f"{path} is missing: the recording was interrupted, or has lost that file. It lists {listed}"
+    if recorded != len(records):
+        problem = f"is damaged: it lists {len(records)} of the {recorded} episodes that were recorded"
+        raise TrajectoryError(f"{folder / EPISODES} {problem}\n{_ANYWAY.format(path=argument(path))}")
+    return ""
+
+
+def read_records(folder: Path, version: int = VERSION) -> list[EpisodeRecord]:
     """Return the episodes of a recording. A last line without an end, left by an interruption, is ignored.
 
     Raises:
@@ -171,7 +218,7 @@ def read_records(folder: Path) -> list[EpisodeRecord]:
         for number, line in enumerate(files.read_lines(path, _EPISODES_BYTES), 1):
             try:
                 if line.endswith(b"\n"):
-                    records.append(_record(unsealed(parse_object(line))))
+                    records.append(_record(unsealed(parse_object(line), required=version > 1)))
             except (ValueError, KeyError, TypeError) as error:
                 raise TrajectoryError(f"{path} is damaged at line {number}: {line[:80]!r}") from error
     except OSError as error:

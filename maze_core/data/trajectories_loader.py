@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from maze_core.data.trajectories_files import (
     Description,
     EpisodeRecord,
     TrajectoryError,
+    check_complete,
     checksum,
     column_path,
     column_problem,
@@ -52,7 +54,8 @@ def load_trajectories(path: str | os.PathLike[str], workers: int = 1, report: Re
     descriptions = [read_description(folder) for folder in folders]
     for folder, other in zip(folders[1:], descriptions[1:], strict=True):
         _check_equal(folders[0], descriptions[0], folder, other)
-    episodes = [read_records(folder) for folder in folders]
+    episodes = [read_records(folder, each.version) for folder, each in zip(folders, descriptions, strict=True)]
+    _check_complete(folders, descriptions, episodes)
     parts = [(folder, records) for folder, records in zip(folders, episodes, strict=True) if records]
     if not parts:
         raise TrajectoryError(f"{folders[0] / EPISODES} is empty: no episode was recorded")
@@ -99,6 +102,16 @@ def _check_equal(first: Path, ours: Description, folder: Path, theirs: Descripti
                 f"{folder / DESCRIPTION}: the {role} space is {theirs.space(role)}, that of {first} is "
                 f"{ours.space(role)}; recordings that are loaded together need equal spaces"
             )
+
+
+def _check_complete(folders: list[Path], descriptions: list[Description], episodes: list[list[EpisodeRecord]]) -> None:
+    """Warn once of recordings that were not finished. Raises TrajectoryError for one that has lost episodes."""
+    each = zip(folders, descriptions, episodes, strict=True)
+    told = [check_complete(folder, records) for folder, description, records in each if description.version > 1]
+    unfinished = list(filter(None, told))
+    if unfinished:
+        others = f"; so it is with {len(unfinished) - 1} more of {len(folders)} recordings" if unfinished[1:] else ""
+        warnings.warn(unfinished[0] + others, RuntimeWarning, stacklevel=3)
 
 
 def _joined(parts: list[np.ndarray]) -> np.ndarray:

@@ -24,6 +24,7 @@ from maze_core.data.trajectories_files import (
     column_problem,
     encode_record,
     stored,
+    write_complete,
     write_description,
     write_header,
 )
@@ -66,6 +67,8 @@ class TrajectoryWriter:
         self._specs = self._description.columns()
         self._rows = dict.fromkeys(self._specs, 0)
         self._files: dict[str, BinaryIO] = {}
+        self._whole = False
+        """False while there are no files, and after one could not be written."""
         try:
             self._create()
         except OSError as error:
@@ -82,6 +85,7 @@ class TrajectoryWriter:
             write_header(self._files[name], spec, 0)
         self._files[EPISODES] = files.open_file(self.folder / EPISODES, "xb")
         write_description(self.folder, self._description)
+        self._whole = True
 
     def add(self, trajectory: Trajectory) -> None:
         """Append an episode: its rows, then its line in the index.
@@ -97,6 +101,7 @@ class TrajectoryWriter:
             self._files[EPISODES].write(encode_record(record))
             self._files[EPISODES].flush()
         except OSError as error:
+            self._whole = False
             kept = f"The {self.episodes} episodes written before are kept."
             raise RunError(f"could not record to {self.folder}: {error.strerror or error}. {kept}") from None
         self.episodes += 1
@@ -111,7 +116,7 @@ class TrajectoryWriter:
         self._rows[name] += len(rows)
 
     def close(self) -> None:
-        """Flush everything to the disk; safe to call twice."""
+        """Flush everything to the disk, and note how many episodes there are; safe to call twice."""
         opened, self._files = self._files, {}
         for file in opened.values():
             try:
@@ -121,6 +126,11 @@ class TrajectoryWriter:
                 raise RunError(f"could not record to {self.folder}: {error.strerror}") from None
             finally:
                 file.close()
+        if opened and self._whole:
+            try:
+                write_complete(self.folder, self.episodes, self.steps)
+            except OSError as error:
+                raise RunError(f"could not record to {self.folder}: {error.strerror}") from None
 
     def __enter__(self) -> Self:
         return self

@@ -25,6 +25,8 @@ CONFIG, RECORD, NETWORK, LOCK, REPLAY = "config.yaml", "run.json", "network.svg"
 _BEGINNING = (CONFIG, RECORD, NETWORK, LOCK, CHECKPOINTS, REPLAY)
 """What a run writes before its first checkpoint."""
 _RECORD_BYTES = 10_000_000
+_RECORD_FORMAT = 2
+"""The format of `run.json`; files of earlier versions name none, and the oldest have no checksum."""
 
 
 def create_run_dir(run_dir: Path | None, env_name: str, algorithm: str, seed: int) -> Path:
@@ -215,7 +217,7 @@ def write_record(folder: Path, record: dict[str, Any]) -> None:
 
 def encoded_record(record: dict[str, Any]) -> bytes:
     """Return the contents of `run.json`."""
-    return json.dumps(sealed(record), indent=1).encode()
+    return json.dumps(sealed({"format": _RECORD_FORMAT, **record}), indent=1).encode()
 
 
 def read_record(folder: Path) -> dict[str, Any]:
@@ -226,7 +228,10 @@ def read_record(folder: Path) -> dict[str, Any]:
     """
     path = folder / RECORD
     try:
-        record = unsealed(parse_object(files.read_bytes(path, _RECORD_BYTES)))
+        record = parse_object(files.read_bytes(path, _RECORD_BYTES))
+        record = unsealed(record, required="format" in record)
+        if record.pop("format", _RECORD_FORMAT) != _RECORD_FORMAT:
+            raise ValueError(f"it has another format than {_RECORD_FORMAT}, which this version of Maze reads")
     except FileNotFoundError:
         raise ConfigError(f"there is no {printable(path)}, which every run needs") from None
     except OSError as error:

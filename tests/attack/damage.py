@@ -12,6 +12,8 @@ from typing import Any
 
 import yaml
 
+from maze_core.plain_json import CHECKSUM, sealed
+
 Mutation = Callable[[random.Random, bytes], bytes]
 DEEP = 100_000
 WRONG: tuple[object, ...] = (
@@ -134,9 +136,16 @@ def forge(folder: Path) -> None:
     """Let the manifest of a checkpoint agree with its files, as a stranger's would."""
     path = folder / "manifest.json"
     manifest = json.loads(path.read_bytes())
-    for name in manifest["sha256"]:
-        manifest["sha256"][name] = hashlib.sha256((folder / name).read_bytes()).hexdigest()
-    path.write_text(json.dumps(manifest))
+    for name in manifest["files"]:
+        manifest["files"][name] = hashlib.sha256((folder / name).read_bytes()).hexdigest()
+    path.write_text(json.dumps(resealed(manifest)))
+
+
+def resealed(document: Any) -> Any:
+    """A document whose own checksum, if it has one, agrees with it."""
+    if not isinstance(document, dict) or not isinstance(document.pop(CHECKSUM, None), str):
+        return document
+    return sealed(document)
 
 
 def _changed(chance: random.Random, document: Any) -> Any:

@@ -57,7 +57,7 @@ class Damaged:
         codes = _STARTED if command == "resume" else (0,) if command in ("list", "compare") else (0, 2)
         verdict.problems = problems_of(ending, (0,) if healthy else codes) + self._world.changes_outside()
         warned = path.name in ending.err or (command in ("list", "compare") and RUN in ending.err)
-        if ending.code or verdict.problems or forged or warned or _is_no_damage(path, before, command):
+        if ending.code or verdict.problems or forged or warned or _is_no_damage(path, command):
             return verdict
         verdict.problems = self._world.different(command, ending, besides=_unread(file) + _unread(other))
         return verdict
@@ -95,15 +95,6 @@ def _unread(file: str) -> tuple[str, ...]:
     return ("best", "replay of best") if "/best/" in file else ("previous",) if "/previous/" in file else ()
 
 
-def _is_no_damage(path: Path, before: bytes, command: str) -> bool:
-    """Whether what is left says plainly that there is less, and no more: then nothing can be said about it.
-
-    The index of a recording decides what was recorded: its whole lines are those that were there first. A folder
-    without a configuration is no run, and not listed.
-    """
-    if path.name == "config.yaml" and command in ("list", "compare"):
-        return not path.exists()
-    if path.name != "episodes.jsonl" or not path.exists():
-        return False
-    lines = path.read_bytes().split(b"\n")[:-1]
-    return before.split(b"\n")[: len(lines)] == lines
+def _is_no_damage(path: Path, command: str) -> bool:
+    """Whether what is left says plainly that there is less: a folder without a configuration is no run."""
+    return path.name == "config.yaml" and command in ("list", "compare") and not path.exists()

@@ -14,7 +14,7 @@ from typing import Any
 import yaml
 
 from maze_core.plugins import discovery
-from tests.attack.damage import forge
+from tests.attack.damage import forge, resealed
 from tests.attack.oracle import problems_of
 from tests.attack.runs import RUN, plan_of
 from tests.attack.verdict import Verdict
@@ -101,9 +101,9 @@ def _manifest(world: World) -> None:
     """A checkpoint whose manifest names files outside."""
     path = world.folder / RUN / "checkpoints" / "best" / "manifest.json"
     manifest = json.loads(path.read_text())
-    manifest["sha256"]["../../../outside/file"] = "0" * 64
-    manifest["sha256"]["/etc/passwd"] = "0" * 64
-    path.write_text(json.dumps(manifest))
+    manifest["files"]["../../../outside/file"] = "0" * 64
+    manifest["files"]["/etc/passwd"] = "0" * 64
+    path.write_text(json.dumps(resealed(manifest)))
 
 
 def _checkpoints_elsewhere(world: World) -> None:

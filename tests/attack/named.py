@@ -10,6 +10,7 @@ from typing import Any
 
 import yaml
 
+from tests.attack.damage import resealed
 from tests.attack.oracle import problems_of
 from tests.attack.runs import DEMOS, RUN, plan_of
 from tests.attack.verdict import Verdict
@@ -54,7 +55,7 @@ def _json(file: str, change: Callable[[Any, str], None]) -> Callable[[Path, str]
         documents = [json.loads(line) for line in lines]
         for document in documents:
             change(document, text)
-        path.write_text("".join(json.dumps(document) + "\n" for document in documents))
+        path.write_text("".join(json.dumps(resealed(document)) + "\n" for document in documents))
         return RUN
 
     return apply
@@ -99,7 +100,7 @@ PLACES: dict[str, tuple[Callable[[Path, str], str], tuple[str, ...]]] = {
     "a key of run.json": (_json(f"{RUN}/run.json", _key_at()), _EVERY),
     "a metric's name": (_json(f"{RUN}/metrics.jsonl", _key_at()), _EVERY),
     "a metric": (_json(f"{RUN}/metrics.jsonl", _at("eval/return_mean")), _EVERY),
-    "a manifest's file": (_json(f"{RUN}/checkpoints/best/manifest.json", _key_at("sha256")), ("eval",)),
+    "a manifest's file": (_json(f"{RUN}/checkpoints/best/manifest.json", _key_at("files")), ("eval",)),
     "a manifest's format": (_json(f"{RUN}/checkpoints/last/manifest.json", _at("format")), ("resume",)),
     "a recording's source": (_json(f"{DEMOS}/trajectories.json", _at("source", "policy")), _INFO),
     "a key of a source": (_json(f"{DEMOS}/trajectories.json", _key_at("source")), _INFO),

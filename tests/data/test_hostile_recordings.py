@@ -102,14 +102,67 @@ def test_episodes(demos, field):
 def test_a_changed_value_is_damage_and_files_of_earlier_versions_have_no_checksum(demos, name, field, value):
     path = demos / name
     first, *rest = [unsealed(json.loads(each)) for each in _texts(path)]
-    path.write_text("".join(json.dumps(each) + "\n" for each in (first, *rest)))
-    assert len(load_trajectories(demos)) == 2
-    path.write_text("".join(json.dumps(each) + "\n" for each in (sealed(first) | {field: value}, *rest)))
+    path.write_text("".join(json.dumps(each) + "\n" for each in (sealed(first) | {field: value}, *map(sealed, rest))))
     check(demos, name)
+    path.write_text("".join(json.dumps(each) + "\n" for each in (first, *map(sealed, rest))))
+    check(demos, name)
+    as_version_1(demos, first if name == "trajectories.json" else None)
+    assert len(load_trajectories(demos)) == 2
+
+
+def as_version_1(demos, description=None):
+    """Make a recording what the earliest versions wrote."""
+    head, index = demos / "trajectories.json", demos / "episodes.jsonl"
+    head.write_text(json.dumps((description or unsealed(json.loads(head.read_text()))) | {"version": 1}))
+    lines = [unsealed(json.loads(line), required=False) for line in index.read_text().splitlines()]
+    index.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (demos / "complete.json").unlink()
 
 
 def _texts(path):
     return [path.read_text()] if path.suffix == ".json" else path.read_text().splitlines()
+
+
+def test_every_bit_of_the_json_files_counts(demos):
+    """A sample of the bits: each is noticed, whatever it is."""
+    rng = random.Random(1)
+    for name in ("trajectories.json", "episodes.jsonl", "complete.json"):
+        path = demos / name
+        data = path.read_bytes()
+        for bit in rng.sample(range(8 * len(data)), 60):
+            changed = bytearray(data)
+            changed[bit // 8] ^= 1 << bit % 8
+            path.write_bytes(changed)
+            check(demos, str(demos))
+        path.write_bytes(data)
+    assert len(load_trajectories(demos)) == 2
+
+
+def test_an_index_that_was_cut_anywhere_is_said_with_the_number_that_is_missing(demos):
+    path = demos / "episodes.jsonl"
+    data = path.read_bytes()
+    first = data.index(b"\n") + 1
+    for length, left in ((first, 1), (first + 9, 1), (len(data) - 1, 1), (first - 1, 0), (0, 0)):
+        path.write_bytes(data[:length])
+        check(demos, f"it lists {left} of the 2 episodes that were recorded", "Next: copy the recording again.")
+    path.write_bytes(data[:first])
+    (demos / "complete.json").unlink()
+    with pytest.warns(RuntimeWarning, match="It lists 1 episode$"):
+        assert len(load_trajectories(demos)) == 1
+    path.write_bytes(data + data[first:])
+    with pytest.raises(TrajectoryError):  # the rows end before
+        load_trajectories(demos)
+
+
+def test_of_several_unfinished_recordings_one_line_is_said(demos, tmp_path):
+    for name in ("a", "b", "c"):
+        shutil.copytree(demos, tmp_path / "several" / name)
+    for name in ("b", "c"):
+        (tmp_path / "several" / name / "complete.json").unlink()
+    result = CliRunner().invoke(app, ["trajectories", "info", str(tmp_path / "several")])
+    assert result.exit_code == 0
+    assert result.stderr.count("complete.json is missing") == 1
+    assert "so it is with 1 more of 3 recordings" in result.stderr
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -3,13 +3,14 @@
 import json
 import os
 import socket
+import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import closing
 from urllib.request import urlopen
 
 import pytest
-import yaml
 from typer.testing import CliRunner
 
 from maze_core.cli.main import app
@@ -22,6 +23,11 @@ def maze(*words):
     result = CliRunner().invoke(app, list(map(str, words)))
     assert result.exit_code == 0, result.output
     return result
+
+
+def resume(run_dir, uri, *words):
+    """A store elsewhere needs the permission of the command that resumes."""
+    return maze("resume", run_dir, "--set", f"callbacks.mlflow.tracking_uri={uri}", *words)
 
 
 def written(run_dir):
@@ -90,7 +96,7 @@ def test_a_killed_run_continues_under_its_id_without_a_gap_or_a_double_point(tmp
     before = Logged(run_dir, store)
     assert before.run.info.status == "RUNNING"
     assert [step for step, _ in before.curve("epoch")] == STEPS[:2]
-    maze("resume", run_dir)
+    resume(run_dir, store)
     after = Logged(run_dir, store)
     assert after.id == before.id
     after.assert_whole()
@@ -100,7 +106,7 @@ def test_a_killed_run_continues_under_its_id_without_a_gap_or_a_double_point(tmp
 def test_a_run_that_goes_on_keeps_its_parameters_and_tags_what_changed(tmp_path, store):
     run_dir = tmp_path / "run"
     maze(*arguments(run_dir, {"callbacks.mlflow.tracking_uri": store, "algorithm.n_epochs": 2}))
-    maze("resume", run_dir, "--set", "algorithm.n_epochs=4")
+    resume(run_dir, store, "--set", "algorithm.n_epochs=4")
     logged = Logged(run_dir, store)
     logged.assert_whole(4)
     assert logged.run.data.params["algorithm.n_epochs"] == "2"
@@ -123,11 +129,24 @@ def test_what_a_run_logged_without_the_server_lacks_is_logged_when_it_resumes(tm
     values = {"callbacks.mlflow.tracking_uri": "http://127.0.0.1:9", "algorithm.n_epochs": 2}
     maze(*arguments(run_dir, values))
     assert not (run_dir / "mlflow.json").exists()
-    config = yaml.safe_load((run_dir / "config.yaml").read_text())
-    config["callbacks"]["mlflow"]["tracking_uri"] = store
-    (run_dir / "config.yaml").write_text(yaml.safe_dump(config))
-    maze("resume", run_dir, "--set", "algorithm.n_epochs=3")
+    resume(run_dir, store, "--set", "algorithm.n_epochs=3")
     Logged(run_dir, store).assert_whole(3)
+
+
+@pytest.mark.slow
+def test_a_database_of_someone_else_writes_no_artefact_elsewhere(tmp_path):
+    run_dir = tmp_path / "run"
+    maze(*arguments(run_dir, {"callbacks.mlflow.run_name": "r", "algorithm.n_epochs": 2}))
+    away = (tmp_path / "away").as_uri()
+    with closing(sqlite3.connect(run_dir / "mlflow" / "mlflow.db")) as database, database:
+        database.execute("UPDATE runs SET artifact_uri = ?", (f"{away}/x",))
+    result = maze("resume", run_dir, "--set", "algorithm.n_epochs=3")
+    assert f"the database names '{away}/x' for artefacts" in result.stderr
+    assert not (tmp_path / "away").exists()
+    Logged(run_dir).assert_whole(3)
+    (run_dir / "mlflow" / "mlflow.db").rename(tmp_path / "other.db")
+    (run_dir / "mlflow" / "mlflow.db").symlink_to(tmp_path / "other.db")
+    assert "links are not followed here" in maze("resume", run_dir, "--set", "algorithm.n_epochs=4").stderr
 
 
 @pytest.fixture
@@ -166,7 +185,7 @@ def test_a_server_receives_metrics_parameters_and_the_best_checkpoint(tmp_path, 
     run_dir = tmp_path / "run"
     train_until_killed(run_dir, {"callbacks.mlflow.tracking_uri": server}, "after")
     before = Logged(run_dir, server).id
-    maze("resume", run_dir)
+    maze("resume", run_dir)  # the server is on this machine
     logged = Logged(run_dir, server)
     assert logged.id == before
     logged.assert_whole()

@@ -141,7 +141,7 @@ def test_the_newest_whole_one_is_found_wherever_it_lies(tmp_path, case):
         source = tmp_path / name / "checkpoints" / "last"
         write_checkpoint(source, numbered(2 if name == "last" else 3))
         manifest = json.loads((source / "manifest.json").read_bytes())
-        (source / "manifest.json").write_text(json.dumps({key: manifest[key] for key in ("format", "sha256")}))
+        (source / "manifest.json").write_text(json.dumps({"format": 1, "sha256": manifest["files"]}))
         if name == "torn":
             (source / "state.json").unlink()
         shutil.copytree(source, root / place)
@@ -183,8 +183,8 @@ def spoil(path, damage):
 def test_a_format_of_the_future_is_refused(tmp_path):
     write_checkpoint(tmp_path / "last", numbered(1))
     manifest = tmp_path / "last" / "manifest.json"
-    manifest.write_text(manifest.read_text().replace('"format": 1', '"format": 2'))
-    with pytest.raises(CheckpointError, match="format 2; this version of Maze reads format 1"):
+    manifest.write_text(manifest.read_text().replace('"format": 2', '"format": 3'))
+    with pytest.raises(CheckpointError, match="format 3; this version of Maze reads formats 1 and 2"):
         read_checkpoint(tmp_path / "last")
 
 
@@ -293,4 +293,4 @@ def test_files_are_replaced_whole(tmp_path, monkeypatch):
         files.write_bytes(path, b"new")
     assert path.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [path]
-    assert FORMAT == 1
+    assert FORMAT == 2

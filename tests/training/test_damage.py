@@ -98,7 +98,7 @@ def test_a_run_without_its_record_is_none(run):
         assert f"there is no {run / 'run.json'}, which every run needs" in said[0]
 
 
-def test_a_changed_record_is_damaged_and_one_without_a_checksum_is_of_an_earlier_version(run):
+def test_a_changed_record_is_damaged_and_one_without_format_and_checksum_is_of_an_earlier_version(run):
     path = run / "run.json"
     text = path.read_text()
     path.write_text(text.replace("Discrete(2)", "Discrete(3)"))
@@ -106,7 +106,11 @@ def test_a_changed_record_is_damaged_and_one_without_a_checksum_is_of_an_earlier
         code, said = maze(*commands(run)[name])
         assert code == 2, name
         assert f"{path} is damaged: its checksum does not match" in said[0]
-    path.write_text(json.dumps({key: value for key, value in json.loads(text).items() if key != "sha256"}))
+    unsealed = {key: value for key, value in json.loads(text).items() if key != "sha256"}
+    path.write_text(json.dumps(unsealed))
+    assert "its checksum is missing" in maze(*commands(run)["resume"])[1][0]
+    del unsealed["format"]
+    path.write_text(json.dumps(unsealed))
     assert maze(*commands(run)["resume"])[0] == 0
     assert "sha256" in json.loads(path.read_text())
 

@@ -16,9 +16,11 @@ from typing import Any
 
 from maze_core import files
 from maze_core.free_memory import free_memory
-from maze_core.plain_json import parse_object
+from maze_core.plain_json import CHECKSUM, parse_object, sealed, unsealed
 
-FORMAT = 1
+FORMAT = 2
+_BEFORE = 1
+"""The format of earlier versions: without a checksum of its own, and with other names."""
 CHECKPOINTS = "checkpoints"
 MODEL, STATE, STATE_TENSORS, MANIFEST = "model.safetensors", "state.json", "state.safetensors", "manifest.json"
 CONTENTS = (MODEL, STATE, STATE_TENSORS)
@@ -49,10 +51,9 @@ class Manifest:
 
     def encode(self) -> bytes:
         """Return the file's contents."""
-        # The file names the extents `beside`, as earlier versions do.
-        facts = {"format": FORMAT, "sha256": self.sha256, "sequence": self.sequence}
         extents = {name: asdict(extent) for name, extent in self.extents.items()}
-        return json.dumps({**facts, "beside": extents}, indent=1).encode()
+        facts = {"format": FORMAT, "files": self.sha256, "sequence": self.sequence, "beside": extents}
+        return json.dumps(sealed(facts), indent=1).encode()
 
 
 def read_manifest(folder: Path) -> Manifest:
@@ -64,17 +65,21 @@ def read_manifest(folder: Path) -> Manifest:
     """
     try:
         data = parse_object(files.read_bytes(folder / MANIFEST, _MANIFEST_BYTES, root_of(folder)))
+        if data.get("format") == _BEFORE:
+            data = {**data, "files": data.pop(CHECKSUM, None)}
+        elif data.get("format") == FORMAT:
+            data = unsealed(data)
     except ValueError as error:
         raise ValueError(f"{MANIFEST} is damaged: {error}") from error
-    if not isinstance(data.get("sha256"), dict):
-        raise ValueError(f"{MANIFEST} is damaged")
-    if data.get("format") != FORMAT:
+    if data.get("format") not in (_BEFORE, FORMAT):
         found = json.dumps(data.get("format"))[:40]
-        raise ValueError(f"it has format {found}; this version of Maze reads format {FORMAT}")
-    sequence, extents = data.get("sequence", 0), data.get("beside", {})
-    if sorted(data["sha256"]) != sorted(CONTENTS) or type(sequence) is not int or not isinstance(extents, dict):
+        raise ValueError(f"it has format {found}; this version of Maze reads formats {_BEFORE} and {FORMAT}")
+    checksums, sequence, extents = data.get("files"), data.get("sequence", 0), data.get("beside", {})
+    if not isinstance(checksums, dict) or type(sequence) is not int or not isinstance(extents, dict):
         raise ValueError(f"{MANIFEST} is damaged")
-    return Manifest(data["sha256"], sequence, {name: _extent(value) for name, value in extents.items()})
+    if sorted(checksums) != sorted(CONTENTS):
+        raise ValueError(f"{MANIFEST} is damaged")
+    return Manifest(checksums, sequence, {name: _extent(value) for name, value in extents.items()})
 
 
 def _extent(value: Any) -> Extent:

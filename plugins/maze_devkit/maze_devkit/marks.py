@@ -55,7 +55,7 @@ def _may_lead_outside(name: str, field: FieldInfo, kinds: list[Any]) -> bool:
         return True
     words = re.sub(r"(?<=[a-z\d])(?=[A-Z])", "_", name)
     options = [str(option) for kind in kinds if get_origin(kind) is Literal for option in kind.__args__]
-    if (bool in classes or str in classes) and _GOING.fullmatch(words) or any(map(_GOING.fullmatch, options)):
+    if ((bool in classes or str in classes) and _GOING.fullmatch(words)) or any(map(_GOING.fullmatch, options)):
         return True
     return str in classes and bool(_NAMES.fullmatch(words) or _DESCRIPTION.match(field.description or ""))
 
@@ -66,7 +66,7 @@ def _kinds(annotations: tuple[Any, ...]) -> Iterator[Any]:
         origin, inner = get_origin(each), getattr(each, "__args__", ())
         if origin is Literal or not inner:
             yield each
-        elif isinstance(origin, type) and issubclass(origin, dict) or getattr(origin, "__name__", "") == "Mapping":
+        elif (isinstance(origin, type) and issubclass(origin, dict)) or getattr(origin, "__name__", "") == "Mapping":
             yield from _kinds(inner[1:])
         else:
             yield from _kinds(inner)

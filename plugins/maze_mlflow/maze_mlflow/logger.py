@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
@@ -25,7 +25,9 @@ from maze_core.callbacks.points import (
 from maze_core.config.base import PluginConfig
 from maze_core.config.outside import Outside
 from maze_core.environment_variables import variables_set
+from maze_core.errors import ConfigError
 from maze_core.plugins.hookspecs import hookimpl
+from maze_core.terminal_text import shown
 
 if TYPE_CHECKING:
     from maze_core.training.report import RunSummary
@@ -91,8 +93,11 @@ class Mlflow(PointLogger):
 
         if self.config.tracking_uri is not None:
             return MlflowClient(tracking_uri=self.config.tracking_uri)
-        files.make_folder(run_dir / "mlflow", run_dir)
-        return MlflowClient(tracking_uri=f"sqlite:///{(run_dir / 'mlflow' / 'mlflow.db').absolute()}")
+        database = run_dir / "mlflow" / "mlflow.db"
+        files.make_folder(database.parent, run_dir)
+        with suppress(FileNotFoundError):
+            files.open_file(database, "r+b", run_dir).close()  # it is no link to a file elsewhere
+        return MlflowClient(tracking_uri=f"sqlite:///{database.absolute()}")
 
     def _identify(self, client: Any, run_dir: Path) -> tuple[str, int]:
         """Return id and start time, in milliseconds, of the run that continues or is new."""
@@ -156,6 +161,7 @@ class Mlflow(PointLogger):
                 final, step = final_values(summary.final_evaluation), summary.env_steps or summary.updates
                 self._log_values(self._unlogged(final, step), step, self._started + round(1000 * summary.seconds))
                 if self.config.checkpoint == "best":
+                    self._check_artifacts(run.run_dir)
                     self._log_files(best_files(run.run_dir))
             finally:
                 self._client.set_terminated(self._id, _STATUS[summary.outcome])
@@ -168,6 +174,14 @@ class Mlflow(PointLogger):
         return {
             name: value for name, value in values.items() if all(each.step != step for each in histories.get(name, []))
         }
+
+    def _check_artifacts(self, run_dir: Path) -> None:
+        """Raise ConfigError if the run's own database, which may come from someone else, names a folder elsewhere."""
+        place = str(self._client.get_run(self._id).info.artifact_uri)
+        own = (run_dir / "mlflow" / "artifacts").absolute().as_uri()
+        if self.config.tracking_uri is None and (not place.startswith(f"{own}/") or ".." in place):
+            problem = f"the database names {shown(place)} for artefacts, which is not in this run: none is written"
+            raise ConfigError(problem, "checkpoint", "Next: --set callbacks.mlflow.checkpoint=none")
 
     def _log_files(self, found: dict[str, Path]) -> None:
         for name, path in found.items():

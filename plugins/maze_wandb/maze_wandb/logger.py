@@ -25,6 +25,7 @@ from maze_core.callbacks.points import (
 from maze_core.config.base import PluginConfig
 from maze_core.config.outside import Outside
 from maze_core.environment_variables import variables_set
+from maze_core.errors import ConfigError
 from maze_core.plugins.hookspecs import hookimpl
 
 if TYPE_CHECKING:
@@ -73,6 +74,8 @@ class Wandb(PointLogger):
 
     def __init__(self, config: WandbConfig) -> None:
         super().__init__(config)
+        if config.mode == "online":
+            _check_current_folder()
         self._session: Any = None
         self._alone = True
 
@@ -175,12 +178,24 @@ def _settings(timeout: float) -> Any:
 
 @contextmanager
 def _environment(run_dir: Path) -> Iterator[None]:
-    """Keep wandb's caches in the run directory, and its reports of own errors at home."""
-    folder = run_dir / _FOLDER
-    files.make_folder(folder, run_dir)
-    places = {name: str(folder / "cache") for name in ("WANDB_CACHE_DIR", "WANDB_DATA_DIR", "WANDB_CONFIG_DIR")}
+    """Keep wandb's caches in the run directory, and its reports of own errors at home.
+
+    Its settings stay those of the user: a folder of settings in the run directory could name another server.
+    """
+    cache = run_dir / _FOLDER / "cache"
+    files.make_folder(cache, run_dir)
+    places = {name: str(cache) for name in ("WANDB_CACHE_DIR", "WANDB_DATA_DIR")}
     with variables_set({**places, "WANDB_ERROR_REPORTING": "false"}):
         yield
+
+
+def _check_current_folder() -> None:
+    """Raise ConfigError where wandb would read in the current folder to which server it sends run and token."""
+    for path in (Path(folder) / "settings" for folder in (_FOLDER, f".{_FOLDER}")):
+        if os.path.lexists(path):
+            problem = f"wandb would read in {path} of the current folder which server gets the run and your token"
+            hint = "Next: move that file away; `wandb login --host URL`, WANDB_BASE_URL and WANDB_ENTITY say the same."
+            raise ConfigError(problem, "mode", hint)
 
 
 def _offline_folders(run_dir: Path) -> list[str]:

@@ -150,8 +150,9 @@ class _Recordings:
         for folder in self._folder.glob("[0-9]*"):
             # Ignore a recording that another process has just begun, or that is damaged.
             with suppress(TrajectoryError):
-                if read_description(folder).source == self._description.source:
-                    lines.update(map(encode_record, read_records(folder)))
+                found = read_description(folder)
+                if found.source == self._description.source:
+                    lines.update(map(encode_record, read_records(folder, found.version)))
         return lines
 
     def _open(self) -> TrajectoryWriter:

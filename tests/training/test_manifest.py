@@ -1,0 +1,100 @@
+"""Every bit of a manifest, of a run's record and of its sealed configuration counts."""
+
+import json
+import random
+
+import pytest
+import torch
+
+from maze_core.config.plain_yaml import to_yaml
+from maze_core.config.sealed import read_sealed, sealed
+from maze_core.errors import ConfigError
+from maze_core.training.run_dir import read_record, write_record
+from maze_core.training.saved.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
+from maze_core.training.saved.manifest import Extent, is_whole, read_manifest
+
+EXTENTS = {"metrics.jsonl": Extent(1234, "a" * 64)}
+RECORD = {"versions": {"torch": "2.6"}, "preset": None, "parameters": {"policy": 3}, "summary": None}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    checkpoint = Checkpoint({"w": torch.ones(2)}, {"epoch": 3, "env_steps": 7}, EXTENTS)
+    write_checkpoint(tmp_path / "checkpoints" / "last", checkpoint)
+    return tmp_path / "checkpoints" / "last"
+
+
+def flips(data, count, seed=1):
+    """The data with one bit changed: some of all the cases."""
+    for bit in random.Random(seed).sample(range(8 * len(data)), min(count, 8 * len(data))):
+        changed = bytearray(data)
+        changed[bit // 8] ^= 1 << bit % 8
+        yield bytes(changed)
+
+
+def test_a_flipped_bit_in_a_manifest_is_noticed(folder):
+    path = folder / "manifest.json"
+    data = path.read_bytes()
+    for changed in flips(data, 10**9):
+        path.write_bytes(changed)
+        with pytest.raises(ValueError):
+            read_manifest(folder)
+        assert not is_whole(folder)
+    path.write_bytes(data)
+    assert read_manifest(folder).extents == EXTENTS
+
+
+def test_a_lost_or_repeated_line_of_a_manifest_is_noticed(folder):
+    path = folder / "manifest.json"
+    lines = path.read_bytes().splitlines(True)
+    for number in range(len(lines)):
+        for changed in (
+            lines[:number] + lines[number + 1 :],
+            lines[:number],
+            lines[: number + 1] + lines[number + 2 :],
+        ):
+            if changed != lines:
+                path.write_bytes(b"".join(changed))
+                with pytest.raises(ValueError):
+                    read_manifest(folder)
+
+
+@pytest.mark.parametrize("name", ["sequence", "beside", "files", "sha256", "format"])
+def test_a_manifest_without_one_of_its_values_is_damaged(folder, name):
+    path = folder / "manifest.json"
+    values = json.loads(path.read_bytes())
+    path.write_text(json.dumps({key: value for key, value in values.items() if key != name}))
+    with pytest.raises(ValueError):
+        read_manifest(folder)
+
+
+def test_a_manifest_of_an_earlier_version_is_read(folder):
+    path = folder / "manifest.json"
+    values = json.loads(path.read_bytes())
+    earlier = {"format": 1, "sha256": values["files"], "sequence": 4, "beside": values["beside"]}
+    path.write_text(json.dumps(earlier, indent=1))
+    assert read_checkpoint(folder).extents == EXTENTS
+    assert read_manifest(folder).sequence == 4
+    path.write_text(json.dumps({key: earlier[key] for key in ("format", "sha256")}))
+    assert read_manifest(folder).sequence == 0
+
+
+def test_a_flipped_bit_in_a_record_is_noticed(tmp_path):
+    write_record(tmp_path, RECORD)
+    path = tmp_path / "run.json"
+    data = path.read_bytes()
+    for changed in flips(data, 10**9):
+        path.write_bytes(changed)
+        with pytest.raises(ConfigError, match=r"run\.json is damaged"):
+            read_record(tmp_path)
+
+
+def test_a_flipped_bit_in_a_configuration_is_noticed(tmp_path):
+    path = tmp_path / "config.yaml"
+    data = sealed(to_yaml({"seed": 1, "env": {"name": "gymnasium", "id": "CartPole-v1"}})).encode()
+    for changed in flips(data, 10**9):
+        path.write_bytes(changed)
+        with pytest.raises(ConfigError):
+            read_sealed(path)
+    path.write_bytes(data.partition(b"\n")[2])  # as its user is told to do
+    assert read_sealed(path)["seed"] == 1
