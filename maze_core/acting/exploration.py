@@ -12,9 +12,9 @@ from gymnasium.spaces import Box
 
 from maze_core.acting.agent import Choice
 from maze_core.config.base import PluginConfig
+from maze_core.envs.masks import mask_leaves
 from maze_core.envs.spaces import allocate, flatten_space, float_bounds, space_specs
 from maze_core.errors import ConfigError
-from maze_core.models.masks import mask_keys
 from maze_core.policies.random import RandomPolicy
 from maze_core.seeding import load_random_states, random_states
 
@@ -77,7 +77,7 @@ class EpsilonGreedy(Exploration):
         self._random = RandomPolicy(PluginConfig())
         self._random.setup(observation_space, action_space)
         self._specs = space_specs(action_space, "action")
-        self._masked = bool(mask_keys(observation_space, action_space))
+        self._masked = bool(mask_leaves(observation_space, action_space))
         self._rngs, self._epsilon, self._later = rngs, epsilon, later
 
     def explore(self, obs: Tree, choice: Choice) -> Choice:

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Protocol
 
 import torch
 
+from maze_core.envs.masks import MaskCheck
 from maze_core.envs.spaces import allocate, space_specs
-from maze_core.models.inputs import MASK_SUFFIX
-from maze_core.models.masks import check_masks, mask_keys
 
 if TYPE_CHECKING:
     from maze_core.acting.agent import Choice
@@ -50,16 +49,16 @@ class ReplaySink:
         device: torch.device,
         on_step: Callable[[StepResult], None],
     ) -> None:
-        self._replay, self._env, self._on_step = replay, env, on_step
+        self._replay, self._on_step = replay, on_step
         self._normalizer, self._device = normalizer, device
-        self._masked = bool(mask_keys(env.observation_space, env.action_space))
+        self._masks = MaskCheck(env.observation_space, env.action_space)
         specs = space_specs(env.observation_space, "observation")
         # Two in turn: what the last actions were chosen from, and what the next are chosen from.
         self.obs, self._spare = allocate(specs, (env.num_envs,)), allocate(specs, (env.num_envs,))
 
     def begin(self) -> None:
         """Begin the next rows of the buffer with the current observations, which are in `obs`."""
-        self._check_masks()
+        self._masks.check(self.obs)
         self._replay.begin(self.obs)
 
     def room(self, obs: Tree) -> Tree:
@@ -74,12 +73,7 @@ class ReplaySink:
             self._normalizer.update(self._to_device(obs), valid)
         self._replay.step(choice.actions, result, following)
         self._on_step(result)
-        self._check_masks()
-
-    def _check_masks(self) -> None:
-        if self._masked:
-            masks = {key: torch.from_numpy(leaf) for key, leaf in self.obs.items() if key.endswith(MASK_SUFFIX)}
-            check_masks(self._env.observation_space, self._env.action_space, masks)
+        self._masks.check(self.obs)
 
     def _to_device(self, obs: Tree) -> TensorTree:
         tensors = {key: torch.from_numpy(leaf) for key, leaf in obs.items()}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,11 +15,10 @@ from maze_core.acting.network import NetworkAgent, SharedNoise
 from maze_core.acting.stepper import Stepper
 from maze_core.data.rollout import Rollout
 from maze_core.data.sequences import Pieces, Sequences
+from maze_core.envs.masks import MaskCheck
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.envs.vector import agents_of
 from maze_core.errors import RunError
-from maze_core.models.inputs import MASK_SUFFIX
-from maze_core.models.masks import check_masks, mask_keys
 from maze_core.models.memory import remembers
 
 if TYPE_CHECKING:
@@ -37,12 +36,15 @@ class RolloutSink:
     Args:
         obs: leaves [T + 1, N, …]
         samples: leaves [T, N, …]
+        masks: the leaves of `obs` that are action masks.
         on_step: called after each step of the environments.
     """
 
-    def __init__(self, obs: Tree, samples: Tree, on_step: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self, obs: Tree, samples: Tree, masks: Collection[str] = (), on_step: Callable[[], None] = lambda: None
+    ) -> None:
         steps, rows = next(iter(samples.values())).shape[:2]
-        self._on_step = on_step
+        self._on_step, self._masks = on_step, masks
         self.steps = 0
         """Steps taken of this rollout."""
         self._rows = [{k: v[t] for k, v in obs.items()} for t in range(steps + 1)]
@@ -104,9 +106,9 @@ class RolloutSink:
         """Do nothing: the rollout is complete."""
 
     def acted_on(self, steps: int) -> Tree:
-        """Return the observations of the first steps, filler rows left out; leaves [R, …]."""
+        """Return the masks of the first steps, filler rows left out; leaves [R, …]."""
         valid = self.rollout.valid[:steps]
-        return {key: leaf[:steps][valid] for key, leaf in self.rollout.obs.items() if key.endswith(MASK_SUFFIX)}
+        return {key: self.rollout.obs[key][:steps][valid] for key in self._masks}
 
     def state(self) -> dict[str, Any]:
         """Return nothing: the current observations are restored with the environments."""
@@ -163,11 +165,11 @@ class Sampler:
         specs = space_specs(env.observation_space, "observation")
         obs = allocate(specs, (n_steps + 1, env.num_envs))
         samples = _allocate_samples(policy, obs)
-        masks = mask_keys(env.observation_space, env.action_space).values()
+        self._masks = MaskCheck(env.observation_space, env.action_space)
         self._sink = (
-            LaneSink(obs, samples, masks, on_step, self._memory)
+            LaneSink(obs, samples, self._masks.leaves, on_step, self._memory)
             if agents_of(env)
-            else RolloutSink(obs, samples, on_step)
+            else RolloutSink(obs, samples, self._masks.leaves, on_step)
         )
 
     @property
@@ -217,8 +219,7 @@ class Sampler:
 
     def _check_masks(self, steps: int) -> None:
         """Refuse masks that left no choice in the first steps of the rollout."""
-        masks = {key: torch.from_numpy(leaf) for key, leaf in self._sink.acted_on(steps).items()}
-        check_masks(self._env.observation_space, self._env.action_space, masks)
+        self._masks.check(self._sink.acted_on(steps))
 
     def state(self) -> dict[str, Any]:
         """Return everything that decides the next rollout except the policy."""

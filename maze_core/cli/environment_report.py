@@ -20,6 +20,7 @@ from maze_core.envs.actors import ACTOR, actors_of
 from maze_core.envs.builder import EnvBuilder
 from maze_core.envs.in_process import vector_env
 from maze_core.envs.joint import JointEnv
+from maze_core.envs.masks import mask_leaves
 from maze_core.envs.native import NativeVectorEnv
 from maze_core.envs.soundness import WHY, Failed, Make, NotApplicable, honest, other_seed, replays, same_seed
 from maze_core.envs.spaces import (
@@ -34,7 +35,6 @@ from maze_core.envs.time_limits import missing_time_limit
 from maze_core.envs.vector import agents_of
 from maze_core.errors import ConfigError, MazeError
 from maze_core.models.inputs import input_spaces
-from maze_core.models.masks import mask_keys
 from maze_core.plugins.discovery import describe
 from maze_core.policies.random import RandomPolicy
 from maze_core.seeding import EpisodeSeeds, Purpose
@@ -84,7 +84,7 @@ def examine_environment(env: PluginConfig, wrappers: tuple[PluginConfig, ...] = 
             steps = _steps_as_trained(report, builder, acted)
             _tell_of_actors(report, one, acted)
             # The checks take any action, which an environment with masks may refuse.
-            masked = steps and bool(mask_keys(one.observation_space, one.action_space))
+            masked = steps and bool(mask_leaves(one.observation_space, one.action_space))
             if not masked:
                 _ask(report, lambda: _check_interface(builder))
             if steps:
@@ -198,7 +198,7 @@ def _own_checks(report: EnvReport, make: Make) -> None:
 def _advice(env: Any) -> set[str]:
     """Return advice for environments that cannot be trained on well with the defaults."""
     notes = _about_pictures(input_spaces(env.observation_space, env.action_space))
-    if _reports_mask(env) and not mask_keys(env.observation_space, env.action_space):
+    if _reports_mask(env) and not mask_leaves(env.observation_space, env.action_space):
         notes.add("it reports an action mask outside of the observation; to use it: --wrappers mask_from_info")
     return notes
 

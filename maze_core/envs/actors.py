@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from gymnasium import Space, spaces
@@ -63,12 +63,6 @@ def actors_of(space: Space[Any]) -> ActorId | None:
     turn = space.spaces.get(TURN) if isinstance(space, spaces.Dict) else None
     actor = turn.spaces.get("actor") if isinstance(turn, spaces.Dict) else None
     return actor if isinstance(actor, ActorId) else None
-
-
-def mask_place(key: str, leaves: Container[str], *, several_actors: bool) -> str:
-    """Return the key of an action leaf's mask. The only action of an actor, `ACTOR`, has it at `ACTOR/action_mask`."""
-    inner = f"{key}/action_mask"
-    return inner if several_actors and inner in leaves else f"{key}_mask"
 
 
 def check_name(name: object) -> None:

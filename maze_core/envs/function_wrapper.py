@@ -8,6 +8,7 @@ from typing import Any
 import gymnasium
 
 from maze_core.config.base import PluginConfig
+from maze_core.envs.masks import check_kept
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.hookspecs import hookimpl
 from maze_core.plugins.python_objects import given
@@ -33,4 +34,6 @@ class FunctionWrapper(Plugin):
     def make_env(self, config: PluginConfig, seed: int, index: int) -> Generator[None, Env, Env]:
         """Wrap the environment with the function."""
         env = yield
-        return self._wrap(env)
+        wrapped = self._wrap(env)
+        check_kept(env, wrapped, getattr(self._wrap, "__name__", "a wrapper"))
+        return wrapped

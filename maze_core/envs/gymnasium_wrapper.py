@@ -11,6 +11,7 @@ from pydantic import Field, JsonValue
 from maze_core.config.base import PluginConfig
 from maze_core.config.outside import Outside
 from maze_core.envs.imports import import_module
+from maze_core.envs.masks import check_kept
 from maze_core.errors import ConfigError
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.hookspecs import hookimpl
@@ -52,6 +53,7 @@ class GymnasiumWrapper(Plugin):
             if "argument" not in str(exc):
                 raise
             raise ConfigError(f"{self.config.id}: {exc}", "kwargs") from exc
+        check_kept(env, wrapped, self.config.id)
         return wrapped
 
 

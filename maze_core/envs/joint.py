@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import gymnasium
 import numpy as np
-from gymnasium import spaces
+from gymnasium import Space, spaces
+
+from maze_core.envs.codecs import ActionCodec, ObservationCodec
+from maze_core.envs.masks import mask_leaves, member_sizes
+from maze_core.envs.spaces import flatten_space
 
 if TYPE_CHECKING:
     from maze_core.envs.agents import MultiAgentEnv, Round
@@ -17,7 +20,7 @@ class JointEnv(gymnasium.Env[Any, Any]):
     """One agent that acts for everybody: an observation and an action for each agent, the sum of all rewards.
 
     An agent that does not act shows its last observation, before the first one a fixed sample; its action is ignored.
-    A choice that an agent's `action_mask` forbids is replaced by one that it allows. The episode is truncated where
+    A choice that an agent's mask forbids is replaced by one that it allows. The episode is truncated where
     every agent that ended in its last step was.
     """
 
@@ -28,6 +31,7 @@ class JointEnv(gymnasium.Env[Any, Any]):
             space.seed(0)
             seen[name] = space.sample()
         self._samples = seen
+        self._masks = {n: mask_leaves(env.observation_spaces[n], env.action_spaces[n]) for n in seen}
         self.observation_space = spaces.Dict(dict(env.observation_spaces))
         self.action_space = spaces.Dict(dict(env.action_spaces))
 
@@ -55,9 +59,27 @@ class JointEnv(gymnasium.Env[Any, Any]):
         return dict(self._seen)
 
     def _allowed(self, name: str, action: Any) -> Any:
-        observation = self._round.acting[name]
-        mask = observation.get("action_mask") if isinstance(observation, Mapping) else None
-        if mask is None or not isinstance(self._env.action_spaces[name], spaces.Discrete) or mask[action]:
+        if not self._masks[name]:
             return action
-        allowed = np.flatnonzero(mask)
-        return allowed[int(action) % len(allowed)]
+        space = self._env.action_spaces[name]
+        observed = ObservationCodec(self._env.observation_spaces[name]).tree(self._round.acting[name])
+        codec, leaves = ActionCodec(space), flatten_space(space, "action")
+        tree = codec.tree(action)
+        for key, masks in self._masks[name].items():
+            allowed = np.concatenate([observed[leaf].reshape(-1) != 0 for leaf in masks])
+            tree[key] = _permitted(leaves[key], tree[key], allowed)
+        return codec.rows(tree)[0]
+
+
+def _permitted(space: Space[Any], taken: np.ndarray, allowed: np.ndarray) -> np.ndarray:
+    """Return the choices of an action leaf [1, …], forbidden ones replaced by allowed ones."""
+    if isinstance(space, spaces.MultiBinary):
+        bits: np.ndarray = taken & allowed
+        return bits
+    choices, start = taken.reshape(-1), 0
+    for member, size in enumerate(member_sizes(space)):
+        free = np.flatnonzero(allowed[start : start + size])
+        if len(free) and choices[member] not in free:
+            choices[member] = free[choices[member] % len(free)]
+        start += size
+    return choices.reshape(taken.shape)

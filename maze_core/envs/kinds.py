@@ -8,9 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from gymnasium import Space, spaces
 
+from maze_core.envs.masks import masks_among
 from maze_core.envs.spaces import flatten_space
-
-_MASK = "_mask"
 
 
 class ActorSpaces(NamedTuple):
@@ -49,8 +48,8 @@ class Kinds:
 
 def waiting_observation(declared: ActorSpaces) -> Any:
     """Return what is shown for an actor that waits: zeros, or the nearest value of the space, and ones in masks."""
-    actions = flatten_space(declared.action, "action")
-    return _blank(declared.observation, (), {key + _MASK for key in actions})
+    observed = flatten_space(declared.observation, "observation")
+    return _blank(declared.observation, (), masks_among(observed, declared.action))
 
 
 def _blank(space: Space[Any], path: tuple[str, ...], masks: set[str]) -> Any:

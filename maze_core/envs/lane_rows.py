@@ -10,6 +10,7 @@ from gymnasium import Space, spaces
 from maze_core.envs.actors import ACTOR, CRITIC, ELAPSED, TURN, ActorId
 from maze_core.envs.codecs import ObservationCodec
 from maze_core.envs.kinds import ActorSpaces, Kinds, waiting_observation
+from maze_core.envs.masks import mask_leaves
 from maze_core.envs.spaces import ROLES, leaves, members_of
 from maze_core.errors import ConfigError
 
@@ -50,6 +51,7 @@ class LaneRows:
             turn = {"actor": ActorId(kinds.of), "elapsed": spaces.Box(0, np.inf, (), np.float32)}
             self.observation_space = spaces.Dict({TURN: spaces.Dict(turn), **kinds.observation_spaces})
             self.action_space = spaces.Dict(kinds.action_spaces)
+        mask_leaves(self.observation_space, self.action_space)  # refuses masks that would be ignored
         self._critic: ObservationCodec | None = None
         if env.critic_space is not None:
             alone = spaces.Dict({CRITIC: env.critic_space})

@@ -12,6 +12,7 @@ from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 from maze_core.envs.checks import MisfitError, each_row, first_bad_row, flags_of, non_finite
 from maze_core.envs.codecs import ActionCodec, ObservationCodec
 from maze_core.envs.event_layers import events_of_rows, take
+from maze_core.envs.masks import mask_leaves
 from maze_core.envs.spaces import allocate
 from maze_core.envs.vector import Episode, StepResult, Tree
 from maze_core.envs.wrapper_memory import vector_reward_meter
@@ -50,6 +51,7 @@ class NativeVectorEnv:
         self._meter = vector_reward_meter(env)
         self._events = events_of_rows(env, env.num_envs)
         self._by_step = [each for row in self._events for each in row if each.by_step]
+        mask_leaves(self.observation_space, self.action_space)  # refuses masks that would be ignored
         self._observations = ObservationCodec(self.observation_space)
         self._actions = ActionCodec(self.action_space)
         # Only these take one seed for each environment; others draw all episodes from one generator.

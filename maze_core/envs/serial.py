@@ -14,6 +14,7 @@ from maze_core.envs.checks import MisfitError, all_finite, first_bad_row, is_num
 from maze_core.envs.codecs import ActionCodec, ObservationCodec
 from maze_core.envs.event_layers import check_separate, events_of, take, with_step_ends
 from maze_core.envs.events import EventSummary
+from maze_core.envs.masks import mask_leaves
 from maze_core.envs.spaces import ROLES, allocate, leaves
 from maze_core.envs.step_log import StepLog
 from maze_core.envs.vector import Episode, StepResult, Tree
@@ -61,6 +62,7 @@ class SerialVectorEnv:
         self.envs = _build(make, range(first_index, first_index + num_envs))
         self.observation_space = self.envs[0].observation_space
         self.action_space = self.envs[0].action_space
+        mask_leaves(self.observation_space, self.action_space)  # refuses masks that would be ignored
         self._observations = ObservationCodec(self.observation_space)
         self._actions = ActionCodec(self.action_space)
         self._events = [events_of(env) for env in self.envs]

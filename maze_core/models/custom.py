@@ -12,10 +12,10 @@ from torch import nn
 
 from maze_core.config.base import PluginConfig
 from maze_core.envs.actors import acting_space
+from maze_core.envs.masks import mask_leaves
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.errors import ConfigError
 from maze_core.models.assembly import ModelConfig, assemble_policy
-from maze_core.models.masks import mask_keys
 from maze_core.models.policy import feature_count
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.hookspecs import hookimpl
@@ -148,7 +148,7 @@ def _policy(module: nn.Module, observation_space: Space[Any], action_space: Spac
     missing = [name for name in _POLICY_METHODS if not _defines(module, name)]
     if missing:
         raise _unusable(f"the policy {type(module).__name__} lacks {', '.join(missing)}")
-    mask_keys(observation_space, action_space)
+    mask_leaves(observation_space, action_space)
     defaults = {"normalizer": None, "has_critic": True}
     for name, value in {**defaults, "observation_space": observation_space, "action_space": action_space}.items():
         if not hasattr(module, name):

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from maze_core.config.base import ConfigModel
+from maze_core.envs.masks import mask_size
 from maze_core.errors import ConfigError
 from maze_core.models.blocks import Dense
 from maze_core.models.distributions import (
@@ -23,7 +24,6 @@ from maze_core.models.distributions import (
     SquashedGaussian,
 )
 from maze_core.models.distributions.discrete import pad_choices
-from maze_core.models.masks import mask_size
 
 if TYPE_CHECKING:
     from gymnasium import Space

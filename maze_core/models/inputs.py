@@ -10,8 +10,8 @@ from gymnasium import spaces
 from torch import Tensor, nn
 
 from maze_core.envs.actors import acting_space as acting_space  # for models that import it from here
-from maze_core.envs.actors import actors_of, mask_place
 from maze_core.envs.actors import is_for_critics as is_for_critics  # likewise
+from maze_core.envs.masks import masks_among
 from maze_core.envs.spaces import MAX_ENTRIES, flatten_space
 from maze_core.envs.spaces import is_image as is_image  # for models that import it from here
 from maze_core.errors import ConfigError
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from maze_core.data.batch import TensorTree
 
-MASK_SUFFIX = "_mask"
-
 
 def input_spaces(observation_space: Space[Any], action_space: Space[Any]) -> dict[str, Space[Any]]:
     """Return the observation leaves that a policy sees: all but the action masks and what critics alone see."""
@@ -35,8 +33,7 @@ def input_spaces(observation_space: Space[Any], action_space: Space[Any]) -> dic
 def critic_spaces(observation_space: Space[Any], action_space: Space[Any]) -> dict[str, Space[Any]]:
     """Return the observation leaves that a critic sees: all but the action masks."""
     leaves = flatten_space(observation_space, "observation")
-    several = actors_of(observation_space) is not None
-    masks = {mask_place(key, leaves, several_actors=several) for key in flatten_space(action_space, "action")}
+    masks = masks_among(leaves, action_space)
     return {key: space for key, space in leaves.items() if key not in masks}
 
 

@@ -9,12 +9,13 @@ from gymnasium import spaces
 from torch import Tensor, nn
 
 from maze_core.envs.actors import ACTOR, ActorId, actors_of
+from maze_core.envs.masks import mask_leaves
 from maze_core.envs.spaces import flatten_space
 from maze_core.errors import ConfigError
 from maze_core.models.actor_policy import probe
 from maze_core.models.distributions import BoxScale, SquashedGaussian
 from maze_core.models.distributions.routed import RoutedLeaf
-from maze_core.models.masks import mask_keys
+from maze_core.models.masks import joined_mask
 from maze_core.models.memory import remembers
 
 if TYPE_CHECKING:
@@ -43,8 +44,8 @@ class JointActions(nn.Module):
         self._scales = nn.ModuleList(self.boxes.values())
         self.choices = {key: _choices(space) for key, space in leaves.items() if key not in self.boxes}
         """The number of choices of each member of the discrete leaves, by key."""
-        self.masks = mask_keys(observation_space, action_space)
-        """The keys of the observations that mask action leaves, by the key of the leaf."""
+        self.masks = mask_leaves(observation_space, action_space)
+        """The leaves of the observations that mask action leaves, by the key of the leaf."""
         self.box_size = sum(scale.size for scale in self.boxes.values())
         sizes = [size for members in self.choices.values() for size in members]
         self.choice_count = sum(sizes)
@@ -110,7 +111,7 @@ class JointActions(nn.Module):
             if key not in self.masks:
                 parts.append(self.starts.new_ones((rows, sum(sizes)), dtype=torch.bool))
                 continue
-            mask = (obs[self.masks[key]] != 0).reshape(rows, -1)
+            mask = joined_mask(obs, self.masks[key]) != 0
             if mask.shape[1] < sum(sizes):  # of bits: each may stay 0
                 mask = torch.stack((torch.ones_like(mask), mask), -1).flatten(1)
             parts.append(mask)

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any, cast
 
 from torch import Tensor, nn
 
+from maze_core.envs.masks import mask_leaves
 from maze_core.envs.spaces import flatten_space
 from maze_core.errors import ConfigError, PluginError
 from maze_core.models.blocks import Dense, initialize_orthogonal
 from maze_core.models.heads import HeadOptions, make_head
-from maze_core.models.masks import mask_keys
+from maze_core.models.masks import joined_mask
 from maze_core.models.parameters import state_arrays
 from maze_core.models.tree_distribution import TreeDistribution
 
@@ -39,8 +40,8 @@ class Policy(nn.Module):
 
     An encoder is a module with an integer `out_features` that maps an observation tree (leaves [B, …], in
     storage dtype) to features [B, out_features]. With `critic_encoder` None the critic uses the policy's
-    encoder. Each action leaf has its own head, which reads the mask `<action key>_mask` where the observation
-    has one.
+    encoder. Each action leaf has its own head, which reads its mask where the observation has
+    one.
 
     With `make_memory`, which builds a memory for features of a width, the policy remembers: what it does in a row
     depends on the rows before it in the episode. It then acts with `step`, and learns from `sequences` of rows. A
@@ -74,9 +75,9 @@ class Policy(nn.Module):
         heads = {key: make_head(key, space, features, options) for key, space in actions.items()}
         # torch forbids submodules named like a method ("type", "half"); actions may have such names.
         self.heads = nn.ModuleDict({f"{key}_head": head for key, head in heads.items()})
-        masks = mask_keys(observation_space, action_space)
+        masks = mask_leaves(observation_space, action_space)
         self.action_heads = [(key, masks.get(key), head) for key, head in heads.items()]
-        """Action key, mask key (None: unmasked) and head of each action leaf."""
+        """Action key, leaves of the mask (None: unmasked) and head of each action leaf."""
         self.critic_encoder: nn.Module | None = None
         self.critic_memory: Memory | None = None
         if has_critic:
@@ -218,7 +219,10 @@ class Policy(nn.Module):
 
     def _distribution(self, obs: TensorTree, features: Tensor) -> TreeDistribution:
         return TreeDistribution(
-            {key: head.forward(features, None if mask is None else obs[mask]) for key, mask, head in self.action_heads}
+            {
+                key: head.forward(features, None if mask is None else joined_mask(obs, mask))
+                for key, mask, head in self.action_heads
+            }
         )
 
 

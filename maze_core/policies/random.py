@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from gymnasium import spaces
 
+from maze_core.envs.masks import mask_leaves
 from maze_core.envs.spaces import allocate, flatten_space, float_bounds, space_specs
 from maze_core.errors import RunError
 from maze_core.policies.base import ActingPolicy
@@ -31,12 +32,13 @@ class RandomPolicy(ActingPolicy):
 
     def setup(self, observation_space: Space[Any], action_space: Space[Any]) -> None:
         """Read the action space, and the masks of the observation space."""
-        from maze_core.models.masks import mask_keys
-
         self._specs = space_specs(action_space, "action")
-        self._masks = mask_keys(observation_space, action_space)
+        self._masks = mask_leaves(observation_space, action_space)
         self.blind = not self._masks
-        self._samples = {key: _sampler(key, space) for key, space in flatten_space(action_space, "action").items()}
+        self._samples = {
+            key: _sampler(key, space, self._masks.get(key, ("",)))
+            for key, space in flatten_space(action_space, "action").items()
+        }
 
     def act(self, obs: Tree, rngs: Sequence[np.random.Generator]) -> Tree:
         """Draw an action for every row.
@@ -46,21 +48,24 @@ class RandomPolicy(ActingPolicy):
         """
         actions = allocate(self._specs, (len(rngs),))
         for key, sample in self._samples.items():
-            masks = obs[self._masks[key]].reshape(len(rngs), -1) != 0 if key in self._masks else None
+            masks = None
+            if key in self._masks:
+                parts = [obs[leaf].reshape(len(rngs), -1) != 0 for leaf in self._masks[key]]
+                masks = np.concatenate(parts, 1)
             for row, rng in enumerate(rngs):
                 actions[key][row] = sample(rng, None if masks is None else masks[row])
         return actions
 
 
-def _sampler(key: str, space: Space[Any]) -> Sample:
+def _sampler(key: str, space: Space[Any], places: tuple[str, ...]) -> Sample:
     if isinstance(space, spaces.Discrete):
         size = int(space.n)
-        return lambda rng, mask: _choice(rng, size, mask, key)
+        return lambda rng, mask: _choice(rng, size, mask, places[0])
     if isinstance(space, spaces.MultiDiscrete):
         edges = np.concatenate([[0], np.cumsum(space.nvec)]).tolist()
         return lambda rng, mask: [
-            _choice(rng, stop - start, None if mask is None else mask[start:stop], key)
-            for start, stop in pairwise(edges)
+            _choice(rng, stop - start, None if mask is None else mask[start:stop], places[member % len(places)])
+            for member, (start, stop) in enumerate(pairwise(edges))
         ]
     if isinstance(space, spaces.MultiBinary):
         shape = space.shape
@@ -70,12 +75,12 @@ def _sampler(key: str, space: Space[Any]) -> Sample:
     return _box_sampler(space)
 
 
-def _choice(rng: np.random.Generator, size: int, mask: np.ndarray | None, key: str) -> int:
+def _choice(rng: np.random.Generator, size: int, mask: np.ndarray | None, place: str) -> int:
     if mask is None:
         return int(rng.integers(size))
     allowed = np.flatnonzero(mask)
     if not len(allowed):
-        raise RunError(f"the mask '{key}_mask' forbids every choice of action {key!r}")
+        raise RunError(f"the mask {place!r} forbids every choice")
     return int(allowed[rng.integers(len(allowed))])
 
 

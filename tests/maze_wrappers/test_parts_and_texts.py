@@ -195,7 +195,7 @@ def test_masks_of_several_choices_come_one_by_one_or_at_once():
 def test_what_cannot_be_masked_is_said():
     with pytest.raises(ConfigError, match=r"no 'action_mask' but \[\], and the environment no method action_masks"):
         wrap(grid, ("mask_from_info", {})).reset()
-    with pytest.raises(ConfigError, match="mask_from_info is for Discrete"):
+    with pytest.raises(ConfigError, match="Discrete, MultiDiscrete and MultiBinary can be masked"):
         wrap(lambda: SpacesEnv(spaces.Discrete(3), spaces.Box(-1, 1, (2,))), ("mask_from_info", {}))
     with pytest.raises(ConfigError, match="has 'action_mask' already"):
         wrap(Told, ("mask_from_info", {}), ("mask_from_info", {}))

@@ -11,9 +11,8 @@ import torch
 from gymnasium import spaces
 from torch import nn
 
-from maze_core.errors import ConfigError, RunError
+from maze_core.errors import ConfigError
 from maze_core.models.blocks import MLP
-from maze_core.models.masks import check_masks, mask_keys
 from maze_core.models.mlp import MlpConfig, MlpModel
 from maze_core.models.policy import Policy, acting_arrays
 from maze_core.models.template import TemplateConfig, TemplateModel
@@ -244,31 +243,10 @@ def test_multi_discrete_masks_are_flat_over_all_choices():
     assert actions[1::2].unique(dim=0).tolist() == [[0, 1], [0, 2]]
 
 
-def test_a_mask_without_a_choice_is_named():
-    obs = masked_obs([[1, 0, 0], [0, 0, 0]])
-    check_masks(MASKED, spaces.Discrete(3), {"action_mask": obs["action_mask"][:1]})
-    with pytest.raises(RunError, match=r"'action_mask'.*'action'.*row 1 of 2"):
-        check_masks(MASKED, spaces.Discrete(3), obs)
-    observation_space = spaces.Dict({"x": BOX, "a": spaces.Dict({"b_mask": spaces.MultiBinary(5)})})
-    action_space = spaces.Dict({"a": spaces.Dict({"b": spaces.MultiDiscrete([2, 3])})})
-    rollout = torch.ones(4, 7, 5, dtype=torch.int8)
-    check_masks(observation_space, action_space, {"a/b_mask": rollout})
-    rollout[2, 3, 2:] = 0
-    with pytest.raises(RunError, match=r"'a/b_mask'.*'a/b', member 1 \(row 17 of 28\)"):
-        check_masks(observation_space, action_space, {"a/b_mask": rollout})
-
-
 def test_bits_may_all_be_forbidden():
     obs = masked_obs([[0, 0, 0], [1, 0, 1]])
-    check_masks(MASKED, spaces.MultiBinary(3), obs)
     actions = act(build(MASKED, spaces.MultiBinary(3)), obs)["action"]
     assert actions[0].tolist() == [0, 0, 0]
-
-
-@pytest.mark.parametrize("action_space", [spaces.Discrete(4), BOX, spaces.MultiDiscrete([2, 2])])
-def test_a_mask_that_does_not_fit_is_refused(action_space):
-    with pytest.raises(ConfigError, match="action_mask"):
-        mask_keys(MASKED, action_space)
 
 
 def test_keys_named_like_methods_are_fine():

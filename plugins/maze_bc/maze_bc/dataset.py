@@ -12,7 +12,7 @@ import torch
 from maze_core.data.batch import Batch
 from maze_core.data.sequences import Sequences
 from maze_core.data.trajectories_files import TrajectoryError
-from maze_core.models.masks import mask_keys
+from maze_core.envs.masks import mask_leaves
 from maze_core.training.remembered import distribution_of, separate_rows
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ def as_samples(policy: Policy, data: Trajectories, device: torch.device, where: 
         TrajectoryError: a mask forbids a recorded action.
     """
     parts = []
-    masks = mask_keys(policy.observation_space, policy.action_space)
+    masks = mask_leaves(policy.observation_space, policy.action_space)
     for start in range(0, data.steps, CHUNK):
         rows = np.arange(start, min(start + CHUNK, data.steps))
         obs_rows = data.observation_rows(rows)
@@ -132,7 +132,7 @@ def as_samples(policy: Policy, data: Trajectories, device: torch.device, where: 
                 forbidden = distribution.parts[key].log_prob(samples[key]) < _IMPOSSIBLE
                 if bool(forbidden.any()):
                     place = _place(data, int(rows[forbidden.cpu().numpy()][0]))
-                    raise TrajectoryError(f"{where}: the action of {place} is forbidden by its mask {mask!r}")
+                    raise TrajectoryError(f"{where}: the action of {place} is forbidden by its mask {mask[0]!r}")
         parts.append({key: leaf.cpu() for key, leaf in samples.items()})
     return {key: torch.cat([part[key] for part in parts]) for key in parts[0]}
 

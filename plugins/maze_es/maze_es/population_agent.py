@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from maze_core.acting.agent import Agent, Choice
+from maze_core.envs.masks import MaskCheck
 from maze_core.envs.spaces import allocate, space_specs
-from maze_core.models.masks import check_masks, mask_keys
 from maze_es.population import remembered
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class PopulationAgent(Agent):
     ) -> None:
         self._population, self._members, self._envs = population, members, envs
         self._noise, self._moments, self._device = noise, moments, members.device
-        self._masked = bool(mask_keys(envs.observation_space, envs.action_space))
+        self._masks = MaskCheck(envs.observation_space, envs.action_space)
         self._actions = allocate(space_specs(envs.action_space, "action"), (envs.num_envs,))
         self._batch = np.arange(len(members))
         self._playing = self._batch[:0]
@@ -54,8 +54,7 @@ class PopulationAgent(Agent):
         playing, batch = self._playing, self._batch
         seen = {key: leaf[playing] for key, leaf in obs.items()}
         self._moments.add(seen)
-        if self._masked:
-            check_masks(self._envs.observation_space, self._envs.action_space, self._tensors(seen))
+        self._masks.check(seen)
         inputs = seen if batch is playing else {key: leaf[batch] for key, leaf in obs.items()}
         state = {key: leaf[self._acting] for key, leaf in self._state.items()}
         chosen, after = self._population.act(self._tensors(inputs), self._draw(), state)

@@ -122,7 +122,7 @@ def _check_masks(data: Trajectories, actions: JointActions, where: str) -> None:
             row = int(rows[~sound][0])
             episode = int(np.searchsorted(data.starts, row, side="right")) - 1
             place = f"episode {episode}, step {row - int(data.starts[episode])}"
-            masks = ", ".join(repr(mask) for mask in actions.masks.values())
+            masks = ", ".join(repr(mask[0]) for mask in actions.masks.values())
             raise TrajectoryError(f"{where}: the action of {place} is forbidden by its mask {masks}")
 
 

@@ -7,12 +7,13 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from gymnasium import Space, spaces
+from gymnasium import Space
 
 from maze_core.envs.agents import MultiAgentEnv, Round
+from maze_core.envs.masks import MASK, mask_space
 from maze_core.errors import ConfigError
 from maze_pettingzoo.critics import CriticView, view_of
-from maze_pettingzoo.observer import MASK, Observer, has_mask
+from maze_pettingzoo.observer import Observer, has_mask
 
 if TYPE_CHECKING:
     from pettingzoo import AECEnv, ParallelEnv
@@ -57,7 +58,7 @@ class PettingZooEnv(MultiAgentEnv):
         self._observers = {
             name: Observer(
                 space,
-                spaces.flatdim(self.action_spaces[name]) if in_info else None,
+                mask_space(self.action_spaces[name]) if in_info else None,
                 codes[number] if agent_id else None,
                 flatten_boards=flatten_boards,
             )

@@ -10,8 +10,9 @@ import numpy as np
 from gymnasium import Space, spaces
 
 from maze_core.envs.kinds import ActorSpaces, waiting_observation
+from maze_core.envs.masks import MASK
 from maze_core.errors import ConfigError
-from maze_pettingzoo.observer import MASK, Observer
+from maze_pettingzoo.observer import Observer
 
 CriticView = Literal["none", "state", "all"]
 """What critics alone see: nothing, the state, or what all agents observe."""

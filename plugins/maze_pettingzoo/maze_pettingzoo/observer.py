@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from gymnasium import Space, spaces
 
+from maze_core.envs.masks import MASK, flat_masks
 from maze_core.envs.spaces import is_image
+from maze_core.errors import RunError
 
-MASK = "action_mask"
-"""PettingZoo's key of a mask, which is also the leaf that masks the action of a single space in Maze."""
 AGENT = "agent"
 """The leaf with the one-hot encoded number of the agent."""
 _BOARD = 32
@@ -23,20 +23,20 @@ class Observer:
 
     Args:
         space: the agent's observation space in PettingZoo.
-        mask_size: entries of a mask that is in the agent's info; None: it is in the observation, or there is none.
+        masks: space of the masks that are in the agent's info; None: they are in the observation, or there are none.
         code: the agent's number, one-hot encoded, to add; None: nothing.
         flatten_boards: turn small arrays of three dimensions into vectors.
     """
 
     def __init__(
-        self, space: Space[Any], mask_size: int | None, code: np.ndarray | None, *, flatten_boards: bool
+        self, space: Space[Any], masks: Space[Any] | None, code: np.ndarray | None, *, flatten_boards: bool
     ) -> None:
-        self._mask_size, self._code = mask_size, code
+        self._masks, self._code = masks, code
         parts = dict(space.spaces) if isinstance(space, spaces.Dict) else {"observation": space}
         self._boards = [key for key, part in parts.items() if flatten_boards and _is_board(part)]
         parts |= {key: spaces.flatten_space(parts[key]) for key in self._boards}
-        if mask_size is not None:
-            parts[MASK] = spaces.MultiBinary(mask_size)
+        if masks is not None:
+            parts[MASK] = masks
         if code is not None:
             parts[AGENT] = spaces.MultiBinary(len(code))
         self._is_dict = isinstance(space, spaces.Dict)
@@ -48,9 +48,11 @@ class Observer:
         parts = dict(observation) if self._is_dict else {"observation": observation}
         for key in self._boards:
             parts[key] = np.ravel(parts[key])
-        if self._mask_size is not None:
-            mask = info.get(MASK)
-            parts[MASK] = np.ones(self._mask_size, np.int8) if mask is None else np.asarray(mask, np.int8)
+        if self._masks is not None:
+            try:
+                parts[MASK] = flat_masks(self._masks, info.get(MASK))
+            except ValueError as error:
+                raise RunError(f"the info's {MASK!r} does not fit: {error}") from None
         if self._code is not None:
             parts[AGENT] = self._code
         return parts["observation"] if self._stays_single else parts

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 from gymnasium import spaces
 
 from maze_core.envs.actors import actors_of
+from maze_core.envs.masks import mask_leaves
 from maze_core.envs.spaces import flatten_space
 from maze_core.models.actor_policy import ActorPolicy
 from maze_core.models.blocks import MLP
 from maze_core.models.encoders import ConcatEncoder, ImageEncoder, MlpEncoder
 from maze_core.models.heads import BetaHead, CategoricalHead, GaussianHead, MultiCategoricalHead
 from maze_core.models.inputs import critic_spaces, input_spaces
-from maze_core.models.masks import mask_keys
 from maze_core.models.parameters import count
 from maze_core.models.policy import Policy
 from maze_pictures.svg import Box, Panel, draw
@@ -127,12 +127,12 @@ def _encoder_box(encoder: nn.Module, inputs: dict[str, Box], everything: list[Bo
 
 
 def _head_boxes(policy: Policy) -> list[Box]:
-    masks = mask_keys(policy.observation_space, policy.action_space)
+    masks = mask_leaves(policy.observation_space, policy.action_space)
     boxes = []
     for key, space in flatten_space(policy.action_space, "action").items():
         head = policy.heads[f"{key}_head"]
         own = _own_lines(head) or [_distribution_name(getattr(head, "head", head))]  # a head around another one
-        mask = [f"masked by {masks[key]}"] if key in masks else []
+        mask = [f"masked by {', '.join(masks[key])}"] if key in masks else []
         lines = [*own, _space_line(space), *mask, _count_line(head)]
         boxes.append(Box("head", key, lines))
     return boxes

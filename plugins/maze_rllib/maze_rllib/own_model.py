@@ -10,6 +10,7 @@ import torch
 from gymnasium import spaces
 from torch import Tensor, nn
 
+from maze_core.envs.masks import mask_leaves
 from maze_core.envs.spaces import flatten_space
 from maze_core.errors import ConfigError
 from maze_core.models.distributions import BoxScale
@@ -27,13 +28,20 @@ class PlainView:
     values one-hot.
 
     Raises:
-        ConfigError: RLlib has no distribution for an action.
+        ConfigError: RLlib has no distribution for an action, or the environment has action masks.
     """
 
     def __init__(self, observation_space: gymnasium.Space[Any], action_space: gymnasium.Space[Any]) -> None:
         leaves = flatten_space(observation_space, "observation")
         actions = flatten_space(action_space, "action")
         _check(actions)
+        if masks := mask_leaves(observation_space, action_space):
+            raise ConfigError(
+                f"RLlib's default network would take forbidden actions: it ignores the action mask "
+                f"{next(iter(masks.values()))[0]!r}",
+                "algorithm.rllib_model",
+                "Next: --no-rllib-model, since Maze's models respect masks.",
+            )
         self._key, single = next(iter(leaves.items()))
         as_it_is = len(leaves) == 1 and isinstance(single, spaces.Box) and (is_image(single) or len(single.shape) == 1)
         self._flat = None if as_it_is else FlatInput(leaves)

@@ -17,6 +17,7 @@ from maze_core.models.distributions.base import sum_last
 from maze_core.models.distributions.box import HALF_LOG_2PI
 from maze_core.models.distributions.gaussian import log_tanh_slope
 from maze_core.models.joint_actions import JointActions, joined
+from maze_core.models.masks import joined_mask
 
 if TYPE_CHECKING:
     from maze_core.data.batch import TensorTree
@@ -82,7 +83,7 @@ def target_entropy(actions: JointActions, obs: TensorTree, acting: TensorTree | 
         total = total - _counted(float(scale.size), key, acting)
     for key, sizes in actions.choices.items():
         if key in actions.masks:
-            largest: Tensor | float = _largest_entropy(obs[actions.masks[key]], sizes, len(sizes))
+            largest: Tensor | float = _largest_entropy(joined_mask(obs, actions.masks[key]), sizes, len(sizes))
         else:
             largest = sum(math.log(size) for size in sizes)
         total = total + _counted(_REACHABLE * largest, key, acting)
@@ -118,7 +119,7 @@ def log_probabilities(part: Any, sizes: list[int]) -> Tensor:
 
 def _largest_entropy(mask: Tensor, sizes: list[int], members: int) -> Tensor:
     """Return the sum of log(allowed choices) over the members of a leaf, [B]."""
-    allowed = (mask != 0).reshape(len(mask), -1)
+    allowed = mask != 0
     if allowed.shape[1] == members and sizes == [2] * members:
         # A forbidden bit stays 0: one choice is allowed.
         return allowed.float().log1p().sum(-1)

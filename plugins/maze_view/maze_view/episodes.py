@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from gymnasium import spaces
 
+from maze_core.envs.masks import mask_leaves
 from maze_core.envs.spaces import flatten_space
-from maze_core.models.masks import mask_keys
 from maze_view.pictures import Film, as_picture
 from maze_view.plain import column, rounded, rows
 
@@ -84,7 +84,7 @@ def _actions(
     insight: Insight | None,
     steps: int,
 ) -> list[dict[str, Any]]:
-    masks = mask_keys(observation_space, action_space)
+    masks = mask_leaves(observation_space, action_space)
     found = []
     for key, space in flatten_space(action_space, "action").items():
         taken = episode.actions[key][:steps]
@@ -94,7 +94,8 @@ def _actions(
         leaf: dict[str, Any] = {"name": key, "taken": rows(taken), "sizes": sizes}
         leaf["bits"] = isinstance(space, spaces.MultiBinary)
         if key in masks:
-            leaf["mask"] = rows(episode.obs[masks[key]][:steps])
+            parts = [episode.obs[mask][:steps] for mask in masks[key]]
+            leaf["mask"] = rows(np.concatenate([part.reshape(len(part), -1) for part in parts], 1))
         if insight is not None and key in insight.bars:
             leaf |= {"bars": rows(insight.bars[key][:steps]), "unit": insight.unit}
         if insight is not None and key in insight.likely:

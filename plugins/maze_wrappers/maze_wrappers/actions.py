@@ -11,6 +11,7 @@ from gymnasium.wrappers import DiscretizeAction, RescaleAction, TransformAction
 from pydantic import Field, NonNegativeInt
 
 from maze_core.config.base import PluginConfig
+from maze_core.envs.masks import mask_leaves
 from maze_core.envs.spaces import flatten_space
 from maze_core.errors import ConfigError
 from maze_core.plugins.base import Plugin
@@ -94,8 +95,8 @@ class SplitActions(Plugin):
         key, leaves = self.config.key, flatten_space(env.action_space, "action")
         if key not in leaves:
             raise ConfigError(f"there is no leaf {key!r}", "key", f"The leaves are {', '.join(leaves)}.")
-        if f"{key}_mask" in flatten_space(env.observation_space, "observation"):
-            raise ConfigError(f"{key!r} is masked by '{key}_mask', and a masked action cannot be split", "key")
+        if masks := mask_leaves(env.observation_space, env.action_space).get(key):
+            raise ConfigError(f"{key!r} is masked by {masks[0]!r}, and a masked action cannot be split", "key")
         whole = rebuilt(env.action_space, {key: self._part(leaves[key])}, "action")
         return TransformAction(env, whole.function, whole.space)
 

@@ -14,6 +14,7 @@ from maze_core.config.base import PluginConfig
 from maze_core.envs.actors import ACTOR, actors_of
 from maze_core.envs.codecs import ActionCodec, ObservationCodec
 from maze_core.envs.events import Event, Events
+from maze_core.envs.masks import mask_leaves
 from maze_core.envs.spaces import flatten_space
 from maze_core.errors import ConfigError
 from maze_core.plugins.base import Plugin
@@ -47,7 +48,7 @@ class CountChoices(Plugin):
 class _Leaf:
     """What is counted of an action leaf."""
 
-    def __init__(self, key: str, space: Any, mask: str | None, most: int) -> None:
+    def __init__(self, key: str, space: Any, mask: tuple[str, ...] | None, most: int) -> None:
         self.key, self.mask = key, mask
         bits = isinstance(space, spaces.MultiBinary)
         sizes = [2] * int(np.prod(space.n)) if bits else np.reshape(getattr(space, "nvec", getattr(space, "n", 0)), -1)
@@ -75,7 +76,7 @@ class _Leaf:
                 events.report(f"choice/{self.key}", choice, actor)
         if mask is None:
             return
-        allowed = np.reshape(mask, -1) != 0
+        allowed = mask != 0
         events.report(f"allowed/{self.key}", int(allowed.sum()), actor)
         if self._each:
             for name, free in zip(self._masked, allowed.tolist(), strict=True):
@@ -93,9 +94,8 @@ class _Counted(gymnasium.Wrapper[Any, Any, Any, Any]):
     def __init__(self, env: Env, most: int) -> None:
         super().__init__(env)
         from maze_core.models.groups import keys_below
-        from maze_core.models.masks import mask_keys
 
-        masks = mask_keys(env.observation_space, env.action_space)
+        masks = mask_leaves(env.observation_space, env.action_space)
         self._leaves = {
             key: _Leaf(key, space, masks.get(key), most)
             for key, space in flatten_space(env.action_space, "action").items()
@@ -118,7 +118,8 @@ class _Counted(gymnasium.Wrapper[Any, Any, Any, Any]):
         for key, taken in self._actions.tree(action).items():
             leaf = self._leaves.get(key)
             if leaf is not None and (actor is None or key in self._own[kind]):
-                leaf.report(self.events, taken, None if leaf.mask is None else self._seen[leaf.mask], actor)
+                masks = [self._seen[mask].reshape(-1) for mask in leaf.mask or ()]
+                leaf.report(self.events, taken, np.concatenate(masks) if masks else None, actor)
         observation, reward, terminated, truncated, info = self.env.step(action)
         self._look(observation)
         return observation, reward, bool(terminated), bool(truncated), info

@@ -11,7 +11,8 @@ from gymnasium import Space, spaces
 from gymnasium.wrappers import TransformAction, TransformObservation
 
 from maze_core.config.base import PluginConfig
-from maze_core.envs.actors import TURN, actors_of, mask_place
+from maze_core.envs.actors import TURN, actors_of
+from maze_core.envs.masks import masks_among
 from maze_core.envs.spaces import Role, flatten_space
 from maze_core.errors import ConfigError
 
@@ -82,8 +83,7 @@ def reserved(env: Env) -> dict[str, str]:
     """Return the observation leaves that no wrapper may change, and why: masks, and whose turn it is."""
     leaves = every_leaf(env.observation_space)
     several = actors_of(env.observation_space) is not None
-    masks = {mask_place(key, leaves, several_actors=several) for key in flatten_space(env.action_space, "action")}
-    found = dict.fromkeys(masks, "is an action mask")
+    found = dict.fromkeys(sorted(masks_among(leaves, env.action_space)), "is an action mask")
     return found | {key: "says whose turn it is" for key in leaves if several and key.startswith(f"{TURN}/")}
 
 

@@ -6,17 +6,16 @@ from collections.abc import Generator
 from typing import Any
 
 import gymnasium
-import numpy as np
-from gymnasium import Space, spaces
+from gymnasium import spaces
 
 from maze_core.config.base import PluginConfig
+from maze_core.envs.masks import MASK, flat_masks, mask_space
 from maze_core.errors import ConfigError, RunError
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.hookspecs import hookimpl
 from maze_wrappers.leaves import Env
 
 _METHOD = "action_masks"
-_LEAF = "action_mask"
 
 
 class MaskFromInfoConfig(PluginConfig):
@@ -29,7 +28,8 @@ class MaskFromInfoConfig(PluginConfig):
 class MaskFromInfo(Plugin):
     """Put the mask of `info["action_mask"]`, or of the environment's method `action_masks()`, into the observation.
 
-    The observation becomes a Dict with the leaf `action_mask`, and the leaf `observation` where it was not a Dict.
+    The observation becomes a Dict with `action_mask`, and the leaf `observation` where it was not a Dict. For a Dict or
+    Tuple action the mask is a Dict or Tuple of masks.
     Without a mask in `info` the method is called; without either, the run ends with an error. The last observation of
     an episode has no action; its mask allows everything where it is missing or forbids everything.
     """
@@ -47,13 +47,13 @@ class InfoMasked(gymnasium.Wrapper[Any, Any, Any, Any]):
 
     def __init__(self, env: Env, key: str) -> None:
         super().__init__(env)
-        self._key, self._size = key, _size(env.action_space)
+        self._key, self._masks = key, mask_space(env.action_space)
         inner = env.observation_space
         self._is_dict = isinstance(inner, spaces.Dict)
         leaves = dict(inner.spaces) if isinstance(inner, spaces.Dict) else {"observation": inner}
-        if _LEAF in leaves:
-            raise ConfigError(f"the observation has {_LEAF!r} already", None, "Remove the wrapper mask_from_info.")
-        self.observation_space = spaces.Dict({**leaves, _LEAF: spaces.MultiBinary(self._size)})
+        if MASK in leaves:
+            raise ConfigError(f"the observation has {MASK!r} already", None, "Remove the wrapper mask_from_info.")
+        self.observation_space = spaces.Dict({**leaves, MASK: self._masks})
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Begin an episode."""
@@ -69,11 +69,11 @@ class InfoMasked(gymnasium.Wrapper[Any, Any, Any, Any]):
         given, over = self._given(info), bool(terminated or truncated)
         if given is None and not over:
             raise RunError(self._missing(info))
-        mask = np.ones(self._size, np.int8) if given is None else self._mask(given, over)
+        mask = self._mask(given, over)
         return self._with(observation, mask), reward, bool(terminated), bool(truncated), info
 
-    def _with(self, observation: Any, mask: np.ndarray) -> dict[str, Any]:
-        return {**(observation if self._is_dict else {"observation": observation}), _LEAF: mask}
+    def _with(self, observation: Any, mask: Any) -> dict[str, Any]:
+        return {**(observation if self._is_dict else {"observation": observation}), MASK: mask}
 
     def _given(self, info: dict[str, Any]) -> Any:
         """Return the mask as the environment reports it; None where it has none."""
@@ -88,26 +88,15 @@ class InfoMasked(gymnasium.Wrapper[Any, Any, Any, Any]):
             f"environment no method {_METHOD}()"
         )
 
-    def _mask(self, given: Any, over: bool = False) -> np.ndarray:
+    def _mask(self, given: Any, over: bool = False) -> Any:
         """Return a copy of the mask. Raises RunError unless it has an entry for each choice."""
-        # A MultiDiscrete may have a list of masks, one for each member.
-        members = [np.ravel(each) for each in given] if isinstance(given, tuple | list) else [np.ravel(given)]
-        mask: np.ndarray = (np.concatenate(members) != 0).astype(np.int8)
-        if mask.shape != (self._size,):
-            raise RunError(f"mask_from_info got a mask of {mask.size} entries for {self._size} choices")
-        return np.ones(self._size, np.int8) if over and not mask.any() else mask
+        try:
+            masks = flat_masks(self._masks, given)
+        except ValueError as error:
+            raise RunError(f"mask_from_info got {error}") from None
+        return flat_masks(self._masks, None) if over and _forbids_all(masks) else masks
 
 
-def _size(space: Space[Any]) -> int:
-    """Return the number of entries in the mask of an action.
-
-    Raises:
-        ConfigError: it cannot be masked.
-    """
-    if isinstance(space, spaces.Discrete):
-        return int(space.n)
-    if isinstance(space, spaces.MultiDiscrete):
-        return int(space.nvec.sum())
-    if isinstance(space, spaces.MultiBinary) and isinstance(space.n, int | np.integer):
-        return int(space.n)
-    raise ConfigError(f"the action space is {space}: mask_from_info is for Discrete, MultiDiscrete and MultiBinary")
+def _forbids_all(masks: Any) -> bool:
+    members = masks.values() if isinstance(masks, dict) else masks if isinstance(masks, tuple) else None
+    return not masks.any() if members is None else any(map(_forbids_all, members))

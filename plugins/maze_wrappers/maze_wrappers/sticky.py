@@ -10,7 +10,7 @@ import numpy as np
 from pydantic import Field
 
 from maze_core.config.base import PluginConfig
-from maze_core.envs.spaces import flatten_space
+from maze_core.envs.masks import masks_among
 from maze_core.errors import ConfigError
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.hookspecs import hookimpl
@@ -40,8 +40,7 @@ class StickyActions(Plugin):
         """Wrap the environment."""
         env = yield
         check_single_actor(env, "sticky_actions", "the last action is another actor's", "Remove this wrapper.")
-        masked = [f"{key}_mask" for key in flatten_space(env.action_space, "action")]
-        if found := [key for key in masked if key in every_leaf(env.observation_space)]:
+        if found := sorted(masks_among(every_leaf(env.observation_space), env.action_space)):
             raise ConfigError(
                 f"sticky_actions does not fit the action mask {found[0]!r}: the last action may be forbidden now",
                 None,
