@@ -23,6 +23,7 @@ from maze_core.culprit import their_traceback
 from maze_core.environment_variables import variables_set
 from maze_core.errors import ConfigError, MazeError
 from maze_core.local_modules import understand_local_modules
+from maze_core.tolerant_output import tolerate_lost_output
 
 StartMethod = Literal["forkserver", "spawn"]
 """How worker processes are started. `fork` is not offered: it deadlocks once threads or CUDA are in use."""
@@ -86,6 +87,8 @@ def worker_variables() -> Iterator[None]:
 def begin_worker(*, stays: bool = False) -> None:
     """Set up a worker process: ignore Ctrl-C, which the driver handles; use one thread; end with the driver.
 
+    What it prints may be lost, on a full disk or in a closed pipe.
+
     `stays`: also ignore SIGTERM, for workers without which the driver cannot end well; `kill_at_exit` ends them.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -94,6 +97,7 @@ def begin_worker(*, stays: bool = False) -> None:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
     if os.environ.get(_SAFE) == _OURS:
         del os.environ[_SAFE]  # programs that an environment starts are not affected
+    tolerate_lost_output()
     understand_local_modules()
     _limit_threads()
     driver = multiprocessing.parent_process()

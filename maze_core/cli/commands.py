@@ -5,13 +5,13 @@ The name of an entry point is the command's path: `sweep` is `maze sweep`, `plug
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
 from maze_core.terminal_text import printable
+from maze_core.tolerant_output import to_stderr
 
 _FIRST = (
     "train",
@@ -150,4 +150,4 @@ def _contents(names: list[str]) -> str:
 
 
 def _warn(message: str) -> None:
-    print(printable(f"warning: {message}"), file=sys.stderr)
+    to_stderr(f"warning: {message}")

@@ -14,8 +14,9 @@ import errno
 import os
 import traceback
 import warnings
+from io import TextIOWrapper
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TextIO, cast
 
 import typer
 
@@ -23,6 +24,7 @@ from maze_core.cli.commands import Commands
 from maze_core.culprit import callers, culprit, their_traceback
 from maze_core.errors import ConfigError, MazeError, RunError
 from maze_core.terminal_text import printable, printable_lines
+from maze_core.tolerant_output import TolerantStream
 
 
 class _Root(Commands):
@@ -115,8 +117,8 @@ def _maze(
     """
 
 
-def _open_closed_streams() -> None:
-    """Let standard streams that were closed before the start lead nowhere.
+def _prepare_streams() -> None:
+    """Let standard streams that were closed before the start lead nowhere, and no message or character end a command.
 
     Without this the next file that is opened would have the number of such a stream, and receive what is printed.
     """
@@ -124,6 +126,9 @@ def _open_closed_streams() -> None:
         if getattr(sys, name) is None:
             nowhere = os.open(os.devnull, os.O_RDWR)
             setattr(sys, name, os.fdopen(nowhere, "r" if name == "stdin" else "w", closefd=False))
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
+    sys.stderr = cast("TextIO", TolerantStream(sys.stderr))
 
 
 def _warn_plainly() -> None:
@@ -141,7 +146,7 @@ def _warn_plainly() -> None:
 
 def main() -> None:
     """Run the command line. Exit codes: 0 done, 1 failed, 2 wrong input, 130 interrupted."""
-    _open_closed_streams()
+    _prepare_streams()
     _warn_plainly()
     try:
         app()

@@ -11,6 +11,7 @@ import typer
 
 from maze_core.plain_json import finite
 from maze_core.terminal_text import printable
+from maze_core.tolerant_output import to_stderr
 
 if TYPE_CHECKING:
     from maze_core.training.report import RunSummary
@@ -43,9 +44,8 @@ def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         typer.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
-def warn(message: str) -> None:
-    """Print a warning on the error output."""
-    print(printable(message), file=sys.stderr)
+warn = to_stderr
+"""Print a warning on the error output."""
 
 
 def say(message: str) -> None:

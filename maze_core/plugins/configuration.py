@@ -30,9 +30,9 @@ from maze_core.config.wrapper_classes import by_path, check_classes
 from maze_core.errors import ConfigError, PluginError
 from maze_core.local_modules import permit
 from maze_core.plugins import discovery
-from maze_core.plugins.manager import to_stderr
 from maze_core.plugins.preferences import names_patience, says_its_end, with_preferences, without_patience
 from maze_core.plugins.shelves import preset_shelves
+from maze_core.tolerant_output import to_stderr
 
 DEFAULTS: Raw = {
     "env": {"name": "gymnasium"},

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from maze_core.errors import ConfigError, PluginError, RunError
 from maze_core.plugins import discovery
 from maze_core.plugins.members import HOOKS, Member, Registry, member, put_below, wrapper_members
-from maze_core.terminal_text import printable
+from maze_core.tolerant_output import to_stderr
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -308,8 +307,3 @@ class Hooks:
 
 def _call(implementation: pluggy.HookImpl, arguments: dict[str, Any]) -> Any:
     return implementation.function(*[arguments[name] for name in implementation.argnames])
-
-
-def to_stderr(message: str) -> None:
-    """Print one line on the error output, with control characters escaped."""
-    print(printable(message), file=sys.stderr)

@@ -13,8 +13,8 @@ from maze_core.errors import ConfigError, RunError
 from maze_core.files import write_bytes
 from maze_core.plugins import discovery
 from maze_core.plugins.discovery import describe
-from maze_core.plugins.manager import to_stderr
 from maze_core.seeding import draw_seed
+from maze_core.tolerant_output import to_stderr, tolerant_output
 from maze_core.training.loop import train as train_loop
 from maze_core.training.process_state import borrowed_rng, graceful_interrupts, process_turn, torch_threads
 from maze_core.training.report import RunSummary
@@ -43,6 +43,7 @@ _LOGS_BYTES = 2_000_000
 
 
 @process_turn()
+@tolerant_output()
 def start(
     config: RunConfig,
     run_dir: Path | None = None,
@@ -124,9 +125,10 @@ def _draw(run: Run, file: Path) -> None:
 
 @contextmanager
 def training_session(run: Run) -> Iterator[None]:
-    """Hold what a run needs from the process while it trains: its lock, threads, random states, signal handlers."""
+    """Hold what a run needs from the process while it trains: its lock, threads, random states, signals, output."""
     with ExitStack() as stack:
         stack.enter_context(process_turn(training=str(run.run_dir or run.config.env_title)))
+        stack.enter_context(tolerant_output())
         if run.run_dir is not None:
             stack.enter_context(lock(run.run_dir))
         stack.enter_context(torch_threads(run.config.threads))

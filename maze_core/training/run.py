@@ -15,8 +15,9 @@ from maze_core.models.actor_normalizer import ActorNormalizer
 from maze_core.models.actor_policy import build_policy
 from maze_core.models.normalizer import ObservationNormalizer
 from maze_core.plugins import discovery
-from maze_core.plugins.manager import Hooks, to_stderr
+from maze_core.plugins.manager import Hooks
 from maze_core.seeding import Purpose, integer_seed, torch_generator
+from maze_core.tolerant_output import to_stderr
 from maze_core.training.algorithm import check_memory_of, check_optimizer, check_run
 from maze_core.training.episodes.run_evaluation import RunEvaluation
 from maze_core.training.estimation import estimate_statistics

@@ -17,8 +17,8 @@ from maze_core.plain_json import is_count, is_number
 from maze_core.plugins import discovery
 from maze_core.plugins.configuration import load_config_to_act, load_saved_config
 from maze_core.plugins.discovery import describe
-from maze_core.plugins.manager import to_stderr
 from maze_core.terminal_text import argument, counted, printable
+from maze_core.tolerant_output import to_stderr, tolerant_output
 from maze_core.training.process_state import process_turn, torch_threads
 from maze_core.training.run import Run
 from maze_core.training.run_dir import CONFIG, checkpoint_folder, find_run, lock, read_record
@@ -68,6 +68,7 @@ def open_policy(
 
 
 @process_turn()
+@tolerant_output()
 def reopen(
     run_dir: Path,
     overrides: Sequence[str] = (),

@@ -17,11 +17,11 @@ from maze_core.envs.lanes import in_turn
 from maze_core.envs.vector import Episode
 from maze_core.errors import RunError
 from maze_core.plugins import discovery
-from maze_core.plugins.manager import to_stderr
 from maze_core.policies.base import build_policy_plugin
 from maze_core.progress import Report
 from maze_core.runners.dev import DevConfig, DevRunner
 from maze_core.runners.workers import Task
+from maze_core.tolerant_output import to_stderr, tolerant_output
 from maze_core.training.episodes.endless import WAY_OUT, cut_message, episodes_cut
 from maze_core.training.episodes.played import Played, play
 from maze_core.training.episodes.statistics import summarize
@@ -202,6 +202,7 @@ def roll_out(
     stop: list[str] = []
     with ExitStack() as stack:
         stack.enter_context(torch_threads(1))
+        stack.enter_context(tolerant_output())
         stack.enter_context(graceful_interrupts(stop.append))
         pool = _pool(task, len(blocks), workers, runner, load)
         stack.callback((pool or task).close)

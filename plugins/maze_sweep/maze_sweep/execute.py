@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 import traceback
-from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,10 +22,10 @@ def execute(job: SweepJob) -> JobEnd:
 
     The process must do nothing else: output is redirected permanently, and signals are handled as in a run.
     """
-    _print_to(Path(job.log))
     sys.path.extend(folder for folder in job.search_path if folder not in sys.path)
     understand_local_modules()
     try:
+        _print_to(Path(job.log))
         summary = _train(job)
     except KeyboardInterrupt:
         return JobEnd(job.name, "interrupted", "interrupted immediately")
@@ -62,8 +61,8 @@ def _print_to(log: Path) -> None:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, TextIOWrapper):
-            stream.reconfigure(line_buffering=True)
+        if (reconfigure := getattr(stream, "reconfigure", None)) is not None:
+            reconfigure(line_buffering=True)
 
 
 def _explain(error: Exception) -> None:
