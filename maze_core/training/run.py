@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from maze_core.envs.time_limits import missing_time_limit
-from maze_core.envs.vector import agents_of
 from maze_core.errors import ConfigError, RunError
 from maze_core.models.actor_normalizer import ActorNormalizer
 from maze_core.models.actor_policy import build_policy
@@ -59,6 +59,7 @@ _SETUP, _PLUGINS = 1, 2
 class Run(RunProgress):
     """A run with all its parts. `maze_core.training.api` builds it; algorithms and observers receive it.
 
+    `to_act`: the run may never train, so its environments are built only when it evaluates.
     Counters, clock and end are those of `RunProgress`.
     Its attributes: `config`, `seed`, `policy`, `algorithm`, `device`, `observation_space` and `action_space` (of a
     single environment), `run_dir` (None while there is no directory), `hooks`, `statistics`, `resumed`, `interrupted`.
@@ -71,6 +72,7 @@ class Run(RunProgress):
         load: Loader = discovery.load,
         warn: Callable[[str], None] | None = None,
         preset: str | None = None,
+        to_act: bool = False,
     ) -> None:
         if config.seed is None:
             raise ValueError("a run needs a drawn seed")
@@ -107,9 +109,15 @@ class Run(RunProgress):
         check_learners(self.hooks, config.learners)
         self.device = _device(config.algorithm.device)
         self._environments = RunEnvironments(config, load)
-        self.observation_space = self._environments.evaluation.observation_space
-        self.action_space = self._environments.evaluation.action_space
-        self._evaluation = RunEvaluation(config, self.seed, self._environments.evaluation, warn or to_stderr)
+        self._say = warn or to_stderr
+        if not to_act:
+            _ = self._evaluation
+        self.observation_space = self._environments.kind.observation_space
+        self.action_space = self._environments.kind.action_space
+
+    @cached_property
+    def _evaluation(self) -> RunEvaluation:
+        return RunEvaluation(self.config, self.seed, self._environments.evaluation, self._say)
 
     # Building
 
@@ -140,7 +148,7 @@ class Run(RunProgress):
         """Build the policy; refuse what the algorithm cannot learn before anything is stepped."""
         self.algorithm.check_action_space(self.action_space)
         self.algorithm.check_actors(self.observation_space)
-        self.algorithm.check_agents(agents_of(self._environments.evaluation))
+        self.algorithm.check_agents(self._environments.kind.agents)
         self.build_policy()
         check_memory_of(self.policy, self.algorithm)
 
@@ -212,7 +220,7 @@ class Run(RunProgress):
 
     def rows_of(self, num_envs: int) -> int:
         """Return the number of rows of so many training environments: one for each agent where several act."""
-        return num_envs * max(1, len(agents_of(self._environments.evaluation)))
+        return num_envs * max(1, len(self._environments.kind.agents))
 
     def spare_env(self) -> gymnasium.Env[Any, Any]:
         """Return one more environment like those of training, in this process; it is closed with the run."""

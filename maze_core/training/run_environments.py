@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from maze_core.envs.builder import EnvBuilder
+from maze_core.envs.in_process import vector_env
 from maze_core.envs.vector import agents_of
 from maze_core.envs.worker import shares_of
 from maze_core.errors import ConfigError
@@ -22,19 +26,50 @@ if TYPE_CHECKING:
     from maze_core.runners.workers import Task, WorkerPool
 
 
-class RunEnvironments:
-    """Builds the environments of training and evaluation, and starts workers, through the run's runner.
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What all environments of a run have in common."""
 
-    The evaluation environments are built at once: their spaces are those of the run.
-    """
+    observation_space: gymnasium.Space[Any]
+    action_space: gymnasium.Space[Any]
+    agents: tuple[str, ...]
+    """The names of the agents that have a row each; empty for one agent."""
+
+    @classmethod
+    def of(cls, env: VectorEnv) -> Kind:
+        """Return that of these environments."""
+        return cls(env.observation_space, env.action_space, agents_of(env))
+
+
+class RunEnvironments:
+    """Builds the environments of training and evaluation, and starts workers, through the run's runner."""
 
     def __init__(self, config: RunConfig, load: Loader) -> None:
         self._config, self._load = config, load
         self._runner: Any = load("runner", config.runner.name)(config.runner)
         self._training: VectorEnv | None = None
+        self._evaluation: VectorEnv | None = None
         self._pools: list[WorkerPool] = []
         self._spares: list[gymnasium.Env[Any, Any]] = []
-        self.evaluation = self._vector_env(self._evaluation_size(), "evaluation")
+
+    @property
+    def evaluation(self) -> VectorEnv:
+        """The evaluation environments, built at the first use."""
+        if self._evaluation is None:
+            env: VectorEnv = self._runner.vector_env(self.builder("evaluation"), self._evaluation_size())
+            self._evaluation = env
+        return self._evaluation
+
+    @cached_property
+    def kind(self) -> Kind:
+        """The spaces and agents of an environment.
+
+        Where the evaluation environments are not needed yet, one is built in this process for that, and closed.
+        """
+        if self._evaluation is not None:
+            return Kind.of(self._evaluation)
+        with closing(vector_env(self.builder("evaluation"), 1)) as env:
+            return Kind.of(env)
 
     def training(self, num_envs: int, collecting: bool = False) -> VectorEnv:
         """Return the `num_envs` training environments, built at the first call; `collecting`: as for `Run`."""
@@ -63,7 +98,7 @@ class RunEnvironments:
     @property
     def has_collectors(self) -> bool:
         """True where workers may collect from the training environments."""
-        return self._runner.has_collectors and not agents_of(self.evaluation)
+        return self._runner.has_collectors and not self.kind.agents
 
     def workers(self, task: Task, count: int | None) -> WorkerPool:
         """Return workers started by the runner; `count` None: the runner chooses how many."""
@@ -98,13 +133,9 @@ class RunEnvironments:
         """Close all workers and environments."""
         for pool in self._pools:
             pool.close()
-        for env in (self._training, self.evaluation, *self._spares):
+        for env in (self._training, self._evaluation, *self._spares):
             if env is not None:
                 env.close()
-
-    def _vector_env(self, num_envs: int, purpose: str) -> VectorEnv:
-        env: VectorEnv = self._runner.vector_env(self.builder(purpose), num_envs)
-        return env
 
     def _is_native(self, num_envs: int) -> bool:
         """Return True where the training environments have a vectorised form, which is stepped in this process."""

@@ -41,6 +41,8 @@ def open_policy(
 ) -> Run:
     """Open a saved run with its policy, to evaluate or to act; it cannot train. Close it when done with it.
 
+    Only an evaluation builds its environments and starts workers.
+
     Parts with effects outside the run, such as the wrapper `record` and the runner `ray`, are left out unless an
     override sets them. So are callbacks that only observe and are not installed. A line says so.
     `checkpoint` is best, last or previous; None: the best, or the last if there is none.
@@ -52,7 +54,7 @@ def open_policy(
     if missing:
         to_stderr(f"note: not used, because they only observe and cannot be imported here: {', '.join(missing)}")
     saved = read_checkpoint(checkpoint_folder(run_dir, checkpoint))
-    run = Run(config, load=load)
+    run = Run(config, load=load, to_act=True)
     try:
         run.run_dir = run_dir
         _check_spaces(run)

@@ -1,11 +1,17 @@
 """The Python API: runs that were saved are gone on with, opened to act, and extended."""
 
+import multiprocessing
+import subprocess
+import sys
+
 import pytest
 import torch
 from maze_devkit.envs import SeededWalk
+from typer.testing import CliRunner
 
 from maze_core import RunContext
-from maze_core.errors import ConfigError
+from maze_core.cli.main import app
+from maze_core.errors import ConfigError, RunError
 from maze_core.training.saved.checkpoint import read_checkpoint
 from tests.context.parts import Encoder
 
@@ -65,9 +71,6 @@ def test_a_finished_run_of_ready_objects_is_extended(quick, whole_state, assert_
 
 
 def test_a_quiet_resume_prints_nothing_and_leaves_the_configuration_alone(quick, capsys):
-    from typer.testing import CliRunner
-
-    from maze_core.cli.main import app
 
     context = quick("CartPole-v1", silent=False, overrides={"algorithm.n_epochs": 3})
     context.train(1)
@@ -78,3 +81,61 @@ def test_a_quiet_resume_prints_nothing_and_leaves_the_configuration_alone(quick,
     assert (result.exit_code, result.output) == (0, "")
     assert (context.run_dir / "config.yaml").read_bytes() == before
     assert read_checkpoint(context.run_dir / "checkpoints" / "last").state["epoch"] == 3
+
+
+LOCAL = {"runner": {"name": "local", "workers": 2}}
+SINGLE = {"name": "gymnasium", "id": "CartPole-v1", "vectorization": "single"}
+"""The runner of processes, which a script without a guard of its main module cannot start."""
+
+
+@pytest.mark.parametrize("memory", ["none", "gru"])
+@pytest.mark.parametrize("vectorization", ["native", "single"])
+def test_no_worker_starts_to_act(quick, vectorization, memory):
+    """Not for any way to act; the environments of evaluations are built by the first one."""
+    trained = quick({**SINGLE, "vectorization": vectorization}, overrides={"model.memory": memory})
+    trained.train(1)
+    trained.close()
+    with RunContext.open(trained.run_dir, overrides=LOCAL) as context:
+        here = context.make_env()
+        observation, _ = here.reset(seed=1)
+        agent = context.agent()
+        agent.reset()
+        assert here.action_space.contains(agent.act(observation))
+        if memory == "none":
+            assert here.action_space.contains(context.compute_action(observation))
+        assert len(context.rollout(2, seed=1)) == 2
+        assert context.policy is context.run.policy
+        assert multiprocessing.active_children() == []
+    here.close()
+
+
+def test_workers_start_to_evaluate_and_end_with_the_context(quick):
+    trained = quick(SINGLE)
+    expected = trained.train(1).final_evaluation["eval/return_mean"]
+    trained.close()
+    context = RunContext.open(trained.run_dir, "last", LOCAL)
+    assert multiprocessing.active_children() == []
+    assert context.evaluate()["eval/return_mean"] == expected
+    assert len(multiprocessing.active_children()) == 2
+    context.close()
+    context.close()
+    assert multiprocessing.active_children() == []
+    with pytest.raises(RunError, match="closed"):
+        context.evaluate()
+    assert multiprocessing.active_children() == []
+
+
+@pytest.mark.slow
+def test_a_script_without_a_guard_acts(quick, tmp_path):
+    trained = quick(SINGLE)
+    trained.train(1)
+    trained.close()
+    script = tmp_path / "act.py"
+    script.write_text(
+        "from maze_core import RunContext\n"
+        f"with RunContext.open({str(trained.run_dir)!r}, overrides={LOCAL}) as context:\n"
+        "    observation, _ = context.make_env().reset(seed=1)\n"
+        "    print(context.agent().act(observation) == context.compute_action(observation))\n"
+    )
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "True\n", "")

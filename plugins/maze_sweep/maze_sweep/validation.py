@@ -77,7 +77,7 @@ def _check_weights(config: RunConfig, source: Path, load: Loader, filled: set[st
     from maze_core.training.initial_parameters import load_parameters  # imports torch
     from maze_core.training.run import Run
 
-    with closing(Run(config.model_copy(update={"seed": 0}), load=load)) as run:
+    with closing(Run(config.model_copy(update={"seed": 0}), load=load, to_act=True)) as run:
         run.build_policy()
         load_parameters(run.policy, source)
 
