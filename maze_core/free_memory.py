@@ -59,3 +59,9 @@ def _free_in_cgroup(folder: Path, limit: str, usage: str) -> int | None:
         return int((folder / limit).read_text()) - used
     except (OSError, ValueError):  # no such controller, or the limit is "max"
         return None
+
+
+def is_about_memory(error: Exception) -> bool:
+    """True for an error of torch or numpy that means out of memory; torch shows it only in the message."""
+    words = ("allocate memory", "out of memory", "overflowed")
+    return isinstance(error, MemoryError) or any(word in str(error) for word in words)

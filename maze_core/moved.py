@@ -30,6 +30,8 @@ _MEMBERS: Mapping[str, str] = {
     "maze_core.envs.events.events_of": "maze_core.envs.event_layers.events_of",
     "maze_core.envs.events.events_of_rows": "maze_core.envs.event_layers.events_of_rows",
     "maze_core.plugins.configuration.check_defaults": "maze_core.plugins.preferences.check_defaults",
+    "maze_core.training.process_state.graceful_interrupts": "maze_core.interruption.graceful_interrupts",
+    "maze_core.training.process_state.signal_handlers_kept": "maze_core.interruption.signal_handlers_kept",
     "maze_core.training.off_policy.Guide": "maze_core.training.off_policy.ReplayCollector",
 }
 

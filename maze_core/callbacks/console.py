@@ -56,6 +56,8 @@ class Console(Plugin):
         self._table = EpochTable(run.total_env_steps, unicode, asked | dict(run.algorithm.columns))
         for line in header(run):
             self._output.write(line)
+        output = self._output
+        run.progress.tell = lambda text: output.write([("  " + text, "dim")])
         if live:
             from maze_core.callbacks.console_status import Status
 

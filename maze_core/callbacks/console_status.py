@@ -81,7 +81,9 @@ class Status:
         from rich.text import Text
 
         indicator, used = self._indicator(20 if options.max_width >= 100 else 10)
-        phase = Text(f"{self._run.progress.phase:<10}", style="bold")
+        now = self._run.progress.phase
+        ends = self._run.interrupted and now == "training"
+        phase = Text(f"{'stopping' if ends else now:<10}", style="bold")
         text = fit(self.items(), self._separator, options.max_width - used - len(phase) - 3)
         line = Table.grid(padding=(0, 1, 0, 0))
         line.add_row(phase, indicator, Text(text, no_wrap=True, overflow="crop"))

@@ -23,6 +23,7 @@ import typer
 from maze_core.cli.commands import Commands
 from maze_core.culprit import callers, culprit, their_traceback
 from maze_core.errors import ConfigError, MazeError, RunError
+from maze_core.interruption import end_on_signals
 from maze_core.terminal_text import printable, printable_lines
 from maze_core.tolerant_output import TolerantStream
 
@@ -46,7 +47,7 @@ class _Root(Commands):
             raise typer.Exit(1) from error
         except KeyboardInterrupt as error:
             print("interrupted", file=sys.stderr)
-            raise typer.Exit(130) from error
+            raise typer.Exit(getattr(error, "exit_code", 130)) from error
 
 
 def _in_words(error: BaseException) -> str:
@@ -145,8 +146,9 @@ def _warn_plainly() -> None:
 
 
 def main() -> None:
-    """Run the command line. Exit codes: 0 done, 1 failed, 2 wrong input, 130 interrupted."""
+    """Run the command line. Exit codes: 0 done, 1 failed, 2 wrong input, 130 after Ctrl-C, 143 after SIGTERM."""
     _prepare_streams()
+    end_on_signals()
     _warn_plainly()
     try:
         app()

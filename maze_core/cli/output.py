@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
 
+from maze_core.interruption import exit_code_of
 from maze_core.plain_json import finite
 from maze_core.terminal_text import printable
 from maze_core.tolerant_output import to_stderr
@@ -55,6 +56,12 @@ def say(message: str) -> None:
 
 def finish(summary: RunSummary) -> None:
     """Exit with the exit code of a run."""
-    codes = {"interrupted": 130, "failed": 1}
-    if summary.outcome in codes:
-        raise typer.Exit(codes[summary.outcome])
+    if summary.outcome == "interrupted":
+        end_after(summary.reason)
+    if summary.outcome == "failed":
+        raise typer.Exit(1)
+
+
+def end_after(cause: str) -> NoReturn:
+    """Exit with the exit code of an interruption by Ctrl-C or SIGTERM, which `cause` names."""
+    raise typer.Exit(exit_code_of(cause))

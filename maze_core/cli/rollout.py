@@ -65,6 +65,7 @@ def rollout(
     allow_local_modules()
     seed = draw_seed() if seed is None else seed
     overrides, player = _runner(set_ or [], runner)
+    causes: list[str] = []
     with ExitStack() as stack:
         if run is not None:
             _refuse("RUN already defines it; leave the option out", policy=policy, env=env, wrappers=wrappers)
@@ -73,12 +74,19 @@ def rollout(
             _refuse("is only for a RUN", checkpoint=checkpoint, stochastic=stochastic)
             task = _of_plugin(policy, env_source, env, wrappers, overrides, seed, video)
         report = stack.enter_context(progress_bar("episodes"))
-        played = roll_out(task, episodes, workers=workers, runner=player, record=record, report=report)
+        played = roll_out(task, episodes, workers=workers, runner=player, record=record, report=report, stop=causes)
     statistics = statistics_of(played, task.builder.max_episode_steps)
     if as_json:
         files = {"record": record, "video": video}
         output.print_json({**statistics, "seed": seed, **{k: str(v) for k, v in files.items() if v is not None}})
-        return
+    else:
+        _print(statistics, seed, record, video)
+    if causes:
+        output.warn(f"interrupted by {causes[0]}: {len(played)} of {episodes} episodes were played")
+        output.end_after(causes[-1])
+
+
+def _print(statistics: dict[str, float], seed: int, record: Path | None, video: Path | None) -> None:
     output.print_table(("statistic", "value"), [(name, f"{value:,.6g}") for name, value in statistics.items()])
     typer.echo(f"seed {seed}")
     if record is not None:

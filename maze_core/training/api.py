@@ -11,14 +11,16 @@ from typing import TYPE_CHECKING
 from maze_core.config.run import RunConfig
 from maze_core.errors import ConfigError, RunError
 from maze_core.files import write_bytes
+from maze_core.free_memory import is_about_memory
+from maze_core.interruption import graceful_interrupts
 from maze_core.plugins import discovery
 from maze_core.plugins.discovery import describe
 from maze_core.seeding import draw_seed
 from maze_core.tolerant_output import to_stderr, tolerant_output
 from maze_core.training.loop import train as train_loop
-from maze_core.training.process_state import borrowed_rng, graceful_interrupts, process_turn, torch_threads
+from maze_core.training.process_state import borrowed_rng, process_turn, torch_threads
 from maze_core.training.report import RunSummary
-from maze_core.training.run import Run, is_about_memory
+from maze_core.training.run import Run
 from maze_core.training.run_dir import (
     NETWORK,
     check_disk_space,
@@ -40,6 +42,8 @@ PICTURES = "maze.pictures"
 """The entry-point group for drawing: `network` is called with the policy and a title, and returns an SVG."""
 
 _LOGS_BYTES = 2_000_000
+_TO_FINISH = 2.0
+"""Seconds that an update has after SIGTERM before it is given up."""
 
 
 @process_turn()
@@ -135,7 +139,8 @@ def training_session(run: Run) -> Iterator[None]:
         stack.enter_context(borrowed_rng(run))
         # Before the signal handlers: whatever they ask for from now on counts.
         run.stop_reason, run.stop_pending, run.interrupted = run.stop_pending, None, False
-        stack.enter_context(graceful_interrupts(run.interrupt))
+        stack.callback(setattr, run, "terminated", False)
+        run.preemption = stack.enter_context(graceful_interrupts(run.interrupt, _TO_FINISH))
         yield
 
 

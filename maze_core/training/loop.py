@@ -6,11 +6,12 @@ import time
 from typing import TYPE_CHECKING, Literal
 
 from maze_core.errors import RunError
+from maze_core.free_memory import is_about_memory
+from maze_core.interruption import Preempted
 from maze_core.terminal_text import argument
 from maze_core.training.episodes.evaluation import EvaluationInterrupted
 from maze_core.training.episodes.run_evaluation import FINAL_EVALUATION
 from maze_core.training.report import RunSummary
-from maze_core.training.run import is_about_memory
 from maze_core.training.saved.manifest import CHECKPOINTS
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ def train(run: Run) -> RunSummary:
     Raises:
         RunError: the run cannot continue; a note names the last complete checkpoint, which is kept.
     """
-    run.check_open()
+    run.check_whole()
     run.start_clock()
     try:
         run.hooks.on_run_start(run)
@@ -33,6 +34,8 @@ def train(run: Run) -> RunSummary:
         run.summary = summary = _summary(run, *_ending(run), final)
     except BaseException as error:
         run.stop_clock()
+        if isinstance(error, KeyboardInterrupt):
+            run.fall_back()
         told = _in_plain_words(error)
         _report_failure(run, told)
         if told is error:
@@ -44,20 +47,29 @@ def train(run: Run) -> RunSummary:
 
 
 def _epochs(run: Run) -> dict[str, float]:
-    """Train to the end of the run and return the final evaluation; empty if the user interrupted an evaluation."""
+    """Train to the end of the run and return the final evaluation; empty if a signal did not leave time for it."""
     try:
         while run.stop_reason is None and not run.finished:
             _epoch(run)
             run.save_last()
+        if run.interrupted and not run.terminated:
+            run.progress.tell("evaluating the final parameters; press Ctrl-C again to skip this")
         return run.evaluate(FINAL_EVALUATION)
     except EvaluationInterrupted:
         return {}
+    except Preempted:
+        run.fall_back()
+        run.stop_reason = f"{run.stop_reason}; the update in progress was given up"
+        return {}
+    finally:
+        run.preemption.settle()
 
 
 def _epoch(run: Run) -> None:
     """Train one epoch, evaluate the policy and tell the observers.
 
-    An interruption leaves the epoch unfinished. The checkpoint stores its progress, and a resumed run completes it.
+    An interruption leaves the epoch unfinished. The checkpoint stores its progress, and a resumed run completes it. An
+    update that cannot be finished in time is given up: the checkpoint then holds the state of the one before it.
     """
     algorithm, learner, compute_loss = run.algorithm, run.learner, run.hooks.compute_loss
     started, steps, updates = time.perf_counter(), run.env_steps, run.updates
@@ -68,6 +80,7 @@ def _epoch(run: Run) -> None:
                 learner.step(compute_loss(run.policy, rows), batch.group, batch.objective)
             learner.check()
             run.count_update()
+            run.keep_state()
         if run.epoch_trained:
             speed = _speed(run, time.perf_counter() - started, steps, updates)
             # Evaluate before the metrics are cleared: after an interruption the checkpoint must hold them.

@@ -1,16 +1,14 @@
-"""Process-wide state that training borrows and restores: signals, random states, torch's threads.
+"""Process-wide state that training borrows and restores: random states, torch's threads.
 
 A process has only one of each, so one thread at a time may borrow them.
 """
 
 from __future__ import annotations
 
-import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import torch
 
@@ -18,8 +16,6 @@ from maze_core.errors import ConfigError
 
 if TYPE_CHECKING:
     from maze_core.training.run import Run
-
-_INTERRUPTS = (signal.SIGINT, signal.SIGTERM)
 
 
 class _Turn:
@@ -95,38 +91,7 @@ def borrowed_rng(run: Run) -> Iterator[None]:
             run.torch_rng = torch.get_rng_state()
 
 
-@contextmanager
-def graceful_interrupts(ask_to_stop: Callable[[str], None]) -> Iterator[None]:
-    """Turn the first Ctrl-C or SIGTERM into a request to stop, and the second into KeyboardInterrupt at once.
+def __getattr__(name: str) -> NoReturn:
+    from maze_core.moved import moved_member
 
-    Signals reach only the main thread; in other threads nothing is changed.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    seen: list[int] = []
-
-    def handle(number: int, _frame: FrameType | None) -> None:
-        seen.append(number)
-        if len(seen) > 1:
-            raise KeyboardInterrupt
-        ask_to_stop("Ctrl-C" if number == signal.SIGINT else signal.Signals(number).name)
-
-    with signal_handlers_kept():
-        for number in _INTERRUPTS:
-            signal.signal(number, handle)
-        yield
-
-
-@contextmanager
-def signal_handlers_kept() -> Iterator[None]:
-    """Restore the handlers of Ctrl-C and SIGTERM after the block; only in the main thread, which owns them."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = {number: signal.getsignal(number) for number in _INTERRUPTS}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler or signal.SIG_DFL)
+    raise moved_member(__name__, name)

@@ -11,6 +11,7 @@ import torch
 
 from maze_core.envs.time_limits import missing_time_limit
 from maze_core.errors import ConfigError, RunError
+from maze_core.free_memory import is_about_memory
 from maze_core.models.actor_normalizer import ActorNormalizer
 from maze_core.models.actor_policy import build_policy
 from maze_core.models.normalizer import ObservationNormalizer
@@ -31,6 +32,7 @@ from maze_core.training.run_environments import RunEnvironments
 from maze_core.training.run_progress import RunProgress
 from maze_core.training.saved.append_only import GrowingFile
 from maze_core.training.saved.checkpoint import Checkpoint, check_finite, write_checkpoint
+from maze_core.training.saved.kept import KeptState
 from maze_core.training.saved.manifest import CHECKPOINTS
 from maze_core.training.saved.metrics_file import METRICS_FILE
 
@@ -101,8 +103,11 @@ class Run(RunProgress):
         self._load = load
         self._plugin_modules: dict[str, nn.Module] = {}
         self._others: Learners | None = None
-        self._closed = False
+        self._closed = self._torn = False
         self._metrics: GrowingFile | None = None
+        self._kept = KeptState(self._captured)
+        self._saved_counters = self.state.saved()
+        """Those of the newest state that is on disk or kept."""
         self.hooks = Hooks.for_run(config, warn, load)
         self.algorithm: Algorithm = self.hooks.plugin("algorithm")
         check_run(self.algorithm, config)
@@ -272,7 +277,7 @@ class Run(RunProgress):
                 self.policy if policy is None else policy,
                 number,
                 deterministic,
-                lambda: self.interrupted and not before,
+                lambda: self.terminated or (self.interrupted and not before),
             )
             self.histograms |= self._evaluation.histograms
             return metrics
@@ -298,7 +303,8 @@ class Run(RunProgress):
         """Write the complete state of the run to `checkpoints/NAME` and tell the observers."""
         folder = self.store(name)
         self.hooks.on_checkpoint(self, folder)
-        self.algorithm.prune()
+        if name == "last":  # until then rows may be needed that only a kept state refers to
+            self.algorithm.prune()
         return folder
 
     def save_last(self) -> None:
@@ -308,17 +314,45 @@ class Run(RunProgress):
 
     def store(self, name: str) -> Path:
         """Write the complete state of the run to `checkpoints/NAME`."""
+        with self.preemption.held():
+            folder = self._write(name, self._captured())
+            if name == "last":
+                self.saved_epoch, self._saved_counters = self.epoch, self.state.saved()
+                self._kept.clear()
+        return folder
+
+    def keep_state(self) -> None:
+        """Keep a copy of the complete state in memory if it is worth its time. Call it after an update."""
+        if self._kept.is_due and self.run_dir is not None:
+            with self.preemption.held():
+                self._kept.take()
+                self._saved_counters = self.state.saved()
+
+    def fall_back(self) -> None:
+        """Give up the update in progress: write the kept state as `last`, and count only what is saved."""
+        self._torn = True
+        self.state.load({**self._saved_counters, "seconds": self.state.seconds})
+        if self._kept.checkpoint is not None:
+            folder = self._write("last", self._kept.checkpoint)
+            self.saved_epoch = self.epoch
+            self.hooks.on_checkpoint(self, folder)
+
+    def _write(self, name: str, checkpoint: Checkpoint) -> Path:
+        root = self._folder() / CHECKPOINTS
+        write_checkpoint(root / name, checkpoint, root / "previous" if name == "last" else None)
+        return root / name
+
+    def _folder(self) -> Path:
         if self.run_dir is None:
             raise RuntimeError("this run has no run directory")
-        root = self.run_dir / CHECKPOINTS
-        previous = root / "previous" if name == "last" else None
-        self._metrics = self._metrics or GrowingFile(self.run_dir / METRICS_FILE)
+        return self.run_dir
+
+    def _captured(self) -> Checkpoint:
+        """Return the complete state, which refers to what training changes."""
+        self._metrics = self._metrics or GrowingFile(self._folder() / METRICS_FILE)
         extent = self._metrics.extent()
         extents = {} if extent is None else {METRICS_FILE: extent}
-        write_checkpoint(root / name, Checkpoint(self.policy.state_dict(), self._everything(), extents), previous)
-        if name == "last":
-            self.saved_epoch = self.epoch
-        return root / name
+        return Checkpoint(self.policy.state_dict(), self._everything(), extents)
 
     def _everything(self) -> dict[str, Any]:
         return {
@@ -350,6 +384,7 @@ class Run(RunProgress):
         self.torch_rng = saved["torch_rng"]
         self.stop_pending = saved.get("stop_reason")
         self.progress.env_steps = self.env_steps
+        self._saved_counters = self.state.saved()
         self.resumed = True
 
     # Closing
@@ -359,6 +394,13 @@ class Run(RunProgress):
         if self._closed:
             raise RunError("this run is closed")
 
+    def check_whole(self) -> None:
+        """Raise RunError if the run cannot train: it is closed, or an update was given up."""
+        self.check_open()
+        if self._torn:
+            next_step = f"resume it from {self.run_dir}"
+            raise RunError(f"this run was interrupted in the middle of an update\nNext: {next_step}")
+
     def close(self) -> None:
         """Release environments, workers and the algorithm's resources; safe to call twice."""
         self._closed = True
@@ -366,12 +408,6 @@ class Run(RunProgress):
             self._others.close()
         self.algorithm.close()
         self._environments.close()
-
-
-def is_about_memory(error: Exception) -> bool:
-    """True for an error of torch or numpy that means out of memory; torch shows it only in the message."""
-    words = ("allocate memory", "out of memory", "overflowed")
-    return isinstance(error, MemoryError) or any(word in str(error) for word in words)
 
 
 def _device(name: str) -> torch.device:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
+from maze_core.interruption import Preemption
 from maze_core.training.episodes.statistics import EpochStatistics
 from maze_core.training.run_state import LiveProgress, RunState
 
@@ -29,6 +31,10 @@ class RunProgress(ABC):
         self.stop_pending: str | None = None
         """Why the run had stopped at the checkpoint it was resumed from; training then ends at once for this reason."""
         self.interrupted = False
+        self.terminated = False
+        """True after SIGTERM: nothing is evaluated any more."""
+        self.preemption = Preemption()
+        """When the update in progress must be given up, while the run trains."""
         self._started_at: float | None = None
 
     @property
@@ -120,8 +126,12 @@ class RunProgress(ABC):
         self.stop_reason = self.stop_reason or reason
 
     def interrupt(self, cause: str) -> None:
-        """Ask the run to end after this update, or at once during an evaluation."""
+        """Ask the run to end after this update, or at once during an evaluation; `cause`: a signal, or what else it is.
+
+        After SIGTERM the final parameters are not evaluated.
+        """
         self.interrupted = True
+        self.terminated = self.terminated or cause == signal.SIGTERM.name
         self.stop(f"interrupted by {cause}")
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal
 
@@ -67,3 +68,5 @@ class LiveProgress:
 
     env_steps: int = 0
     phase: Literal["training", "evaluating"] = "training"
+    tell: Callable[[str], object] = lambda text: None
+    """Writes a line for the user; the console sets it."""

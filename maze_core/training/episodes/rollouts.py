@@ -16,6 +16,7 @@ from maze_core.envs.builder import EnvBuilder
 from maze_core.envs.lanes import in_turn
 from maze_core.envs.vector import Episode
 from maze_core.errors import RunError
+from maze_core.interruption import Preempted, exit_code_of, graceful_interrupts
 from maze_core.plugins import discovery
 from maze_core.policies.base import build_policy_plugin
 from maze_core.progress import Report
@@ -26,7 +27,7 @@ from maze_core.training.episodes.endless import WAY_OUT, cut_message, episodes_c
 from maze_core.training.episodes.played import Played, play
 from maze_core.training.episodes.statistics import summarize
 from maze_core.training.episodes.video import open_studio
-from maze_core.training.process_state import graceful_interrupts, torch_threads
+from maze_core.training.process_state import torch_threads
 from maze_core.training.run_dir import versions
 
 if TYPE_CHECKING:
@@ -44,6 +45,8 @@ if TYPE_CHECKING:
 
 LANES = 8
 """Most episodes played in parallel."""
+_TO_STOP = 2.0
+"""Seconds that a step, or the start of workers, has after SIGTERM before it is given up."""
 
 
 class Player(Protocol):
@@ -176,10 +179,11 @@ def roll_out(
     report: Report | None = None,
     watch: Callable[[Trajectory], object] | None = None,
     load: Loader = discovery.load,
+    stop: list[str] | None = None,
 ) -> list[Episode]:
     """Play episodes 0 … episodes - 1, record them as they are played, and return their statistics in order.
 
-    The first interrupt ends it early with the episodes played so far.
+    The first Ctrl-C or SIGTERM ends it early with the episodes played so far.
 
     Args:
         task: plays the episodes.
@@ -190,6 +194,7 @@ def roll_out(
         report: called with the number of finished episodes and of all.
         watch: called with every episode in order.
         load: how the runner's class is found.
+        stop: receives what interrupted it, `Ctrl-C` or `SIGTERM`; nothing is played once it is not empty.
 
     Raises:
         ConfigError: the environment or the policy cannot be built, or does not fit.
@@ -199,23 +204,30 @@ def roll_out(
     task = replace(task, lanes=min(task.lanes, episodes))
     blocks = [(first, min(task.lanes, episodes - first)) for first in range(0, episodes, task.lanes)]
     results: list[Episode] = []
-    stop: list[str] = []
+    stop = [] if stop is None else stop
     with ExitStack() as stack:
         stack.enter_context(torch_threads(1))
         stack.enter_context(tolerant_output())
-        stack.enter_context(graceful_interrupts(stop.append))
-        pool = _pool(task, len(blocks), workers, runner, load)
-        stack.callback((pool or task).close)
-        played = _played(task, blocks, pool, lambda: bool(stop))
-        for episode in played if record is None else _recorded(played, task, record, stack):
-            if watch is not None:
-                for trajectory in episode.trajectories:
-                    watch(trajectory)
-            results.append(episode.summary)
-            if report is not None:
-                report(len(results), episodes)
+        preemption = stack.enter_context(graceful_interrupts(stop.append, _TO_STOP))
+        try:
+            pool = _pool(task, len(blocks), workers, runner, load)
+            stack.callback((pool or task).close)
+            played = _played(task, blocks, pool, lambda: bool(stop))
+            for episode in played if record is None else _recorded(played, task, record, stack):
+                if watch is not None:
+                    for trajectory in episode.trajectories:
+                        watch(trajectory)
+                results.append(episode.summary)
+                if report is not None:
+                    report(len(results), episodes)
+        except Preempted:  # in the middle of a step: what was played before counts
+            pass
+        finally:
+            preemption.settle()
     if not results:
-        raise RunError(f"interrupted by {stop[0]} before the first episode ended")
+        failure = RunError(f"interrupted by {stop[0]} before the first episode ended")
+        failure.exit_code = exit_code_of(stop[-1])
+        raise failure
     limit = task.builder.max_episode_steps
     if cut := episodes_cut(results, limit):
         to_stderr(f"note: {cut_message(cut, len(results), limit)}. {WAY_OUT}.")

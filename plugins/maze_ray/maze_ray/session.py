@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from maze_core.environment_variables import Variables, changed_since, put_back, variables_set
 from maze_core.errors import ConfigError, PluginError, RunError
+from maze_core.interruption import signal_handlers_kept
 from maze_core.local_modules import is_current_folder
-from maze_core.training.process_state import signal_handlers_kept
 from maze_ray.probe import answers
 
 if TYPE_CHECKING:

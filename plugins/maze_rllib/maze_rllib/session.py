@@ -8,7 +8,7 @@ from typing import Any
 
 from maze_core.environment_variables import Variables, changed_since, put_back
 from maze_core.errors import ConfigError, RunError
-from maze_core.training.process_state import signal_handlers_kept
+from maze_core.interruption import signal_handlers_kept
 from maze_rllib.randomness import kept
 
 _ENVIRONMENT = {

@@ -46,7 +46,7 @@ def run_sweep(
     with closing(Sweep(plan, None if folder is None else Path(folder))) as sweep:
         sweep.check()
         # Imported late, since it imports torch.
-        from maze_core.training.process_state import graceful_interrupts
+        from maze_core.interruption import graceful_interrupts
 
         with closing(open_pool(config, jobs)) as pool, graceful_interrupts(sweep.interrupt):
             sweep.begin()

@@ -152,7 +152,7 @@ def _report(done: Sweep, as_json: bool) -> None:
             output.say(f"failed: {run.name}: {run.reason}{log}")
         _say_what_next(done, len(failed))
     if done.interrupted_by is not None:
-        raise typer.Exit(130)
+        output.end_after(done.interrupted_by)
     if failed:
         raise typer.Exit(1)
 
