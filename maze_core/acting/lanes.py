@@ -56,11 +56,15 @@ class LaneSink:
         self._closed = np.zeros(lanes, np.int64)
         """n_i, the number of closed transitions of each lane."""
         self._open = np.zeros(lanes, bool)
+        self._acted = np.zeros(lanes, bool)
+        """The lanes that have acted in this rollout."""
         self._carried: Tree = {}
         """The open transitions at the end of the last rollout, by name; leaves [N, …]."""
         self._memory = memory
         self._remembered: Tree = {} if memory is None else memory.snapshot(lanes)
         """What was remembered before the open transitions, leaves [N, …]."""
+        self._log_prob = np.full(lanes, np.nan, np.float32)
+        """Log-probabilities of the open actions when they were chosen, [N]; nan: not known."""
 
     @property
     def current(self) -> Tree:
@@ -76,8 +80,10 @@ class LaneSink:
         rollout.episodes.clear()
         self.steps = 0
         self._closed[:] = 0
+        self._acted[:] = False
         for name, leaf in self._carried.items():
             self._column(name)[0, lanes] = leaf[lanes]
+        rollout.carried = np.where(lanes, self._log_prob, np.float32(np.nan))
         return self._now
 
     def before(self, state: Tree) -> Tree:
@@ -137,6 +143,20 @@ class LaneSink:
                     rollout.obs[key][count:, i] = 1
         rollout.rewards[~rollout.valid] = 0
 
+    def judge(self, log_prob: Callable[[Tree, Tree, Tree], np.ndarray]) -> None:
+        """Keep the log-probabilities of the open actions, before the parameters change.
+
+        `log_prob`: returns those of K rows from observations, actions and what was remembered, leaves [K, …].
+        """
+        self._log_prob[self._acted | ~self._open] = np.nan
+        lanes = np.flatnonzero(self._acted & self._open)
+        if len(lanes):
+            obs, actions = (
+                {key.removeprefix(kind): leaf[lanes] for key, leaf in self._carried.items() if key.startswith(kind)}
+                for kind in ("obs/", "action/")
+            )
+            self._log_prob[lanes] = log_prob(obs, actions, {k: leaf[lanes] for k, leaf in self._remembered.items()})
+
     def acted_on(self, steps: int) -> Tree:
         """Return the masks of the rows in which an action was chosen, and of the current ones; leaves [R, …]."""
         obs, valid = self.rollout.obs, self.rollout.valid
@@ -144,7 +164,11 @@ class LaneSink:
 
     def state(self) -> dict[str, Any]:
         """Return the open transitions."""
-        saved: dict[str, Any] = {"open": self._open.copy(), "carried": _copies(self._carried)}
+        saved: dict[str, Any] = {
+            "open": self._open.copy(),
+            "carried": _copies(self._carried),
+            "log_prob": self._log_prob.copy(),
+        }
         return saved if self._memory is None else {**saved, "remembered": _copies(self._remembered)}
 
     def load_state(self, state: dict[str, Any]) -> None:
@@ -152,6 +176,7 @@ class LaneSink:
         self._open[:] = state["open"]
         self._carried = _copies(state["carried"])
         self._remembered = _copies(state.get("remembered", {}))
+        self._log_prob[:] = state.get("log_prob", np.nan)  # earlier versions had none
 
     def _begin(self, acted: np.ndarray, obs: Tree, choice: Choice) -> None:
         """Open a transition for each lane that acted."""
@@ -163,7 +188,7 @@ class LaneSink:
         if self._memory is not None:
             for key, state in self._memory.before.items():
                 self._remembered[key][acted] = state.numpy(force=True)[acted]
-        self._open[acted] = True
+        self._open[acted] = self._acted[acted] = True
 
     def _add_cut(self, cut: np.ndarray, result: StepResult) -> None:
         """Keep the last observations of lanes that a time limit cut."""

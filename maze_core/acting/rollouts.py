@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from maze_core.models.policy import Policy
     from maze_core.seeding import EpisodeSeeds
 
+    LogProbs = Callable[[Tree, Tree, Tree], np.ndarray]
+
 
 class RolloutSink:
     """Writes transitions into the arrays of one rollout, which the next one overwrites.
@@ -104,6 +106,9 @@ class RolloutSink:
 
     def finish(self) -> None:
         """Do nothing: the rollout is complete."""
+
+    def judge(self, log_prob: LogProbs) -> None:
+        """Do nothing: no action is open."""
 
     def acted_on(self, steps: int) -> Tree:
         """Return the masks of the first steps, filler rows left out; leaves [R, …]."""
@@ -215,7 +220,23 @@ class Sampler:
             critics = critic_memory_after(self._policy, sink.rollout)
             self._memory.replace(critics)
             sink.replace(critics)
+        sink.judge(self._log_probs)
         return sink.rollout
+
+    def _log_probs(self, obs: Tree, actions: Tree, memory: Tree) -> np.ndarray:
+        """Return the log-probabilities [K] of actions, with the parameters of the moment; all leaves [K, …]."""
+        device = next(self._policy.parameters()).device
+        seen, taken, before = (
+            {key: torch.from_numpy(leaf).to(device) for key, leaf in tree.items()} for tree in (obs, actions, memory)
+        )
+        with torch.no_grad():
+            distribution = (
+                self._policy.distribution(seen, Sequences(np.ones(len(next(iter(obs.values()))), np.int64), before))
+                if before
+                else self._policy.distribution(seen)
+            )
+            log_prob: np.ndarray = distribution.log_prob(taken).numpy(force=True)
+        return log_prob
 
     def _check_masks(self, steps: int) -> None:
         """Refuse masks that left no choice in the first steps of the rollout."""

@@ -6,6 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from maze_core.data.rounding import nearly_equal
+
 
 def generalized_advantages(
     rewards: np.ndarray,
@@ -96,5 +98,6 @@ def _clipped(ratios: np.ndarray, bound: float | None) -> np.ndarray:
 
 def explained_variance(predictions: np.ndarray, targets: np.ndarray) -> float:
     """Return 1 - Var(targets - predictions) / Var(targets): 1: perfect; 0: like a constant; nan: undefined."""
-    variance = float(np.var(targets)) if targets.size else 0.0
-    return float("nan") if variance == 0 else 1.0 - float(np.var(targets - predictions)) / variance
+    if not targets.size or nearly_equal(float(targets.min()), float(targets.max())):
+        return float("nan")
+    return 1.0 - float(np.var(targets - predictions)) / float(np.var(targets))

@@ -37,12 +37,25 @@ class Rollout:
     memory: Tree = field(default_factory=dict)
     """What the policy remembers before row 0, leaves [N, …]; empty for a policy without memory"""
 
+    carried: np.ndarray | None = None
+    """[N] float32, log-probabilities of the actions of row 0 that were chosen before this rollout, with the parameters
+    of that time; nan where row 0 began in this rollout. None where no action can be carried over."""
+
     @property
     def continues(self) -> np.ndarray:
         """[T, N] bool; True where the next row of the lane is valid and in the same episode. Row T - 1 counts too."""
         following: np.ndarray = ~(self.terminated | self.truncated)
         following[:-1] &= self.valid[1:]
         return following
+
+
+def carried_rows(rollout: Rollout) -> np.ndarray | None:
+    """Return `carried` for all rows, [T, N] float32, nan where an action was chosen in the rollout; None: all were."""
+    if rollout.carried is None or np.isnan(rollout.carried).all():
+        return None
+    rows = np.full(rollout.rewards.shape, np.nan, np.float32)
+    rows[0] = rollout.carried
+    return rows
 
 
 def __getattr__(name: str) -> NoReturn:

@@ -13,6 +13,8 @@ from torch.nn import functional as F
 from maze_core.data.batch import Batch, Loss, TensorTree
 from maze_core.data.discounts import rollout_discounts
 from maze_core.data.returns import explained_variance, generalized_advantages
+from maze_core.data.rollout import carried_rows
+from maze_core.data.rounding import nearly_equal
 from maze_core.models.memory import remembers
 from maze_core.training.remembered import remembered_values
 
@@ -66,18 +68,34 @@ def _coefficients(policy: float, critic: float, entropy: float, dtype: torch.dty
     return torch.tensor([policy, critic, entropy], dtype=dtype, device=device)
 
 
-def normalized(advantage: Tensor, group: Tensor | None = None) -> Tensor:
+def normalized(advantage: Tensor, group: Tensor | None = None, counts: Tensor | None = None) -> Tensor:
     """Return advantages [B] with mean 0 and standard deviation 1; a single row or equal rows become 0.
 
-    `group`: [B], numbers of groups that are normalised apart; None: all rows together.
+    Args:
+        advantage: [B]
+        group: [B], numbers of groups that are normalised apart, such as those of different networks; None: all rows
+            together.
+        counts: [B] bool, False for rows that do not count, which become 0; None: all rows count.
     """
-    if group is None:
-        return F.layer_norm(advantage, advantage.shape, eps=1e-16)
+    if group is None and counts is None:
+        return _standardized(advantage)
+    counts = torch.ones_like(advantage, dtype=torch.bool) if counts is None else counts
     apart = torch.zeros_like(advantage)
-    for number in torch.bincount(group).nonzero().flatten():
-        rows = group == number
-        apart[rows] = normalized(advantage[rows])
+    for number in (None,) if group is None else torch.bincount(group).nonzero().flatten():
+        rows = counts if number is None else counts & (group == number)
+        apart[rows] = _standardized(advantage[rows])
     return apart
+
+
+def _standardized(values: Tensor) -> Tensor:
+    """Return values [B] with mean 0 and standard deviation 1; those that differ only by rounding become 0."""
+    if not len(values):
+        return values
+    scaled = F.layer_norm(values, values.shape, eps=1e-16)
+    low, high = torch.aminmax(values)
+    if values.device.type == "cpu":  # operations on tensors of one number would take longer than the rest
+        return torch.zeros_like(values) if nearly_equal(low.item(), high.item()) else scaled
+    return scaled.masked_fill(nearly_equal(low, high), 0.0)
 
 
 def advantage_rows(
@@ -104,7 +122,8 @@ def advantage_rows(
     Returns:
         A batch of the valid rows, whose `extra` holds `value`, `advantage` and `target` (the critic's regression
         target), and `log_prob` if asked for, each [B]; and metrics of the rollout. The rows are in order of time; for a
-        policy that remembers they lie sequence by sequence.
+        policy that remembers they lie sequence by sequence. Where actions were carried over from earlier rollouts,
+        `carried` is their log-probability at that time, and nan for others; `log_prob` contains it.
     """
     steps, num_envs = rollout.rewards.shape
     obs = _to_device({k: v.reshape(-1, *v.shape[2:]) for k, v in rollout.obs.items()}, device)
@@ -132,6 +151,8 @@ def advantage_rows(
     )
     targets = advantages + values
     arrays = {**rollout.extra, "value": values, "advantage": advantages, "target": targets}
+    if (carried := carried_rows(rollout)) is not None:
+        arrays["carried"] = carried
     batch = Batch(
         obs={k: v[: steps * num_envs] for k, v in obs.items()},
         actions=actions,
@@ -141,7 +162,9 @@ def advantage_rows(
         batch = batch.map(lambda leaf: leaf[keep])
     batch.sequences = sequences
     if log_probs:
-        batch.extra["log_prob"] = action_log_probs(policy, batch) if log_prob is None else log_prob
+        now = action_log_probs(policy, batch) if log_prob is None else log_prob
+        before = batch.extra.get("carried")
+        batch.extra["log_prob"] = now if before is None else torch.where(before.isnan(), now, before)
     return batch, {"train/explained_variance": explained_variance(values[valid], targets[valid])}
 
 

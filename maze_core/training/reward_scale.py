@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from maze_core.data.discounts import rollout_discounts
+from maze_core.data.rounding import nearly_equal
 from maze_core.data.running_moments import RunningMoments
 
 if TYPE_CHECKING:
     from maze_core.data.rollout import Rollout
 
 CLIP = 10.0
-_SMALLEST_VARIANCE = 1e-8
 
 
 class RewardScale:
@@ -51,8 +51,9 @@ class RewardScale:
             spread, seen = self._spreads.setdefault(group, RunningMoments()), returns[rows & rollout.valid]
             if seen.size:
                 spread.add(seen)
-            if spread.variance > _SMALLEST_VARIANCE:  # else there are no returns that differ
-                rollout.rewards[rows] /= np.float32(np.sqrt(spread.variance))
+            deviation = np.float32(np.sqrt(spread.variance))
+            if deviation > 0 and not nearly_equal(spread.mean - deviation, spread.mean + deviation):
+                rollout.rewards[rows] /= deviation
         np.clip(rollout.rewards, -CLIP, CLIP, out=rollout.rewards)
 
     def _discounted(self, rollout: Rollout, source: int) -> np.ndarray:

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 
 from maze_core.acting.rollouts import Sampler
-from maze_core.envs.actors import ACTOR, actors_of
+from maze_core.envs.actors import actors_of
 from maze_core.envs.spaces import allocated_bytes, space_specs
-from maze_core.envs.vector import agents_of, copies_of
+from maze_core.envs.vector import copies_of
 from maze_core.free_memory import check_memory
-from maze_core.models.actor_policy import ActorPolicy
 from maze_core.seeding import EpisodeSeeds, Purpose, torch_generator
 from maze_core.training.actor_metrics import actor_metrics
+from maze_core.training.agent_groups import AgentGroups
 from maze_core.training.collector import Collector
 from maze_core.training.workers.share_sampler import ShareSampler
 from maze_core.training.workers.share_task import CollectShares, draws_itself
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
 
     from maze_core.acting.exploration import Exploration
     from maze_core.data.rollout import Rollout
-    from maze_core.envs.vector import VectorEnv
     from maze_core.envs.worker import Share
     from maze_core.training.reward_scale import RewardScale
     from maze_core.training.run import Run
@@ -35,14 +33,6 @@ def _check_rollout(space: Space[Any], num_envs: int, n_steps: int) -> None:
     specs = space_specs(space, "observation")
     needed = 2 * allocated_bytes(specs, (n_steps + 1, num_envs))
     check_memory(needed, n_steps, "algorithm.n_rollout_steps", what="steps of a rollout")
-
-
-def _groups_of_agents(policy: Any, env: VectorEnv) -> np.ndarray | None:
-    """Return the number of each agent's group, [agents] int64; None where all agents share a network."""
-    if not agents_of(env) or not isinstance(policy, ActorPolicy) or len(policy.groups) == 1:
-        return None
-    of = {actor: number for number, group in enumerate(policy.groups) for actor in group.actors}
-    return np.array([of[actor] for actor in sorted(of)])
 
 
 class RolloutCollector(Collector):
@@ -68,7 +58,7 @@ class RolloutCollector(Collector):
         run.explores = exploration is not None
         self._reward_scale = reward_scale
         self._actors = actors_of(run.observation_space)
-        self._groups: np.ndarray | None = None
+        self._groups = AgentGroups(run)
         noise = torch_generator(run.seed, Purpose.POLICY_NOISE)
         shared = exploration is None and not run.hooks.wraps_agent and self._share(n_steps, num_envs, noise)
         self._sampler: Sampler | ShareSampler = shared or self._lockstep(n_steps, num_envs, noise, exploration)
@@ -96,7 +86,6 @@ class RolloutCollector(Collector):
         run = self._run
         env = run.training_env(num_envs)
         _check_rollout(env.observation_space, env.num_envs, n_steps)
-        self._groups = _groups_of_agents(run.policy, env)
         copies, seeds = copies_of(env), EpisodeSeeds(run.seed, Purpose.TRAIN_EPISODES)
         return Sampler(
             run.policy,
@@ -121,7 +110,7 @@ class RolloutCollector(Collector):
         scales, since each agent has rewards of its own. Plugins may change the rollout (hook `change_rollout`).
         """
         rollout = self._sampler.collect()
-        rollout.extra = {} if self._groups is None else {"group": self._groups[rollout.obs[ACTOR][:-1]]}
+        self._groups.name(rollout)
         self._run.count_env_steps(int(rollout.valid.sum()))
         self._run.statistics.add(rollout.episodes)
         if self._actors is not None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import torch
+
 from maze_a2c.config import A2CConfig
 from maze_core.data.batch import Batch, Loss
 from maze_core.plugins.hookspecs import hookimpl
@@ -18,6 +20,8 @@ from maze_core.training.rollout_collector import RolloutCollector
 from maze_core.training.schedules import scheduled
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from maze_core.models.policy import Policy
     from maze_core.training.adam import Optimizer
     from maze_core.training.run import Run
@@ -71,7 +75,10 @@ class A2C(Algorithm):
         """Return policy gradient, squared error of the critic and entropy bonus."""
         config, data = self.config, batch.extra
         distribution, value = self._burn_in.forward(policy, batch.obs, batch.sequences)
-        policy_loss = distribution.log_prob(batch.actions) * -data["advantage"]
+        log_prob = distribution.log_prob(batch.actions)
+        policy_loss = log_prob * -data["advantage"]
+        if "carried" in data:  # these actions were chosen with the parameters of an earlier rollout
+            policy_loss = policy_loss * importance(log_prob.detach(), data["carried"])
         critic_loss = (value - data["target"]).square()
         return actor_critic_loss(config, self._run.epoch, policy_loss, critic_loss, distribution.entropy())
 
@@ -81,3 +88,13 @@ class A2C(Algorithm):
         if config.optimizer == "rmsprop":
             return RMSprop(parameters, lr=config.lr, alpha=config.beta2)
         return Adam(parameters, lr=config.lr, betas=(config.beta1, config.beta2))
+
+
+def importance(log_prob: Tensor, carried: Tensor) -> Tensor:
+    """Return the importance weights [B] of actions: 1 where they were chosen with the parameters of the moment.
+
+    Args:
+        log_prob: [B], log-probabilities of the actions.
+        carried: [B], their log-probabilities at the time of acting; nan where that is now.
+    """
+    return (log_prob - torch.where(carried.isnan(), log_prob, carried)).exp()

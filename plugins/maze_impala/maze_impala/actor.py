@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from maze_core.acting.rollouts import Sampler
-from maze_core.data.rollout import Rollout
+from maze_core.data.rollout import Rollout, carried_rows
 from maze_core.envs.in_process import vector_env
 from maze_core.models.parameters import load_arrays
 from maze_core.seeding import EpisodeSeeds, Purpose, integer_seed
@@ -28,7 +28,7 @@ class Delivery:
 
     rollout: Rollout
     log_prob: np.ndarray
-    """[T, N], log-probabilities of the actions under the acting policy."""
+    """[T, N], log-probabilities of the actions under the policy that chose them."""
     version: int
     """Version of the acting parameters."""
 
@@ -95,4 +95,6 @@ class Actor:
         sequences = all_rows(self._policy, rollout) if rollout.memory else None
         with torch.no_grad():  # as the learner computes what it compares them with
             log_prob = distribution_of(self._policy, obs, sequences).log_prob(actions)
-        return log_prob.numpy().reshape(rollout.rewards.shape)
+        acted: np.ndarray = log_prob.numpy().reshape(rollout.rewards.shape)
+        carried = carried_rows(rollout)
+        return acted if carried is None else np.where(np.isnan(carried), acted, carried)

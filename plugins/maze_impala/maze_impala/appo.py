@@ -11,7 +11,8 @@ from torch import Tensor
 
 from maze_core.data.batch import Batch, Loss
 from maze_core.plugins.hookspecs import hookimpl
-from maze_core.training.on_policy import actor_critic_loss
+from maze_core.training.agent_groups import GROUP
+from maze_core.training.on_policy import actor_critic_loss, normalized
 from maze_core.training.remembered import distribution_of
 from maze_core.training.surrogate import clipped_surrogate, row_divergence
 from maze_core.training.targets import Target
@@ -66,7 +67,9 @@ class APPO(IMPALA):
         weight = row_weights(data)
         metrics = explained(value, data["target"], data["weight"])
         self._run.record({**metrics, "train/rho": float(log_rho.exp() @ weight)})
-        data["advantage"] = weighted_normal(advantage, weight) if config.normalize_advantages else advantage
+        if config.normalize_advantages:
+            advantage = normalized(advantage, data.get(GROUP), data["weight"] > 0)
+        data["advantage"] = advantage
         data["anchor"] = anchored(log_prob, data["log_prob"], config.ratio_bound)
 
     @hookimpl
@@ -99,12 +102,3 @@ def anchored(target: Tensor, acting: Tensor, bound: float | None) -> Tensor:
         bound: None: no bound; the target's alone.
     """
     return target if bound is None else torch.max(target, acting - math.log(bound))
-
-
-def weighted_normal(values: Tensor, weight: Tensor) -> Tensor:
-    """Return values [B] shifted and scaled to mean 0 and standard deviation 1; equal values become 0.
-
-    `weight`: [B], summing to 1; rows of weight 0 do not count.
-    """
-    centred = values - values @ weight
-    return centred / (centred.square() @ weight).sqrt().clamp(min=1e-8)

@@ -11,6 +11,7 @@ from maze_core.errors import RunError
 from maze_core.models.parameters import state_arrays
 from maze_core.runners.workers import OrderedResults
 from maze_core.training.actor_metrics import actor_metrics
+from maze_core.training.agent_groups import GROUP, AgentGroups
 from maze_core.training.reward_scale import RewardScale
 from maze_impala.actor import Actor, Delivery
 from maze_impala.trajectories import TrajectoryBatch, check_trajectories
@@ -38,6 +39,7 @@ class TrajectoryStream:
         self._results = OrderedResults(self._actors)
         self._trajectories = TrajectoryBatch(config)
         self._acting = actors_of(run.observation_space)
+        self._groups = AgentGroups(run)
         self._asked = 0
         """Number of rollouts requested since the start of the run."""
         self._under_way: deque[int] = deque()
@@ -56,6 +58,7 @@ class TrajectoryStream:
             delivery: Delivery = result.value
             if self._acting is not None:
                 run.record(actor_metrics(self._acting, run.action_space, delivery.rollout))
+            self._groups.name(delivery.rollout)
             self._let_change(delivery.rollout)
             if self._scale is not None:
                 self._scale(delivery.rollout, result.worker)
@@ -67,7 +70,7 @@ class TrajectoryStream:
         """Let plugins change a rollout. Raise RunError if one adds values, since the batches would not have them."""
         run = self._run
         run.hooks.change_rollout(run, rollout)
-        if added := sorted(rollout.extra):
+        if added := sorted(rollout.extra.keys() - {GROUP}):
             raise RunError(
                 f"a plugin adds {', '.join(map(repr, added))} to rollouts (hook change_rollout), but the batches of "
                 f"{run.config.algorithm.name} have no such values\nNext: maze train ppo, or a2c."

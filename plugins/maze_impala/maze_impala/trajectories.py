@@ -62,6 +62,7 @@ class TrajectoryBatch:
             "obs": rollout.obs,
             "actions": rollout.actions,
             "steps": {name: getattr(rollout, name) for name in _OF_STEPS} | {"log_prob": delivery.log_prob},
+            "extra": rollout.extra,
             "memory": {key: leaf[None] for key, leaf in rollout.memory.items()},
         }
         for name, tree in trees.items():
@@ -77,7 +78,8 @@ class TrajectoryBatch:
 
         `extra` holds, each [T * B]: `log_prob` of the actor, `reward` (clipped), `discount` (0 at a termination),
         `continues` (1 where the next row of the trajectory belongs to the same episode), `bootstrap` (the critic's
-        value of the next observation, where it is not in the next row) and `weight` (0 for filler rows).
+        value of the next observation, where it is not in the next row), `weight` (0 for filler rows) and, where agents
+        have different networks, `group`, the number of the row's network.
         """
         obs, actions, steps, memory = (self._trees[name] for name in ("obs", "actions", "steps", "memory"))
         rewards, terminated, truncated, valid = (steps[name] for name in _OF_STEPS)
@@ -91,6 +93,7 @@ class TrajectoryBatch:
         else:
             bootstrap = _bootstrap(policy, rollout, device)
         extra = {
+            **self._trees["extra"],
             "log_prob": steps["log_prob"],
             "reward": clipped_rewards(rewards, self._config.reward_clipping),
             "discount": rollout_discounts(rollout, self._config.gamma),

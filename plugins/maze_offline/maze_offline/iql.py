@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from maze_core.data.batch import Batch, Loss
+from maze_core.data.rounding import nearly_equal
 from maze_core.errors import ConfigError
 from maze_core.models.critics import build_critics
 from maze_core.models.joint_actions import JointActions
@@ -130,11 +131,11 @@ class IQL(Algorithm):
 
 def _reward_scale(returns: np.ndarray) -> float:
     """Return 1000 over the range of the returns. Raises ConfigError where all are equal."""
-    extent = float(np.ptp(returns))
-    if not extent > 0:
+    low, high = float(np.min(returns)), float(np.max(returns))
+    if nearly_equal(low, high):
         raise ConfigError(
             "the recorded episodes have equal returns, which have no range to divide by",
             "algorithm.normalize_returns",
             "Next: --no-normalize-returns, or record more episodes",
         )
-    return 1000.0 / extent
+    return 1000.0 / (high - low)
