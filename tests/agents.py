@@ -139,6 +139,40 @@ class Boxes(Crowd):
         return super()._observe(name)["x"]
 
 
+class Paid(MultiAgentEnv):
+    """Agents that see a sign, and are paid for the choice of the same sign: a thousand or one, in all 20 steps."""
+
+    agents = ("rich", "poor")
+    pay = {"rich": 1000.0, "poor": 1.0}  # noqa: RUF012
+
+    def __init__(self) -> None:
+        self.observation_spaces = dict.fromkeys(self.agents, spaces.Box(-1, 1, (1,), np.float32))
+        self.action_spaces = dict.fromkeys(self.agents, spaces.Discrete(2))
+
+    def reset(self, seed: int) -> Round:
+        self._rng, self._steps = np.random.default_rng(seed), 0
+        return Round(self._show())
+
+    def step(self, actions: Mapping[str, Any]) -> Round:
+        right = {name: actions[name] == (self._signs[name] > 0) for name in self.agents}
+        rewards = {name: self.pay[name] * right[name] for name in self.agents}
+        self._steps += 1
+        seen = self._show()
+        return Round({}, rewards, seen) if self._steps == 20 else Round(seen, rewards)
+
+    def _show(self) -> dict[str, np.ndarray]:
+        self._signs = {name: self._rng.choice([-1, 1]) for name in self.agents}
+        return {name: np.array([sign], np.float32) for name, sign in self._signs.items()}
+
+
+class PaidSource(CrowdSource):
+    """An env source of agents with very different pay."""
+
+    @hookimpl
+    def make_agents_env(self, config: CrowdConfig, seed: int, index: int) -> MultiAgentEnv:
+        return Paid()
+
+
 class BoxesSource(CrowdSource):
     """An env source of crowds with Box actions."""
 

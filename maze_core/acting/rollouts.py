@@ -265,6 +265,8 @@ def critic_memory_after(policy: Policy, rollout: Rollout) -> TensorTree:
     """
     valid, ended = rollout.valid, rollout.terminated | rollout.truncated
     pieces = Pieces.of(valid, ended)
+    if not len(pieces.lanes):  # nobody acted, or all actions are open
+        return {}
     # Of each environment only the last piece counts.
     last = np.flatnonzero(np.append(pieces.lanes[1:] != pieces.lanes[:-1], True)[: len(pieces.lanes)])
     pieces = Pieces(pieces.lanes[last], pieces.first[last], pieces.lengths[last])

@@ -1,11 +1,14 @@
 """Rollouts of several agents: rows without gaps, open transitions carried over, and advantages as by hand."""
 
+import copy
+
 import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
 
 from maze_core.acting.rollouts import Sampler
+from maze_core.data.rollout import carried_rows
 from maze_core.envs.agents import Round
 from maze_core.envs.lanes import LanesVectorEnv
 from maze_core.envs.spaces import flatten_space
@@ -24,12 +27,23 @@ def o(value):
     return np.array([value], np.float32)
 
 
-def sampler_of(make, steps, copies=1):
-    env = Logged(make, copies)
-    config = MlpConfig(name="mlp", hidden=[4])
+def sampler_of(make, steps, copies=1, **model):
+    env = Logged(make, copies, tell_agents="groups" in model)
+    config = MlpConfig(name="mlp", hidden=[4], orthogonal_init=False, **model)
     torch.manual_seed(1)
     policy = build_policy(MlpModel(config).build_policy, env.observation_space, env.action_space, config)
-    return env, Sampler(policy, env, steps, SEEDS, torch.Generator().manual_seed(5))
+    return env, Learning(policy, env, steps, SEEDS, torch.Generator().manual_seed(5))
+
+
+class Learning(Sampler):
+    """A sampler whose policy can change between rollouts."""
+
+    policy = property(lambda self: self._policy)
+
+    def learn(self):
+        with torch.no_grad():
+            for parameter in self.policy.parameters():
+                parameter += 0.5 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(7))
 
 
 class Logged(LanesVectorEnv):
@@ -142,13 +156,92 @@ def test_open_transitions_are_saved(rollouts):
     _, second = sampler_of(lambda _: Crowd(), 4, copies=2)
     second.load_state(state)
     for _ in range(6):
+        first.learn()
+        second.policy.load_state_dict(first.policy.state_dict())
         one, two = first.collect(), second.collect()
-        for name in ("rewards", "terminated", "truncated", "valid"):
+        for name in ("rewards", "terminated", "truncated", "valid", "carried"):
             np.testing.assert_array_equal(getattr(one, name), getattr(two, name))
         for key in one.obs:
             np.testing.assert_array_equal(one.obs[key], two.obs[key])
         np.testing.assert_array_equal(one.actions["action"][one.valid], two.actions["action"][two.valid])
         assert one.episodes == two.episodes
+
+
+def in_turns(agents):
+    """A game in which one agent acts at a time, and is paid when another one has acted."""
+    names = [f"agent {number}" for number in range(agents)]
+    turns = [Round({names[t % agents]: o(t)}, {names[(t - 1) % agents]: 1.0} if t else {}) for t in range(13)]
+    ends = {name: o(13) for name in names}
+    return lambda _: Script([*turns, Round({}, {}, ends)], names)
+
+
+def chosen(env, policies, steps):
+    """The rollout and the log-probability with which each lane chose each of its actions, in order of time."""
+    found = [[] for _ in range(env.num_envs)]
+    states = [policies[0].initial_state(1) if policies[0].remembers else None for _ in found]
+    for t, (seen, actions, result) in enumerate(env.log):
+        policy = policies[t // steps]
+        for lane in range(env.num_envs):
+            if result.valid[lane]:
+                row = {key: torch.from_numpy(leaf[lane : lane + 1]) for key, leaf in seen.items()}
+                taken = {key: torch.from_numpy(leaf[lane : lane + 1]) for key, leaf in actions.items()}
+                with torch.no_grad():
+                    if states[lane] is None:
+                        distribution = policy.distribution(row)
+                    else:
+                        distribution, states[lane] = policy.step(row, states[lane])
+                found[lane].append((t // steps, distribution.log_prob(taken).item()))
+            if result.terminated[lane] | result.truncated[lane] and states[lane] is not None:
+                states[lane] = policy.initial_state(1)
+    return found
+
+
+@pytest.mark.parametrize("steps", [1, 2, 5, 7])
+@pytest.mark.parametrize(
+    ("make", "model"),
+    [
+        (in_turns(2), {}),
+        (in_turns(3), {}),
+        (in_turns(5), {"groups": "per_actor"}),
+        (in_turns(3), {"memory": "gru", "memory_size": 3}),
+        (lambda _: Crowd(), {}),  # masks, ends, several at a time
+        (lambda _: Crowd(), {"groups": "per_actor", "memory": "lstm", "memory_size": 3}),
+    ],
+)
+def test_actions_that_are_carried_over_keep_the_log_probability_they_were_chosen_with(make, model, steps):
+    """However many rollouts they are open for; the parameters change after each."""
+    env, sampler = sampler_of(make, steps, copies=2, **model)
+    policies, rows = [], [[] for _ in range(env.num_envs)]
+    for number in range(-(-60 // steps)):
+        policies.append(copy.deepcopy(sampler.policy))
+        rollout = sampler.collect()
+        carried = np.full(rollout.rewards.shape, np.nan) if (c := carried_rows(rollout)) is None else c
+        batch, _ = advantage_rows(sampler.policy, rollout, GAMMA, LAMBDA, torch.device("cpu"), log_probs=True)
+        own = carried[rollout.valid & ~np.isnan(carried)]
+        assert np.isin(own, batch.extra["log_prob"].numpy()).all()  # as what PPO learns from
+        assert rollout.valid[~np.isnan(carried)].sum() == len(own)
+        for lane in range(env.num_envs):
+            rows[lane] += [(number, value) for value in carried[rollout.valid[:, lane], lane].tolist()]
+        sampler.learn()
+    ages = set()
+    for mine, theirs in zip(rows, chosen(env, policies, steps), strict=True):
+        for (learnt, found), (acted, wanted) in zip(mine, theirs, strict=False):
+            ages.add(learnt - acted)
+            assert np.isnan(found) if learnt == acted else found == pytest.approx(wanted, abs=1e-5)
+    assert max(ages) >= 1
+
+
+def test_a_checkpoint_of_an_earlier_version_lets_the_learner_compute_them():
+    env, first = sampler_of(in_turns(3), 5)
+    first.collect()
+    state = first.state()
+    assert not np.isnan(state.pop("log_prob")[state["open"]]).any()
+    _, second = sampler_of(in_turns(3), 5)
+    second.load_state(state)
+    assert carried_rows(second.collect()) is None
+    second.learn()
+    assert carried_rows(second.collect()) is not None
+    env.close()
 
 
 class Hundredfold:
