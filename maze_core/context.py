@@ -14,6 +14,7 @@ from maze_core.acting.single import SingleAgent, compute_action
 from maze_core.config.base import PluginConfig
 from maze_core.config.raw import merge
 from maze_core.envs.gymnasium_wrapper import GymnasiumWrapperConfig
+from maze_core.envs.wrapper_memory import lasting_layers, recall
 from maze_core.errors import ConfigError
 from maze_core.plugins import discovery
 from maze_core.plugins.configuration import asks_for_patience, assemble, part_config
@@ -234,6 +235,7 @@ class RunContext:
         *,
         deterministic: bool | None = None,
         record: Path | str | None = None,
+        wrapped_rewards: bool = False,
         workers: int | None = None,
         runner: Part | None = None,
         seed: int | None = None,
@@ -243,7 +245,8 @@ class RunContext:
         Args:
             episodes: how many.
             deterministic: most likely actions instead of samples; None: as evaluations are configured.
-            record: a new folder to record the episodes in.
+            record: a new folder to record the episodes in, with the rewards before all wrappers.
+            wrapped_rewards: record those after the wrappers, too.
             workers: number of workers; no effect on the result. None: this process, or as many as `runner` chooses.
             runner: starts the workers, such as `"ray"`; None: the local runner, if there are several.
             seed: decides the episodes; None: a fresh one.
@@ -252,12 +255,27 @@ class RunContext:
         played: list[Trajectory] = []
         folder = None if record is None else Path(record)
         player = None if runner is None else part_config("runner", Parts().plugin("runner", runner))
-        roll_out(task, episodes, workers=workers, runner=player, record=folder, watch=played.append, load=self._load)
+        roll_out(
+            task,
+            episodes,
+            workers=workers,
+            runner=player,
+            record=folder,
+            wrapped_rewards=wrapped_rewards,
+            watch=played.append,
+            load=self._load,
+        )
         return played
 
     def make_env(self) -> gymnasium.Env[Any, Any]:
-        """Return an environment of this run, wrapped as in training; `compute_action` takes its observations."""
-        return self.run.env_builder("acting")(0)
+        """Return an environment of this run, wrapped as in training; `compute_action` takes its observations.
+
+        Its wrappers remember what those of the evaluations do.
+        """
+        env = self.run.env_builder("acting")(0)
+        if memory := self.run.wrapper_memory():
+            recall(lasting_layers(env), memory[0])
+        return env
 
     def compute_action(self, observation: Any, deterministic: bool = True) -> Any:
         """Return the action for one observation, both in the environment's own spaces.

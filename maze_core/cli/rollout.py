@@ -24,6 +24,9 @@ def rollout(
     env: Annotated[str | None, typer.Option(metavar="ID", help="Environment for --policy.")] = None,
     episodes: Annotated[int, typer.Option("--episodes", "-n", min=1, help="Number of episodes.")] = 8,
     record: Annotated[Path | None, typer.Option(metavar="DIR", help="Record trajectories in this new folder.")] = None,
+    wrapped_rewards: Annotated[
+        bool, typer.Option("--wrapped-rewards", help="With --record: also record the rewards after the wrappers.")
+    ] = False,
     video: Annotated[Path | None, typer.Option(metavar="DIR", help="Film every episode into this folder.")] = None,
     workers: Annotated[
         int | None, typer.Option(min=1, help="Worker processes; the result does not depend on their number.")
@@ -56,6 +59,7 @@ def rollout(
       maze rollout --policy random --env CartPole-v1 --seed 7 --json
       maze rollout runs/first --episodes 3 --stochastic --video films
     """
+    from maze_core.errors import ConfigError
     from maze_core.progress import progress_bar
     from maze_core.seeding import draw_seed
 
@@ -63,6 +67,8 @@ def rollout(
         from maze_core.training.episodes.rollouts import roll_out, statistics_of
 
     allow_local_modules()
+    if wrapped_rewards and record is None:
+        raise ConfigError("is only for --record", "--wrapped-rewards", "Next: --record DIR")
     seed = draw_seed() if seed is None else seed
     overrides, player = _runner(set_ or [], runner)
     causes: list[str] = []
@@ -74,7 +80,16 @@ def rollout(
             _refuse("is only for a RUN", checkpoint=checkpoint, stochastic=stochastic)
             task = _of_plugin(policy, env_source, env, wrappers, overrides, seed, video)
         report = stack.enter_context(progress_bar("episodes"))
-        played = roll_out(task, episodes, workers=workers, runner=player, record=record, report=report, stop=causes)
+        played = roll_out(
+            task,
+            episodes,
+            workers=workers,
+            runner=player,
+            record=record,
+            wrapped_rewards=wrapped_rewards,
+            report=report,
+            stop=causes,
+        )
     statistics = statistics_of(played, task.builder.max_episode_steps)
     if as_json:
         files = {"record": record, "video": video}

@@ -57,6 +57,7 @@ def _facts(data: Trajectories, folders: list[Path]) -> dict[str, Any]:
         **statistics_of(episodes),
         "terminated": sum(each.terminated for each in data.episodes),
         "truncated": sum(each.truncated for each in data.episodes),
+        "rewards": data.description.rewards,
         "bytes": sum(file.stat().st_size for folder in folders for file in folder.rglob("*") if file.is_file()),
         **{name: space_to_json(space) for name, space in spaces.items()},
         "source": data.description.source,

@@ -16,7 +16,7 @@ from typing import Any, overload
 import numpy as np
 from gymnasium import Space
 
-from maze_core.data.trajectories_files import FOLDERS, REWARDS, Description, EpisodeRecord, TrajectoryError
+from maze_core.data.trajectories_files import FOLDERS, REWARDS, WRAPPED, Description, EpisodeRecord, TrajectoryError
 from maze_core.envs.vector import Tree
 
 
@@ -29,7 +29,7 @@ class Trajectory:
     actions: Tree
     """Leaves [L, …], in environment units as in all trees: discrete values count from 0."""
     rewards: np.ndarray
-    """[L] float32"""
+    """[L] float32, those of the environment, before the wrappers of a run."""
     terminated: bool
     truncated: bool
     """At most one of `terminated` and `truncated` is set; neither: the recording was interrupted."""
@@ -37,6 +37,8 @@ class Trajectory:
     """Raw sum of rewards."""
     seed: int | None = None
     """The seed passed to the environment's `reset`; None if unknown."""
+    wrapped_rewards: np.ndarray | None = None
+    """[L] float32, the rewards after the wrappers; None if they are not known."""
 
     def __len__(self) -> int:
         return len(self.rewards)
@@ -44,6 +46,8 @@ class Trajectory:
     def columns(self) -> dict[str, np.ndarray]:
         """Return its arrays by their names in a recording."""
         columns = {REWARDS: self.rewards}
+        if self.wrapped_rewards is not None:
+            columns[WRAPPED] = self.wrapped_rewards
         columns |= {f"{FOLDERS['observation']}/{key}": leaf for key, leaf in self.obs.items()}
         return columns | {f"{FOLDERS['action']}/{key}": leaf for key, leaf in self.actions.items()}
 
@@ -62,7 +66,9 @@ class Trajectories(Sequence[Trajectory]):
     actions: Tree
     """Leaves [sum of L, …]"""
     rewards: np.ndarray
-    """[sum of L] float32"""
+    """[sum of L] float32; `description.rewards` says which."""
+    wrapped_rewards: np.ndarray | None = None
+    """[sum of L] float32, the rewards after the wrappers; None if they were not recorded."""
 
     @property
     def observation_space(self) -> Space[Any]:
@@ -109,6 +115,7 @@ class Trajectories(Sequence[Trajectory]):
             record.truncated,
             record.episode_return,
             record.seed,
+            None if self.wrapped_rewards is None else self.wrapped_rewards[rows],
         )
 
     def observation_rows(self, rows: np.ndarray) -> np.ndarray:

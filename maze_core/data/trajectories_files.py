@@ -4,7 +4,8 @@
     episodes.jsonl               a line for each episode: length, flags, return, checksums of its rows and of the line
     observations/KEY.npy         one leaf of the observations, the episodes one after the other, each L + 1 rows
     actions/KEY.npy              one leaf of the actions, L rows each
-    rewards.npy                  float32, L rows each
+    rewards.npy                  float32, L rows each: those of the environment, before the wrappers of a run
+    wrapped_rewards.npy          float32, L rows each: those after the wrappers, where they were asked for
     complete.json                written at the end: how many episodes and steps were recorded, with a checksum
 
 An episode is appended to the arrays first and to `episodes.jsonl` last. Only episodes listed there are recorded:
@@ -29,14 +30,17 @@ from maze_core.data.space_json import space_from_json, space_to_json
 from maze_core.envs.spaces import LeafSpec, Role, flatten_space, space_specs
 from maze_core.errors import MazeError
 from maze_core.plain_json import is_count, is_number, parse_object, sealed, unsealed
-from maze_core.terminal_text import argument, counted, shown
+from maze_core.terminal_text import argument, counted, printable, shown
 
 FORMAT, VERSION = "maze-trajectories", 2
 _VERSIONS = (1, VERSION)
 _DESCRIPTION_BYTES, _EPISODES_BYTES, _COMPLETE_BYTES = 100_000_000, 4_000_000_000, 10_000
 _ANYWAY = "Next: copy the recording again. To use the episodes that are left, delete {path}"
-DESCRIPTION, EPISODES, REWARDS, COMPLETE = "trajectories.json", "episodes.jsonl", "rewards", "complete.json"
+DESCRIPTION, EPISODES, COMPLETE = "trajectories.json", "episodes.jsonl", "complete.json"
+REWARDS, WRAPPED = "rewards", "wrapped_rewards"
 FOLDERS: dict[Role, str] = {"observation": "observations", "action": "actions"}
+
+_KIND = "rewards"
 
 
 class TrajectoryError(MazeError):
@@ -53,8 +57,21 @@ class Description:
     action_space: Space[Any]
     source: dict[str, Any]
     """The origin of the recording as plain data, such as policy, environment and seed."""
+    has_wrapped: bool = False
+    """True where the rewards after the wrappers are recorded beside those of the environment."""
+    is_raw: bool = True
+    """True where `rewards` are those of the environment. Earlier versions recorded those after the wrappers."""
     version: int = VERSION
     """The version of the recording's format."""
+
+    @property
+    def rewards(self) -> str:
+        """What the recorded rewards are, in words."""
+        if self.is_raw:
+            return "of the environment" + (", and those after the wrappers" if self.has_wrapped else "")
+        wrappers = self.source.get("wrappers")
+        names = [each.get("name") for each in wrappers if isinstance(each, dict)] if isinstance(wrappers, list) else []
+        return "after the wrappers " + printable(", ".join(map(str, names)) or "below `record`", 200)
 
     def space(self, role: Role) -> Space[Any]:
         """Return the observation or action space."""
@@ -62,7 +79,8 @@ class Description:
 
     def columns(self) -> dict[str, LeafSpec]:
         """Return the storage of one row of each array, by the array's name: its path without `.npy`."""
-        columns = {REWARDS: LeafSpec((), np.dtype(np.float32))}
+        number = LeafSpec((), np.dtype(np.float32))
+        columns = {REWARDS: number, WRAPPED: number} if self.has_wrapped else {REWARDS: number}
         for role, folder in FOLDERS.items():
             columns |= {f"{folder}/{key}": spec for key, spec in space_specs(self.space(role), role).items()}
         return columns
@@ -133,6 +151,7 @@ def write_description(folder: Path, description: Description) -> None:
     """Write `trajectories.json` atomically."""
     observation, action = space_to_json(description.observation_space), space_to_json(description.action_space)
     head = {"format": FORMAT, "version": VERSION, "observation_space": observation, "action_space": action}
+    head |= {_KIND: "raw", "wrapped_rewards": description.has_wrapped}
     text = json.dumps(sealed({**head, "source": description.source}), indent=1, allow_nan=False)
     files.write_bytes(folder / DESCRIPTION, text.encode())
 
@@ -152,7 +171,12 @@ def read_description(folder: Path) -> Description:
             raise ValueError(f"it has version {shown(data['version'])}; this version of Maze reads 1 and {VERSION}")
         data = unsealed(data, required=data["version"] > 1)
         pair = [space_from_json(data[name]) for name in ("observation_space", "action_space")]
-        description = Description(pair[0], pair[1], dict(data["source"]), data["version"])
+        source, has_wrapped = dict(data["source"]), data.get("wrapped_rewards", False)
+        if type(has_wrapped) is not bool or data.get(_KIND, "raw") != "raw":
+            raise ValueError("it does not say which rewards are recorded")
+        # An earlier version did not say which rewards it recorded: those after the wrappers.
+        is_raw = _KIND in data or not (source.get("wrappers") or source.get("wrapper"))
+        description = Description(pair[0], pair[1], source, has_wrapped, is_raw, data["version"])
         description.columns()
     except (OSError, ValueError, KeyError, TypeError, RecursionError, MazeError) as error:
         reason = f"it has no {error}" if isinstance(error, KeyError) else getattr(error, "strerror", None) or str(error)

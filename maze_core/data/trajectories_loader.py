@@ -6,7 +6,7 @@ import os
 import warnings
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tokenize import TokenError
 
@@ -19,6 +19,7 @@ from maze_core.data.trajectories_files import (
     EPISODES,
     FOLDERS,
     REWARDS,
+    WRAPPED,
     Description,
     EpisodeRecord,
     TrajectoryError,
@@ -54,6 +55,9 @@ def load_trajectories(path: str | os.PathLike[str], workers: int = 1, report: Re
     descriptions = [read_description(folder) for folder in folders]
     for folder, other in zip(folders[1:], descriptions[1:], strict=True):
         _check_equal(folders[0], descriptions[0], folder, other)
+    # What not all of them hold is left out.
+    both = all(each.has_wrapped for each in descriptions)
+    description = replace(descriptions[0], has_wrapped=both)
     episodes = [read_records(folder, each.version) for folder, each in zip(folders, descriptions, strict=True)]
     _check_complete(folders, descriptions, episodes)
     parts = [(folder, records) for folder, records in zip(folders, episodes, strict=True) if records]
@@ -61,17 +65,18 @@ def load_trajectories(path: str | os.PathLike[str], workers: int = 1, report: Re
         raise TrajectoryError(f"{folders[0] / EPISODES} is empty: no episode was recorded")
     columns = {
         name: [_Column(name, folder, records, spec) for folder, records in parts]
-        for name, spec in descriptions[0].columns().items()
+        for name, spec in description.columns().items()
     }
-    _verify([each for column in columns.values() for each in column], descriptions[0], workers, report)
+    _verify([each for column in columns.values() for each in column], description, workers, report)
     arrays = {name: _joined([part.rows for part in column]) for name, column in columns.items()}
     trees = {role: {n.partition("/")[2]: a for n, a in arrays.items() if column_role(n) == role} for role in FOLDERS}
     return Trajectories(
-        descriptions[0],
+        description,
         tuple(record for _, records in parts for record in records),
         trees["observation"],
         trees["action"],
         arrays[REWARDS],
+        arrays.get(WRAPPED),
     )
 
 
@@ -102,6 +107,11 @@ def _check_equal(first: Path, ours: Description, folder: Path, theirs: Descripti
                 f"{folder / DESCRIPTION}: the {role} space is {theirs.space(role)}, that of {first} is "
                 f"{ours.space(role)}; recordings that are loaded together need equal spaces"
             )
+    if ours.is_raw != theirs.is_raw:
+        raise TrajectoryError(
+            f"{folder / DESCRIPTION}: the rewards are {theirs.rewards}, those of {first} are {ours.rewards}; load the "
+            "recordings one by one, or record them again"
+        )
 
 
 def _check_complete(folders: list[Path], descriptions: list[Description], episodes: list[list[EpisodeRecord]]) -> None:

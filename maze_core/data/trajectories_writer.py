@@ -16,6 +16,7 @@ from maze_core.data.trajectories_files import (
     DESCRIPTION,
     EPISODES,
     FOLDERS,
+    WRAPPED,
     Description,
     EpisodeRecord,
     TrajectoryError,
@@ -47,6 +48,8 @@ class TrajectoryWriter:
         observation_space: Space[Any],
         action_space: Space[Any],
         source: dict[str, Any] | None = None,
+        *,
+        wrapped_rewards: bool = False,
     ) -> None:
         """Create the recording.
 
@@ -55,6 +58,7 @@ class TrajectoryWriter:
             observation_space: of a single environment, as declared.
             action_space: of a single environment, as declared.
             source: the recording's origin as plain data, for `maze trajectories info`.
+            wrapped_rewards: also record the rewards after the wrappers; each trajectory must have them.
 
         Raises:
             TrajectoryError: the folder is not empty, or cannot be written.
@@ -63,7 +67,7 @@ class TrajectoryWriter:
         self.folder = Path(folder)
         self.episodes = 0
         self.steps = 0
-        self._description = Description(observation_space, action_space, source or {})
+        self._description = Description(observation_space, action_space, source or {}, wrapped_rewards)
         self._specs = self._description.columns()
         self._rows = dict.fromkeys(self._specs, 0)
         self._files: dict[str, BinaryIO] = {}
@@ -161,6 +165,8 @@ def encode_episode(
         TrajectoryError: the trajectory does not fit the spaces of the recording in `folder`.
     """
     given, specs, length = trajectory.columns(), description.columns(), len(trajectory)
+    if not description.has_wrapped:
+        given.pop(WRAPPED, None)
     if given.keys() != specs.keys():
         names = ", ".join(sorted(given.keys() ^ specs.keys()))
         raise TrajectoryError(f"the trajectory does not fit {folder / DESCRIPTION}: {names}")

@@ -80,8 +80,8 @@ def check_kept(before: Any, after: Any, wrapper: str) -> None:
         raise ConfigError(
             f"{wrapper} takes the action mask {min(masks)!r} out of the observation, or mixes it with other values",
             None,
-            "Forbidden actions would be taken. Use one of Maze's own wrappers, which leave masks alone, or one that keeps "
-            "this leaf. To do without the mask, put the wrapper drop before it.",
+            "Forbidden actions would be taken. Use one of Maze's own wrappers, which leave masks alone, or one that "
+            "keeps this leaf. To do without the mask, put the wrapper drop before it.",
         )
 
 

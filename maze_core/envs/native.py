@@ -102,6 +102,7 @@ class NativeVectorEnv:
         ended = np.flatnonzero(terminated | truncated)
         reward32 = rewards.astype(np.float32)
         result = StepResult(reward32, terminated, truncated, valid, ended, has_filler=filler is not None)
+        result.raw = None if self._meter is None else raw.astype(np.float32)
         self._filler = None
         if len(ended):
             self._end(ended, info, out, result)

@@ -18,7 +18,15 @@ from maze_core.envs.masks import mask_leaves
 from maze_core.envs.spaces import ROLES, allocate, leaves
 from maze_core.envs.step_log import StepLog
 from maze_core.envs.vector import Episode, StepResult, Tree
-from maze_core.envs.wrapper_memory import Memory, episode_metrics, lasting_layers, recall, remembered, reward_meter
+from maze_core.envs.wrapper_memory import (
+    Memory,
+    RewardSum,
+    episode_metrics,
+    lasting_layers,
+    recall,
+    remembered,
+    reward_meter,
+)
 from maze_core.errors import ConfigError, MazeError, RunError
 from maze_core.plugins.other_interfaces import check_reset, old_api
 
@@ -42,6 +50,8 @@ class _End:
     terminated: bool
     raw_return: float | None
     """The sum of the rewards below all wrappers; None where there are none."""
+    raw_reward: float
+    """The last of them, where they are kept."""
     metrics: dict[str, float]
     events: EventSummary | None
 
@@ -69,6 +79,8 @@ class SerialVectorEnv:
         check_separate(self._events)
         self._steps = [with_step_ends(env.step, its) for env, its in zip(self.envs, self._events, strict=True)]
         self._meters = [reward_meter(env) for env in self.envs]
+        self._raw: list[RewardSum] = []
+        """What each environment paid since its last step; empty where nobody asks."""
         self._lasting = [lasting_layers(env) for env in self.envs]
         self.episode_memory: list[Memory] = [remembered(each) for each in self._lasting]
         """What the wrappers of each environment remembered when its current episode began."""
@@ -133,6 +145,11 @@ class SerialVectorEnv:
         self._after_write(out)
         self._returns += self._rewards
         return self._result(reward32, ended)
+
+    def keep_raw(self) -> None:
+        """Return the rewards before all wrappers, too, from now on: `StepResult.raw`."""
+        if not self._raw:
+            self._raw = [meter.reader() for meter in self._meters if meter is not None]
 
     def state(self) -> dict[str, Any]:
         """Return the unfinished episodes: number, length, actions `[T, N, …]`, rewards `[T, N]`, current observation.
@@ -223,6 +240,8 @@ class SerialVectorEnv:
         meter = self._meters[i]
         if meter is not None:
             meter.total = 0.0  # steps that a wrapper takes in its reset do not count
+            if self._raw:
+                self._raw[i].take()
         if self._events[i]:
             self._begin_events(i)
         return observation
@@ -246,7 +265,8 @@ class SerialVectorEnv:
         if self._events[i]:
             summary, kpis = take(self._events[i], length, self._place(i))
             metrics |= kpis
-        end = _End(i, self._episode[i], length, terminated, raw_return, metrics, summary)
+        raw_reward = self._raw[i].take() if self._raw else 0.0
+        end = _End(i, self._episode[i], length, terminated, raw_return, raw_reward, metrics, summary)
         self._episode[i] += 1
         self._started[i] = now
         return end
@@ -282,8 +302,9 @@ class SerialVectorEnv:
                 self._number_types.add(type(reward))
 
     def _result(self, reward: np.ndarray, ended: list[_End]) -> StepResult:
+        raw = self._raw_rewards(ended) if self._raw else None
         if not ended:
-            return StepResult(reward, self._never, self._never, self._valid, _NONE_ENDED)
+            return StepResult(reward, self._never, self._never, self._valid, _NONE_ENDED, raw=raw)
         terminated, truncated = self._never.copy(), self._never.copy()
         indices = [end.index for end in ended]
         final_obs = {key: array[: len(ended)].copy() for key, array in self._last.items()}
@@ -298,7 +319,14 @@ class SerialVectorEnv:
             episodes.append(Episode(self.first_index + i, end.episode, total, end.length, end.metrics, end.events))
             self._returns[i] = 0.0
         self._log.keep(self._clock - min(self._started))
-        return StepResult(reward, terminated, truncated, self._valid, np.array(indices, np.int64), final_obs, episodes)
+        rows = np.array(indices, np.int64)
+        return StepResult(reward, terminated, truncated, self._valid, rows, final_obs, episodes, raw=raw)
+
+    def _raw_rewards(self, ended: list[_End]) -> np.ndarray:
+        rewards = np.array([each.take() for each in self._raw], np.float32)
+        for end in ended:
+            rewards[end.index] = end.raw_reward
+        return rewards
 
     def _replay(self, i: int, length: int, state: dict[str, Any], out: Tree) -> bool:
         """Repeat the last `length` steps of environment i; return False where rewards differ or the episode ends."""

@@ -8,6 +8,8 @@ import gymnasium
 import numpy as np
 from gymnasium.vector.utils import batch_space, concatenate, create_empty_array, iterate
 
+from maze_core.envs.wrapper_memory import Meter, vector_reward_meter
+
 
 class LoneEnv(gymnasium.Env[Any, Any]):
     """A vectorised environment of size one as a single one: same spaces, same transitions.
@@ -25,6 +27,9 @@ class LoneEnv(gymnasium.Env[Any, Any]):
         self._env = env
         self.observation_space, self.action_space = env.single_observation_space, env.single_action_space
         self._observations = batch_space(self.observation_space, 1)
+        self._rewards = vector_reward_meter(env)
+        self.meter = None if self._rewards is None else Meter()
+        """Counts the rewards below the wrappers."""
         self.metadata, self.render_mode, self.spec = env.metadata, env.render_mode, env.spec
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
@@ -38,6 +43,8 @@ class LoneEnv(gymnasium.Env[Any, Any]):
         out: Any = create_empty_array(self.action_space, 1)
         actions = concatenate(self.action_space, [action], out)
         observation, reward, terminated, truncated, info = self._env.step(actions)
+        if self._rewards is not None and self.meter is not None:
+            self.meter.add(float(self._rewards.last[0]))
         ended = bool(terminated[0]), bool(truncated[0])
         final = info.get("final_obs") if any(ended) else None
         if final is not None:

@@ -67,6 +67,8 @@ class StepResult:
     """[N] bool, the lanes that act next; None: all rows, as in environments with one agent each."""
     restarted: np.ndarray | None = None
     """[N] bool, the lanes of copies whose episode ended; None where `acting` is."""
+    raw: np.ndarray | None = None
+    """[N] float32, the rewards before the run's wrappers; None where they are those of `reward`, or are not kept."""
 
     @property
     def steps(self) -> int:

@@ -71,16 +71,70 @@ def recall(lasting: Sequence[Lasting], memory: Memory) -> None:
         layer.load_state(copy.deepcopy(state))
 
 
-class RewardMeter(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """Adds up the rewards below all configured wrappers, so that reported returns are raw."""
+def cycled(memory: Sequence[Memory], numbers: range) -> list[Memory]:
+    """Return a memory for the environment of each number: the given ones in turn."""
+    return [memory[number % len(memory)] for number in numbers] if memory else []
 
-    total = 0.0
-    """Sum since the episode began; the caller resets it to 0."""
+
+def fits(memory: Sequence[Memory], current: Sequence[Memory]) -> bool:
+    """Return True where every memory has the states of the same wrappers as the current ones."""
+    shapes = [[[sorted(state) for state in each] for each in group] for group in (memory, current)]
+    return all(shape == shapes[1][0] for shape in shapes[0])
+
+
+def training_memory(state: Any) -> list[Memory]:
+    """Return what the wrappers of the training environments remember, from an algorithm's saved state; empty: none."""
+    if not isinstance(state, dict):
+        return []
+    if isinstance(state.get("memory"), list) and "episode" in state:
+        return list(state["memory"])
+    return next(filter(None, map(training_memory, state.values())), [])
+
+
+class RewardSum:
+    """Adds up rewards until they are taken."""
+
+    def __init__(self) -> None:
+        self.value = 0.0
+
+    def take(self) -> float:
+        """Return the sum, and begin a new one."""
+        value, self.value = self.value, 0.0
+        return value
+
+
+class Meter:
+    """Counts the rewards of an environment below all configured wrappers."""
+
+    def __init__(self) -> None:
+        self.total = 0.0
+        """Sum since the episode began; the caller resets it to 0."""
+        self.sums: list[RewardSum] = []
+        """Further sums, each for a reader of its own."""
+
+    def add(self, reward: float) -> None:
+        """Count the reward of a step."""
+        self.total += reward
+        for each in self.sums:
+            each.value += reward
+
+    def reader(self) -> RewardSum:
+        """Return a new sum, which takes part from now on."""
+        self.sums.append(RewardSum())
+        return self.sums[-1]
+
+
+class RewardMeter(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """Counts the rewards below all configured wrappers, so that reported returns and recorded rewards are raw."""
+
+    def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
+        super().__init__(env)
+        self.meter = Meter()
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         """Step, and add the reward."""
         result = self.env.step(action)
-        self.total += float(result[1])
+        self.meter.add(float(result[1]))
         return cast("tuple[Any, Any, bool, bool, dict[str, Any]]", result)
 
 
@@ -113,9 +167,10 @@ class Metered:
         return env if env is None else VectorRewardMeter(env)
 
 
-def reward_meter(env: gymnasium.Env[Any, Any]) -> RewardMeter | None:
-    """Return the meter of an environment; None where it has no wrappers."""
-    return next((layer for layer in layers(env) if isinstance(layer, RewardMeter)), None)
+def reward_meter(env: gymnasium.Env[Any, Any]) -> Meter | None:
+    """Return the innermost meter of an environment; None where it has no wrappers."""
+    found = [vars(layer).get("meter") for layer in layers(env)]
+    return next((meter for meter in reversed(found) if isinstance(meter, Meter)), None)
 
 
 def vector_reward_meter(env: gymnasium.vector.VectorEnv[Any, Any, Any]) -> VectorRewardMeter | None:

@@ -19,6 +19,7 @@ from maze_core.plugins.configuration import policy_part
 from maze_core.policies.base import build_policy_plugin
 from maze_core.seeding import EpisodeSeeds, Purpose, generator, torch_generator
 from maze_core.training.collector import Collector
+from maze_core.training.demonstrations import as_trained
 from maze_core.training.replay_memory import check_segments
 from maze_core.training.replays import replay_of
 from maze_core.training.run_dir import REPLAY
@@ -165,8 +166,12 @@ class ReplayCollector(Collector):
 
     # Collecting
 
-    def _check_demonstrations(self, recorded: Trajectories) -> None:
-        """Raise TrajectoryError if they were recorded in other spaces, ConfigError if the buffer is too small."""
+    def _check_demonstrations(self, recorded: Trajectories) -> Trajectories:
+        """Return them with rewards in the units of the run.
+
+        Raises TrajectoryError if they were recorded in other spaces, ConfigError if the buffer is too small or the
+        rewards do not fit.
+        """
         where = "algorithm.initial_demonstrations"
         env = self._env
         recorded.check_fits(env.observation_space, env.action_space, f"{where}: {self._demonstrations}")
@@ -179,6 +184,8 @@ class ReplayCollector(Collector):
                 where,
                 f"Set algorithm.replay_buffer_size to at least {rows + 2 * each * self._env.num_envs:,}.",
             )
+        wrappers = self._run.config.wrappers
+        return as_trained(recorded, self._run.spare_env(), wrappers, where) if wrappers else recorded
 
     def warm_up(self) -> bool:
         """Add the demonstrations, or let the first policy act until the buffer has received `initial_steps` steps.
@@ -196,8 +203,7 @@ class ReplayCollector(Collector):
         return True
 
     def _add_demonstrations(self, recorded: Trajectories) -> None:
-        self._check_demonstrations(recorded)
-        for episode in recorded:
+        for episode in self._check_demonstrations(recorded):
             self.replay.add_episode(episode)
 
     def _take_first_steps(self) -> bool:

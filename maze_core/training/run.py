@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from maze_core.envs.time_limits import missing_time_limit
+from maze_core.envs.wrapper_memory import cycled, fits, training_memory
 from maze_core.errors import ConfigError, RunError
 from maze_core.free_memory import is_about_memory
 from maze_core.models.actor_normalizer import ActorNormalizer
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from maze_core.envs.histograms import Histogram
     from maze_core.envs.vector import VectorEnv
     from maze_core.envs.worker import Share
+    from maze_core.envs.wrapper_memory import Memory
     from maze_core.models.policy import Policy
     from maze_core.plugins.discovery import Loader
     from maze_core.policies.base import ActingPolicy
@@ -115,6 +117,8 @@ class Run(RunProgress):
         self.device = _device(config.algorithm.device)
         self._environments = RunEnvironments(config, load)
         self._say = warn or to_stderr
+        self._recalled: list[Memory] = []
+        self.to_act = to_act
         if not to_act:
             _ = self._evaluation
         self.observation_space = self._environments.kind.observation_space
@@ -122,7 +126,12 @@ class Run(RunProgress):
 
     @cached_property
     def _evaluation(self) -> RunEvaluation:
-        return RunEvaluation(self.config, self.seed, self._environments.evaluation, self._say)
+        env = self._environments.evaluation
+        evaluation = RunEvaluation(self.config, self.seed, env, self._say)
+        if self._recalled:
+            env.load_memory(cycled(self._recalled, range(len(env.memory()))))
+            evaluation.played = True
+        return evaluation
 
     # Building
 
@@ -284,6 +293,28 @@ class Run(RunProgress):
         finally:
             self.progress.phase = "training"
 
+    def wrapper_memory(self) -> list[Memory]:
+        """Return what the wrappers of evaluation environments remember across episodes, one entry for each.
+
+        Before the first evaluation: what those of the training environments do. Empty: they remember nothing.
+        """
+        if self.to_act:
+            return self._recalled
+        trained = [] if self._evaluation.played else self._environments.training_memory()
+        return trained or self._environments.evaluation.memory()
+
+    def recall_wrappers(self, saved: dict[str, Any]) -> None:
+        """Let the wrappers of the evaluation environments remember what a checkpoint says, to evaluate or to act."""
+        memory, current = saved.get("evaluation_memory", []), self._environments.kind.memory
+        if not _was_evaluated(saved):
+            memory = training_memory(saved["algorithm"]) or memory
+        if not any(current):
+            return
+        if fits(memory, current):
+            self._recalled = memory
+        else:
+            to_stderr("note: the wrappers are not those of the saved run, so they begin without its statistics")
+
     def evaluate_within_epoch(self, metrics: dict[str, float]) -> None:
         """Evaluate within an epoch and tell the observers, which may save the policy; `metrics` are added."""
         epoch = self.epoch + 1
@@ -362,6 +393,7 @@ class Run(RunProgress):
             "statistics": self.statistics.state(),
             "algorithm": self.algorithm.state(),
             "evaluation_memory": self._environments.evaluation.memory(),
+            "evaluated": self._evaluation.played,
             "modules": {name: dict(module.state_dict()) for name, module in self.modules.items()},
             "torch_rng": torch.get_rng_state(),
             "stop_reason": None if self.interrupted else self.stop_reason,
@@ -381,6 +413,7 @@ class Run(RunProgress):
         self.statistics.load_state(saved["statistics"])
         self.algorithm.load_state(saved["algorithm"])
         self._environments.evaluation.load_memory(saved.get("evaluation_memory", []))
+        self._evaluation.played = _was_evaluated(saved)
         self.torch_rng = saved["torch_rng"]
         self.stop_pending = saved.get("stop_reason")
         self.progress.env_steps = self.env_steps
@@ -408,6 +441,11 @@ class Run(RunProgress):
             self._others.close()
         self.algorithm.close()
         self._environments.close()
+
+
+def _was_evaluated(saved: dict[str, Any]) -> bool:
+    """Return True where an evaluation was played before a checkpoint; an older version did not write it."""
+    return bool(saved.get("evaluated", saved["epoch"] > 0))
 
 
 def _device(name: str) -> torch.device:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from maze_core.config.run import RunConfig
     from maze_core.envs.vector import VectorEnv
     from maze_core.envs.worker import Share
+    from maze_core.envs.wrapper_memory import Memory
     from maze_core.plugins.discovery import Loader
     from maze_core.runners.workers import Task, WorkerPool
 
@@ -34,11 +35,13 @@ class Kind:
     action_space: gymnasium.Space[Any]
     agents: tuple[str, ...]
     """The names of the agents that have a row each; empty for one agent."""
+    memory: list[Memory]
+    """What the wrappers of an environment remember at first, one entry."""
 
     @classmethod
     def of(cls, env: VectorEnv) -> Kind:
         """Return that of these environments."""
-        return cls(env.observation_space, env.action_space, agents_of(env))
+        return cls(env.observation_space, env.action_space, agents_of(env), env.memory()[:1])
 
 
 class RunEnvironments:
@@ -77,6 +80,10 @@ class RunEnvironments:
             build = self._runner.collecting_env if collecting else self._runner.vector_env
             self._training = build(self.builder("training"), num_envs)
         return self._training
+
+    def training_memory(self) -> list[Memory]:
+        """Return what the wrappers of the training environments remember; empty before these are built."""
+        return [] if self._training is None else self._training.memory()
 
     def spare(self) -> gymnasium.Env[Any, Any]:
         """Return one more environment like those of training, in this process, to try out."""

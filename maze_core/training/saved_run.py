@@ -63,6 +63,7 @@ def open_policy(
         with _fitting(saved, "Open it with its own configuration."):
             run.policy.load_state_dict(saved.model)
             run.state.epoch, run.state.env_steps = saved.state["epoch"], saved.state["env_steps"]
+            run.recall_wrappers(saved.state)
     except BaseException:
         run.close()
         raise

@@ -12,8 +12,10 @@ from gymnasium import spaces
 from maze_core.acting.stepper import Stepper
 from maze_core.data.trajectories import Trajectory
 from maze_core.envs.native import NativeVectorEnv
+from maze_core.envs.serial import SerialVectorEnv
 from maze_core.envs.spaces import allocate, flatten_space, space_specs
 from maze_core.envs.vector import Episode, agents_of, copies_of
+from maze_core.envs.wrapper_memory import cycled
 from maze_core.seeding import EpisodeSeeds, Purpose, generator
 
 if TYPE_CHECKING:
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
     from maze_core.acting.agent import Agent, Choice
     from maze_core.envs.vector import StepResult, Tree, VectorEnv
+    from maze_core.envs.wrapper_memory import Memory
 
     AgentOf = Callable[[Sequence[np.random.Generator]], Agent]
 
@@ -38,14 +41,22 @@ class Played:
 
 
 def play(
-    env: VectorEnv, agent_of: AgentOf, seed: int, first: int, count: int, stopped: Callable[[], bool]
+    env: VectorEnv,
+    agent_of: AgentOf,
+    seed: int,
+    first: int,
+    count: int,
+    stopped: Callable[[], bool],
+    memory: Sequence[Memory] = (),
 ) -> Iterator[Played]:
     """Play episodes `first` … `first + count - 1`, at most one per environment, and yield them in this order.
 
     An episode depends only on `seed`, its number, the agent and the number of environments: each has its own seed
     and random generators. When `stopped` becomes true, only the episodes finished so far are yielded.
-    `agent_of` returns the agent that acts with the given generators, one per row.
+    `agent_of` returns the agent that acts with the given generators, one per row. `memory` is what wrappers remember
+    before an episode, the same whatever was played before: episode k takes the entry k, in turn.
     """
+    env.load_memory(cycled(memory, range(first, first + copies_of(env))))
     seeds = EpisodeSeeds(seed, Purpose.ROLLOUT_EPISODES, stride=copies_of(env), first=first)
     lanes = len(agents_of(env))
     rows = [(first + row // lanes, row % lanes) if lanes else (first + row,) for row in range(env.num_envs)]
@@ -80,7 +91,10 @@ class _Recording:
         self._playing = set(range(env.num_envs))
         self._clips = _clips(env)
         self._past: list[tuple[Tree, Tree]] = []
-        self._rewards: list[np.ndarray] = []
+        self._rewards: list[tuple[np.ndarray, np.ndarray]] = []
+        """Those of the environment and those after the wrappers."""
+        if isinstance(env, SerialVectorEnv):
+            env.keep_raw()
 
     def room(self, obs: Tree) -> Tree:
         """Return new arrays, since the current ones are kept."""
@@ -89,7 +103,8 @@ class _Recording:
     def add(self, obs: Tree, choice: Choice, result: StepResult, following: Tree) -> None:
         """Keep a step, with actions clipped to their bounds as the environments executed them."""
         self._past.append((obs, {key: clip(choice.actions[key]) for key, clip in self._clips.items()}))
-        self._rewards.append(result.reward.copy())
+        wrapped = result.reward.copy()
+        self._rewards.append((wrapped if result.raw is None else result.raw, wrapped))
         if result.final_obs is None:
             return
         returns = {episode.env_index: episode.episode_return for episode in result.episodes}
@@ -103,9 +118,9 @@ class _Recording:
     def _trajectory(self, row: int, final: Tree, terminated: bool, episode_return: float) -> Trajectory:
         obs = {key: np.stack([*(past[key][row] for past, _ in self._past), last]) for key, last in final.items()}
         actions = {key: np.stack([taken[key][row] for _, taken in self._past]) for key in self._clips}
-        rewards = np.array([rewards[row] for rewards in self._rewards], np.float32)
+        raw, wrapped = (np.array([each[kind][row] for each in self._rewards], np.float32) for kind in (0, 1))
         seed = None if self._seeds is None else self._seeds(row, 0)
-        return Trajectory(obs, actions, rewards, terminated, not terminated, episode_return, seed)
+        return Trajectory(obs, actions, raw, terminated, not terminated, episode_return, seed, wrapped)
 
 
 class _AgentsRecording:
@@ -157,7 +172,8 @@ class _AgentsRecording:
             obs = {key: np.stack([*(seen[key] for seen, _ in steps), last]) for key, last in final.items()}
             actions = {key: np.stack([action[key] for _, action in steps]) for key in self._clips}
             total, seed = float(sum(self._rewards[row])), self._seeds(row // self._lanes, 0)
-            self._parts[row].append(Trajectory(obs, actions, rewards, terminated, not terminated, total, seed))
+            part = Trajectory(obs, actions, rewards, terminated, not terminated, total, seed, rewards)
+            self._parts[row].append(part)
         self._steps[row], self._rewards[row] = [], []
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from maze_core.config.base import PluginConfig
     from maze_core.data.trajectories import Trajectory
     from maze_core.envs.vector import VectorEnv
+    from maze_core.envs.wrapper_memory import Memory
     from maze_core.models.policy import Policy
     from maze_core.plugins.discovery import Loader
     from maze_core.runners.base import Runner
@@ -106,6 +107,8 @@ class RolloutTask(Task):
     """Environments stepped in parallel. The last digits of results may depend on it, but not on the workers."""
     video: Path | None = None
     """A folder for films of every episode."""
+    memory: Sequence[Memory] = ()
+    """What wrappers remember before each episode, in turn; empty: what new ones do."""
 
     def setup(self, worker: int) -> None:
         """Build the environments and the agent."""
@@ -116,6 +119,7 @@ class RolloutTask(Task):
             else self._studio.vector_env(self.lanes)
         )
         self._agent_of = self.player(self._env.observation_space, self._env.action_space)
+        self._memory = self.memory or self._env.memory()
 
     def play(self, block: tuple[int, int], stopped: Callable[[], bool] = lambda: False) -> Iterator[Played]:
         """Play the block (first, count), at most `lanes` episodes, and yield them in order as they end."""
@@ -124,7 +128,7 @@ class RolloutTask(Task):
             raise RunError("the environments are closed")
         if self._studio is not None:
             self._studio.film(first, count)
-        yield from play(self._env, self._agent_of, self.seed, first, count, stopped)
+        yield from play(self._env, self._agent_of, self.seed, first, count, stopped, self._memory)
 
     def run(self, job: tuple[int, int], shared: Shared) -> list[Played]:
         """Play a whole block, in a worker."""
@@ -142,7 +146,7 @@ def task_of_run(run: Run, seed: int, deterministic: bool | None = None, video: P
     chosen = run.config.evaluation.deterministic if deterministic is None else deterministic
     origin = {"run": str(run.run_dir), "algorithm": run.config.algorithm.name, "epoch": run.epoch}
     policy = TrainedPolicy(run.policy, chosen, {**origin, "env_steps": run.env_steps})
-    return RolloutTask(run.env_builder("rollout"), policy, seed, video=video)
+    return RolloutTask(run.env_builder("rollout"), policy, seed, video=video, memory=run.wrapper_memory())
 
 
 def task_of_plugin(
@@ -176,6 +180,7 @@ def roll_out(
     workers: int | None = None,
     runner: PluginConfig | None = None,
     record: Path | None = None,
+    wrapped_rewards: bool = False,
     report: Report | None = None,
     watch: Callable[[Trajectory], object] | None = None,
     load: Loader = discovery.load,
@@ -191,6 +196,7 @@ def roll_out(
         workers: number of workers; None: this process, or as many workers as `runner` chooses.
         runner: starts the workers; None: the local runner, if there are several.
         record: a new folder for the trajectories.
+        wrapped_rewards: record the rewards after the wrappers, too.
         report: called with the number of finished episodes and of all.
         watch: called with every episode in order.
         load: how the runner's class is found.
@@ -213,7 +219,7 @@ def roll_out(
             pool = _pool(task, len(blocks), workers, runner, load)
             stack.callback((pool or task).close)
             played = _played(task, blocks, pool, lambda: bool(stop))
-            for episode in played if record is None else _recorded(played, task, record, stack):
+            for episode in played if record is None else _recorded(played, task, record, wrapped_rewards, stack):
                 if watch is not None:
                     for trajectory in episode.trajectories:
                         watch(trajectory)
@@ -241,22 +247,25 @@ def statistics_of(episodes: list[Episode], limit: int | None = None) -> dict[str
     return {**found, "episodes_cut": float(cut)} if cut else found
 
 
-def _recorded(played: Iterator[Played], task: RolloutTask, folder: Path, stack: ExitStack) -> Iterator[Played]:
+def _recorded(
+    played: Iterator[Played], task: RolloutTask, folder: Path, wrapped_rewards: bool, stack: ExitStack
+) -> Iterator[Played]:
     """Record each episode, then yield it; `stack` closes the recording."""
     check_free(folder)
     writer: TrajectoryWriter | None = None
     for episode in played:
         # Only now, so that a failure before the first episode leaves no folder behind.
-        writer = writer or stack.enter_context(_writer(task, folder))
+        writer = writer or stack.enter_context(_writer(task, folder, wrapped_rewards))
         for trajectory in episode.trajectories:
             writer.add(trajectory)
         yield episode
 
 
-def _writer(task: RolloutTask, folder: Path) -> TrajectoryWriter:
+def _writer(task: RolloutTask, folder: Path, wrapped_rewards: bool) -> TrajectoryWriter:
     env = in_turn(task.builder, 1)
     try:
-        return TrajectoryWriter(folder, env.observation_space, env.action_space, source_of(task))
+        spaces = env.observation_space, env.action_space
+        return TrajectoryWriter(folder, *spaces, source_of(task), wrapped_rewards=wrapped_rewards)
     finally:
         env.close()
 

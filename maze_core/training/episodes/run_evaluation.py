@@ -37,6 +37,8 @@ class RunEvaluation:
         self._endless = EndlessEpisodes(config.evaluation.max_episode_steps, warn)
         self.histograms: dict[str, Histogram] = {}
         """Those of the last evaluation's events, by metric name."""
+        self.played = False
+        """True once an evaluation of training has been played: from then on wrappers remember its episodes."""
 
     def check_first_observations(self) -> None:
         """Reset the environments once; each evaluation resets them again.
@@ -57,6 +59,8 @@ class RunEvaluation:
         `deterministic` None: as configured. `stopped` is called before each step, or about every second of workers
         that play on their own.
 
+        The final evaluation, which may be repeated, leaves no trace in what wrappers remember.
+
         Raises:
             EvaluationInterrupted: `stopped` returned True. The environments are as before the evaluation.
         """
@@ -70,6 +74,10 @@ class RunEvaluation:
         except EvaluationInterrupted:
             self._env.load_memory(memory)  # a resumed run evaluates once more, from the start
             raise
+        if number == FINAL_EVALUATION:
+            self._env.load_memory(memory)
+        else:
+            self.played = True
         cut = self._endless.cut(episodes)
         self.histograms = event_histograms(episodes, "eval")
         return {**summarize(episodes, "eval"), **cut, "time/evaluation_seconds": time.perf_counter() - started}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from maze_core.envs.wrapper_memory import cycled
 from maze_core.errors import ConfigError
 from maze_core.plugins import discovery
 from maze_core.seeding import EpisodeSeeds, Purpose, torch_generator
@@ -56,6 +57,7 @@ class Film:
     def __init__(self, run: Run, folder: Path) -> None:
         self._run, self._studio = run, open_studio(run.env_builder("evaluation"), folder)
         self._env = self._studio.vector_env(1)
+        self._env.load_memory(cycled(run.wrapper_memory(), range(1)))
 
     def shoot(self, *, deterministic: bool | None = None, policy: ActingPolicy | None = None) -> list[Path]:
         """Play the episode and return the files. `policy` acts instead of the run's network."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from maze_core import files
 from maze_core.envs.in_process import vector_env
+from maze_core.envs.wrapper_memory import cycled
 from maze_core.errors import ConfigError
 from maze_core.terminal_text import shown
 from maze_core.training.process_state import torch_threads
@@ -55,6 +56,7 @@ def export_policy(
         policy = ExportedPolicy(actor(run.policy), stochastic=stochastic)
         data = write(policy, chosen, json.dumps(policy.interface.to_json(**_facts(run))))
         with closing(vector_env(run.env_builder("rollout"), ENVS)) as env:
+            env.load_memory(cycled(run.wrapper_memory(), range(ENVS)))
             obs, state = recorded(policy.policy, env, run.seed, ROWS)
         check_agreement(policy, load(data, chosen, policy.interface), obs, state, run.seed)
     try:

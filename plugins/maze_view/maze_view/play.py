@@ -112,7 +112,7 @@ def played(task: RolloutTask, episodes: int, frames: int) -> Iterator[Played]:
             film = None if problem or not frames else Film(frames)
             heard: list[Heard] = []
             cameras[-1].watch(film, heard)
-            for each in play(env, agent_of, task.seed, number, 1, lambda: False):
+            for each in play(env, agent_of, task.seed, number, 1, lambda: False, task.memory or env.memory()):
                 yield Played(each.trajectories[0], film, problem, heard)
 
 

@@ -70,6 +70,7 @@ def recording_source(folder: Path, episodes: int, frames: int) -> Source:
     spaces = (data.observation_space, data.action_space)
     count = min(episodes, len(data))
     facts = {"episodes": len(data), "steps": data.steps, "observations": spaces[0], "actions": spaces[1]}
+    facts["rewards"] = data.description.rewards
     return {
         "name": text(folder),
         "facts": [[name, text(value)] for name, value in {**facts, **_cut(flatten(data.description.source))}.items()],
@@ -79,7 +80,14 @@ def recording_source(folder: Path, episodes: int, frames: int) -> Source:
         "network": "",
         "curves": {},
         "episodes": [
-            episode_data(number, data[number], *spaces, most_frames=frames // max(1, count)) for number in range(count)
+            episode_data(
+                number,
+                data[number],
+                *spaces,
+                most_frames=frames // max(1, count),
+                raw=data.description.is_raw,
+            )
+            for number in range(count)
         ],
     }
 

@@ -26,6 +26,7 @@ from maze_core.data.trajectories_files import (
 from maze_core.data.trajectories_writer import TrajectoryWriter, encode_episode
 from maze_core.envs.codecs import ActionCodec, ObservationCodec
 from maze_core.envs.vector import Tree
+from maze_core.envs.wrapper_memory import reward_meter
 from maze_core.errors import ConfigError
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.hookspecs import hookimpl
@@ -40,13 +41,16 @@ class RecordConfig(PluginConfig):
     """Folder for the recordings, one numbered recording per environment."""
     every: PositiveInt = 1
     """Record one of this many episodes, chosen by their seeds; 1 records all."""
+    wrapped_rewards: bool = False
+    """Record the rewards at the wrapper's place, too, beside those of the environment."""
 
 
 class Record(Plugin):
     """Record episodes as trajectories, one recording for each environment, training and evaluation alike.
 
-    The values recorded are those at the wrapper's place. An episode is written when it ends. A resumed run begins new
-    recordings; an episode that it repeats, and that the folder already contains, is not written again.
+    Observations and actions are those at the wrapper's place, rewards those of the environment. An episode is written
+    when it ends. A resumed run begins new recordings; an episode that it repeats, and that the folder already contains,
+    is not written again.
     """
 
     Config = RecordConfig
@@ -72,20 +76,26 @@ class _Recorded(gymnasium.Wrapper[Any, Any, Any, Any]):
         super().__init__(env)
         self._observations, self._actions = ObservationCodec(env.observation_space), ActionCodec(env.action_space)
         source = {"wrapper": "record", "environment": index}
-        self._recordings = _Recordings(config.folder, Description(env.observation_space, env.action_space, source))
+        spaces = env.observation_space, env.action_space
+        self._recordings = _Recordings(config.folder, Description(*spaces, source, config.wrapped_rewards))
+        meter = reward_meter(env)
+        self._raw = None if meter is None else meter.reader()
         self._every, self._episodes = config.every, 0
         self._begin(None)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         observation, info = self.env.reset(seed=seed, options=options)
         self._begin(seed)
+        if self._raw is not None:
+            self._raw.take()  # steps that a wrapper takes in its reset do not count
         self._obs.append(_copied(self._observations.tree(observation)))
         return observation, info
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         self._taken.append(_copied(self._actions.tree(action)))
         observation, reward, terminated, truncated, info = self.env.step(action)
-        self._rewards.append(float(reward))
+        self._wrapped.append(float(reward))
+        self._rewards.append(float(reward) if self._raw is None else self._raw.take())
         self._obs.append(_copied(self._observations.tree(observation)))
         if terminated or truncated:
             # By seed, so that a resumed run chooses the same episodes.
@@ -104,6 +114,7 @@ class _Recorded(gymnasium.Wrapper[Any, Any, Any, Any]):
         self._obs: list[Tree] = []
         self._taken: list[Tree] = []
         self._rewards: list[float] = []
+        self._wrapped: list[float] = []
 
     def _write(self, terminated: bool) -> None:
         self._recordings.add(
@@ -115,6 +126,7 @@ class _Recorded(gymnasium.Wrapper[Any, Any, Any, Any]):
                 not terminated,
                 sum(self._rewards),
                 self._seed,
+                np.array(self._wrapped, np.float32),
             )
         )
 
@@ -164,7 +176,8 @@ class _Recordings:
             except FileExistsError:
                 continue
             spaces = self._description.observation_space, self._description.action_space
-            return TrajectoryWriter(folder, *spaces, self._description.source)
+            about = self._description
+            return TrajectoryWriter(folder, *spaces, about.source, wrapped_rewards=about.has_wrapped)
         raise AssertionError("counting ends nowhere")
 
 
