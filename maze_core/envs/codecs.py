@@ -39,7 +39,7 @@ class ObservationCodec:
 
     specs: Specs
     """How each leaf is stored."""
-    plain: tuple[type | None, str, np.dtype[Any], tuple[int, ...], range]
+    plain: tuple[Any, str, np.dtype[Any], tuple[int, ...], range]
     """How most observations can be written by `out[key][i] = obs`: their type, the key, dtype and shape of an array,
     the values of an int. The type is None where there is no such way."""
     float_keys: tuple[str, ...]

@@ -2,12 +2,13 @@
 
 import json
 import shutil
+from itertools import pairwise
 
 import gymnasium
 import numpy as np
 import pytest
 import torch
-from maze_devkit.envs import SeededWalk
+from maze_devkit.envs import CountingEnv, SeededWalk
 from maze_devkit.probes import Workshop
 
 from maze_core import RunContext
@@ -282,7 +283,7 @@ def test_two_loss_plugins_and_a_wrapper_compose_in_the_configured_order(quick):
     turned.train()
     assert seen[:4] == ["double begins", "one begins", "one ends", "double ends"]
     rewards, raw = (each.rollout(1, seed=2)[0] for each in (context, quick(SeededWalk)))
-    assert sum(rewards.rewards) == pytest.approx(10 * rewards.episode_return, rel=1e-4)
+    assert sum(rewards.wrapped_rewards) == pytest.approx(10 * rewards.episode_return, rel=1e-4)
     assert raw.rewards[0] != 0
 
 
@@ -330,12 +331,12 @@ def test_a_folder_that_cannot_be_recorded_to_is_refused_before_the_run_begins(qu
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
-@pytest.mark.parametrize("runner", ["dev", "local"])
-def test_episodes_are_recorded_as_they_pass(quick, tmp_path, runner):
+@pytest.mark.parametrize(("runner", "wrapped"), [("dev", True), ("dev", False), ("local", True)])
+def test_episodes_are_recorded_as_they_pass(quick, tmp_path, runner, wrapped):
     """Each environment has a recording of its own, which playing the recorded actions again confirms."""
     wrappers = [
         {"name": "scale_reward", "factor": 2.0},
-        {"name": "record", "folder": str(tmp_path / "seen"), "every": 2},
+        {"name": "record", "folder": str(tmp_path / "seen"), "every": 2, "wrapped_rewards": wrapped},
     ]
     context = quick(SeededWalk, wrappers=wrappers, runner=runner, overrides={"algorithm.n_rollout_steps": 64})
     context.train()
@@ -350,6 +351,26 @@ def test_episodes_are_recorded_as_they_pass(quick, tmp_path, runner):
             for step, action in enumerate(episode.actions["action"]):
                 np.testing.assert_array_equal(episode.obs["observation"][step], observation.astype(np.float32))
                 observation, reward, terminated, truncated, _ = env.step(action)
-                assert episode.rewards[step] == pytest.approx(2 * reward)
+                assert episode.rewards[step] == pytest.approx(reward)
+                assert not wrapped or episode.wrapped_rewards[step] == pytest.approx(2 * reward)
             assert (episode.terminated, episode.truncated) == (terminated, truncated and not terminated)
             assert episode.terminated or episode.truncated
+            assert wrapped or episode.wrapped_rewards is None
+
+
+def test_a_recording_of_skipped_steps_adds_up_the_rewards_of_the_environment(quick, tmp_path):
+    """Random steps before the episode do not count, whatever rewards become of them."""
+    wrappers = [
+        {"name": "random_reset", "max_steps": 3},
+        {"name": "step_skip", "steps": 2},
+        {"name": "clip_reward", "low": 0.5, "high": 0.6},
+        {"name": "record", "folder": str(tmp_path / "seen"), "wrapped_rewards": True},
+    ]
+    with quick(CountingEnv, wrappers=wrappers) as context:
+        context.train()
+    for folder in (tmp_path / "seen").iterdir():
+        for episode in load_trajectories(folder):
+            assert 0.5 <= episode.wrapped_rewards.min() <= episode.wrapped_rewards.max() <= 0.6
+            counted = episode.obs["observation"][:, 2]
+            paid = [sum(k / 100 for k in range(int(a) + 1, int(b) + 1)) for a, b in pairwise(counted)]
+            np.testing.assert_allclose(episode.rewards, paid, atol=1e-6)

@@ -1,0 +1,282 @@
+"""What a run's wrappers remember goes with it wherever it plays, and recorded rewards are those of the environment."""
+
+import json
+from dataclasses import replace
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces
+from maze_devkit.envs import SeededWalk
+from typer.testing import CliRunner
+
+from maze_core.cli.main import app
+from maze_core.config.base import PluginConfig
+from maze_core.data.trajectories import Trajectory
+from maze_core.data.trajectories_files import DESCRIPTION, TrajectoryError
+from maze_core.data.trajectories_loader import load_trajectories
+from maze_core.data.trajectories_writer import TrajectoryWriter
+from maze_core.errors import ConfigError
+from maze_core.plain_json import sealed, unsealed
+from maze_core.training.demonstrations import as_trained
+from maze_core.training.episodes.rollouts import roll_out, task_of_run
+
+
+class Growing(gymnasium.Wrapper):
+    """Multiplies rewards by the number of steps since construction."""
+
+    steps = 0
+
+    def step(self, action):
+        observation, reward, *rest = self.env.step(action)
+        self.steps += 1
+        return observation, reward * self.steps, *rest
+
+    def state(self):
+        return {"steps": self.steps}
+
+    def load_state(self, state):
+        self.steps = state["steps"]
+
+
+class Centred(gymnasium.ObservationWrapper):
+    """Subtracts the mean of all observations since construction."""
+
+    def __init__(self, env):
+        super().__init__(env)
+        self.total, self.count = np.zeros(env.observation_space.shape), 0
+
+    def observation(self, observation):
+        self.total, self.count = self.total + observation, self.count + 1
+        return observation - self.total / self.count
+
+    def state(self):
+        return {"total": self.total.copy(), "count": self.count}
+
+    def load_state(self, state):
+        self.total, self.count = np.array(state["total"]), state["count"]
+
+
+class Numbered(gymnasium.Wrapper):
+    """Pays the number of the episode, counted since construction, for every step."""
+
+    episodes = 0
+
+    def reset(self, **options):
+        self.episodes += 1
+        return super().reset(**options)
+
+    def step(self, action):
+        observation, _, *rest = self.env.step(action)
+        return observation, float(self.episodes), *rest
+
+    def state(self):
+        return {"episodes": self.episodes}
+
+    def load_state(self, state):
+        self.episodes = state["episodes"]
+
+
+WRAPPERS = {"normalised": "normalize_reward", "growing": Growing, "centred": Centred, "numbered": Numbered}
+wrapped_runs = pytest.mark.parametrize("wrapper", WRAPPERS.values(), ids=list(WRAPPERS))
+
+
+def assert_same_episodes(ours, theirs):
+    assert len(ours) == len(theirs)
+    for one, other in zip(ours, theirs, strict=True):
+        for key, leaf in one.columns().items():
+            np.testing.assert_allclose(leaf, other.columns()[key], rtol=1e-5, atol=1e-6, err_msg=key)
+
+
+def raw_rewards(episode, env):
+    env.reset(seed=episode.seed)
+    return [env.step(int(action))[1] for action in episode.actions["action"]]
+
+
+@wrapped_runs
+def test_a_saved_run_plays_as_the_run_itself(wrapper, quick):
+    run = quick(wrappers=[wrapper])
+    run.train()
+    played = run.rollout(11, seed=4)
+    opened = quick(wrappers=[wrapper]).load(run.run_dir, "last")
+    assert_same_episodes(played, opened.rollout(11, seed=4))
+    assert run.run.wrapper_memory() != quick(wrappers=[wrapper]).run.wrapper_memory()
+    metrics = [each.evaluate() | {"time/evaluation_seconds": 0} for each in (opened, run, run)]
+    assert metrics[0] == metrics[1] == metrics[2]
+
+
+@wrapped_runs
+def test_rewards_are_those_of_the_environment_and_the_wrapped_ones_stand_beside_them(wrapper, quick, tmp_path):
+    run = quick(wrappers=[wrapper])
+    run.train()
+    run.rollout(3, seed=4, record=tmp_path / "raw")
+    run.rollout(3, seed=4, record=tmp_path / "both", wrapped_rewards=True)
+    raw, both = load_trajectories(tmp_path / "raw"), load_trajectories(tmp_path / "both")
+    assert raw.wrapped_rewards is None
+    assert not (tmp_path / "raw" / "wrapped_rewards.npy").exists()
+    assert both.description.rewards == "of the environment, and those after the wrappers"
+    np.testing.assert_array_equal(raw.rewards, both.rewards)
+    for episode in both:
+        np.testing.assert_allclose(episode.rewards, raw_rewards(episode, SeededWalk()), rtol=1e-6)
+        assert episode.episode_return == pytest.approx(float(episode.rewards.sum()), rel=1e-5)
+    assert np.array_equal(both.rewards, both.wrapped_rewards) == (wrapper is Centred)
+
+
+def test_wrapped_rewards_go_on_from_what_the_run_remembers(quick):
+    run = quick(wrappers=[Growing])
+    run.train()
+    before = run.run.wrapper_memory()
+    for number, episode in enumerate(run.rollout(5, seed=4)):
+        steps = before[number % len(before)][0]["steps"] + 1 + np.arange(len(episode))
+        np.testing.assert_allclose(episode.wrapped_rewards, episode.rewards * steps, rtol=1e-5)
+
+
+@wrapped_runs
+def test_an_episode_does_not_depend_on_those_played_before_it(wrapper, quick):
+    run = quick(wrappers=[wrapper])
+    run.train()
+    task = task_of_run(run.run, 4)
+    kept = {}
+    for lanes in (1, 3, 8):
+        kept[lanes] = []
+        roll_out(replace(task, lanes=lanes), 9, watch=kept[lanes].append)
+    assert_same_episodes(kept[1], kept[3])
+    assert_same_episodes(kept[1], kept[8])
+
+
+def test_before_the_first_evaluation_those_of_the_training_environments_count(quick, monkeypatch):
+    run = quick(wrappers=[Growing])
+    monkeypatch.setattr(run.run, "evaluate", lambda *_, **__: {"eval/return_mean": 1.0})
+    run.train()
+    memory = run.run.wrapper_memory()
+    assert len(memory) == 3
+    assert all(each[0]["steps"] > 8 for each in memory)
+    opened = quick(wrappers=[Growing]).load(run.run_dir, "last")
+    for episode in opened.rollout(3, seed=4):
+        np.testing.assert_array_less(8 * abs(episode.rewards), abs(episode.wrapped_rewards) + 1e-9)
+
+
+def test_an_environment_to_act_in_remembers_too(quick):
+    run = quick(wrappers=[Centred])
+    run.train()
+    env = run.make_env()
+    assert env.count == run.run.wrapper_memory()[0][0]["count"] > 10
+
+
+def test_other_wrappers_than_those_of_the_run_begin_anew_and_say_so(quick, capsys):
+    run = quick("CartPole-v1", wrappers=["normalize_reward"])
+    run.train()
+    with quick().open(run.run_dir, "last", {"wrappers": ["scale_reward"]}) as opened:
+        assert "the wrappers are not those of the saved run" in capsys.readouterr().err
+        assert len(opened.rollout(1, seed=4)) == 1
+
+
+def test_wrapped_rewards_without_a_recording_are_refused():
+    result = CliRunner().invoke(app, ["rollout", "--policy", "random", "--env", "CartPole-v1", "--wrapped-rewards"])
+    assert result.exit_code == 2
+    assert "--wrapped-rewards: is only for --record" in result.output
+
+
+def steps_of(rewards, wrapped=None):
+    count = len(rewards)
+    obs = {"observation": np.zeros((count + 1, 2), np.float32)}
+    values = None if wrapped is None else np.array(wrapped, np.float32)
+    actions = {"action": np.zeros(count, np.int64)}
+    return Trajectory(obs, actions, np.array(rewards, np.float32), True, False, float(sum(rewards)), 1, values)
+
+
+SPACES = (spaces.Box(-1, 1, (2,), np.float32), spaces.Discrete(2))
+
+
+def recorded(folder, *episodes, wrappers=(), wrapped=False, old=False):
+    source = {"wrappers": [each.model_dump(mode="json") for each in wrappers]}
+    with TrajectoryWriter(folder, *SPACES, source, wrapped_rewards=wrapped) as writer:
+        for each in episodes:
+            writer.add(each)
+    if old:  # as an earlier version wrote it
+        head = unsealed(json.loads((folder / DESCRIPTION).read_text()))
+        kept = {key: value for key, value in head.items() if key not in ("rewards", "wrapped_rewards")}
+        (folder / DESCRIPTION).write_text(json.dumps(sealed(kept)))
+    return folder
+
+
+NORMALISED = PluginConfig(name="normalize_reward")
+
+
+def test_a_recording_of_an_earlier_version_is_read_and_says_what_it_holds(tmp_path):
+    old = load_trajectories(recorded(tmp_path / "a", steps_of([1, 2]), wrappers=[NORMALISED], old=True))
+    assert old.rewards.tolist() == [1, 2]
+    assert old.description.rewards == "after the wrappers normalize_reward"
+    plain = load_trajectories(recorded(tmp_path / "b", steps_of([1, 2]), old=True))
+    assert plain.description.rewards == "of the environment"
+
+
+def test_recordings_are_joined_if_their_rewards_are_of_one_kind(tmp_path):
+    recorded(tmp_path / "x" / "a", steps_of([1, 2], [3, 4]), wrapped=True)
+    recorded(tmp_path / "x" / "b", steps_of([5]))
+    both = load_trajectories(tmp_path / "x")
+    assert both.rewards.tolist() == [1, 2, 5]
+    assert both.wrapped_rewards is None
+    recorded(tmp_path / "x" / "c", steps_of([1, 2]), wrappers=[NORMALISED], old=True)
+    with pytest.raises(TrajectoryError, match="the rewards are after the wrappers normalize_reward, those of"):
+        load_trajectories(tmp_path / "x")
+
+
+@pytest.mark.parametrize("value", [1, "yes", None])
+def test_a_description_that_lies_about_its_rewards_is_refused(value, tmp_path):
+    folder = recorded(tmp_path / "a", steps_of([1, 2]))
+    head = unsealed(json.loads((folder / DESCRIPTION).read_text()))
+    (folder / DESCRIPTION).write_text(json.dumps(sealed({**head, "wrapped_rewards": value})))
+    with pytest.raises(TrajectoryError, match="it does not say which rewards are recorded"):
+        load_trajectories(folder)
+
+
+def test_wrapped_rewards_that_were_asked_for_must_be_there(tmp_path):
+    with pytest.raises(TrajectoryError, match="wrapped_rewards"):
+        recorded(tmp_path / "a", steps_of([1, 2]), wrapped=True)
+
+
+def scaled(env):
+    return gymnasium.wrappers.TransformReward(env, lambda reward: reward * 10 + 1)
+
+
+def clipped(env):
+    return gymnasium.wrappers.ClipReward(env, -1, 15)
+
+
+def counted(env):
+    return gymnasium.wrappers.TimeLimit(env, 5)
+
+
+def normalised(env):
+    return gymnasium.wrappers.NormalizeReward(env)
+
+
+@pytest.mark.parametrize(
+    ("wrappers", "expected"),
+    [
+        ([], [1, 2]),
+        ([counted], [1, 2]),
+        ([scaled], [11, 21]),
+        ([scaled, clipped], [11, 15]),
+        ([clipped, scaled], [11, 21]),
+    ],
+)
+def test_demonstrations_are_paid_as_the_run_is(wrappers, expected, tmp_path):
+    data, env = load_trajectories(recorded(tmp_path / "a", steps_of([1, 2]))), SeededWalk()
+    for wrap in wrappers:
+        env = wrap(env)
+    assert as_trained(data, env, (), "here").rewards.tolist() == expected
+
+
+def test_normalised_rewards_of_demonstrations_must_be_recorded(tmp_path):
+    env = normalised(SeededWalk())
+    raw = load_trajectories(recorded(tmp_path / "raw", steps_of([1, 2])))
+    with pytest.raises(ConfigError, match="here: this run normalises its rewards"):
+        as_trained(raw, env, [NORMALISED], "here")
+    both = recorded(tmp_path / "both", steps_of([1, 2], [3, 4]), wrappers=[NORMALISED], wrapped=True)
+    assert as_trained(load_trajectories(both), env, [NORMALISED], "here").rewards.tolist() == [3, 4]
+    with pytest.raises(ConfigError, match="--wrapped-rewards"):
+        as_trained(load_trajectories(both), env, [PluginConfig(name="other")], "here")
+    old = recorded(tmp_path / "old", steps_of([1, 2]), wrappers=[NORMALISED], old=True)
+    assert as_trained(load_trajectories(old), env, [NORMALISED], "here").rewards.tolist() == [1, 2]
