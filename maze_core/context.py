@@ -277,31 +277,37 @@ class RunContext:
             recall(lasting_layers(env), memory[0])
         return env
 
-    def compute_action(self, observation: Any, deterministic: bool = True) -> Any:
-        """Return the action for one observation, both in the environment's own spaces.
+    def compute_action(self, observation: Any, deterministic: bool = True, *, check: bool = True) -> Any:
+        """Return the action for one observation, both in the environment's own spaces; `check` as of `agent`.
 
         Raises:
-            ConfigError: the policy remembers, or several agents act in the environment.
+            ConfigError: the policy remembers, several agents act in the environment, or the observation is refused.
         """
         self._check_single()
-        return compute_action(self.policy, observation, deterministic=deterministic)
+        return compute_action(self.policy, observation, deterministic=deterministic, check=check)
 
-    def agent(self, deterministic: bool = True) -> SingleAgent:
+    def agent(self, deterministic: bool = True, *, check: bool = True) -> SingleAgent:
         """Return the policy as an agent with `reset()` and `act(observation)`; it may have memory.
+
+        With `check` it refuses observations that training refuses: another structure, shape or dtype than the
+        observation space has, NaN, infinity, masks without a choice. Without, it acts without looking.
 
         Raises:
             ConfigError: several agents act in the environment.
         """
         self._check_single()
-        return SingleAgent(self.policy, deterministic=deterministic)
+        return SingleAgent(self.policy, deterministic=deterministic, check=check)
 
-    def agents(self, deterministic: bool = True) -> SeveralAgents:
+    def agents(self, deterministic: bool = True, *, check: bool = True) -> SeveralAgents:
         """Return the policy for an environment with several agents, with `reset()` and `act(name, observation)`.
+
+        `check` as of `agent`.
 
         Raises:
             ConfigError: one agent acts in the environment.
         """
-        return SeveralAgents(self.policy, self.run.env_builder("acting"), deterministic=deterministic)
+        builder = self.run.env_builder("acting")
+        return SeveralAgents(self.policy, builder, deterministic=deterministic, check=check)
 
     @cached_property
     def _several_agents(self) -> bool:

@@ -6,11 +6,14 @@ from collections.abc import Mapping
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 
 from maze_core.acting.network import NetworkAgent, SharedNoise
+from maze_core.acting.refusals import refused, value_problem
 from maze_core.envs.codecs import ActionCodec
 from maze_core.envs.lane_rows import LaneRows
+from maze_core.envs.masks import MaskCheck
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.errors import ConfigError
 
@@ -31,6 +34,7 @@ class SeveralAgents:
         builder: builds the environment that the policy was trained in, whose agents it acts for.
         deterministic: most likely actions instead of samples.
         generator: decides sampled actions; None: torch's global one.
+        check: refuse what training refuses, see `SingleAgent`.
 
     Raises:
         ConfigError: one agent acts in the environment.
@@ -43,6 +47,7 @@ class SeveralAgents:
         *,
         deterministic: bool = True,
         generator: torch.Generator | None = None,
+        check: bool = True,
     ) -> None:
         if not builder.several_agents:
             raise ConfigError("one agent acts in this environment", "env", "Next: agent = context.agent()")
@@ -55,6 +60,7 @@ class SeveralAgents:
         for name, tree in self._seen.items():
             self._rows.clear(tree, 0, name)
         self._actions = ActionCodec(policy.action_space)
+        self._masks = MaskCheck(policy.observation_space, policy.action_space) if check else None
 
     @property
     def names(self) -> list[str]:
@@ -75,12 +81,29 @@ class SeveralAgents:
             info: the agent's info, where it holds the action mask.
 
         Raises:
-            ConfigError: there is no such agent, or the observation does not match its space.
+            ConfigError: there is no such agent, or the observation is refused.
         """
         if name not in self._agents:
             raise ConfigError(f"there is no agent {name!r:.80}", "env", f"Agents: {', '.join(self._agents)}")
-        seen = self._env.observed(name, observation, info or {})
-        self._rows.check(name, seen)
-        self._rows.write(self._seen[name], 0, name, seen)
+        self._read(name, observation, info or {})
         choice = self._agents[name].act(self._seen[name])
         return self._rows.own(name, self._actions.rows(choice.actions)[0])
+
+    def _read(self, name: str, observation: Any, info: Mapping[str, Any]) -> None:
+        """Write an agent's observation into its row, unless it is refused."""
+        rows, row = self._rows, self._seen[name]
+        try:
+            seen = self._env.observed(name, observation, info)
+        except Exception as error:
+            raise refused("observation", f"it cannot be read ({type(error).__name__}: {error})", name) from error
+        if self._masks is None:
+            rows.write(row, 0, name, seen)
+            return
+        problem = rows.problem(name, seen)
+        if problem is None:
+            with np.errstate(over="ignore"):  # a number beyond float32's range is refused as infinite
+                rows.write(row, 0, name, seen)
+                problem = value_problem(row, rows.float_keys(name), self._masks)
+            problem = problem and (rows.own_key(name, problem[0]), problem[1])
+        if problem is not None:
+            raise refused(*problem, name)

@@ -129,6 +129,24 @@ class ObservationCodec:
         Raises:
             ConfigError: the structure, a shape or a dtype differs, or a value is outside a discrete space.
         """
+        found = self._misfit(observation, batch)
+        if found is not None:
+            raise ConfigError(
+                "the first observation does not match the observation space of the environment at "
+                f"'{found.key}': {found.problem}",
+                where="env",
+                hint=CORRECT_IT,
+            ) from found
+
+    def problem(self, observation: Any, batch: tuple[int, ...] = ()) -> tuple[str, str] | None:
+        """Return where an observation (or a batch of them) is not as its space declares, and how; None: it is.
+
+        The structure, shapes, dtypes, and the values of discrete leaves are compared.
+        """
+        found = self._misfit(observation, batch)
+        return None if found is None else (found.key, found.problem)
+
+    def _misfit(self, observation: Any, batch: tuple[int, ...] = ()) -> UnlikeSpaceError | None:
         try:
             _check_structure(self._space, observation, ())
             for leaf in self._values:
@@ -137,20 +155,13 @@ class ObservationCodec:
                     rows = np.asarray(value, self.specs[leaf.key].dtype).reshape(-1, *leaf.shape)
                     leaf.check_range(rows)
         except UnlikeSpaceError as error:
-            raise ConfigError(
-                "the first observation does not match the observation space of the environment at "
-                f"'{error.key}': {error.problem}",
-                where="env",
-                hint=CORRECT_IT,
-            ) from error
+            return error
+        return None
 
     def _unlike(self, observation: Any) -> UnlikeSpaceError:
         """Return the error for an observation whose structure differs from the space's."""
-        try:
-            _check_structure(self._space, observation, ())
-        except UnlikeSpaceError as error:
-            return error
-        return UnlikeSpaceError("observation", f"{self._space} is declared, the value is {observation!r:.80}")
+        declared = UnlikeSpaceError("observation", f"{self._space} is declared, the value is {observation!r:.80}")
+        return self._misfit(observation) or declared
 
 
 class ActionCodec:
@@ -237,7 +248,7 @@ def _branches(space: Space[Any], path: tuple[str | int, ...]) -> Iterator[tuple[
 def _check_structure(space: Space[Any], value: Any, path: tuple[str | int, ...]) -> None:
     place = "/".join(map(str, path)) or "observation"
     if isinstance(space, spaces.Dict):
-        if not isinstance(value, Mapping) or set(value) != set(space.spaces):
+        if not isinstance(value, Mapping) or value.keys() != space.spaces.keys():
             got = sorted(map(str, value)) if isinstance(value, Mapping) else f"a {type(value).__name__}"
             declared = f"a dict with the keys {sorted(space.spaces)} is declared"
             raise UnlikeSpaceError(place, f"{declared}, the value is {got}")

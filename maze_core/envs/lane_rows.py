@@ -89,6 +89,21 @@ class LaneRows:
         kind = self._kind_of[agent]
         self._codecs[kind].check(self._placed(kind, observation))
 
+    def problem(self, agent: str, observation: Any) -> tuple[str, str] | None:
+        """Return the leaf in which an observation is not in the agent's space, and what is wrong; None: it is."""
+        kind = self._kind_of[agent]
+        found = self._codecs[kind].problem(self._placed(kind, observation))
+        return None if found is None else (self.own_key(agent, found[0]), found[1])
+
+    def float_keys(self, agent: str) -> tuple[str, ...]:
+        """Return the leaves of an agent's own observation, in its row, that can hold NaN or infinity."""
+        return self._codecs[self._kind_of[agent]].float_keys
+
+    def own_key(self, agent: str, key: str) -> str:
+        """Return the key that a leaf of an agent's row has in the agent's own observation."""
+        kind = self._kind_of[agent]
+        return key if not self.tells_agents else "observation" if key == kind else key.removeprefix(f"{kind}/")
+
     def check_critic(self, critic: Any) -> None:
         """Raise ConfigError for what critics see, if it is not in its space."""
         if self._critic is not None:

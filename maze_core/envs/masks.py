@@ -35,8 +35,10 @@ def mask_leaves(observation_space: Space[Any], action_space: Space[Any]) -> Mask
         ConfigError: a mask for a Box action, two masks for one action, a mask of another form than its action needs,
             or a leaf that is named like an action mask but masks no action.
     """
-    observed, actions = flatten_space(observation_space, "observation"), leaves(action_space, "action")
     found: Masks = {}
+    if not isinstance(observation_space, spaces.Dict | spaces.Tuple):
+        return found  # a mask has a name
+    observed, actions = flatten_space(observation_space, "observation"), leaves(action_space, "action")
     for action in actions:
         for members in _found(action, observed):
             problem = _problem(action, members, observed)
@@ -144,6 +146,7 @@ def flat_masks(space: Space[Any], given: Any) -> Any:
 class NoChoice(NamedTuple):
     """A mask that forbids every choice, and its row."""
 
+    leaf: str
     problem: str
     row: int
     rows: int
@@ -179,7 +182,9 @@ class MaskCheck:
             if not free.all():
                 row, member = (int(i) for i in np.argwhere(~free)[0])
                 place = f", member {first + member}" if first or len(starts) > 1 else ""
-                return NoChoice(f"the mask {leaf!r} forbids every choice of action {key!r}{place}", row, len(rows))
+                return NoChoice(
+                    leaf, f"the mask {leaf!r} forbids every choice of action {key!r}{place}", row, len(rows)
+                )
         return None
 
     def check(self, obs: Tree) -> None:

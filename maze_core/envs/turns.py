@@ -144,11 +144,9 @@ def _checked(actors: Any) -> dict[str, ActorSpaces]:
 
 
 def _check(codec: ObservationCodec, value: Any, what: str) -> None:
-    try:
-        codec.check(value)
-    except ConfigError as error:
-        problem = error.message.partition(" at ")[2] or error.message
-        raise ConfigError(f"{what} is not in its declared space, which may not change: {problem}", "env") from error
+    if (found := codec.problem(value)) is not None:
+        problem = f"'{found[0]}': {found[1]}"
+        raise ConfigError(f"{what} is not in its declared space, which may not change: {problem}", "env")
 
 
 def _copied(value: Any) -> Any:

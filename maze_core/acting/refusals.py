@@ -1,0 +1,43 @@
+"""Observations that are not acted on: what training refuses, outside of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from maze_core.envs.checks import check_finite
+from maze_core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from maze_core.envs.masks import MaskCheck
+    from maze_core.envs.vector import Tree
+
+
+def value_problem(tree: Tree, floats: tuple[str, ...], masks: MaskCheck) -> tuple[str, str] | None:
+    """Return the leaf of an observation, leaves [1, …], that training would refuse, and why; None: there is none.
+
+    Args:
+        tree: the observation.
+        floats: the leaves that can hold NaN or infinity.
+        masks: finds masks that leave no choice.
+    """
+    bad = check_finite(tree, floats)
+    if bad is not None:
+        row = np.asarray(tree[bad[0]][0])
+        place = tuple(int(i) for i in np.argwhere(~np.isfinite(row))[0])
+        return bad[0], f"it holds {row[place]}" + (f" at {list(place)}" if place else "")
+    if masks.leaves and (closed := masks.find(tree)) is not None:
+        return closed.leaf, closed.problem
+    return None
+
+
+def refused(leaf: str, problem: str, agent: str | None = None) -> ConfigError:
+    """Return the error for an observation that is not acted on."""
+    whose = "" if agent is None else f" of {agent!r}"
+    return ConfigError(
+        f"the observation{whose} is refused at {leaf!r}: {problem}",
+        None,
+        "The policy was trained on finite values of its observation space, with a choice left by each mask. "
+        "With check=False it acts without looking.",
+    )

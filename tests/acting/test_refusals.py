@@ -1,0 +1,100 @@
+"""Acting refuses what training refuses, unless it is told not to look."""
+
+from __future__ import annotations
+
+import functools
+import warnings
+
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+
+from maze_core.acting.single import SingleAgent, compute_action
+from maze_core.errors import ConfigError
+from maze_core.models.mlp import MlpConfig, MlpModel
+
+SPACE = spaces.Dict(
+    {
+        "x": spaces.Box(-1, 1, (2, 2), np.float32),
+        "far": spaces.Box(-np.inf, np.inf, (), np.float64),
+        "mode": spaces.Discrete(3, start=2),
+        "parts": spaces.Tuple([spaces.MultiBinary(2), spaces.Box(0, 255, (2,), np.uint8)]),
+        "action_mask": spaces.Tuple([spaces.MultiBinary(2), spaces.MultiBinary(3)]),
+    }
+)
+ACTION = spaces.MultiDiscrete([2, 3])
+GOOD = {
+    "x": np.zeros((2, 2), np.float32),
+    "far": 3.5,
+    "mode": 4,
+    "parts": (np.ones(2, np.int8), np.zeros(2, np.uint8)),
+    "action_mask": (np.ones(2, np.int8), np.ones(3, np.int8)),
+}
+BAD = {
+    "nan": ({"x": np.array([[0, 0], [0, np.nan]], np.float32)}, r"'x'.*nan at \[1, 1\]"),
+    "minus infinity": ({"far": -np.inf}, "'far'.*-inf"),
+    "too large for float32": ({"far": 1e300}, "'far'.*inf"),
+    "no choice": ({"action_mask": (np.ones(2, np.int8), np.zeros(3, np.int8))}, r"'action_mask/1'.*member 1"),
+    "another shape": ({"x": np.zeros((2, 3), np.float32)}, r"'x'.*shape \(2, 2\)"),
+    "a batch": ({"mode": np.full(7, 4)}, r"'mode'.*shape \(\)"),
+    "a lossy dtype": ({"parts": (np.ones(2, np.int8), np.zeros(2))}, "'parts/1'.*dtype uint8"),
+    "a text": ({"far": "3.5"}, "'far'.*dtype"),
+    "a ragged list": ({"x": [[0.0, 1.0], [0.0]]}, "'x'.*not an array"),
+    "a tensor with a gradient": ({"x": torch.zeros((2, 2), requires_grad=True)}, "(?s)'x'.*not an array"),
+    "outside of a choice": ({"mode": 1}, "'mode'.*Discrete"),
+    "another leaf": ({"y": 0.0}, r"'observation'.*\['action_mask', 'far'"),
+    "a list for a Dict": (None, "'observation'.*a list"),
+}
+
+
+@functools.cache
+def policy(memory="none"):
+    config = MlpConfig(name="mlp", memory=memory)
+    torch.manual_seed(1)
+    return MlpModel(config).build_policy(observation_space=SPACE, action_space=ACTION, config=config).eval()
+
+
+def observed(change):
+    return [1, 2] if change is None else {**GOOD, **change}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_an_observation_is_refused_by_its_leaf(name):
+    change, message = BAD[name]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for act in (SingleAgent(policy()).act, functools.partial(compute_action, policy(), deterministic=False)):
+            with pytest.raises(ConfigError, match=message) as caught:
+                act(observed(change))
+            text = str(caught.value)
+            assert "check=False" in text
+            assert "first" not in text
+            assert "environment" not in text
+
+
+def test_a_refused_observation_changes_neither_memory_nor_noise():
+    agents = [SingleAgent(policy("gru"), deterministic=False, generator=torch.Generator().manual_seed(3)) for _ in "ab"]
+    chosen: list[list[list[int]]] = [[], []]
+    for step in range(6):
+        for number, agent in enumerate(agents):
+            if number:
+                with pytest.raises(ConfigError):
+                    agent.act({**GOOD, "far": np.nan})
+            chosen[number].append(agent.act({**GOOD, "far": float(step)}).tolist())
+    assert chosen[0] == chosen[1]
+
+
+def test_without_checks_it_acts_all_the_same():
+    for change in ({"far": np.nan}, {"x": np.full((2, 2), np.inf)}, BAD["no choice"][0]):
+        agent = SingleAgent(policy(), check=False)
+        assert ACTION.contains(agent.act(observed(change)))
+        assert ACTION.contains(compute_action(policy(), observed(change), check=False))
+
+
+def test_values_that_fit_are_not_refused():
+    agent = SingleAgent(policy())
+    lists = {**GOOD, "x": [[0, 1], [0, 1]], "mode": np.int16(2), "parts": [[True, False], [1, 2]]}
+    lists["parts"][1] = np.array([1, 2], np.uint8)
+    for good in (GOOD, lists, {**GOOD, "far": 3.4e38, "x": np.full((2, 2), 3e38, np.float32)}):
+        assert ACTION.contains(agent.act(good))
