@@ -25,6 +25,7 @@ from maze_core.errors import ConfigError
 from maze_core.models import heads
 from maze_core.plugins.configuration import env_config, policy_config
 from maze_core.training.episodes.rollouts import roll_out, task_of_plugin
+from tests.masked import Guarded
 from tests.maze_export.conftest import ACTIONS, FREE, OBSERVATIONS, Anything, stir
 
 CHOICES = spaces.Dict({key: ACTIONS[key] for key in ("tool", "pair", "switches")})
@@ -52,6 +53,9 @@ def follow(value, path):
     for part in path:
         value = value[part]
     return value
+
+
+MOVE = "action_mask/move"
 
 
 def check_by_hand(context, file, rows=50):
@@ -104,6 +108,21 @@ def test_all_spaces_and_masks(prepared, tmp_path, name, actions, distribution):
     assert "observation/noise/action" in names
     assert {leaf["name"] for leaf in metadata["outputs"]} >= {"action/tool", "action/arm/force"}
     assert sorted(path.name for path in tmp_path.iterdir() if path.is_file()) == [name]
+
+
+@pytest.mark.parametrize(
+    ("name", "form", "masks"),
+    [
+        ("a.onnx", "members from elsewhere", {"action": ["action_mask/0", "action_mask/1"]}),
+        ("a.pt2", "a Dict", {"action/arm": ["action_mask/arm/0", "action_mask/arm/1"], "action/move": [MOVE]}),
+        ("b.onnx", "a board", {"action": ["action_mask"]}),
+    ],
+)
+def test_masks_in_every_form_are_inputs(prepared, tmp_path, name, form, masks):
+    context = prepared(functools.partial(Guarded, form), overrides={"model.hidden": [8]})
+    metadata = check_by_hand(context, export_policy(context.run, tmp_path / name).file)
+    assert metadata["masks"] == masks
+    assert "cannot refuse" in metadata["checks"]
 
 
 @pytest.mark.parametrize(("name", "distribution"), [("a.onnx", "beta"), ("a.onnx", "squashed_gaussian")])

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from maze_core.data.space_json import space_from_json, space_to_json
+from maze_core.envs.masks import mask_leaves
 from maze_core.envs.spaces import MAX_ENTRIES, flatten_space, leaf_spec, leaves
 from maze_core.plain_json import is_count, parse_object
 
@@ -29,6 +30,11 @@ FORMAT = 1
 """Version of this description. A program that reads it refuses a higher one."""
 METADATA = "maze"
 """Where the description is: the key in an ONNX model's metadata; `maze.json` in a pt2 file."""
+CHECKS = (
+    "none: an exported network cannot refuse its inputs. They must be finite and in observation_space, and each mask "
+    "must allow a choice; else the actions mean nothing."
+)
+"""What a file says about the values of its inputs."""
 DRAWS = ("gumbel", "logistic", "standard_exponential", "standard_normal")
 """Distributions of noise: methods of `numpy.random.Generator` that take a `size`."""
 _GENERATED = ("action", "next_state", "noise", "observation", "state")
@@ -80,6 +86,13 @@ class Interface:
         }
 
     @property
+    def masks(self) -> dict[str, list[str]]:
+        """The inputs that mask an action, by its output."""
+        inputs, outputs = self.observations, self.actions
+        found = mask_leaves(self.observation_space, self.action_space)
+        return {outputs[key].name: [inputs[leaf].name for leaf in members] for key, members in found.items()}
+
+    @property
     def inputs(self) -> tuple[Leaf, ...]:
         """All inputs, in order."""
         return (*self.observations.values(), *self.state, *self.noise)
@@ -103,6 +116,8 @@ class Interface:
             "observation_space": space_to_json(self.observation_space),
             "action_space": space_to_json(self.action_space),
             "stochastic": bool(self.noise),
+            "checks": CHECKS,
+            "masks": self.masks,
             **facts,
         }
 
