@@ -13,6 +13,7 @@ from gymnasium import spaces
 from maze_core.acting.single import SingleAgent, compute_action
 from maze_core.errors import ConfigError
 from maze_core.models.mlp import MlpConfig, MlpModel
+from tests.agents import MixedSource
 
 SPACE = spaces.Dict(
     {
@@ -98,3 +99,30 @@ def test_values_that_fit_are_not_refused():
     lists["parts"][1] = np.array([1, 2], np.uint8)
     for good in (GOOD, lists, {**GOOD, "far": 3.4e38, "x": np.full((2, 2), 3e38, np.float32)}):
         assert ACTION.contains(agent.act(good))
+
+
+SEEN = {"x": np.zeros(2, np.float32), "action_mask": np.ones(3, np.int8)}
+
+
+@pytest.mark.parametrize(
+    ("name", "observation", "message"),
+    [
+        ("one", {**SEEN, "x": np.array([0, np.inf])}, r"of 'one' is refused at 'x': it holds inf at \[1\]"),
+        ("late", {**SEEN, "action_mask": np.zeros(3, np.int8)}, r"of 'late'.*'action_mask'.*every choice"),
+        ("two", np.array([0, 0, np.nan], np.float32), r"of 'two' is refused at 'observation': it holds nan at \[2\]"),
+        ("two", np.zeros(2, np.float32), r"of 'two' is refused at 'observation'.*shape \(3,\)"),
+        ("one", {"x": SEEN["x"]}, "of 'one'.*keys"),
+        ("one", None, "of 'one'.*NoneType"),
+    ],
+)
+def test_each_agent_refuses_what_is_not_its_own(quick, name, observation, message):
+    context = quick(MixedSource, "ppo")
+    agents = context.agents()
+    with pytest.raises(ConfigError, match=message):
+        agents.act(name, observation)
+    good = {"one": SEEN, "late": SEEN, "two": np.zeros(3, np.float32)}[name]
+    expected = context.agents().act(name, good)
+    assert np.array_equal(agents.act(name, good), expected), "it remembers nothing of what it refused"
+    unchecked = context.agents(check=False)
+    if isinstance(observation, dict) and len(observation) == 2:
+        assert unchecked.act(name, observation) in (0, 1, 2)

@@ -18,9 +18,12 @@ from pettingzoo.test import parallel_api_test
 from maze_core.acting.agent import Agent, Choice
 from maze_core.acting.lanes import LaneSink
 from maze_core.acting.stepper import Stepper
+from maze_core.config.base import PluginConfig
+from maze_core.envs.joint import JointEnv
 from maze_core.envs.lanes import LanesVectorEnv
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.errors import ConfigError
+from maze_core.policies.random import RandomPolicy
 from maze_core.seeding import EpisodeSeeds, Purpose
 
 SEEDS = EpisodeSeeds(3, Purpose.TRAIN_EPISODES)
@@ -170,6 +173,67 @@ def test_masks_in_the_info_become_a_leaf_that_masks_the_action():
     assert env.observation_spaces["a"].contains(turn.acting["a"])
     found, _, _ = transitions(env, 3)
     assert {action for _, _, action, *_ in found} == {0, 2}
+
+
+class Split(Lives):
+    """Agents that choose twice, with masks in gymnasium's form, in the observation or in the info; they are checked."""
+
+    def __init__(self, action, masks, where):
+        super().__init__()
+        self._action, self._given, self._where = action, masks, where
+
+    def observation_space(self, agent):
+        return SPACE if self._where == "info" else spaces.Dict({"x": SPACE, "action_mask": mask_like(self._given)})
+
+    def action_space(self, agent):
+        return self._action
+
+    def step(self, actions):
+        for action in actions.values():
+            assert [int(action[key]) for key in self._given_keys()] == [1, 2]
+        return super().step(dict.fromkeys(actions, 0))
+
+    def _given_keys(self):
+        return list(self._given) if isinstance(self._given, dict) else [0, 1]
+
+    def _seen(self, agents):
+        seen = super()._seen(agents)
+        return seen if self._where == "info" else {a: {"x": x, "action_mask": self._given} for a, x in seen.items()}
+
+    def _info(self):
+        return {"action_mask": self._given} if self._where == "info" else {}
+
+
+def mask_like(masks):
+    if isinstance(masks, dict):
+        return spaces.Dict({key: mask_like(each) for key, each in masks.items()})
+    return spaces.Tuple([mask_like(each) for each in masks]) if isinstance(masks, tuple) else spaces.MultiBinary(3)
+
+
+ONLY = (np.array([0, 1, 0], np.int8), np.array([0, 0, 1], np.int8))
+TWICE = {
+    "members": (spaces.MultiDiscrete([3, 3]), ONLY),
+    "a Dict": (spaces.Dict({"one": CHOICES, "two": CHOICES}), dict(zip(("one", "two"), ONLY, strict=True))),
+    "a Tuple": (spaces.Tuple([CHOICES, CHOICES]), ONLY),
+}
+
+
+@pytest.mark.parametrize("tell_agents", [False, True])
+@pytest.mark.parametrize("where", ["observation", "info"])
+@pytest.mark.parametrize("name", TWICE)
+def test_masks_of_several_choices_hold(name, where, tell_agents):
+    env = LanesVectorEnv(lambda _: AgentsTogether(Split(*TWICE[name], where)), 2, tell_agents=tell_agents)
+    policy = RandomPolicy(PluginConfig(name="random"))
+    policy.setup(env.observation_space, env.action_space)
+    obs = allocate(space_specs(env.observation_space, "observation"), (env.num_envs,))
+    env.reset(SEEDS, obs)
+    rngs = [np.random.default_rng(row) for row in range(env.num_envs)]
+    for _ in range(15):
+        env.step(policy.act(obs, rngs), obs)
+    joint = JointEnv(AgentsTogether(Split(*TWICE[name], where)))
+    joint.reset(seed=1)
+    joint.action_space.seed(1)
+    joint.step(joint.action_space.sample())
 
 
 def test_boards_become_vectors_and_agents_get_a_number():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 
 import numpy as np
@@ -12,6 +13,7 @@ from maze_devkit.envs import SeededWalk, SpacesEnv
 
 from maze_core.errors import CheckpointError, ConfigError
 from maze_core.training.saved_evaluation import evaluate_saved
+from tests.masked import Guarded
 
 pytestmark = pytest.mark.slow  # each run starts RLlib
 
@@ -76,3 +78,11 @@ def test_its_parameters_are_checked(small):
 def test_actions_that_rllib_cannot_take_are_refused(small):
     with pytest.raises(ConfigError, match=r"no distribution for the action 'action', MultiBinary"):
         small("rllib-ppo", lambda: SpacesEnv(MIXED, spaces.MultiBinary(3)), {"algorithm.rllib_model": True}).train()
+
+
+@pytest.mark.filterwarnings("ignore:this run learns with RLlib")
+@pytest.mark.parametrize("form", ["flat", "a Dict", "a Tuple for members"])
+def test_masks_that_rllibs_network_would_ignore_are_refused(small, form):
+    with pytest.raises(ConfigError, match=r"forbidden actions.*'action_mask") as caught:
+        small("rllib-ppo", functools.partial(Guarded, form), {"algorithm.rllib_model": True}).train()
+    assert "--no-rllib-model" in str(caught.value)
