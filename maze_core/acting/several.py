@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from maze_core.envs.lane_rows import LaneRows
 from maze_core.envs.masks import MaskCheck
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.errors import ConfigError
+from maze_core.plugins.closing import releasing
 
 if TYPE_CHECKING:
     from maze_core.envs.builder import EnvBuilder
@@ -51,7 +51,7 @@ class SeveralAgents:
     ) -> None:
         if not builder.several_agents:
             raise ConfigError("one agent acts in this environment", "env", "Next: agent = context.agent()")
-        with closing(builder.agents_env(0)) as env:
+        with releasing(builder.agents_env(0)) as env:
             self._rows, self._env = LaneRows(env, tell_agents=builder.tell_agents), env
         noise = None if deterministic else SharedNoise(1, generator or torch.default_generator)
         self._agents = {name: NetworkAgent(policy, noise) for name in env.agents}

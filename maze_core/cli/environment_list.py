@@ -21,6 +21,7 @@ from maze_core.envs.imports import import_module
 from maze_core.errors import MazeError
 from maze_core.local_modules import permit
 from maze_core.plugins import discovery
+from maze_core.plugins.closing import releasing
 from maze_core.plugins.configuration import env_config
 from maze_core.plugins.shelves import preset_shelves
 
@@ -183,11 +184,11 @@ def _spaces(listed: Listed) -> tuple[str, str]:
     env, _ = env_config(env_layer(listed.env_source, listed.id or None), [], [])
     builder = EnvBuilder(env, (), 0, "check")
     if builder.several_agents:
-        with contextlib.closing(builder.agents_env(0)) as game:
+        with releasing(builder.agents_env(0)) as game:
             first = game.agents[0]
             sees, does = brief(game.observation_spaces[first]), brief(game.action_spaces[first])
             return f"{len(game.agents)} agents; {first}: {sees}", f"{first}: {does}"
-    with contextlib.closing(builder(0)) as one:
+    with releasing(builder(0)) as one:
         return brief(one.observation_space), brief(one.action_space)
 
 

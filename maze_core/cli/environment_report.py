@@ -7,7 +7,7 @@ import traceback
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +35,7 @@ from maze_core.envs.time_limits import missing_time_limit
 from maze_core.envs.vector import agents_of
 from maze_core.errors import ConfigError, MazeError
 from maze_core.models.inputs import input_spaces
+from maze_core.plugins.closing import releasing
 from maze_core.plugins.discovery import describe
 from maze_core.policies.random import RandomPolicy
 from maze_core.seeding import EpisodeSeeds, Purpose
@@ -76,7 +77,7 @@ def examine_environment(env: PluginConfig, wrappers: tuple[PluginConfig, ...] = 
     builder = EnvBuilder(env, wrappers, seed=0, purpose="check")
     if builder.several_agents:
         return _examine_agents(builder)
-    with closing(builder(0)) as one:
+    with releasing(builder(0)) as one:
         report = EnvReport(str(one), str(one.observation_space), str(one.action_space))
         notes: set[str] = set()
         with _collected(notes):
@@ -99,7 +100,7 @@ def examine_environment(env: PluginConfig, wrappers: tuple[PluginConfig, ...] = 
 
 def _examine_agents(builder: EnvBuilder) -> EnvReport:
     """Examine an environment with several agents; the checks step all of them as one."""
-    with closing(vector_env(builder, 1)) as env:
+    with releasing(vector_env(builder, 1)) as env:
         title = str(getattr(builder.env, "id", builder.env.name))
         report = EnvReport(title, str(env.observation_space), str(env.action_space))
         agents, notes = agents_of(env), _about_pictures(input_spaces(env.observation_space, env.action_space))
@@ -112,7 +113,7 @@ def _examine_agents(builder: EnvBuilder) -> EnvReport:
 
 
 def _check_interface(builder: EnvBuilder) -> None:
-    with closing(builder.single(0)) as env:  # below all wrappers, and in the form that gymnasium's checker knows
+    with releasing(builder.single(0)) as env:  # below all wrappers, and in the form that gymnasium's checker knows
         try:
             check_env(env.unwrapped, skip_render_check=True)
         except AssertionError as error:
@@ -161,7 +162,7 @@ def _tell_of_actors(report: EnvReport, env: Any, acted: Counter[int]) -> None:
 
 def _steps_as_trained(report: EnvReport, builder: EnvBuilder, acted: Counter[int]) -> bool:
     def step() -> None:
-        with closing(vector_env(builder, _ENVS)) as env:
+        with releasing(vector_env(builder, _ENVS)) as env:
             _step(env, acted)
             report.stepped = "vectorised" if isinstance(env, NativeVectorEnv) else "single"
 

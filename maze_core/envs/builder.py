@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 import zlib
-from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -15,6 +14,7 @@ from maze_core.envs.time_limits import EpisodeLimit, is_limited
 from maze_core.envs.wrapper_memory import Metered
 from maze_core.errors import ConfigError, PluginError
 from maze_core.plugins import discovery
+from maze_core.plugins.closing import release, releasing
 from maze_core.plugins.manager import Hooks
 from maze_core.plugins.members import Member
 from maze_core.plugins.python_objects import KnownPlugins
@@ -120,7 +120,7 @@ class EnvBuilder:
         if env is None:
             return None
         if (single := self._single_only) is not None:
-            env.close()
+            release(env)
             _warn(
                 f"{single.place}: {single.name!r} wraps single environments only, so the natively "
                 "vectorised form is not used"
@@ -141,11 +141,11 @@ class EnvBuilder:
         native = self._hooks.make_vector_env(self.env, 1, self._construction_seed(0), self.purpose)
         if native is None:
             return None
-        with closing(native):
+        with releasing(native):
             if self._vector_only:
                 return None
             single = self.single(0)
-        with closing(single):
+        with releasing(single):
             for name in ("observation_space", "action_space"):
                 one, many = getattr(single, name), getattr(native, f"single_{name}")
                 if one != many:

@@ -18,6 +18,7 @@ from maze_core.envs.spaces import allocate, space_specs
 from maze_core.envs.step_log import StepLog
 from maze_core.envs.vector import Episode, StepResult, Tree
 from maze_core.errors import ConfigError, MazeError, RunError
+from maze_core.plugins.closing import release
 
 if TYPE_CHECKING:
     from maze_core.envs.wrapper_memory import Memory
@@ -154,8 +155,7 @@ class LanesVectorEnv:
     def close(self) -> None:
         """Close the environments; safe to call twice."""
         envs, self.envs = self.envs, []
-        for env in envs:
-            env.close()
+        release(*envs)
 
     def _begin(self, episode: np.ndarray) -> None:
         copies = len(self.envs)
@@ -325,7 +325,6 @@ def _build(make: MakeAgents, indices: range, tell_agents: bool) -> tuple[list[Mu
             if list(envs[-1].agents) != list(envs[0].agents) or not rows[-1].like(rows[0]):
                 raise ConfigError(f"environment {index} has other agents or spaces than environment 0", "env")
     except BaseException:
-        for env in envs:
-            env.close()
+        release(*envs)
         raise
     return envs, rows[0]

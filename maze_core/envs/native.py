@@ -17,6 +17,7 @@ from maze_core.envs.spaces import allocate
 from maze_core.envs.vector import Episode, StepResult, Tree
 from maze_core.envs.wrapper_memory import vector_reward_meter
 from maze_core.errors import ConfigError, RunError
+from maze_core.plugins.closing import release
 
 if TYPE_CHECKING:
     import gymnasium
@@ -137,7 +138,7 @@ class NativeVectorEnv:
         """Close the environment; safe to call twice."""
         if not self._closed:
             self._closed = True
-            self._env.close()
+            release(self._env)
 
     def _begin(self, episode: np.ndarray) -> None:
         self._episode = episode

@@ -28,6 +28,7 @@ from maze_core.envs.wrapper_memory import (
     reward_meter,
 )
 from maze_core.errors import ConfigError, MazeError, RunError
+from maze_core.plugins.closing import release
 from maze_core.plugins.other_interfaces import check_reset, old_api
 
 if TYPE_CHECKING:
@@ -210,8 +211,7 @@ class SerialVectorEnv:
     def close(self) -> None:
         """Close the environments; safe to call twice."""
         envs, self.envs, self._steps = self.envs, [], []
-        for env in envs:
-            env.close()
+        release(*envs)
 
     def _begin(self, episode: list[int]) -> None:
         self._episode = episode
@@ -433,7 +433,6 @@ def _build(make: MakeEnv, indices: range) -> list[gymnasium.Env[Any, Any]]:
                 if first != other:
                     raise ConfigError(f"environment {index} has the {name} {other}, environment 0 {first}", where="env")
     except BaseException:
-        for env in envs:
-            env.close()
+        release(*envs)
         raise
     return envs

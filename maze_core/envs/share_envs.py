@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from maze_core.envs.serial import SerialVectorEnv
+from maze_core.plugins.closing import release
 
 if TYPE_CHECKING:
     from maze_core.envs.builder import EnvBuilder
@@ -34,5 +35,4 @@ class ShareEnvs:
     def close(self) -> None:
         """Close the environments; safe to call twice."""
         built, self._built = self._built, {}
-        for env in built.values():
-            env.close()
+        release(*built.values())

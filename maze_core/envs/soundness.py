@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing
 from typing import Any
 
 import gymnasium
@@ -16,6 +15,7 @@ from maze_core.envs.serial import SerialVectorEnv
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.envs.vector import Tree
 from maze_core.errors import MazeError
+from maze_core.plugins.closing import releasing
 from maze_core.seeding import EpisodeSeeds, Purpose
 
 Env = gymnasium.Env[Any, Any]
@@ -43,7 +43,7 @@ WHY: Mapping[str, str] = {
 
 def same_seed(make: Make) -> None:
     """Raise Failed unless the same seed and actions produce the same episodes in every copy."""
-    with closing(make(0)) as first, closing(make(1)) as second:
+    with releasing(make(0)) as first, releasing(make(1)) as second:
         for one, two in zip(random_steps(first, 7), random_steps(second, 7), strict=True):
             if not (equal(one[1], two[1]) and np.array_equal(one[2:], two[2:], equal_nan=True)):
                 raise Failed(f"two environments with the same seed and actions differ at step {one[0]}")
@@ -51,7 +51,7 @@ def same_seed(make: Make) -> None:
 
 def other_seed(make: Make) -> None:
     """Raise Failed unless another seed produces other episodes."""
-    with closing(make(0)) as first, closing(make(1)) as second:
+    with releasing(make(0)) as first, releasing(make(1)) as second:
         pairs = zip(random_steps(first, 7), random_steps(second, 8), strict=False)
         if all(equal(one[1], two[1]) and np.array_equal(one[2:], two[2:], equal_nan=True) for one, two in pairs):
             raise Failed("with another seed and the same actions the episodes are identical")
@@ -59,7 +59,7 @@ def other_seed(make: Make) -> None:
 
 def honest(make: Make, steps: int = STEPS) -> None:
     """Raise Failed unless observations are in the declared space, rewards are finite numbers and flags booleans."""
-    with closing(make(0)) as env:
+    with releasing(make(0)) as env:
         for number, observation, reward, *flags in random_steps(env, 3, steps):
             _check_observation(env.observation_space, observation, number, "observation")
             if (not np.isscalar(reward) and np.shape(reward) != ()) or not np.isfinite(float(reward)):
@@ -76,9 +76,9 @@ def replays(make: Make) -> None:
     """
     try:
         same_seed(make)
-        with closing(SerialVectorEnv(lambda _: make(0), 1)) as env:
+        with releasing(SerialVectorEnv(lambda _: make(0), 1)) as env:
             state = _in_the_middle_of_an_episode(env)
-        with closing(SerialVectorEnv(lambda _: make(0), 1)) as env, warnings.catch_warnings(record=True) as caught:
+        with releasing(SerialVectorEnv(lambda _: make(0), 1)) as env, warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             env.restore(_SEEDS, state, _observations(env))
     except (MazeError, Failed) as error:

@@ -10,6 +10,7 @@ import gymnasium
 import numpy as np
 
 from maze_core.envs.wrapper_memory import layers
+from maze_core.plugins.closing import release
 
 if TYPE_CHECKING:
     from maze_core.config.base import PluginConfig
@@ -63,7 +64,7 @@ def missing_time_limit(config: PluginConfig, build: Callable[[], gymnasium.Env[A
     try:
         limited = any(map(_limits_itself, layers(env))) or _names_a_limit(spec.kwargs)
     finally:
-        env.close()
+        release(env)
     if limited:
         return None
     return (

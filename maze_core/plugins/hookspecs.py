@@ -191,4 +191,8 @@ class HookSpecs:
 
     @hookspec
     def on_run_end(self, run: Run, summary: RunSummary) -> None:
-        """Observe the end, also after a failure or an interruption. An error is reported once."""
+        """Observe the end, also after a failure or an interruption.
+
+        The result is final: any error, a `RunError` or `sys.exit` too, is reported once and changes neither it nor the
+        exit code.
+        """

@@ -289,14 +289,16 @@ class Hooks:
         for each, implementation in self._observers[hook]:
             if id(each.plugin) in self._failed:
                 if hook == "on_run_end":
-                    with suppress(Exception):  # reported when it first failed
+                    with suppress(Exception, SystemExit):  # reported when it first failed
                         _call(implementation, arguments)
                 continue
             try:
                 _call(implementation, arguments)
-            except RunError:
+            except KeyboardInterrupt:
                 raise
-            except Exception as error:  # a failing observer must not end the run
+            except BaseException as error:  # a failing observer must not end the run
+                if hook != "on_run_end" and (isinstance(error, RunError) or not isinstance(error, Exception)):
+                    raise
                 self._failed.add(id(each.plugin))
                 if hook == "on_run_start" and isinstance(error, ConfigError):  # nothing is lost: nothing has been done
                     put_below(error, each.place, getattr(each.plugin, "config", None))

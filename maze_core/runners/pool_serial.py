@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from maze_core.errors import ConfigError, MazeError, RunError
+from maze_core.plugins.closing import release
 from maze_core.runners.workers import Arrays, JobResult, Shared, Task
 
 if TYPE_CHECKING:
@@ -110,8 +111,7 @@ class SerialPool:
         """Close the tasks; safe to call twice."""
         tasks, self._tasks = self._tasks, []
         self._jobs.clear()
-        for task in tasks:
-            task.close()
+        release(*tasks)
 
 
 def _frozen(array: Any) -> Any:

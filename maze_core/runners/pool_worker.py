@@ -7,6 +7,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from maze_core.errors import ConfigError
+from maze_core.plugins.closing import release
 from maze_core.processes import begin_worker, errors_told
 from maze_core.runners.bell import Bell, Listener
 from maze_core.runners.parameters import ParameterReader
@@ -49,7 +50,7 @@ class _Worker:
             while self._answer(*self._heard()):
                 pass
         finally:
-            self._task.close()
+            release(self._task)
             self._packer.close()
             if self._parameters is not None:
                 self._parameters.close()

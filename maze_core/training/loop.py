@@ -115,10 +115,7 @@ def _report_failure(run: Run, error: BaseException) -> None:
     interrupted = isinstance(error, KeyboardInterrupt)
     reason = "interrupted immediately" if interrupted else str(error).partition("\n")[0] or type(error).__name__
     run.summary = _summary(run, "interrupted" if interrupted else "failed", reason, {})
-    try:
-        run.hooks.on_run_end(run, run.summary)
-    except RunError as another:
-        error.add_note(str(another))
+    run.hooks.on_run_end(run, run.summary)
     if isinstance(error, Exception) and run.run_dir is not None and run.saved_epoch is not None:
         last = run.run_dir / CHECKPOINTS / "last"
         following = f"Next: maze resume {argument(run.run_dir)}"

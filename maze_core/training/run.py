@@ -17,6 +17,7 @@ from maze_core.models.actor_normalizer import ActorNormalizer
 from maze_core.models.actor_policy import build_policy
 from maze_core.models.normalizer import ObservationNormalizer
 from maze_core.plugins import discovery
+from maze_core.plugins.closing import release
 from maze_core.plugins.manager import Hooks
 from maze_core.seeding import Purpose, integer_seed, torch_generator
 from maze_core.tolerant_output import to_stderr
@@ -437,10 +438,7 @@ class Run(RunProgress):
     def close(self) -> None:
         """Release environments, workers and the algorithm's resources; safe to call twice."""
         self._closed = True
-        if self._others is not None:
-            self._others.close()
-        self.algorithm.close()
-        self._environments.close()
+        release(self._others, self.algorithm, self._environments)
 
 
 def _was_evaluated(saved: dict[str, Any]) -> bool:

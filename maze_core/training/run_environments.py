@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -14,6 +13,7 @@ from maze_core.envs.vector import agents_of
 from maze_core.envs.worker import shares_of
 from maze_core.errors import ConfigError
 from maze_core.models.groups import tells_agents
+from maze_core.plugins.closing import release, releasing
 
 if TYPE_CHECKING:
     import gymnasium
@@ -71,7 +71,7 @@ class RunEnvironments:
         """
         if self._evaluation is not None:
             return Kind.of(self._evaluation)
-        with closing(vector_env(self.builder("evaluation"), 1)) as env:
+        with releasing(vector_env(self.builder("evaluation"), 1)) as env:
             return Kind.of(env)
 
     def training(self, num_envs: int, collecting: bool = False) -> VectorEnv:
@@ -138,17 +138,13 @@ class RunEnvironments:
 
     def close(self) -> None:
         """Close all workers and environments."""
-        for pool in self._pools:
-            pool.close()
-        for env in (self._training, self._evaluation, *self._spares):
-            if env is not None:
-                env.close()
+        release(*self._pools, self._training, self._evaluation, *self._spares)
 
     def _is_native(self, num_envs: int) -> bool:
         """Return True where the training environments have a vectorised form, which is stepped in this process."""
         native = self.builder("training").vector_env(num_envs)
         if native is not None:
-            native.close()
+            release(native)
         return native is not None
 
     def _evaluation_size(self) -> int:

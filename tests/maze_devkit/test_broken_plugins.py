@@ -117,9 +117,6 @@ BROKEN = [
     ("callback", "never_stops_a_run", "score = ", 'if "eval/return_mean" not in epoch.metrics: raise RunError("no")\n        score = '),
     ("callback", "never_stops_a_run", "score = ", 'if not epoch.metrics["eval/return_mean"] > -1e9: raise SystemExit("no")\n        score = '),
     ("callback", "never_stops_a_run", "        with (run", "        try: run.run_dir.resolve(strict=True)\n        except OSError: raise RunError('no')\n        with (run"),
-    ("callback", "never_stops_a_run", "    @hookimpl\n",
-     "    @hookimpl\n    def on_run_start(self, run): self.begun = True\n"
-     "    @hookimpl\n    def on_run_end(self): hasattr(self, 'begun') or exit('no')\n    @hookimpl\n"),
     ("callback", "writes_in_the_run_directory", "run.run_dir / ", "Path() / "),
     ("callback", "global_state", "score = ", "import numpy; numpy.random.seed(1)\n        score = "),
     ("policy", "acts", '{"action": action}', '{"action": action + 2}'),

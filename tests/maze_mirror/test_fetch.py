@@ -3,6 +3,8 @@
 import hashlib
 import json
 import os
+import shutil
+import signal
 from collections import namedtuple
 
 import pytest
@@ -248,3 +250,62 @@ def test_a_folder_that_cannot_be_written(store, address, tmp_path):
     with pytest.raises(MazeError, match=f"^FOLDER: {tmp_path}/file/run cannot be written"):
         fetch_run(address, tmp_path / "file" / "run")
     assert os.listdir(tmp_path) == ["file"]  # noqa: PTH208
+
+
+def half(parent, name=".other run.0123abcd.new"):
+    """A folder as a killed fetch leaves it."""
+    folder = parent / name
+    (folder / "checkpoints").mkdir(parents=True)
+    (folder / "checkpoints" / "half").write_text("ha")
+    return folder
+
+
+def test_a_killed_fetch_is_cleared_away_by_the_next_one(store, address, tmp_path):
+    """In a process of its own, which is killed in the middle; the next one has the same name, or another."""
+    planted(store, {"a": parts()})
+    for name in ("run", "another"):
+        child = os.fork()
+        if child == 0:
+            fetching._read = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+            fetch_run(address, tmp_path / "fetched" / "run")
+        assert os.waitpid(child, 0)[1] == signal.SIGKILL
+        (left,) = (tmp_path / "fetched").glob(".*")
+        assert left.is_dir()
+        fetch_run(address, tmp_path / "fetched" / name)
+        assert not left.exists()
+        shutil.rmtree(tmp_path / "fetched" / name)
+
+
+def test_a_fetch_that_goes_on_beside_this_one_is_left_alone(store, address, tmp_path, monkeypatch):
+    planted(store, {"a": parts()})
+    read = fetching._read
+
+    def and_meanwhile(*arguments):
+        monkeypatch.setattr(fetching, "_read", read)
+        assert fetch_run(address, tmp_path / "second")[0].exists()
+        return read(*arguments)
+
+    monkeypatch.setattr(fetching, "_read", and_meanwhile)
+    fetch_run(address, tmp_path / "first")
+    assert sorted(os.listdir(tmp_path)) == ["first", "second"]  # noqa: PTH208
+
+
+def test_only_what_a_fetch_left_is_removed_and_no_link_is_followed(store, address, tmp_path):
+    planted(store, {"a": parts()})
+    parent, elsewhere = tmp_path / "runs", half(tmp_path, "elsewhere")
+    left = [half(parent), half(parent, ".run.01234567.new")]
+    old = parent / ".old.01234567.new"
+    old.mkdir()
+    os.utime(old, (1, 1))
+    (left[0] / "out").symlink_to(elsewhere)
+    kept = [half(parent, name) for name in (".x.new", ".x.0123456.new", "x.01234567.new", ".x.01234567.old", "..new")]
+    kept.append(parent / ".just begun.01234567.new")
+    kept[-1].mkdir()
+    kept.append(parent / ".a file.01234567.new")
+    kept[-1].write_text("being written")
+    kept.append(parent / ".link.01234567.new")
+    kept[-1].symlink_to(elsewhere)
+    fetch_run(address, parent / "run")
+    assert not any(folder.exists() for folder in (*left, old))
+    assert all(os.path.lexists(path) for path in kept)
+    assert (elsewhere / "checkpoints" / "half").read_text() == "ha"

@@ -250,12 +250,13 @@ def test_an_observer_that_ends_the_run(quick):
     assert told(context)[-1] == ("failed", "the store is closed")
 
 
-def test_an_observer_that_fails_at_the_end_does_not_hide_the_reason(quick, trap):
+def test_an_observer_that_fails_at_the_end_does_not_hide_the_reason(quick, trap, capsys):
     spring = after_epoch(1, lambda: setattr(trap, "way", "raise"))
     context = quick(trap, callbacks={"spring": spring, "raising": EndRaising})
     with pytest.raises(RunError, match="the wheel came off") as caught:
         context.train()
-    assert "no goodbye" in caught.value.__notes__
+    check_what_is_left(context, caught.value, 1)
+    assert "'raising' failed and is no longer called: RunError: no goodbye" in capsys.readouterr().err
 
 
 def test_asking_for_the_end(quick):

@@ -18,6 +18,7 @@ from maze_core.envs.vector import Episode
 from maze_core.errors import RunError
 from maze_core.interruption import Preempted, exit_code_of, graceful_interrupts
 from maze_core.plugins import discovery
+from maze_core.plugins.closing import releasing
 from maze_core.policies.base import build_policy_plugin
 from maze_core.progress import Report
 from maze_core.runners.dev import DevConfig, DevRunner
@@ -217,7 +218,7 @@ def roll_out(
         preemption = stack.enter_context(graceful_interrupts(stop.append, _TO_STOP))
         try:
             pool = _pool(task, len(blocks), workers, runner, load)
-            stack.callback((pool or task).close)
+            stack.enter_context(releasing(pool or task))
             played = _played(task, blocks, pool, lambda: bool(stop))
             for episode in played if record is None else _recorded(played, task, record, wrapped_rewards, stack):
                 if watch is not None:

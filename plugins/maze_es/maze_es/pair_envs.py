@@ -13,6 +13,7 @@ from maze_core.envs.native import NativeVectorEnv
 from maze_core.envs.vector import StepResult
 from maze_core.envs.wrapper_memory import lasting_layers
 from maze_core.errors import ConfigError, RunError
+from maze_core.plugins.closing import release
 
 if TYPE_CHECKING:
     import gymnasium
@@ -185,8 +186,7 @@ class SinglePairEnvs(PairEnvs):
     def close(self) -> None:
         """Close the environments."""
         envs, self._envs = self._envs, []
-        for env in envs:
-            env.close()
+        release(*envs)
 
 
 def _place(row: int) -> str:
@@ -221,8 +221,7 @@ class NativePairEnvs(PairEnvs):
 
     def close(self) -> None:
         """Close both."""
-        for env in self._sides:
-            env.close()
+        release(*self._sides)
 
 
 def _side(tree: Tree, side: int) -> Tree:

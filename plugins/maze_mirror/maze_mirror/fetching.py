@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import re
 import shutil
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -18,6 +21,10 @@ from maze_mirror.store import Store, check_installed
 _ADDRESS, _FOLDER = "ADDRESS", "FOLDER"
 _RUNS = Path("runs")
 _ATTEMPTS = 3
+_LEFTOVER = re.compile(r"\..+\.[0-9a-f]{8}\.new", re.DOTALL)
+"""Hidden names of folders that are being fetched, as `files.leftover` makes them."""
+_YOUNG = 60.0
+"""Seconds for which an empty folder may belong to a fetch that has just begun."""
 
 
 class _ChangedError(Exception):
@@ -75,11 +82,13 @@ def _placed(store: Store, index: Index, folder: Path) -> Index:
     fresh = folder.with_name(files.leftover(folder.name))
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
+        _remove_leftovers(folder.parent)
         free = shutil.disk_usage(folder.parent).free
         if free < index.size:
             problem = f"the disk is full: {free / 1e6:.1f} MB free, and the run has {index.size / 1e6:.1f} MB"
             raise ConfigError(problem, _FOLDER, "Next: free some space, or name a folder on another disk.")
         fresh.mkdir()
+        held = _hold(fresh)
     except OSError as error:
         raise _unwritable(folder, error) from None
     try:
@@ -90,7 +99,44 @@ def _placed(store: Store, index: Index, folder: Path) -> Index:
         with suppress(OSError):
             files.remove(fresh, fresh.parent)
         raise
+    finally:
+        os.close(held)
     return index
+
+
+def _hold(folder: Path, wait: bool = True) -> int:
+    """Return a descriptor of a folder, which this process holds until that is closed or the process ends.
+
+    Raises:
+        OSError: it is no folder, or another process holds it and `wait` is False.
+    """
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except OSError:
+        if not wait:
+            os.close(descriptor)
+            raise  # otherwise the file system has no such locks: then nobody removes the folder
+    return descriptor
+
+
+def _remove_leftovers(parent: Path) -> None:
+    """Remove the hidden folders of fetches that were killed; those that another process holds stay."""
+    with suppress(OSError):
+        for name in files.names(parent, parent):
+            if _LEFTOVER.fullmatch(name):
+                with suppress(OSError):
+                    _remove_leftover(parent / name)
+
+
+def _remove_leftover(folder: Path) -> None:
+    held = _hold(folder, wait=False)
+    try:
+        begun = files.names(folder, folder) or time.time() - os.fstat(held).st_mtime > _YOUNG
+        if begun:  # an empty one may have been made just now, and is not held yet
+            files.remove(folder, folder.parent)
+    finally:
+        os.close(held)
 
 
 def _write(store: Store, root: Path, path: str, parts: tuple[Part, ...]) -> None:

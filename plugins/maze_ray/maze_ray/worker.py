@@ -13,6 +13,7 @@ import numpy as np
 
 from maze_core.culprit import their_traceback
 from maze_core.errors import ConfigError, MazeError
+from maze_core.plugins.closing import release
 from maze_core.processes import begin_worker
 from maze_core.runners.bell import Listener
 from maze_core.runners.result_transfer import LARGE
@@ -91,7 +92,7 @@ class Worker:
 
     def close(self) -> None:
         """Close the task."""
-        self._task.close()
+        release(self._task)
 
 
 def pack(value: Any) -> tuple[bytes, list[np.ndarray]]:

@@ -15,6 +15,7 @@ from maze_core.envs.codecs import ActionCodec, ObservationCodec
 from maze_core.envs.spaces import LeafSpec, allocate, flatten_space, space_specs
 from maze_core.envs.vector import Episode
 from maze_core.errors import MazeError, RunError
+from maze_core.plugins.closing import release
 from maze_rllib.own_model import PlainView
 
 if TYPE_CHECKING:
@@ -96,8 +97,7 @@ class TreeVectorEnv(VectorEnv[Any, Any, Any]):
     def close_extras(self, **kwargs: Any) -> None:
         """Close the environments."""
         envs, self._envs = self._envs, []
-        for env in envs:
-            env.close()
+        release(*envs)
 
     def _step_one(self, i: int, action: Any) -> tuple[Any, float, bool, bool]:
         try:

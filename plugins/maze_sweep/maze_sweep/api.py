@@ -7,6 +7,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from maze_core.plugins.closing import releasing
 from maze_core.plugins.configuration import part_config
 from maze_sweep.plan import SweepPlan, make_plan
 from maze_sweep.pool import JobEnd, open_pool
@@ -48,7 +49,7 @@ def run_sweep(
         # Imported late, since it imports torch.
         from maze_core.interruption import graceful_interrupts
 
-        with closing(open_pool(config, jobs)) as pool, graceful_interrupts(sweep.interrupt):
+        with releasing(open_pool(config, jobs)) as pool, graceful_interrupts(sweep.interrupt):
             sweep.begin()
             sweep.carry_out(pool, watch or _say_nothing)
     return sweep

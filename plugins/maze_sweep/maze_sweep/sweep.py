@@ -13,6 +13,7 @@ from maze_core import files
 from maze_core.config.run import RunConfig
 from maze_core.errors import ConfigError
 from maze_core.plugins import discovery
+from maze_core.plugins.closing import release
 from maze_core.training.run_dir import lock, new_folder
 from maze_sweep.plan import SweepPlan, check_continues, make_plan, read_plan, write_plan
 from maze_sweep.pool import JobEnd, SweepJob, SweepPool
@@ -170,7 +171,7 @@ class Sweep:
 
     def close(self) -> None:
         """Release the folder; safe to call twice."""
-        self.searcher.close()
+        release(self.searcher)
         if self._lock is not None:
             self._lock.close()
 

@@ -6,7 +6,7 @@ import os
 import re
 import warnings
 from collections.abc import Mapping
-from contextlib import AbstractContextManager, closing
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +19,7 @@ from maze_core.envs.agents import MultiAgentEnv, Round, WrappedAgents
 from maze_core.envs.lanes import LanesVectorEnv
 from maze_core.envs.serial import SerialVectorEnv
 from maze_core.errors import ConfigError
+from maze_core.plugins.closing import releasing
 from maze_core.plugins.discovery import describe
 
 if TYPE_CHECKING:
@@ -167,10 +168,10 @@ class Studio:
         """Return the first picture of an episode."""
         env: gymnasium.Env[Any, Any] | MultiAgentEnv
         if self._builder.several_agents:
-            with closing(self._builder.agents_env(0)) as env:
+            with releasing(self._builder.agents_env(0)) as env:
                 env.reset(0)
                 return np.asarray(env.render())
-        with closing(self._builder(0)) as env:
+        with releasing(self._builder(0)) as env:
             if env.render_mode != "rgb_array":
                 raise _cannot_render(title, "it does not support render_mode rgb_array")
             env.reset(seed=0)

@@ -15,6 +15,7 @@ from maze_core.environment_variables import variables_set
 from maze_core.envs.event_layers import events_of
 from maze_core.envs.serial import SerialVectorEnv
 from maze_core.errors import ConfigError
+from maze_core.plugins.closing import releasing
 from maze_core.plugins.discovery import describe
 from maze_core.training.episodes.played import play
 from maze_core.training.process_state import torch_threads
@@ -123,7 +124,7 @@ def _rendering(builder: EnvBuilder) -> tuple[EnvBuilder, str]:
         kwargs = {**getattr(builder.env, "kwargs", {}), "render_mode": "rgb_array"}
         able = replace(builder, env=builder.env.model_copy(update={"kwargs": kwargs}))
     try:
-        with _without_devices(), closing(able(0)) as env:
+        with _without_devices(), releasing(able(0)) as env:
             if env.render_mode != "rgb_array":
                 return builder, "the environment does not support render_mode rgb_array"
             env.reset(seed=0)
