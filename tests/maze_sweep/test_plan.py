@@ -72,10 +72,12 @@ def test_a_sweep_may_grow(tmp_path):
     before = plan(seeds=2, searcher="random", trials=5)
     check_continues(before, before, tmp_path)
     check_continues(plan(seeds=[0, 1, 7], searcher="random", trials=9), before, tmp_path)
+    anew = plan(seeds=2, searcher="random", trials=5, metric="eval/steps", take="last", minimize=True)
+    check_continues(anew, before, tmp_path)
     for changes, message in [
         ({"seeds": 1}, "dropped: 1"),
         ({"seeds": 2, "trials": 4}, "there are 5"),
-        ({"seeds": 2, "over": {"algorithm.lr": [1e-4]}, "take": "last"}, "differences: over, take"),
+        ({"seeds": 2, "over": {"algorithm.lr": [1e-4]}, "preset": "none"}, "differences: preset, over"),
     ]:
         with pytest.raises(ConfigError, match=message):
             check_continues(plan(**{"searcher": "random", "trials": 5, **changes}), before, tmp_path)

@@ -73,7 +73,7 @@ def test_failures_are_told_and_do_not_end_the_sweep(tmp_path):
         ("t000-s1", "because failed"), ("t002-s0", "because killed")
     ]  # fmt: skip
     _, rows = table(made, ranked(made))
-    assert rows[0] == ["1", "t002", "3", "31", "1/2 killed"]
+    assert rows[1] == ["-", "t002", "3", "31 (1 of 2 seeds)", "1/2 killed"]
 
 
 def test_a_second_call_runs_only_what_is_missing(tmp_path):

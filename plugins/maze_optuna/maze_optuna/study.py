@@ -11,6 +11,7 @@ import optuna
 from maze_sweep.searchers.base import Search
 from maze_sweep.searchers.space import Choices, Dimension, Point
 from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
+from optuna.study import StudyDirection
 from optuna.trial import TrialState
 
 from maze_core.errors import ConfigError
@@ -40,6 +41,8 @@ class SweepStudy:
             pruner=self._pruner(),
             load_if_exists=True,
         )
+        if (self._study.direction == StudyDirection.MAXIMIZE) != search.maximize:
+            raise ConfigError("this search has begun in the other direction", "minimize", "Next: name another folder.")
         self._trials: dict[int, optuna.Trial] = {}
         for each in self._study.get_trials(deepcopy=False):
             number = each.user_attrs.get(_NUMBER)

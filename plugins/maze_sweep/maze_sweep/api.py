@@ -7,10 +7,12 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from maze_core.errors import ConfigError
 from maze_core.plugins.closing import releasing
 from maze_core.plugins.configuration import part_config
-from maze_sweep.plan import SweepPlan, make_plan
+from maze_sweep.plan import SweepPlan, make_plan, read_plan
 from maze_sweep.pool import JobEnd, open_pool
+from maze_sweep.ranking import check_ranked
 from maze_sweep.sweep import Sweep, Watch
 
 
@@ -39,7 +41,8 @@ def run_sweep(
         The sweep: its `trials`, and the `runs` of each with `state` and `run_dir`. See `maze_sweep.ranking`.
 
     Raises:
-        ConfigError: the plan is not valid; nothing was run.
+        ConfigError: the plan is not valid; nothing was run. Or the runs do not record its metric: they have saved
+            themselves, and the same sweep with another metric goes on.
     """
     plan = plan if isinstance(plan, SweepPlan) else make_plan(plan)
     part = {"name": runner} if isinstance(runner, str) else dict(runner)
@@ -52,6 +55,29 @@ def run_sweep(
         with releasing(open_pool(config, jobs)) as pool, graceful_interrupts(sweep.interrupt):
             sweep.begin()
             sweep.carry_out(pool, watch or _say_nothing)
+    return sweep
+
+
+def read_sweep(
+    folder: Path | str, *, metric: str | None = None, take: str | None = None, minimize: bool | None = None
+) -> Sweep:
+    """Return a sweep as it stands, under way or not, to rank its trials; nothing is run or written.
+
+    Args:
+        folder: the sweep's folder.
+        metric, take, minimize: rank by these instead of the plan's; None: as planned.
+
+    Raises:
+        ConfigError: there is no sweep, or no run has a value of the metric.
+    """
+    raw = read_plan(Path(folder))
+    if not raw:
+        raise ConfigError(f"{folder} contains no sweep", "--dir")
+    changes = {"metric": metric, "take": take, "minimize": minimize}
+    plan = make_plan(raw | {name: value for name, value in changes.items() if value is not None})
+    with closing(Sweep(plan, Path(folder))) as sweep:
+        sweep.look()
+    check_ranked(sweep, rank=True)
     return sweep
 
 

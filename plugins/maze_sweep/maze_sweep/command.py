@@ -55,8 +55,11 @@ def sweep(
         str | None, typer.Option(metavar="best|last", help="Which value of the metric counts; default: best.")
     ] = None,
     minimize: Annotated[
-        bool | None, typer.Option("--minimize", help="Lower values are better.", show_default=False)
+        bool | None, typer.Option("--minimize/--maximize", help="Whether lower values are better.", show_default=False)
     ] = None,
+    rank: Annotated[
+        bool, typer.Option("--rank", help="Only rank the runs in --dir, by --metric, --take and --minimize; run none.")
+    ] = False,
     plan: Annotated[
         Path | None, typer.Option("--plan", metavar="FILE", help="Read the whole sweep from a YAML file.")
     ] = None,
@@ -92,7 +95,7 @@ def sweep(
     """Train with many configurations and seeds in parallel, and rank them.
 
     The same command again, or just --dir, continues an interrupted sweep: only missing runs are executed, and killed
-    runs resume from their last checkpoint. Exit code 1: some runs failed.
+    runs resume from their last checkpoint. Exit code 1: some runs failed; 2: the runs do not record the metric.
 
     \b
     Examples:
@@ -101,6 +104,7 @@ def sweep(
       maze sweep --experiment quick --over algorithm.lr=1e-4,1e-3 --seeds 3
       maze sweep ppo --init-from runs/first --over algorithm.lr=1e-5,1e-4 --model mlp
       maze sweep --dir lr --seeds 5
+      maze sweep --dir lr --rank --metric eval/return_min --take last
     """
     from maze_core.config.wrapper_classes import check_classes, check_modules
     from maze_sweep.plan import check_reaches, make_plan, read_plan
@@ -117,6 +121,9 @@ def sweep(
         "over": _over(over), "overrides": _overrides(set_, common), "config": _config(algorithm, experiment, config),
         "init_from": None if init_from is None else str(init_from),
     }  # fmt: skip
+    if rank:
+        _rank(folder, {**typed, "plan": plan, "jobs": jobs}, as_json)
+        return
     given = _plan_file(plan) | {key: value for key, value in typed.items() if value is not None}
     begun = {} if folder is None else read_plan(folder)
     check_classes(_plan_file(plan), typed, plan or "")
@@ -138,8 +145,27 @@ def _carry_out(plan: Any, folder: Path | None, jobs: int | None, runner: Any, qu
         return run_sweep(plan, folder, jobs=jobs, runner=runner, watch=watch)
 
 
+def _rank(folder: Path | None, given: dict[str, Any], as_json: bool) -> None:
+    """Print the results of a sweep, ranked by other values than planned."""
+    from maze_core.errors import ConfigError
+    from maze_sweep.api import read_sweep
+    from maze_sweep.plan import RANKS
+    from maze_sweep.ranking import facts, ranked, table
+
+    if folder is None:
+        raise ConfigError("--rank needs the folder of a sweep", "--dir", "Next: maze sweep --dir DIR --rank")
+    for name, value in given.items():
+        if value is not None and name not in RANKS:
+            raise ConfigError("cannot be changed by --rank, which runs nothing", name, "Leave it out.")
+    done = read_sweep(folder, **{name: given[name] for name in RANKS})
+    if as_json:
+        output.print_json(facts(done))
+    else:
+        output.print_table(*table(done, ranked(done)))
+
+
 def _report(done: Sweep, as_json: bool) -> None:
-    from maze_sweep.ranking import facts, failures, ranked, table
+    from maze_sweep.ranking import check_ranked, facts, failures, ranked, table
 
     failed = failures(done)
     if as_json:
@@ -153,6 +179,7 @@ def _report(done: Sweep, as_json: bool) -> None:
         _say_what_next(done, len(failed))
     if done.interrupted_by is not None:
         output.end_after(done.interrupted_by)
+    check_ranked(done)
     if failed:
         raise typer.Exit(1)
 

@@ -28,6 +28,8 @@ PLAN = "sweep.yaml"
 _MAY_GROW = ("seeds", "trials")
 _SETTING = ("config", "overrides", "over")
 """What in a plan sets values of the configuration."""
+RANKS = ("metric", "take", "minimize")
+"""What decides only how trials are ranked."""
 
 
 class SweepPlan(ConfigModel):
@@ -120,9 +122,9 @@ def write_plan(folder: Path, plan: SweepPlan) -> None:
 
 
 def check_continues(plan: SweepPlan, before: SweepPlan, folder: Path) -> None:
-    """Raise ConfigError unless `plan` equals the plan of the existing sweep, or has more seeds or trials."""
+    """Raise ConfigError unless `plan` equals that of the existing sweep, or has more seeds or trials, or ranks anew."""
     old, new = before.model_dump(mode="json"), plan.model_dump(mode="json")
-    changed = [key for key in new if new[key] != old[key] and key not in _MAY_GROW]
+    changed = [key for key in new if new[key] != old[key] and key not in (*_MAY_GROW, *RANKS)]
     if changed:
         raise ConfigError(
             f"{folder} contains another sweep; differences: {', '.join(changed)}",

@@ -9,6 +9,8 @@ from typing import Any
 from maze_compare.groups import MISSING, short, text
 from maze_compare.records import RETURN
 
+from maze_core.terminal_text import counted
+from maze_sweep.metric import final_metrics, unrecorded
 from maze_sweep.sweep import Sweep
 from maze_sweep.trials import RunState, SweepRun, Trial
 
@@ -16,12 +18,16 @@ FAILED: tuple[RunState, ...] = ("failed", "killed")
 
 
 def ranked(sweep: Sweep) -> list[Trial]:
-    """Return trials with a value from best to worst, then the others in order."""
+    """Return the trials from best to worst.
+
+    A trial of which fewer runs have finished with a value comes after those with more, whatever its values: the runs
+    that are left say nothing about those that failed.
+    """
     sign = 1 if sweep.plan.minimize else -1
 
-    def place(trial: Trial) -> float:
+    def place(trial: Trial) -> tuple[int, float]:
         found = trial.spread(sweep.plan)
-        return math.inf if found is None else sign * found.mean
+        return (0, math.inf) if found is None else (-found.count, sign * found.mean)
 
     return sorted(sweep.trials, key=place)
 
@@ -31,8 +37,17 @@ def failures(sweep: Sweep) -> list[SweepRun]:
     return [run for run in sweep.runs if run.state in FAILED]
 
 
+def check_ranked(sweep: Sweep, *, rank: bool = False) -> None:
+    """Raise ConfigError if runs have finished and none has a value of the metric; `rank`: of a sweep only looked at."""
+    if sweep.count("finished") and not any(trial.values(sweep.plan) for trial in sweep.trials):
+        finished = [run for run in sweep.runs if run.state == "finished"]
+        lines = (line for run in finished if (record := run.record()) is not None for line in record.epochs)
+        known: set[str] = set().union(*lines, *map(final_metrics, finished))
+        raise unrecorded(sweep.plan.metric, known, sweep.folder, rank=rank)
+
+
 def table(sweep: Sweep, trials: Sequence[Trial]) -> tuple[list[str], list[list[str]]]:
-    """Return headers and rows, one row per trial."""
+    """Return headers and rows, one row per trial; those that are not complete have no rank."""
     plan = sweep.plan
     headers = ["rank", "trial", *map(short, plan.over), f"{plan.take} {title(plan.metric)}", "runs"]
     return headers, [_row(sweep, trial, rank) for rank, trial in enumerate(trials, 1)]
@@ -67,11 +82,13 @@ def _row(sweep: Sweep, trial: Trial, rank: int) -> list[str]:
     finished = sum(run.state == "finished" for run in trial.runs)
     state = f"{finished}/{len(trial.runs)}"
     others = sorted({run.state for run in trial.runs} - {"finished", "waiting"})
+    complete = trial.complete(sweep.plan)
+    part = "" if found is None or complete else f" ({found.count} of {counted(len(trial.runs), 'seed')})"
     return [
-        MISSING if found is None else str(rank),
+        str(rank) if complete else MISSING,
         f"t{trial.number:03}",
         *map(brief, trial.point.values()),
-        MISSING if found is None else str(found),
+        MISSING if found is None else f"{found}{part}",
         " ".join([state, *others]),
     ]
 
@@ -81,6 +98,8 @@ def _trial_facts(sweep: Sweep, trial: Trial) -> dict[str, Any]:
     return {
         "trial": trial.number,
         "point": trial.point,
+        "complete": trial.complete(sweep.plan),
+        "seeds": 0 if found is None else found.count,
         "mean": None if found is None else found.mean,
         "std": None if found is None else found.std,
         "runs": [

@@ -7,15 +7,17 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from maze_core import files
 from maze_core.config.run import RunConfig
 from maze_core.errors import ConfigError
 from maze_core.plugins import discovery
 from maze_core.plugins.closing import release
+from maze_core.terminal_text import argument
 from maze_core.training.run_dir import lock, new_folder
-from maze_sweep.plan import SweepPlan, check_continues, make_plan, read_plan, write_plan
+from maze_sweep.metric import MetricWatch, unrecorded
+from maze_sweep.plan import RANKS, SweepPlan, check_continues, make_plan, read_plan, write_plan
 from maze_sweep.pool import JobEnd, SweepJob, SweepPool
 from maze_sweep.searchers.base import Search, Searcher
 from maze_sweep.trials import (
@@ -56,10 +58,14 @@ class Sweep:
         self._lock: IO[bytes] | None = None
         self.interrupted_by: str | None = None
         self._load = functools.cache(load)
-        before = {} if self._folder is None else read_plan(self._folder)
-        if before and self._folder is not None:
-            check_continues(plan, make_plan(before, self._load), self._folder)
-        self.trials = read_trials(self._folder, plan) if before and self._folder is not None else []
+        self._refused: ConfigError | None = None
+        self._watched = MetricWatch(plan.metric, plan.space)
+        self._before: SweepPlan | None = None
+        self.trials: list[Trial] = []
+        if self._folder is not None and (before := read_plan(self._folder)):
+            self._before = make_plan(before, self._load)
+            check_continues(plan, self._before, self._folder)
+            self.trials = read_trials(self._folder, plan)
         self.searcher: Searcher = self._load("searcher", plan.searcher.name)(plan.searcher)
         self._prunes = type(self.searcher).prune is not Searcher.prune
 
@@ -76,22 +82,46 @@ class Sweep:
         Raises:
             ConfigError: a point does not fit, or an environment cannot be built.
         """
+        self._check_learned()
         check_runs(self.plan, probes(self.plan.space), self._load)
         if self.searcher.foresees:
             self._setup_searcher(Path())
             check_runs(self.plan, map(self.searcher.ask, range(self.total_trials)), self._load)
 
+    def look(self) -> None:
+        """Take the states of all runs from the folder, to rank them; nothing is run or written."""
+        self.total_trials = len(self.trials)
+        for run in self.runs:
+            record = run.record()
+            if record is not None and run.state != "pruned":
+                run.state, run.reason = record.state, record.reason
+
+    def _check_learned(self) -> None:
+        """Refuse to rank by something else what the searcher has learned from, if it learns."""
+        before = self._before
+        if before is None or self.searcher.foresees or all(getattr(before, n) == getattr(self.plan, n) for n in RANKS):
+            return
+        if any(record.series(before.metric) for run in self.runs if (record := run.record()) is not None):
+            raise ConfigError(
+                f"the searcher {self.plan.searcher.name} has chosen points by {before.metric}",
+                "metric",
+                f"Next: maze sweep --dir {argument(self.folder)} --rank --metric {argument(self.plan.metric)}\n"
+                "That ranks the runs that there are. A new search needs another folder.",
+            )
+
     def begin(self) -> None:
         """Write the plan to the folder and load earlier results.
 
         Raises:
-            ConfigError: the folder cannot be written, another process runs this sweep, or the searcher refuses it.
+            ConfigError: the folder cannot be written, another process runs this sweep, the searcher refuses it, or
+                earlier runs show that the metric is wrong.
         """
         existed = self._folder is not None and self._folder.exists()
         self._create_folder()
         try:
             self._lock = lock(self.folder)
             self._make_places()
+            self._check_earlier_runs()
             if not self.searcher.foresees:
                 self._setup_searcher(self.folder)
         except ConfigError:
@@ -103,6 +133,12 @@ class Sweep:
         for trial in self.trials:
             self._configure(trial)
             self._tell(trial)
+
+    def _check_earlier_runs(self) -> None:
+        for run in self.runs:
+            self._watch_metric(run, run.follow())
+        if self._refused is not None:
+            raise self._refused
 
     def _create_folder(self) -> None:
         plan = self.plan
@@ -143,19 +179,23 @@ class Sweep:
         return sum(run.state in states for run in self.runs)
 
     def carry_out(self, pool: SweepPool, watch: Watch) -> None:
-        """Execute missing runs until all are done or the sweep is interrupted; then running ones save themselves."""
+        """Execute missing runs until all are done or the sweep is interrupted; then running ones save themselves.
+
+        Raises:
+            ConfigError: the runs do not record the metric; those that were running have saved themselves.
+        """
         waiting = self._waiting()
         running: dict[str, tuple[Trial, SweepRun]] = {}
         while True:
-            while len(running) < pool.size and self.interrupted_by is None:
+            while len(running) < pool.size and not self._ends:
                 found = next(waiting, None)
                 if found is None:
                     break
                 running[found[1].name] = found
                 self._start(*found, pool)
             if not running:
-                return
-            if self.interrupted_by is not None:
+                break
+            if self._ends:
                 for name in running:
                     pool.interrupt(name)
             for end in pool.ended(_TICK):
@@ -164,6 +204,12 @@ class Sweep:
             for trial, run in list(running.values()):
                 self._follow(trial, run, pool)
             watch(self, None)
+        if self._refused is not None:
+            raise self._refused
+
+    @property
+    def _ends(self) -> bool:
+        return self.interrupted_by is not None or self._refused is not None
 
     def interrupt(self, cause: str) -> None:
         """Ask the sweep to end: no more runs start, and running ones are asked to save themselves."""
@@ -219,15 +265,18 @@ class Sweep:
         )
 
     def _note(self, trial: Trial, run: SweepRun, end: JobEnd) -> None:
-        run.follow()
+        lines = run.follow()
         run.state, run.reason = "finished" if end.outcome == "stopped" else end.outcome, end.reason
         if trial.pruned and run.state == "interrupted":
             run.state, run.reason = "pruned", "its trial was pruned"
+        self._watch_metric(run, lines)
         self._tell(trial)
 
     def _follow(self, trial: Trial, run: SweepRun, pool: SweepPool) -> None:
         """Read a run's new epochs; those of the trial's first seed may prune the trial."""
-        for epoch in run.follow():
+        lines = run.follow()
+        self._watch_metric(run, lines)
+        for epoch in lines:
             value = epoch.get(self.plan.metric)
             if not self._prunes or trial.pruned or run is not trial.runs[0] or not isinstance(value, int | float):
                 continue
@@ -237,12 +286,20 @@ class Sweep:
         if trial.pruned:
             pool.interrupt(run.name)
 
+    def _watch_metric(self, run: SweepRun, lines: list[dict[str, Any]]) -> None:
+        """End the sweep if the metric turns out to be one that no run will record."""
+        if self._refused is None and self._watched.is_wrong(lines, run):
+            self._refused = unrecorded(self.plan.metric, self._watched.known, self.folder)
+
     def _tell(self, trial: Trial) -> None:
-        """Tell the searcher once how a trial ended, unless it was only interrupted."""
+        """Tell the searcher once how a trial ended, unless it was only interrupted.
+
+        A trial has failed for the searcher if any of its runs has no value.
+        """
         states = {run.state for run in trial.runs}
         if trial.told or trial.pruned or not trial.ended or "interrupted" in states:
             return
-        found = trial.spread(self.plan) if states == {"finished"} else None
+        found = trial.spread(self.plan) if trial.complete(self.plan) else None
         trial.told = True
         self.searcher.tell(trial.number, trial.point, None if found is None else found.mean)
 

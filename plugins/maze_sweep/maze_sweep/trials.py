@@ -97,8 +97,12 @@ class Trial:
         found = [each.value(plan.metric, plan.take, minimize=plan.minimize) for each in records if each is not None]
         return [value for value in found if value is not None]
 
+    def complete(self, plan: SweepPlan) -> bool:
+        """Return True if each of its runs has finished with a value; only such trials have a rank."""
+        return len(self.values(plan)) == len(self.runs)
+
     def spread(self, plan: SweepPlan) -> Spread | None:
-        """Return mean and deviation of its values; None if it has none."""
+        """Return mean and deviation of the values that it has, even if some of its runs have none; None without any."""
         return spread(self.values(plan))
 
 

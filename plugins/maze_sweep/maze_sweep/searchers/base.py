@@ -54,7 +54,7 @@ class Searcher(ABC):
         """Return the point of a trial. The same number gives the same point, also after an interruption."""
 
     def tell(self, number: int, point: Point, value: float | None) -> None:  # noqa: B027 — some do not learn
-        """Receive the value of a trial, the mean over its seeds; None if it failed. May be called twice."""
+        """Receive the value of a trial, the mean over its seeds; None if any of them has none. May be called twice."""
 
     def prune(self, number: int, epoch: int, value: float) -> bool:
         """Receive the value after an epoch of the trial's first seed; return True to end the trial early."""
