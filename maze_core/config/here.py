@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 _NETWORK = frozenset(
     ("amqp", "amqps", "grpc", "grpcs", "http", "https", "mongodb", "mqtt", "mqtts", "mysql", "nats", "postgres",
@@ -21,6 +20,7 @@ none of them: on this machine, too, they write to any folder."""
 _URL = re.compile(r"([a-z][a-z0-9.-]*)(?:\+[a-z0-9_.-]+)?://(.*)", re.IGNORECASE | re.DOTALL)
 _UNCERTAIN = re.compile(r"[^\x20-\x7e]|[\\@?#%$]")
 """What programs read in different ways: control characters, other alphabets, users, options, escapes, variables."""
+_HOST = re.compile(r"(\[(?P<six>[\da-f:.]+)\]|(?P<four>[\d.]+)|(?P<name>[a-z]+))(:(?P<port>\d{1,5}))?", re.I | re.ASCII)
 _MACHINE = re.compile(r"(?!\d{1,5}:)[\w.-]+:\d+|\[[^]]*\](:\d+)?")
 """A text that can hardly be anything but a host with its port."""
 
@@ -84,11 +84,12 @@ def _is_ip(text: str) -> bool:
 
 def _is_this_machine(address: str) -> bool:
     """Return True for the host of this machine, with a port or without."""
+    found = _HOST.fullmatch(address)
+    if found is None or not 0 < int(found["port"] or 1) < 2**16:
+        return False
+    if found["name"] is not None:
+        return found["name"].lower() == "localhost"
     try:
-        parts = urlsplit(f"//{address}")
-        host, port = parts.hostname or "", parts.port  # reading the port checks it
-        if _UNCERTAIN.search(address) or " " in address or parts.netloc != address or port == 0:
-            return False
-        return host == "localhost" or ip_address(host).is_loopback
+        return ip_address(found["six"] or found["four"]).is_loopback
     except ValueError:
         return False

@@ -18,7 +18,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import UnionType
+from typing import TYPE_CHECKING, Any, Union, get_args, get_origin
 
 from maze_core.config.here import is_address_here, is_argument_here, is_folder_here, texts
 from maze_core.config.raw import PARTS, Raw, assign
@@ -158,7 +159,8 @@ def _marks(within: Iterable[Any]) -> Iterator[Mark]:
 
 def _inner_marks(annotation: Any) -> dict[str, Mark]:
     """Return the marked fields of a model in a field's annotation."""
-    for each in (annotation, *getattr(annotation, "__args__", ())):
+    options = get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
+    for each in options:
         if isinstance(each, type) and hasattr(each, "model_fields"):
             return marked_fields(each)
     return {}

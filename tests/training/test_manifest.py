@@ -39,24 +39,19 @@ def test_a_flipped_bit_in_a_manifest_is_noticed(folder):
         path.write_bytes(changed)
         with pytest.raises(ValueError):
             read_manifest(folder)
-        assert not is_whole(folder)
+    assert not is_whole(folder)
     path.write_bytes(data)
     assert read_manifest(folder).extents == EXTENTS
 
 
-def test_a_lost_or_repeated_line_of_a_manifest_is_noticed(folder):
+def test_a_lost_line_of_a_manifest_is_noticed(folder):
     path = folder / "manifest.json"
     lines = path.read_bytes().splitlines(True)
     for number in range(len(lines)):
-        for changed in (
-            lines[:number] + lines[number + 1 :],
-            lines[:number],
-            lines[: number + 1] + lines[number + 2 :],
-        ):
-            if changed != lines:
-                path.write_bytes(b"".join(changed))
-                with pytest.raises(ValueError):
-                    read_manifest(folder)
+        for changed in (lines[:number] + lines[number + 1 :], lines[:number]):
+            path.write_bytes(b"".join(changed))
+            with pytest.raises(ValueError):
+                read_manifest(folder)
 
 
 @pytest.mark.parametrize("name", ["sequence", "beside", "files", "sha256", "format"])

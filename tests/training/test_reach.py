@@ -10,11 +10,12 @@ from typer.testing import CliRunner
 
 from maze_core import Plugin, PluginConfig, RunContext
 from maze_core.cli.main import app
-from maze_core.config.outside import Outside, marked_fields
+from maze_core.config.outside import Outside, assigned, elsewhere, for_evaluation, marked_fields
 from maze_core.config.plain_yaml import read_yaml, to_yaml
+from maze_core.config.raw import parse_assignment
 from maze_core.errors import ConfigError
 from maze_core.plugins import discovery
-from maze_core.plugins.configuration import load_config_to_act, load_saved_config
+from maze_core.plugins.configuration import assemble, load_config_to_act, load_saved_config
 
 pytestmark = pytest.mark.usefixtures("known_plugins")
 SMALL = {
@@ -128,19 +129,6 @@ def test_a_run_that_starts_from_another_takes_no_folder_over(run, tmp_path):
     assert maze(*arguments, "--set", "wrappers.1.folder=mine", "--set", "evaluation.n_episodes=1").exit_code == 0
 
 
-ADDRESSES = {
-    "10.0.0.1:6379": False, "example.org:6379": False, "ray://10.0.0.1:10001": False, "localhost.example.org:1": False,
-    "http://127.0.0.1@example.org/": False, "[2001:db8::1]:6379": False, "[": False, "": False,
-    "auto": False, "local": False, "localhost:6379": True, "127.0.0.1:6379": True, "[::1]:6379": True,
-    "http://localhost:8000/x": True,
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("address", ADDRESSES)
-def test_addresses_of_this_machine(address):
-    assert Outside.ADDRESS.is_elsewhere(address, ()) is not ADDRESSES[address]
-
-
 class Robot(Plugin):
     """A callback that reaches out twice."""
 
@@ -153,8 +141,135 @@ class Robot(Plugin):
         """Into."""
 
 
+class Remote(Plugin):
+    """A policy plugin that asks a server."""
+
+    class Config(PluginConfig):
+        """Which."""
+
+        server: Annotated[str, Outside.ADDRESS] = "localhost:1"
+        """Where the actions come from."""
+
+
 def load(kind, name):
-    return Robot if name == "robot" else discovery.load(kind, name)
+    return {"robot": Robot, "remote": Remote}.get(name) or discovery.load(kind, name)
+
+
+# callback, what it sets, what needs permission
+CALLBACKS = [
+    ("mlflow", {"tracking_uri": "http://10.0.0.1:5000"}, ["tracking_uri=http://10.0.0.1:5000"]),
+    ("mlflow", {"tracking_uri": "sqlite:////tmp/theirs.db"}, ["tracking_uri=sqlite:////tmp/theirs.db"]),
+    ("mlflow", {"tracking_uri": "databricks"}, ["tracking_uri=databricks"]),
+    ("mlflow", {"tracking_uri": "http://127.0.0.1:5000"}, []),
+    ("mlflow", {"tracking_uri": "sqlite:///runs.db"}, []),
+    ("mlflow", {}, []),
+    ("wandb", {"mode": "online"}, ["mode=online"]),
+    ("wandb", {"mode": "online", "entity": "theirs"}, ["mode=online", "entity=theirs"]),
+    ("wandb", {"entity": "theirs"}, ["entity=theirs"]),
+    ("wandb", {"mode": "offline", "project": "any"}, []),
+    ("mirror", {"to": "s3://auto/run"}, ["to=s3://auto/run"]),
+    ("mirror", {"to": "memory://localhost/run"}, ["to=memory://localhost/run"]),
+    ("mirror", {"to": "file:///tmp/run"}, ["to=file:///tmp/run"]),
+]
+
+
+def told(key, settings):
+    return [f"callbacks.{key}.{setting}" for setting in settings]
+
+
+@pytest.mark.parametrize(("name", "values", "asked"), CALLBACKS, ids=lambda case: str(case)[:40])
+@pytest.mark.parametrize("key", ["own", ""])
+def test_what_a_strangers_callback_may_reach(run, name, values, asked, key):
+    pytest.importorskip(f"maze_{name}")
+    part = {"name": name, **values} if key else values
+    change(run, callbacks={key or name: part})
+    config = run / "config.yaml"
+    if asked:
+        with pytest.raises(ConfigError, match="needs your permission") as caught:
+            load_saved_config(config)
+        options = " ".join(f"--set {each}" for each in told(key or name, asked))
+        assert str(caught.value).endswith(options)
+        assert load_config_to_act(config)[1][-1] == f"callbacks.{key or name} ({name})"
+    loaded = load_saved_config(config, told(key or name, asked)).callbacks[key or name]
+    assert all(getattr(loaded, field) == value for field, value in values.items())
+
+
+@pytest.mark.parametrize(("name", "values", "asked"), CALLBACKS, ids=lambda case: str(case)[:40])
+def test_what_a_preset_that_applies_by_itself_may_reach(tmp_path, monkeypatch, name, values, asked):
+    """The same; a file that the command names is permission, and so is the value on the command line."""
+    pytest.importorskip(f"maze_{name}")
+    monkeypatch.chdir(tmp_path)
+    preset = tmp_path / "presets" / "ppo" / "CartPole-v1.yaml"
+    preset.parent.mkdir(parents=True)
+    preset.write_text(to_yaml({"callbacks": {name: values}}))
+    if asked:
+        with pytest.raises(ConfigError, match="needs your permission") as caught:
+            assemble("ppo", "CartPole-v1")
+        assert all(f"--set {each}" in str(caught.value) for each in told(name, asked))
+        assert name in assemble("ppo", "CartPole-v1", overrides=told(name, asked)).callbacks
+        assert name not in assemble("ppo", "CartPole-v1", "none").callbacks
+        assert name not in assemble("ppo", "CartPole-v1", overrides=[f"callbacks.{name}=null"]).callbacks
+    else:
+        assert name in assemble("ppo", "CartPole-v1").callbacks
+    for preset_name in ("none", "auto"):
+        assert name in assemble("ppo", "CartPole-v1", preset_name, files=[preset]).callbacks
+
+
+NESTED = [
+    ({"algorithm": {"name": "sac", "initial_sampling_policy": {"name": "remote", "server": "10.0.0.1:1"}}},
+     "algorithm.initial_sampling_policy.server=10.0.0.1:1"),
+    ({"wrappers": [{"name": "normalize_observations", "policy": {"name": "remote", "server": "evil.example:1"}}]},
+     "wrappers.0.policy.server=evil.example:1"),
+    ({"env": {"name": "gymnasium", "id": "CartPole-v1", "kwargs": {"a": {"log": "../x"}}}}, "env.kwargs.a.log=../x"),
+    ({"env": {"name": "gymnasium", "id": "CartPole-v1", "kwargs": {"server": "http://10.0.0.1/"}}},
+     "env.kwargs.server=http://10.0.0.1/"),
+    ({"wrappers": [{"name": "gymnasium", "id": "gymnasium.wrappers:RecordVideo", "kwargs": {"folder": "/tmp/x"}}]},
+     "wrappers.0.kwargs.folder=/tmp/x"),
+    ({"callbacks": {"robot": {"host": None, "logs": {"a": ["../x"]}}}}, "callbacks.robot.logs={\"a\": [\"../x\"]}"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("parts", "setting"), NESTED, ids=lambda case: str(case)[:50])
+def test_values_within_others(parts, setting):
+    where = setting.partition("=")[0]
+    [found] = elsewhere(parts, load, Path("run/config.yaml"))
+    assert found.where == where
+    assert f"{where}={found.text}" == setting
+    for read in (assigned, lambda raw, said, away, source: for_evaluation(raw, said, load, source)[0]):
+        if where.startswith("callbacks") and read is not assigned:
+            continue  # evaluation does without it
+        with pytest.raises(ConfigError, match=f"^{re.escape(where)}: .*needs your permission"):
+            read(parts, [], [found], Path("run/config.yaml"))
+        again = read(parts, [parse_assignment(setting)], [found], Path("run/config.yaml"))
+        assert elsewhere(again, load, Path("run/config.yaml")) == [found]
+
+
+def test_profiling_a_strangers_run_asks_too(run, tmp_path):
+    pytest.importorskip("maze_profile")
+    change(run, record={"folder": "../out"})
+    result = maze("profile", run, "--seconds", "1")
+    assert result.exit_code == 2
+    assert "--set wrappers.1.folder=../out" in result.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_sweep_of_a_stranger_asks_too(run, tmp_path):
+    pytest.importorskip("maze_sweep")
+    Path("sweep").mkdir()
+    wrappers = {"wrappers": [{"name": "record", "folder": "../out"}]}
+    over = {"algorithm.lr": [1e-3, 1e-4]}
+    plans = [
+        {"config": wrappers}, {"overrides": {"wrappers": [{"name": "record"}], "wrappers.0.folder": "../out"}},
+        {"config": {"wrappers": ["record"]}, "over": {"wrappers.0.folder": ["seen", "../out"]}},
+        {"config": {"wrappers": ["record"]}, "over": {"wrappers.0.folder": "seen,../out"}},
+    ]  # fmt: skip
+    for plan in plans:
+        whole = {"algorithm": "ppo", "env": "CartPole-v1", "over": over, **plan}
+        Path("sweep/sweep.yaml").write_text(to_yaml(whole))
+        result = maze("sweep", "--dir", "sweep", "-q")
+        assert result.exit_code == 2
+        assert "wrappers.0.folder: sweep/sweep.yaml would write to '../out'" in result.stderr
+    assert not (tmp_path / "out").exists()
 
 
 def test_runners_and_callbacks_elsewhere(run):
@@ -169,8 +284,12 @@ def test_runners_and_callbacks_elsewhere(run):
     with pytest.raises(ConfigError, match=r"^runner\.address: .* connect to '10\.0\.0\.1:6379'"):
         load_saved_config(config, (), load)
     told = ["runner.address=10.0.0.1:6379"]
-    with pytest.raises(ConfigError, match=r"^runner\.code: .*\n.*--set 'runner.code=\[\.\./src\]'"):
+    with pytest.raises(ConfigError, match=r"^runner\.code: ") as caught:
         load_saved_config(config, told, load)
+    assert str(caught.value).splitlines()[-1] == (
+        "To allow it, repeat the values: --set 'runner.code=[../src]' --set callbacks.robot.host=10.0.0.1:1 "
+        "--set 'callbacks.robot.logs=[a,/b]'"
+    )
     told += ["runner.code=[../src]", "callbacks.robot.host=10.0.0.1:1"]
     with pytest.raises(ConfigError, match=r"^callbacks\.robot\.logs: "):
         load_saved_config(config, told, load)
