@@ -43,6 +43,8 @@ BROKEN = [
     ("wrapper", "promised_imports", "import gymnasium\n", "import gymnasium\nfrom maze_core.envs import spaces\nfrom maze_core import plain_json\n"),
     ("algorithm", "promised_imports", "from maze_core.config import params\n", "from maze_core.config import params\nfrom maze_core.training.loop import Outcome\n"),
     ("wrapper", "config_described", '    """What is multiplied."""\n', ""),
+    ("wrapper", "outside_marked", "    scale: float", '    log_dir: str = "logs"\n    """Where it logs."""\n    scale: float'),
+    ("wrapper", "outside_marked", "    scale: float", '    options: dict = {}\n    """Any."""\n    scale: float'),
     ("wrapper", "config_frozen", "    scale: float", "    model_config = ConfigDict(frozen=False)\n    scale: float"),
     ("wrapper", "config_closed", "    scale: float", '    model_config = ConfigDict(extra="ignore")\n    scale: float'),
     ("wrapper", "config_round_trip", '    """What is multiplied."""\n',
