@@ -213,6 +213,8 @@ def _job_config() -> Any:
     here = [os.path.abspath(entry) for entry in sys.path if is_current_folder(entry)]  # noqa: PTH100
 
     class Job(JobConfig):  # type: ignore[misc]
+        _py_driver_sys_path: list[str]
+
         def _serialize(self) -> Any:
             folders = [each for each in self._py_driver_sys_path if not is_current_folder(each)]
             self._py_driver_sys_path = folders + here
