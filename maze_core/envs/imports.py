@@ -27,8 +27,11 @@ def import_module(name: str, where: str, value: str | None = None) -> ModuleType
     if not all(part.isidentifier() for part in parts):
         raise ConfigError(f"{shown(name)} is not a module name", where, "Write module:Name.")
     if parts[0] in _OF_PYTHON or "__main__" in parts:
-        own = "A module of your own needs another name." if len(parts) == 1 else None
-        raise ConfigError(f"{shown(name)} is a module of Python itself, or a program, without environments", where, own)
+        raise ConfigError(
+            f"{shown(name)} is a module of Python itself, or a program: none has environments or wrappers",
+            where,
+            "A module of your own needs another name." if len(parts) == 1 else None,
+        )
     if needs_permission(name):
         raise ConfigError(
             f"would import the module {shown(name)} of the current folder, which needs your permission",

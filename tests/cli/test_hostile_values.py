@@ -175,7 +175,7 @@ def test_modules_that_cannot_be_imported(source, run, tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "path", list(sys.path))
     allow_local_modules()
     said = "env.id: the module 'odd_module' cannot be imported: "
-    for command in (["eval", run], ["train", "ppo", "--env", "odd_module:X-v0"]):
+    for command in (["train", "ppo", "--env", "odd_module:X-v0"], ["eval", run]):
         sys.modules.pop("odd_module", None)
         config = run / "config.yaml"
         text = config.read_text().replace("id: CartPole-v1", "id: odd_module:X-v0")

@@ -79,7 +79,7 @@ def test_a_strangers_run_does_not_import_a_module_of_the_current_folder(world, c
     assert not (world / "imported").exists()
 
 
-@pytest.mark.parametrize("command", ["eval", "rollout", "resume"])
+@pytest.mark.parametrize("command", ["eval", "rollout", "resume", "view"])
 def test_it_does_when_the_user_repeats_the_name(world, command):
     name_in(world / "run", id="carts:Cart-v0")
     done = maze(*COMMANDS[command], "--set", "env.id=carts:Cart-v0")

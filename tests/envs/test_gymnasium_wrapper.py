@@ -61,7 +61,7 @@ def test_a_class_is_named_by_module_and_class():
         ({"id": ".:X"}, "'.' is not a module name"),
         ({"id": "wrappers_of_a_user:Ofset"}, "has no 'Ofset'"),
         ({"id": "wrappers_of_a_user:function"}, "is not a class that derives from gymnasium.Wrapper"),
-        ({"id": "os:system"}, "is not a class that derives from gymnasium.Wrapper"),
+        ({"id": "os:system"}, "'os' is a module of Python itself"),
         ({"id": "gymnasium.wrappers.vector:ClipReward"}, "is not a class that derives from gymnasium.Wrapper"),
         ({"id": NAME, "kwargs": {"bye": 1}}, r"^wrappers.0.kwargs: wrappers_of_a_user:Offset: .*'bye'"),
     ],

@@ -41,6 +41,10 @@ def view(
         str | None,
         typer.Option(metavar="NAME", help="best, last or previous; default: best, or last if there is no best."),
     ] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="PATH=VALUE", help="Change a value, such as env.kwargs.size=5; repeatable."),
+    ] = None,
 ) -> None:
     """Show runs and recordings in a browser: curves, configuration, network and episodes, in one HTML file.
 
@@ -56,7 +60,12 @@ def view(
     allow_local_modules()
     runs, recordings = _sorted(places)
     count = (2 if len(runs) < 2 else 0) if episodes is None else episodes
-    options = {"seed": seed, "checkpoint": checkpoint, "deterministic": None if stochastic is None else not stochastic}
+    options = {
+        "seed": seed,
+        "checkpoint": checkpoint,
+        "deterministic": None if stochastic is None else not stochastic,
+        "overrides": set_ or (),
+    }
     sources = [_run(each, len(runs), count, frames, options, asked=episodes is not None) for each in runs]
     for folder in recordings:
         from maze_view.sources import recording_source

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ def watch(
     seed: int,
     checkpoint: str | None = None,
     deterministic: bool | None = None,
+    overrides: Sequence[str] = (),
 ) -> tuple[list[dict[str, Any]], str]:
     """Return the episodes that `maze rollout RUN --seed SEED` plays, and why they have no rendered pictures.
 
@@ -31,12 +33,13 @@ def watch(
         seed: determines the episodes.
         checkpoint: best, last or previous; None: the best, or the last if there is none.
         deterministic: most likely actions instead of samples; None: as configured for evaluation.
+        overrides: changes of the configuration, as `path=value`.
 
     Raises:
         MazeError: the run cannot be opened, or its environment fails.
     """
     here = ["runner={name: dev}", "algorithm.device=cpu"]  # whatever it was trained with
-    with closing(open_policy(run_dir, checkpoint, here)) as run:
+    with closing(open_policy(run_dir, checkpoint, [*overrides, *here])) as run:
         task = task_of_run(run, seed, deterministic)
         spaces = (run.observation_space, run.action_space)
         each = frames // episodes
