@@ -43,6 +43,10 @@ class RunError(MazeError):
     """A started run cannot continue: a non-finite number, a dead worker, a full disk."""
 
 
+class LostError(RunError):
+    """What the run works with outside of this process is gone, such as a cluster; the run itself is sound."""
+
+
 class CheckpointError(MazeError):
     """A checkpoint is missing or damaged. The message names the last complete one, if any."""
 

@@ -127,12 +127,12 @@ def graceful_interrupts(ask_to_stop: Callable[[str], object], patience: float | 
 
 
 @contextmanager
-def signal_handlers_kept() -> Iterator[dict[signal.Signals, Any]]:
+def signal_handlers_kept() -> Iterator[dict[int, Any]]:
     """Restore the handlers of Ctrl-C and SIGTERM after the block; only in the main thread, which owns them."""
     if threading.current_thread() is not threading.main_thread():
         yield {}
         return
-    before = {number: signal.getsignal(number) for number in INTERRUPTS}
+    before: dict[int, Any] = {number: signal.getsignal(number) for number in INTERRUPTS}
     try:
         yield before
     finally:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Literal
 
-from maze_core.errors import RunError
+from maze_core.errors import LostError, RunError
 from maze_core.free_memory import is_about_memory
 from maze_core.interruption import Preempted
 from maze_core.terminal_text import argument
@@ -34,7 +34,7 @@ def train(run: Run) -> RunSummary:
         run.summary = summary = _summary(run, *_ending(run), final)
     except BaseException as error:
         run.stop_clock()
-        if isinstance(error, KeyboardInterrupt):
+        if isinstance(error, KeyboardInterrupt | LostError):
             run.fall_back()
         told = _in_plain_words(error)
         _report_failure(run, told)

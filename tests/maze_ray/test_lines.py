@@ -82,8 +82,7 @@ def test_a_message_arrives_whole():
 
 
 def test_only_workers_of_this_node_and_user_are_let_in():
-    with closing(Door("here")) as door:
-        assert call(door.key, "another node", 0) is None
+    with closing(Door()) as door:
         if os.getuid() == 0:
             intruder = """
                 import os, socket, sys
@@ -92,7 +91,7 @@ def test_only_workers_of_this_node_and_user_are_let_in():
                 connection.connect("\\0" + sys.argv[1])
                 print(connection.recv(1))
             """
-            command = [sys.executable, "-S", "-c", textwrap.dedent(intruder), door.key[1][1:]]
+            command = [sys.executable, "-S", "-c", textwrap.dedent(intruder), door.address[1:]]
             stranger = subprocess.Popen(command, stdout=subprocess.PIPE)
             connection, _ = door._socket.accept()  # look at it as `admit` does, which would go on waiting
             from maze_ray.line import _is_ours
@@ -100,11 +99,11 @@ def test_only_workers_of_this_node_and_user_are_let_in():
             assert not _is_ours(connection)
             connection.close()
             assert stranger.communicate(timeout=60)[0].strip() == b"b''"
-        lines = {number: call(door.key, "here", number) for number in (1, 0)}
+        lines = {number: call(door.address, number) for number in (1, 0)}
         for number, line in lines.items():
             line.send(f"I am {number}")
         assert [door.admit(number).receive() for number in (0, 1)] == ["I am 0", "I am 1"]
-    assert call(door.key, "here", 2) is None  # nobody listens any more
+    assert call(door.address, 2) is None  # nobody listens any more
 
 
 def test_arrivals_come_from_threads_and_lines():

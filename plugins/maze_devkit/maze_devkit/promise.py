@@ -47,6 +47,7 @@ PROMISED = (
     "maze_core.environment_variables",
     "maze_core.errors",
     "maze_core.free_memory",
+    "maze_core.guarded_folder",
     "maze_core.interruption",
     "maze_core.plugins.base",
     "maze_core.plugins.configuration",

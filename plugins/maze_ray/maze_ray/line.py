@@ -103,11 +103,11 @@ class Door:
     Processes of other users are turned away.
     """
 
-    def __init__(self, node: str) -> None:
-        self.key = node, f"\0maze-{secrets.token_hex(16)}"
-        """What a worker needs for `call`: the node's id, and the address."""
+    def __init__(self) -> None:
+        self.address = f"\0maze-{secrets.token_hex(16)}"
+        """What a worker on this node needs for `call`."""
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._socket.bind(self.key[1])
+        self._socket.bind(self.address)
         self._socket.listen(_BACKLOG)
         self._socket.settimeout(_TRANSFER)
         self._waiting: dict[int, Line] = {}
@@ -140,11 +140,8 @@ class Door:
         self._bell.close()
 
 
-def call(key: tuple[str, str], node: str, number: int) -> Line | None:
-    """Return worker `number`'s line to the driver; None if the worker is on another node, or cannot reach it."""
-    home, address = key
-    if node != home:
-        return None
+def call(address: str, number: int) -> Line | None:
+    """Return worker `number`'s line to the driver on the same node; None if it cannot be reached."""
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         connection.settimeout(_TRANSFER)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import signal
+from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from maze_core.runners.pool_queued import AHEAD
@@ -28,6 +32,8 @@ class Member:
     late: bool = False
     """True if it found no room in time; it may still join later."""
     process: int = 0
+    at_home: bool = False
+    """True if it is on the driver's node."""
     line: Line | None = None
     """The way of its jobs; None: they are calls of Ray."""
     service: Any = None
@@ -44,3 +50,9 @@ class Member:
     def title(self) -> str:
         """The worker's name in messages."""
         return self.name + (f" (process {self.process})" if self.process else "")
+
+    def kill_at_home(self) -> None:
+        """Kill its process without Ray, if it is on the driver's node: Ray names it so in its command line."""
+        with suppress(OSError):
+            if self.at_home and Path(f"/proc/{self.process}/cmdline").read_bytes().startswith(b"ray::"):
+                os.kill(self.process, signal.SIGKILL)

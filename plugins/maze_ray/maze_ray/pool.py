@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import pickle
 import time
 import warnings
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from maze_core.errors import ConfigError, RunError
+from maze_core.errors import RunError
 from maze_core.runners.pool_queued import AHEAD, Job, QueuedPool
 from maze_core.runners.workers import Arrays, JobResult, Task
 from maze_core.terminal_text import counted
@@ -17,7 +16,7 @@ from maze_ray.losses import node_has_died, reason_of
 from maze_ray.member import Member
 from maze_ray.parameters import Parameters
 from maze_ray.session import Session, import_ray
-from maze_ray.worker import Worker, unpack, versions
+from maze_ray.worker import Worker, packed_task, unpack, versions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -85,7 +84,8 @@ class RayPool(QueuedPool):
         self._session = Session(config)
         self._unheard = False
         """True: there are messages on lines for which the bell has not rung."""
-        self._door = Door(self._ray.get_runtime_context().get_node_id()) if lines and has_lines() else None
+        self._home = self._ray.get_runtime_context().get_node_id()
+        self._door = Door() if lines and has_lines() else None
         try:
             self._actor = self._ray.remote(Worker).options(
                 num_cpus=0 if self._session.is_local else cpus,
@@ -93,7 +93,7 @@ class RayPool(QueuedPool):
                 max_restarts=0,
                 scheduling_strategy="SPREAD",
             )
-            self._task = self._ray.put(self._pack(task))
+            self._task = self._ray.put(packed_task(task))
             self._shared = Parameters(self._ray)
             for number in range(count):
                 self._start(number, time.monotonic() + config.start_timeout)
@@ -151,8 +151,8 @@ class RayPool(QueuedPool):
     def _start(self, number: int, deadline: float, late: bool = False) -> None:
         actor = self._new_actor(number)
         member = self._members[number] = Member(number, self._title(number), actor, deadline, late=late)
-        key = None if self._door is None else self._door.key
-        member.calls[self._expect(member, actor.setup.remote(number, self._task, versions(), key))] = None
+        arguments = number, self._task, versions(), self._home, self._door and self._door.address
+        member.calls[self._expect(member, actor.setup.remote(*arguments))] = None
 
     def _new_actor(self, number: int) -> Any:
         return self._actor.remote()
@@ -236,8 +236,8 @@ class RayPool(QueuedPool):
         now = time.monotonic()
         ends = [now + 1.0] + ([] if deadline is None else [deadline])
         answers, members = self._arrived.get(max(min(ends) - now, 0.0))
-        if answers or not members:  # messages on lines need no store, and looking disturbs the node
-            self._check_cluster(self._session.check_store if answers else self._session.check)
+        # Messages on lines need no store, and looking disturbs the node.
+        self._check_cluster(self._session.check if members and not answers else self._session.check_store)
         for member in members:
             self._listen(member)
         for answer in answers:
@@ -291,8 +291,8 @@ class RayPool(QueuedPool):
         self._open -= 1
         self._results.append(JobResult(job.number, member.number, unpack(*content)))
 
-    def _welcome(self, member: Member, process: int, differences: str, on_line: bool) -> None:
-        member.ready, member.late, member.process = True, False, process
+    def _welcome(self, member: Member, process: int, differences: str, at_home: bool, on_line: bool) -> None:
+        member.ready, member.late, member.process, member.at_home = True, False, process, at_home
         self._absent.discard(member.number)
         if on_line and self._door is not None:
             member.line = self._door.admit(member.number)
@@ -317,9 +317,9 @@ class RayPool(QueuedPool):
     def _lose(self, member: Member, error: Exception) -> None:
         """Start a worker to replace a lost one; its unfinished jobs are repeated first."""
         self._forget(member)
-        self._check_cluster(self._session.check)
+        self._check_cluster(self._session.wait_for_head)
         cause = f"{member.title} was lost: {reason_of(error)}"
-        deadline = member.deadline
+        deadline, late = member.deadline, member.late
         if member.ready:
             if self._learners:
                 raise self._failure(cause)
@@ -327,7 +327,10 @@ class RayPool(QueuedPool):
                 self._drop(member, f"{cause}; no further restart (runner.max_restarts is {self._config.max_restarts})")
                 return
             self.restarts += 1
-            _warn(f"{cause}; it is started again ({self.restarts} of at most {self._config.max_restarts} restarts)")
+            # Where its node has died, who knows when there is room for another worker.
+            late = any(each.ready for each in self._members.values() if each is not member)
+            again = f"it is started again ({self.restarts} of at most {self._config.max_restarts} restarts)"
+            _warn(f"{cause}; {again}{'; the others do its jobs until then' if late else ''}")
             deadline = time.monotonic() + self._config.start_timeout
         elif not node_has_died(error):
             if not self._complete:
@@ -335,7 +338,9 @@ class RayPool(QueuedPool):
             if time.monotonic() > deadline:
                 self._drop(member, f"{cause}; it could not be started again")
                 return
-        self._start(member.number, deadline, member.late)
+        self._start(member.number, deadline, late)
+        if late:
+            self._pass_on(member.number)
 
     def _forget(self, member: Member) -> None:
         """End what remains of a worker and queue its jobs again."""
@@ -378,24 +383,14 @@ class RayPool(QueuedPool):
             with suppress(KeyError, ValueError):  # it may have broken before
                 self._arrived.forget(member.line)
             member.line.close()
+        if self._session.connection.lost:  # Ray would wait for the head
+            member.kill_at_home()
+            return
         with suppress(Exception):  # it may be gone, and Ray with it
             self._ray.kill(member.actor)
 
     def _end_at_once(self) -> None:
         self.close(patience=0.0)
-
-    def _pack(self, task: Task) -> bytes:
-        """Pickle objects of the user's script by value, since no node can import it, and the rest by name."""
-        try:
-            content: bytes = self._ray.cloudpickle.dumps(task)
-        except (pickle.PicklingError, AttributeError, TypeError) as exc:
-            raise ConfigError(
-                f"the run cannot be sent to workers: {exc}",
-                "runner",
-                "Python objects (an environment function, a model class) must be picklable; or run "
-                "everything in this process: --runner dev",
-            ) from exc
-        return content
 
 
 def _warn(text: str) -> None:

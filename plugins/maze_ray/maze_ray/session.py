@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import os
 import random
-import shutil
 import socket
-import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from maze_core.environment_variables import Variables, changed_since, put_back, variables_set
-from maze_core.errors import ConfigError, PluginError, RunError
+from maze_core.errors import ConfigError, LostError, PluginError
+from maze_core.guarded_folder import GuardedFolder
 from maze_core.interruption import signal_handlers_kept
 from maze_core.local_modules import is_current_folder
 from maze_ray.probe import answers
@@ -28,6 +26,8 @@ if TYPE_CHECKING:
 LOCAL = "local"
 _LOST_AFTER = 10.0
 """Seconds without an answer after which a cluster counts as lost. Ray itself would end this process after a minute."""
+_LEAVING = 5.0
+"""Seconds for the disconnection from a cluster that is gone."""
 _NICENESS = "RAY_worker_niceness"
 _SHORT = Path("/tmp")  # noqa: S108 — the paths of Ray's sockets must not be longer than about 100 characters
 _START = "Next: start one there (ray start --head), see docs/guide/cluster.md; or leave runner.address out."
@@ -83,28 +83,29 @@ class Session:
         return self.connection.folder is not None
 
     def check(self) -> None:
-        """Raise RunError if the cluster is gone, which takes seconds; otherwise it takes a millisecond."""
-        self.check_store()
-        deadline = time.monotonic() + _LOST_AFTER
-        while not answers(self.connection.address):
-            if time.monotonic() > deadline:
-                raise self._lost("its head does not answer")
-            time.sleep(0.5)
+        """Raise RunError if the head has not answered for long. Takes no time: a thread asks it."""
+        if self.connection.lost:
+            raise LostError(f"the Ray cluster at {self.connection.address} is gone: {self.connection.lost}")
 
     def check_store(self) -> None:
-        """Raise RunError if this machine's node of the cluster is gone. Takes some microseconds.
+        """Raise RunError if the head, or this machine's node of the cluster, is gone. Takes some microseconds.
 
         Call it before objects are put or fetched: without its object store, Ray ends the process at once.
         """
+        self.check()
         try:
             with socket.socket(socket.AF_UNIX) as store:
                 store.connect(self.connection.store)
-        except OSError as exc:
-            raise self._lost("the node on this machine has ended") from exc
+        except OSError:
+            self.connection.lost = self.connection.lost or "the node on this machine has ended"
+            self.check()
 
-    def _lost(self, reason: str) -> RunError:
-        self.connection.lost = True
-        return RunError(f"the Ray cluster at {self.connection.address} is gone: {reason}")
+    def wait_for_head(self) -> None:
+        """Return when the head answers; raise RunError if this machine's node or the head is gone, after seconds."""
+        self.check_store()
+        while not answers(self.connection.address):
+            self.check_store()
+            time.sleep(0.5)
 
     def close(self) -> None:
         """Release the share; safe to call twice."""
@@ -123,15 +124,17 @@ class _Connection:
 
     def __init__(self, ray: Any, wanted: str, code: Sequence[str]) -> None:
         self.wanted = wanted
-        self.folder: Path | None = None
+        self.folder: GuardedFolder | None = None
         """Folder of a Ray started by Maze; None for other clusters."""
-        self.lost = False
-        self._guard: subprocess.Popen[bytes] | None = None
-        """Removes the folder if this process is killed."""
+        self.lost = ""
+        """Why the cluster is gone; empty while it is there."""
+        self._closed = threading.Event()
         self._ray, self._owned = ray, not ray.is_initialized()
         self._variables: Variables = {}
         """Earlier values of environment variables that Ray has set."""
+        self._silence = ExitStack()
         if self._owned:
+            self._silence.enter_context(_silent(ray))
             self._begin(wanted, code)
         elif code:
             raise ConfigError(
@@ -142,18 +145,38 @@ class _Connection:
         here = next(node for node in ray.nodes() if node["NodeID"] == context.get_node_id())
         self.store: str = here["ObjectStoreSocketName"]
         """Socket of the object store of this machine's node."""
+        threading.Thread(target=self._watch_head, daemon=True).start()
+
+    def _watch_head(self) -> None:
+        """Ask the head every second, whatever the run does: Ray would end this process after a minute."""
+        answered, failures = time.monotonic(), 0
+        while not self._closed.wait(1.0) and not self.lost:
+            if answers(self.address):
+                answered, failures = time.monotonic(), 0
+                continue
+            failures += 1
+            if failures > 1 and time.monotonic() - answered > _LOST_AFTER:
+                self.lost = "its head does not answer"
 
     def close(self) -> None:
         """Close the connection, and end a Ray that was started here."""
+        self._closed.set()
         if self._owned:
             with _kept():
-                self._ray.shutdown()
+                self._shut_down()
         if self.folder is not None:
-            shutil.rmtree(self.folder, ignore_errors=True)
-        if self._guard is not None:
-            self._guard.kill()
-            self._guard.communicate()
+            self.folder.close()
+        self._silence.close()
         put_back(self._variables)
+
+    def _shut_down(self) -> None:
+        """Disconnect; from a cluster that is gone, only as far as it does not wait for it."""
+        if not self.lost:
+            self._ray.shutdown()
+            return
+        thread = threading.Thread(target=self._ray.shutdown, daemon=True)
+        thread.start()
+        thread.join(_LEAVING)
 
     def _begin(self, wanted: str, code: Sequence[str]) -> None:
         before = dict(os.environ)
@@ -163,14 +186,14 @@ class _Connection:
             else:
                 self._connect(wanted, code)
         except BaseException:
+            self._silence.close()
             put_back(changed_since(before))
             raise
         self._variables = changed_since(before)
 
     def _start(self) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="ray-", dir=_SHORT if _SHORT.is_dir() else None))
+        self.folder = GuardedFolder("ray-", _SHORT if _SHORT.is_dir() else None, _LOST_AFTER)
         try:
-            self._guard = _guard_of(self.folder)
             with _loopback(), _not_nice(), _kept():
                 self._ray.init(
                     address=LOCAL,
@@ -179,7 +202,7 @@ class _Connection:
                     log_to_driver=False,
                     logging_level="error",
                     _node_ip_address="127.0.0.1",
-                    _temp_dir=str(self.folder),
+                    _temp_dir=str(self.folder.path),
                 )
         except BaseException:
             self.close()
@@ -213,7 +236,7 @@ def _job_config() -> Any:
     here = [os.path.abspath(entry) for entry in sys.path if is_current_folder(entry)]  # noqa: PTH100
 
     class Job(JobConfig):  # type: ignore[misc]
-        _py_driver_sys_path: list[str]
+        _py_driver_sys_path: list[str]  # set by Ray
 
         def _serialize(self) -> Any:
             folders = [each for each in self._py_driver_sys_path if not is_current_folder(each)]
@@ -223,6 +246,21 @@ def _job_config() -> Any:
     return Job()
 
 
+@contextmanager
+def _silent(ray: Any) -> Iterator[None]:
+    """Let Ray print no messages of the cluster, such as pages of a lost node's log, between the lines of the console.
+
+    The pool tells of what concerns the run.
+    """
+    worker = ray._private.worker
+    before = worker.print_to_stdstream
+    worker.print_to_stdstream = lambda data, ignore_prefix=False: None
+    try:
+        yield
+    finally:
+        worker.print_to_stdstream = before
+
+
 def _not_nice() -> AbstractContextManager[None]:
     """Let workers of a Ray started inside the block have the driver's priority, unless the user chose another.
 
@@ -230,22 +268,6 @@ def _not_nice() -> AbstractContextManager[None]:
     between two answers would interrupt them.
     """
     return variables_set({} if _NICENESS in os.environ else {_NICENESS: "0"})
-
-
-def _guard_of(folder: Path) -> subprocess.Popen[bytes] | None:
-    """Return a process that removes a folder some seconds after this one was killed; None where there is no shell.
-
-    Its input ends with this process, however that ends. Ray's processes then end, too, and write no more.
-    """
-    shell = shutil.which("sh")
-    if shell is None:
-        return None
-    script = f'read -r line; sleep {_LOST_AFTER:g}; rm -rf -- "$0"'
-    command = [shell, "-c", script, str(folder)]
-    nowhere = subprocess.DEVNULL  # whoever reads the output of this process need not wait for the guard
-    return subprocess.Popen(  # noqa: S603 — our own words
-        command, stdin=subprocess.PIPE, stdout=nowhere, stderr=nowhere, start_new_session=True
-    )
 
 
 def wanted_address(config: RayConfig) -> str:

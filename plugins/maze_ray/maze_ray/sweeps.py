@@ -80,7 +80,7 @@ class RaySweepPool:
         answers = list(self._running)
         ready, _ = self._ray.wait(answers, num_returns=1, timeout=timeout)
         if not ready:
-            self._session.check()
+            self._session.check_store()
         else:
             ready, _ = self._ray.wait(answers, num_returns=len(answers), timeout=0)
         return [self._ending(answer) for answer in ready]
@@ -116,7 +116,7 @@ class RaySweepPool:
         except errors.RayTaskError as exc:
             end = JobEnd(each.name, "failed", f"it cannot run on its node: {str(exc).strip().splitlines()[-1]}")
         except errors.RayError as exc:
-            self._session.check()
+            self._session.wait_for_head()
             end = JobEnd(each.name, "killed", f"its process was lost: {reason_of(exc)}")
             if each.interrupted:
                 end = JobEnd(each.name, "interrupted", "interrupted before it returned a result")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import platform
 import traceback
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
     from maze_core.runners.workers import Task
 
 Answer = tuple[Any, ...]
-"""`("ready", process id, differences, whether it is on the line)`, `("result", pickle, arrays)`, or
-`("error", type or None, message, traceback)`."""
+"""`("ready", process id, differences, whether it is on the driver's node, and on the line)`,
+`("result", pickle, arrays)`, or `("error", type or None, message, traceback)`."""
 
 MUST_MATCH = ("python", "maze-core")
 _SHOULD_MATCH = ("torch", "numpy", "gymnasium")
@@ -42,17 +43,16 @@ def versions() -> dict[str, str]:
 class Worker:
     """The actor."""
 
-    def setup(self, number: int, task: bytes, theirs: dict[str, str], door: tuple[str, str] | None = None) -> Answer:
+    def setup(self, number: int, task: bytes, theirs: dict[str, str], home: str, door: str | None = None) -> Answer:
         """Set up worker `number`.
 
         Args:
             number: of this worker.
             task: a pickle.
             theirs: the versions of the driver process.
-            door: the key of the driver's `Door`; None: this worker is called through Ray.
+            home: the id of the driver's node.
+            door: the address of the driver's `Door`; None: this worker is called through Ray.
         """
-        import os
-
         begin_worker()
         self._line: Line | None = None
         try:
@@ -62,12 +62,16 @@ class Worker:
             self._task.setup(number)
         except Exception as exc:  # noqa: BLE001 — whatever it is, the driver reports it
             return _error(exc)
-        if door is not None:
-            self._line = call(door, import_ray().get_runtime_context().get_node_id(), number)
-        return "ready", os.getpid(), different, self._line is not None
+        at_home = import_ray().get_runtime_context().get_node_id() == home
+        if door is not None and at_home:
+            self._line = call(door, number)
+        return "ready", os.getpid(), different, at_home, self._line is not None
 
     def serve(self) -> None:
-        """Answer jobs that come over the line, until the driver says None or hangs up."""
+        """Answer jobs that come over the line, until the driver says None. If it hangs up, this process ends.
+
+        Then the driver was killed, or gave this worker up; Ray might not tell for long.
+        """
         line = self._line
         if line is None:
             raise RuntimeError("this worker has no line")
@@ -80,6 +84,7 @@ class Worker:
                     return
                 number, *arguments = message
                 line.send((number, *self.run(*arguments)))
+        os._exit(1)
 
     def run(self, job: bytes, version: int, arrays: Any) -> Answer:
         """Run a job with these parameters (`Sent`) and return its answer."""
@@ -111,6 +116,20 @@ def pack(value: Any) -> tuple[bytes, list[np.ndarray]]:
 def unpack(content: bytes, arrays: list[np.ndarray]) -> Any:
     """Return the packed value; its arrays are writable copies."""
     return pickle.loads(content, buffers=[array.copy() for array in arrays])  # noqa: S301 — from our own worker
+
+
+def packed_task(task: Task) -> bytes:
+    """Pickle objects of the user's script by value, since no node can import it, and the rest by name."""
+    try:
+        content: bytes = import_ray().cloudpickle.dumps(task)
+    except (pickle.PicklingError, AttributeError, TypeError) as exc:
+        raise ConfigError(
+            f"the run cannot be sent to workers: {exc}",
+            "runner",
+            "Python objects (an environment function, a model class) must be picklable; or run "
+            "everything in this process: --runner dev",
+        ) from exc
+    return content
 
 
 def _unpack(task: bytes) -> Task:

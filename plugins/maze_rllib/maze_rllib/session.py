@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import logging
 import os
+from pathlib import Path
 from typing import Any
 
 from maze_core.environment_variables import Variables, changed_since, put_back
 from maze_core.errors import ConfigError, RunError
+from maze_core.guarded_folder import GuardedFolder
 from maze_core.interruption import signal_handlers_kept
 from maze_rllib.randomness import kept
 
@@ -17,6 +19,8 @@ _ENVIRONMENT = {
     "RAY_DEDUP_LOGS": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
 }
+
+_SHORT = Path("/tmp")  # noqa: S108 — the paths of Ray's sockets must not be longer than about 100 characters
 
 
 def check_installed() -> None:
@@ -49,14 +53,18 @@ class RaySession:
         import ray
 
         self._ours = not ray.is_initialized()
+        self._folder: GuardedFolder | None = None
+        """Where Ray keeps its sockets and logs, if it was started here."""
         self._variables: Variables = {}
         if self._ours:
             before = _prepare()
             try:
+                self._folder = GuardedFolder("ray-", _SHORT if _SHORT.is_dir() else None)
                 with kept(), signal_handlers_kept():
-                    _start(ray, num_cpus)
+                    _start(ray, num_cpus, self._folder.path)
             except BaseException:
                 put_back(changed_since(before))
+                self.close()
                 raise
             self._variables = changed_since(before)
         _hush()
@@ -69,6 +77,8 @@ class RaySession:
             self._ours = False
             with kept(), signal_handlers_kept():
                 ray.shutdown()
+            if self._folder is not None:
+                self._folder.close()
             put_back(self._variables)
 
 
@@ -86,7 +96,7 @@ def _hush() -> None:
         logging.getLogger(name).setLevel(logging.CRITICAL)
 
 
-def _start(ray: Any, num_cpus: int) -> None:
+def _start(ray: Any, num_cpus: int, folder: Path) -> None:
     from ray._private import ray_constants
 
     # Ray reads this from the environment at import, which may have happened already.
@@ -99,6 +109,7 @@ def _start(ray: Any, num_cpus: int) -> None:
             log_to_driver=False,
             configure_logging=False,
             logging_level=logging.CRITICAL,
+            _temp_dir=str(folder),
         )
     except (OSError, RuntimeError, ValueError, TimeoutError) as error:
         raise RunError(f"Ray does not start: {error}") from error
