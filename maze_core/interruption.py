@@ -46,6 +46,7 @@ class Preemption:
         self._settled = False
         self._held = 0
         self._put_off: Preempted | None = None
+        self._sending = threading.Lock()
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -61,6 +62,8 @@ class Preemption:
     def settle(self) -> None:
         """Raise `Preempted` no more: what had to be saved is saved."""
         self._settled = True
+        with self._sending:  # what is sent now finds our handler still, and nothing is sent later
+            pass
 
     def begin(self, patience: float) -> None:
         """Raise `Preempted` in the main thread after so many seconds, unless all is settled by then."""
@@ -80,9 +83,11 @@ class Preemption:
     def _insist(self, patience: float) -> None:
         time.sleep(patience)
         while not self._settled:
-            self.alarmed = True
-            # To the main thread, whatever it waits for.
-            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
+            with self._sending:
+                if not self._settled:
+                    self.alarmed = True
+                    # To the main thread, whatever it waits for.
+                    signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
             time.sleep(_AGAIN)
 
 

@@ -30,14 +30,16 @@ EVALUATION = SimpleNamespace(
 @pytest.fixture
 def api(monkeypatch):
     """Stands in for what trains and evaluates, and records what it was asked."""
-    calls = SimpleNamespace(train=[], resume=[], evaluate_saved=[], outcome="finished", error=None)
+    calls = SimpleNamespace(train=[], resume=[], evaluate_saved=[], outcome="finished", reason="", error=None)
 
     def answer(kind):
         def call(*args, **kwargs):
             getattr(calls, kind).append((args, kwargs))
             if calls.error is not None:
                 raise calls.error
-            return EVALUATION if kind == "evaluate_saved" else SimpleNamespace(outcome=calls.outcome)
+            return (
+                EVALUATION if kind == "evaluate_saved" else SimpleNamespace(outcome=calls.outcome, reason=calls.reason)
+            )
 
         return call
 
@@ -140,6 +142,12 @@ def test_exit_codes_of_runs(api, outcome, code):
     api.outcome = outcome
     maze("train", "ppo", "--env", "X", code=code)
     maze("resume", "somewhere", code=code)
+
+
+def test_exit_code_of_a_run_that_sigterm_ended(api):
+    api.outcome, api.reason = "interrupted", "interrupted by SIGTERM; the update in progress was given up"
+    maze("train", "ppo", "--env", "X", code=143)
+    maze("resume", "somewhere", code=143)
 
 
 def test_a_run_error_is_told_without_a_traceback_but_with_its_notes(api):

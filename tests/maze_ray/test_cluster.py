@@ -14,7 +14,7 @@ import pytest
 from maze_devkit.envs import SeededWalk
 
 from maze_core.context import RunContext
-from maze_core.errors import ConfigError, RunError
+from maze_core.errors import ConfigError, LostError, RunError
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.hookspecs import hookimpl
 from maze_core.training.saved.checkpoint import read_checkpoint
@@ -125,6 +125,63 @@ def test_a_lost_cluster_ends_the_run_with_its_checkpoint_whole(cluster, tmp_path
         assert "maze resume" in "\n".join(caught.value.__notes__)
     assert time.monotonic() - lost[0] < 30
     assert read_checkpoint(tmp_path / "run" / "checkpoints" / "last").state["epoch"] >= 1
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:worker")
+def test_the_jobs_of_a_lost_node_go_to_the_others_at_once(cluster):
+    """There is no room for another worker: who waits for one would wait for `start_timeout`."""
+    from maze_ray.config import RayConfig
+    from maze_ray.pool import RayPool
+
+    from tests.runners.pool_contract import Answers
+
+    pool = RayPool(Answers(), 2, RayConfig(name="ray", address=cluster.address, start_timeout=600.0), 1.0)
+    try:
+        while len(pool.pids) < 2:
+            pool._receive(None)
+        (node,) = [node for node in cluster.list_all_nodes() if node is not cluster.head_node]
+        cluster.remove_node(node, allow_graceful=False)
+        began = time.monotonic()
+        jobs = [pool.submit(("who", 0.05), worker=number) for number in [0, 1] * 4]
+        done = [pool.collect() for _ in jobs]
+        assert sorted(result.job for result in done) == jobs
+        assert time.monotonic() - began < 120
+        assert len(pool.pids) == 1
+        cluster.add_node(num_cpus=1)
+        while len(pool.pids) < 2:
+            pool._receive(None)
+    finally:
+        pool.close()
+
+
+@pytest.mark.slow
+def test_a_lost_head_is_noticed_while_messages_come_and_workers_end(cluster, monkeypatch):
+    """Only the head's server is killed: the nodes go on, and Ray would wait for a minute."""
+    from maze_ray.config import RayConfig
+    from maze_ray.pool import RayPool
+
+    from tests.runners.pool_contract import Answers
+
+    monkeypatch.setattr("maze_ray.session._LOST_AFTER", 3.0)
+    pool = RayPool(Answers(), 1, RayConfig(name="ray", address=cluster.address), 1.0, lines=True)
+    processes = pool.pids
+    for server in cluster.head_node.all_processes["gcs_server"]:
+        server.process.kill()
+    began = time.monotonic()
+
+    def work():
+        while True:
+            pool.submit(("who", 0.05), worker=0)
+            pool.collect()
+
+    with pytest.raises(LostError, match="its head does not answer"):
+        work()
+    assert time.monotonic() - began < 30
+    deadline = time.monotonic() + 10
+    while any(Path(f"/proc/{pid}").exists() for pid in processes) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not any(Path(f"/proc/{pid}").exists() for pid in processes)
 
 
 @pytest.mark.slow

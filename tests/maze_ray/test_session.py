@@ -98,17 +98,22 @@ def test_no_process_is_left(tmp_path, ending, how, code):
     assert (tmp_path / "run" / "checkpoints" / "last").is_dir()
 
 
-def test_handlers_environment_and_files_are_given_back():
+def test_handlers_environment_and_files_are_given_back(capsys):
     from maze_ray.config import RayConfig
     from maze_ray.session import Session
 
     def handler(number, frame):
         pass
 
-    before = signal.signal(signal.SIGTERM, handler), dict(os.environ)
+    before, printing = (
+        (signal.signal(signal.SIGTERM, handler), dict(os.environ)),
+        ray._private.worker.print_to_stdstream,
+    )
     try:
         first, second = (Session(RayConfig(name="ray", address="local")) for _ in range(2))
-        folder = first.connection.folder
+        folder = first.connection.folder.path
+        ray._private.worker.print_to_stdstream({"lines": ["a node's log"], "pid": "raylet", "is_err": False}, False)
+        assert not capsys.readouterr().out
         assert signal.getsignal(signal.SIGTERM) is handler
         assert first.is_local
         first.check()
@@ -124,6 +129,7 @@ def test_handlers_environment_and_files_are_given_back():
     finally:
         signal.signal(signal.SIGTERM, before[0])
     assert dict(os.environ) == before[1]
+    assert ray._private.worker.print_to_stdstream is printing
     assert not descendants("raylet")
 
 

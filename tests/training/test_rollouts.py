@@ -25,7 +25,7 @@ from maze_core.data.trajectories_loader import load_trajectories
 from maze_core.envs.builder import EnvBuilder
 from maze_core.envs.codecs import ActionCodec
 from maze_core.envs.factory_source import FactorySource
-from maze_core.errors import ConfigError
+from maze_core.errors import ConfigError, RunError
 from maze_core.plugins import discovery
 from maze_core.policies.base import ActingPolicy
 from maze_core.training.episodes.rollouts import PluginPolicy, RolloutTask, roll_out, statistics_of
@@ -165,12 +165,49 @@ class Slow(SeededWalk):
         return observation, reward, self._steps >= 4, False, {}
 
 
-def test_an_interrupt_keeps_what_was_played(tmp_path):
-    threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT)).start()
-    played = roll_out(task(Slow), 100_000, record=tmp_path / "demos")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_keeps_what_was_played(tmp_path, number):
+    before, causes = signal.getsignal(number), []
+
+    def watch(trajectory):
+        threading.Timer(0.3, os.kill, (os.getpid(), number)).start() if not causes else None
+        causes.append(None)
+
+    stop = []
+    played = roll_out(task(Slow), 100_000, record=tmp_path / "demos", watch=watch, stop=stop)
     assert 8 <= len(played) < 1000
     assert len(load_trajectories(tmp_path / "demos")) == len(played)
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert stop == ["Ctrl-C" if number == signal.SIGINT else "SIGTERM"]
+    assert signal.getsignal(number) is before
+
+
+class Stuck(Slow):
+    """Its 200th step, in all environments of the process together, takes for ever."""
+
+    steps = 0
+
+    def step(self, action):
+        Stuck.steps += 1
+        if Stuck.steps == 200:
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(600)
+        return super().step(action)
+
+
+def test_sigterm_does_not_wait_for_a_step(tmp_path, monkeypatch):
+    monkeypatch.setattr("maze_core.training.episodes.rollouts._TO_STOP", 0.2)
+    monkeypatch.setattr(Stuck, "steps", 0)
+    played = roll_out(task(Stuck), 100_000, record=tmp_path / "demos")
+    assert len(load_trajectories(tmp_path / "demos")) == len(played) >= 8
+
+
+def test_sigterm_before_the_first_episode_has_its_exit_code(tmp_path, monkeypatch):
+    monkeypatch.setattr("maze_core.training.episodes.rollouts._TO_STOP", 0.2)
+    monkeypatch.setattr(Stuck, "steps", 195)
+    with pytest.raises(RunError, match="interrupted by SIGTERM before the first episode ended") as caught:
+        roll_out(task(Stuck), 8, record=tmp_path / "demos")
+    assert caught.value.exit_code == 143
+    assert not (tmp_path / "demos").exists()
 
 
 def test_kill_9_keeps_what_was_recorded(tmp_path):

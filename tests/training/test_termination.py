@@ -11,7 +11,7 @@ from gymnasium import spaces
 from maze_devkit.envs import SeededWalk
 from maze_devkit.turns import Carousel
 
-from maze_core.errors import RunError
+from maze_core.errors import LostError, RunError
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.hookspecs import hookimpl
 from maze_core.training import api
@@ -174,6 +174,37 @@ def test_an_update_is_given_up_in_the_middle_of_learning(quick, sender, monkeypa
     whole = quick(**parts, callbacks={"slow": SlowLoss})
     whole.train()
     assert_same(whole_state(stopped.run_dir), whole_state(whole.run_dir))
+
+
+class Lost(Plugin):
+    """Loses something outside of the process in the middle of an update."""
+
+    calls = 0
+
+    @hookimpl(wrapper=True)
+    def compute_loss(self, policy, batch):
+        Lost.calls += 1
+        if Lost.calls == 25:
+            raise LostError("the cluster is gone")
+        return (yield)
+
+
+def test_a_run_that_loses_what_it_works_with_leaves_the_kept_state(
+    quick, sender, monkeypatch, whole_state, assert_same
+):
+    monkeypatch.setattr(Lost, "calls", 0)
+    parts = {
+        "overrides": {"algorithm.batch_size": 2, "algorithm.n_optimization_epochs": 1, "algorithm.epoch_length": 4}
+    }
+    lost = quick(**parts, callbacks={"lost": Lost})
+    with pytest.raises(LostError) as caught:
+        lost.train()
+    assert "maze resume" in "\n".join(caught.value.__notes__)
+    assert whole_state(lost.run_dir)["updates"] == 2
+    quick(**parts, callbacks={"lost": Lost}).resume(lost.run_dir)
+    whole = quick(**parts, callbacks={"lost": Lost})
+    whole.train()
+    assert_same(whole_state(lost.run_dir), whole_state(whole.run_dir))
 
 
 INT, TERM = signal.SIGINT, signal.SIGTERM
