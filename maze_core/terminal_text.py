@@ -30,7 +30,10 @@ def printable_lines(text: object) -> str:
 
 def shown(value: object, limit: int = 80) -> str:
     """Return a wrong value for an error message: its `repr`, cut to `limit` characters."""
-    text = repr(value[: limit + 1] if isinstance(value, str | bytes) else value)
+    try:
+        text = repr(value[: limit + 1] if isinstance(value, str | bytes) else value)
+    except Exception:  # noqa: BLE001 — an object of others may raise anything
+        text = f"<{type(value).__name__}>"
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 

@@ -12,6 +12,7 @@ from maze_core.envs.agents import MultiAgentEnv, Round
 from maze_core.envs.checks import MisfitError, all_finite, first_bad_row, is_number, non_finite, not_a_number
 from maze_core.envs.codecs import ActionCodec
 from maze_core.envs.event_layers import check_separate, events_of, take
+from maze_core.envs.faults import failure, place
 from maze_core.envs.lane_rows import LaneRows
 from maze_core.envs.serial import SerialVectorEnv, check_state
 from maze_core.envs.spaces import allocate, space_specs
@@ -84,14 +85,12 @@ class LanesVectorEnv:
             outcome = self._play(c, chosen)
             self._collect(c, outcome, rewards, terminated, truncated)
             if not outcome.acting:
+                self._stored(rewards)  # before the copy counts its next episode
                 episodes.append(self._end(c, outcome))
                 restarted[self._rows(c)] = True
                 outcome = self._reset(c)
             self._read(c, outcome)
-        reward32 = rewards.astype(np.float32)
-        if not all_finite(reward32):
-            bad = first_bad_row(reward32)
-            raise non_finite("reward", self._place(bad // len(self.agents)), rewards[bad])
+        reward32 = self._stored(rewards)
         self._log.append(actions, reward32)
         if episodes:
             self._log.keep(self._clock - int(self._started.min()))
@@ -187,7 +186,7 @@ class LanesVectorEnv:
         seed = self._seeds(self.first_index + c, int(self._episode[c]))
         outcome = self._called(c, lambda: self.envs[c].reset(seed))
         if not outcome.acting:
-            raise RunError(f"{self._place(c)}: no agent acts after the reset")
+            raise RunError(f"{self._place(c)} let no agent act")
         for events in self._events[c]:
             events.clear()
         return outcome
@@ -211,7 +210,7 @@ class LanesVectorEnv:
         except MazeError:
             raise
         except (Exception, SystemExit) as exc:
-            raise RunError(f"{self._place(c)} raised {type(exc).__name__}: {exc}") from exc
+            raise failure(self._place(c), exc) from exc
 
     def _collect(
         self, c: int, outcome: Round, rewards: np.ndarray, terminated: np.ndarray, truncated: np.ndarray
@@ -232,6 +231,14 @@ class LanesVectorEnv:
         rows = self._rows(c)
         truncated[rows] &= ~terminated[rows]
         self._present[rows] &= ~(terminated[rows] | truncated[rows])
+
+    def _stored(self, rewards: np.ndarray) -> np.ndarray:
+        """Return rewards `[N]` as float32. Raises RunError for one that is not finite."""
+        reward32 = rewards.astype(np.float32)
+        if not all_finite(reward32):
+            bad = first_bad_row(reward32)
+            raise non_finite("reward", self._place(bad // len(self.agents)), rewards[bad])
+        return reward32
 
     def _read(self, c: int, outcome: Round) -> None:
         """Make those that a result names the ones that act next."""
@@ -300,8 +307,7 @@ class LanesVectorEnv:
         return same
 
     def _place(self, c: int) -> str:
-        step = max(0, int(self._clock - self._started[c]))
-        return f"environment {self.first_index + c} (episode {self._episode[c]}, step {step})"
+        return place(self.first_index + c, int(self._episode[c]), int(self._clock - self._started[c]))
 
 
 def in_turn(make: Any, num_envs: int, first_index: int = 0) -> SerialVectorEnv | LanesVectorEnv:

@@ -12,12 +12,14 @@ from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 from maze_core.envs.checks import MisfitError, each_row, first_bad_row, flags_of, non_finite
 from maze_core.envs.codecs import ActionCodec, ObservationCodec
 from maze_core.envs.event_layers import events_of_rows, take
+from maze_core.envs.faults import failure, place
 from maze_core.envs.masks import mask_leaves
 from maze_core.envs.spaces import allocate
 from maze_core.envs.vector import Episode, StepResult, Tree
 from maze_core.envs.wrapper_memory import vector_reward_meter
 from maze_core.errors import ConfigError, RunError
 from maze_core.plugins.closing import release
+from maze_core.plugins.other_interfaces import check_reset
 
 if TYPE_CHECKING:
     import gymnasium
@@ -77,7 +79,7 @@ class NativeVectorEnv:
         try:
             observation, reward, terminated, truncated, info = self._env.step(self._actions.batch(actions))
         except Exception as exc:
-            raise RunError(f"the vectorised environment raised {type(exc).__name__}: {exc}") from exc
+            raise failure("the vectorised environment", exc) from exc
         filler, valid = self._filler, self._valid
         if filler is not None:
             valid = ~filler
@@ -146,11 +148,20 @@ class NativeVectorEnv:
 
     def _reset_all(self, out: Tree) -> None:
         seeds: Any = self._episode_seeds()
-        observation, _ = self._env.reset(seed=seeds if self._many_seeds else seeds[0])
+        observation = self._begun(seed=seeds if self._many_seeds else seeds[0])
         self._observations.check(observation, (self.num_envs,))
         self._write(observation, out)
         self._clear_events(range(self.num_envs))
         self._first = {key: array.copy() for key, array in out.items()}
+
+    def _begun(self, **arguments: Any) -> Any:
+        """Reset environments, and return all observations."""
+        try:
+            result: Any = self._env.reset(**arguments)
+        except Exception as exc:
+            raise failure("the vectorised environment at a reset", exc) from exc
+        check_reset(result)
+        return result[0]
 
     def _end(self, ended: np.ndarray, info: dict[str, Any], out: Tree, result: StepResult) -> None:
         """Record the ended episodes and their last observations; in DISABLED mode begin the next episodes."""
@@ -174,7 +185,7 @@ class NativeVectorEnv:
             mask = np.zeros(self.num_envs, np.bool_)
             mask[ended] = True
             seeds: Any = self._episode_seeds() if self._many_seeds else None
-            observation, _ = self._env.reset(seed=seeds, options={"reset_mask": mask})
+            observation = self._begun(seed=seeds, options={"reset_mask": mask})
             self._write(observation, out)
             self._clear_events(ended)
 
@@ -220,8 +231,7 @@ class NativeVectorEnv:
 
     def _place(self, i: int, begun: Any = False) -> str:
         next_one = bool(np.broadcast_to(begun, self.num_envs)[i])
-        episode, step = self._episode[i] + next_one, 0 if next_one else self._lengths[i]
-        return f"environment {i} (episode {episode}, step {step})"
+        return place(i, int(self._episode[i]) + next_one, 0 if next_one else int(self._lengths[i]))
 
 
 def _autoreset_mode(env: gymnasium.vector.VectorEnv[Any, Any, Any]) -> AutoresetMode:

@@ -14,6 +14,7 @@ from maze_core.envs.checks import MisfitError, all_finite, first_bad_row, is_num
 from maze_core.envs.codecs import ActionCodec, ObservationCodec
 from maze_core.envs.event_layers import check_separate, events_of, take, with_step_ends
 from maze_core.envs.events import EventSummary
+from maze_core.envs.faults import failure, place
 from maze_core.envs.masks import mask_leaves
 from maze_core.envs.spaces import ROLES, allocate, leaves
 from maze_core.envs.step_log import StepLog
@@ -29,7 +30,7 @@ from maze_core.envs.wrapper_memory import (
 )
 from maze_core.errors import ConfigError, MazeError, RunError
 from maze_core.plugins.closing import release
-from maze_core.plugins.other_interfaces import check_reset, old_api
+from maze_core.plugins.other_interfaces import check_reset
 
 if TYPE_CHECKING:
     import gymnasium
@@ -232,10 +233,7 @@ class SerialVectorEnv:
         except MazeError:
             raise
         except (Exception, SystemExit) as exc:
-            if (old := old_api(exc)) is not None:
-                raise old from exc
-            place = f"environment {index} at the reset of episode {self._episode[i]}"
-            raise RunError(f"{place} {_raised(exc)}") from exc
+            raise failure(place(index, self._episode[i], 0), exc) from exc
         observation = result[0]
         meter = self._meters[i]
         if meter is not None:
@@ -257,13 +255,14 @@ class SerialVectorEnv:
     def _end(self, i: int, terminated: bool, info: dict[str, Any]) -> _End:
         """Record the end of an episode and begin counting the next one."""
         meter = self._meters[i]
-        metrics = episode_metrics(info, self._place(i)) if info else {}
         now = self._clock + 1
         length = now - self._started[i]
+        where = place(self.first_index + i, self._episode[i], length)
+        metrics = episode_metrics(info, where) if info else {}
         raw_return = None if meter is None else meter.total
         summary = None
         if self._events[i]:
-            summary, kpis = take(self._events[i], length, self._place(i))
+            summary, kpis = take(self._events[i], length, where)
             metrics |= kpis
         raw_reward = self._raw[i].take() if self._raw else 0.0
         end = _End(i, self._episode[i], length, terminated, raw_return, raw_reward, metrics, summary)
@@ -336,8 +335,11 @@ class SerialVectorEnv:
         rows = self._actions.rows({key: array[len(array) - length :, i] for key, array in actions.items()})
         rewards: list[float] = []
         ended = False
-        for action in rows:
-            observation, reward, terminated, truncated, _ = self._steps[i](action)
+        for number, action in enumerate(rows, 1):
+            try:
+                observation, reward, terminated, truncated, _ = self._steps[i](action)
+            except (Exception, SystemExit) as exc:
+                raise failure(place(self.first_index + i, self._episode[i], number), exc) from exc
             rewards.append(float(reward))
             self._returns[i] += rewards[-1]
             ended = bool(terminated or truncated)
@@ -357,34 +359,20 @@ class SerialVectorEnv:
         return bool(np.all(np.isnan(recorded) | (recorded == np.asarray(rewards, np.float32))))
 
     def _failure(self, i: int, rewards: list[Any], ended: list[_End], exc: BaseException) -> MazeError:
-        """Return the error of a failed step: the environment raised, or returned a value that cannot be used."""
-        if (old := old_api(exc)) is not None:
-            return old
-        if not isinstance(exc, MisfitError):
-            return RunError(f"{self._place(i)} {_raised(exc)}")
-        if i < self.num_envs:
-            return RunError(f"{self._place(i, taken=1)} {_raised(exc)}")
-        i = next((j for j, reward in enumerate(rewards) if not is_number(reward)), 0)
-        return RunError(f"{self._place(i, ended, taken=1)} {_raised(exc)}")
+        """Return the error of a step that failed before it was counted: a raised exception, or an unusable value."""
+        self._clock += 1
+        if i == self.num_envs:
+            i = next((j for j, reward in enumerate(rewards) if not is_number(reward)), 0)
+            return failure(self._place(i, ended), exc)
+        return failure(self._place(i), exc)
 
-    def _place(self, i: int, ended: Sequence[_End] = (), taken: int = 0) -> str:
-        """Return the name of environment i and its step.
-
-        `ended` are the episodes that ended at this step, and `taken` steps have been taken but not counted.
-        """
-        episode, step = self._episode[i], max(0, self._clock + taken - self._started[i])
+    def _place(self, i: int, ended: Sequence[_End] = ()) -> str:
+        """Return the name of environment i and its step; `ended`: the episodes that ended at this step."""
+        episode, step = self._episode[i], self._clock - self._started[i]
         for end in ended:
             if end.index == i:
                 episode, step = end.episode, end.length
-        return f"environment {self.first_index + i} (episode {episode}, step {step})"
-
-
-def _raised(exc: BaseException) -> str:
-    if isinstance(exc, SystemExit):
-        return f"called sys.exit({exc.code!r})"
-    if isinstance(exc, MisfitError):
-        return f"returned {exc}"
-    return f"raised {type(exc).__name__}: {exc}"
+        return place(self.first_index + i, episode, step)
 
 
 def _is_over(terminated: Any, truncated: Any) -> bool:

@@ -12,6 +12,7 @@ import numpy as np
 
 from maze_core.errors import RunError
 from maze_core.plugins.hookspecs import hookimpl
+from maze_core.plugins.other_interfaces import check_spaces
 
 if TYPE_CHECKING:
     from maze_core.config.base import PluginConfig
@@ -158,6 +159,8 @@ class Metered:
     def make_env(self, config: PluginConfig, seed: int, index: int) -> Any:
         """Wrap the source's environment in the meter."""
         env = yield
+        if isinstance(env, gymnasium.Env):
+            check_spaces(env)  # before a wrapper asks for them
         return env if env is None else RewardMeter(env)
 
     @hookimpl(wrapper=True)

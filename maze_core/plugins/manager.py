@@ -96,13 +96,14 @@ class Hooks:
         """Build one wrapped environment. A plugin's exception gets a note that names the plugin."""
         import gymnasium
 
-        from maze_core.plugins.other_interfaces import foreign
+        from maze_core.plugins.other_interfaces import check_spaces, foreign
 
         env = self._build("make_env", config=config, seed=seed, index=index, purpose=purpose)
         if (other := foreign(env.unwrapped if isinstance(env, gymnasium.Env) else env)) is not None:
             raise other
         if not isinstance(env, gymnasium.Env):
             raise self._wrong_result("make_env", env, "gymnasium.Env", "env")
+        check_spaces(env)
         return env
 
     def make_agents_env(self, config: PluginConfig, seed: int, index: int) -> MultiAgentEnv | None:

@@ -5,18 +5,21 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from types import NoneType
+from typing import Any
 
 import gymnasium
 
 from maze_core.culprit import culprit
-from maze_core.errors import ConfigError
+from maze_core.errors import ConfigError, RunError
+from maze_core.terminal_text import shown
 
 _OLD = "the environment uses the old API of gym"
 _UPDATE = (
     "Let reset(seed, options) return (observation, info) and step return (observation, reward, terminated, truncated,"
     " info); or wrap it: pip install shimmy, then GymV21Environment-v0 or GymV26Environment-v0 with env.kwargs.env_id."
 )
-_UNPACKED = re.compile(r"not enough values to unpack \(expected 5, got 4\)|too many values to unpack \(expected 4\)")
+_DECLARE = "Set it in the environment's constructor: self.{} = gymnasium.spaces.Box(…), or Discrete(…), Dict(…), …"
+_UNPACKED = re.compile(r"values to unpack \(expected [45](?:, got (\d+))?\)|cannot unpack non-iterable (\w+) object")
 
 
 def foreign(env: object) -> ConfigError | None:
@@ -47,6 +50,25 @@ def foreign(env: object) -> ConfigError | None:
     return None
 
 
+def check_spaces(env: gymnasium.Env[Any, Any]) -> None:
+    """Check that an environment, or a wrapper, has spaces; whether Maze supports them is not checked.
+
+    Raises:
+        ConfigError: one is missing, or it is not a space.
+        RunError: reading one raises.
+    """
+    for name in ("observation_space", "action_space"):
+        try:
+            space = getattr(env, name)
+        except Exception as exc:
+            if not isinstance(exc, AttributeError) or culprit(exc):
+                raise RunError(f"{name} of the environment raised {type(exc).__name__}: {exc}") from exc
+            raise _wrong(f"{type(env.unwrapped).__name__} has no {name}", _DECLARE.format(name)) from exc
+        if not isinstance(space, gymnasium.Space):
+            role = name.replace("_", " ")
+            raise _wrong(f"the {role} is {shown(space)}, which is not a gymnasium.Space", _DECLARE.format(name))
+
+
 def check_reset(result: object) -> None:
     """Check what a reset returns.
 
@@ -55,15 +77,23 @@ def check_reset(result: object) -> None:
     """
     if isinstance(result, tuple) and len(result) == 2 and isinstance(result[1], (dict, Mapping, NoneType)):
         return
-    got = f"{len(result)} values" if isinstance(result, tuple) else "an observation alone"
-    raise _wrong(f"{_OLD}: its reset returns {got}" if got != "2 values" else "its reset returns no info", _UPDATE)
+    if isinstance(result, tuple):
+        info = f"returns an info that is no dict but {type(result[-1]).__name__}" if len(result) == 2 else ""
+        raise _wrong(f"the environment's reset {info or f'returns {len(result)} values, not 2'}", _UPDATE)
+    if result is None:
+        raise _wrong("the environment's reset returns None", _UPDATE)
+    raise _wrong(f"{_OLD}: its reset returns an observation alone", _UPDATE)
 
 
 def old_api(error: BaseException) -> ConfigError | None:
     """Return the error for an environment whose `error` shows that it uses the old API; else None."""
     text = str(error)
-    if isinstance(error, ValueError) and _UNPACKED.search(text) and not culprit(error):
-        return _wrong(f"{_OLD}: its step returns 4 values", _UPDATE)
+    found = _UNPACKED.search(text) if isinstance(error, ValueError | TypeError) else None
+    if found is not None and not culprit(error):
+        if found[1] == "4" or "too many values to unpack (expected 4)" in text:
+            return _wrong(f"{_OLD}: its step returns 4 values", _UPDATE)
+        got = f"{found[1]} values" if found[1] else found[2] or "more than 5 values"
+        return _wrong(f"the environment's step returns {got}, not 5 values", _UPDATE)
     if isinstance(error, TypeError) and "reset() got an unexpected keyword argument" in text and not culprit(error):
         return _wrong(f"{_OLD}: its reset takes no seed or no options", _UPDATE)
     return None

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from maze_core import files
-from maze_core.plain_json import parse_object
+from maze_core.plain_json import is_number, parse_object
 from maze_core.training.saved.append_only import still_holds
 from maze_core.training.saved.manifest import Extent
 
@@ -24,14 +24,14 @@ class Metrics:
     epochs: tuple[dict[str, Any], ...] = ()
     """The valid lines."""
     damaged: tuple[int, ...] = ()
-    """Numbers, from 1, of lines that are not a JSON object."""
+    """Numbers, from 1, of lines that are not a JSON object of numbers."""
 
 
 def read_metrics(path: Path) -> Metrics:
     """Read a `metrics.jsonl`; empty if there is none. Raises OSError if it cannot be read."""
     epochs, damaged = [], []
     for number, (_, epoch) in enumerate(parsed_lines(path), 1):
-        if epoch is None:
+        if epoch is None or not all(value is None or is_number(value) for value in epoch.values()):
             damaged.append(number)
         else:
             epochs.append(epoch)

@@ -9,11 +9,13 @@ import numpy as np
 
 from maze_core.envs.checks import MisfitError, all_finite, first_bad_row, is_number, is_set, non_finite, not_a_number
 from maze_core.envs.codecs import ActionCodec, ObservationCodec
+from maze_core.envs.faults import failure
 from maze_core.envs.native import NativeVectorEnv
 from maze_core.envs.vector import StepResult
 from maze_core.envs.wrapper_memory import lasting_layers
 from maze_core.errors import ConfigError, RunError
 from maze_core.plugins.closing import release
+from maze_core.plugins.other_interfaces import check_reset
 
 if TYPE_CHECKING:
     import gymnasium
@@ -145,11 +147,12 @@ class SinglePairEnvs(PairEnvs):
         self._grow(self.pairs)
         for row in range(2 * self.pairs):
             try:
-                observation, _ = self._envs[row].reset(seed=seeds(row // 2, 0))
+                given: Any = self._envs[row].reset(seed=seeds(row // 2, 0))
             except Exception as error:
-                raise RunError(f"{_place(row)} raised {type(error).__name__} in reset: {error}") from error
-            self._observations.check(observation)
-            self._observations.write(out, row, observation)
+                raise failure(f"{_place(row)} at its reset", error) from error
+            check_reset(given)
+            self._observations.check(given[0])
+            self._observations.write(out, row, given[0])
         self._check(out)
 
     def _play(self, rows: np.ndarray, actions: Tree, out: Tree, result: StepResult) -> None:
@@ -170,7 +173,7 @@ class SinglePairEnvs(PairEnvs):
         except MisfitError as error:
             raise RunError(f"{_place(row)} returned {error}") from error
         except Exception as error:
-            raise RunError(f"{_place(row)} raised {type(error).__name__}: {error}") from error
+            raise failure(_place(row), error) from error
         result.reward[rows] = given
         if not all_finite(result.reward):
             bad = first_bad_row(result.reward)

@@ -152,9 +152,9 @@ def open_policy(file: Path) -> tuple[InferenceSession, Interface]:
         raise ConfigError(f"cannot read {file}: {error.strerror}", "policy.file") from None
     try:
         session = open_session(data)
+        metadata = session.get_modelmeta().custom_metadata_map.get(METADATA)  # reading them fails if they are no UTF-8
     except Exception as error:  # noqa: BLE001 — onnxruntime's errors have no base
         raise ConfigError(f"{file} is not an ONNX file that can be run: {_reason(error)}", "policy.file") from None
-    metadata = session.get_modelmeta().custom_metadata_map.get(METADATA)
     if metadata is None:
         raise ConfigError(f"{file} was not written by `maze export`: it has no metadata of Maze", "policy.file")
     try:

@@ -11,7 +11,9 @@ from gymnasium import Space
 
 from maze_core.envs.agents import MultiAgentEnv, Round
 from maze_core.envs.masks import MASK, mask_space
+from maze_core.envs.pictures import pictures_per_second
 from maze_core.errors import ConfigError
+from maze_pettingzoo.answers import agents_by_name, answer, by_name, info_of, numbers, spaces_of, those_set
 from maze_pettingzoo.critics import CriticView, view_of
 from maze_pettingzoo.observer import Observer, has_mask
 
@@ -42,18 +44,18 @@ class PettingZooEnv(MultiAgentEnv):
         critic: CriticView = "none",
     ) -> None:
         self.env, self._score, self.elapsed = env, score, elapsed
-        self.pictures_per_second = int(getattr(env, "metadata", {}).get("render_fps", 10))
-        self._ids = {str(agent): agent for agent in _possible_agents(env)}
+        self.pictures_per_second = pictures_per_second(env, MultiAgentEnv.pictures_per_second)
+        self._ids = agents_by_name(env)
         """PettingZoo's agents by name; they need not be texts."""
         self._names = {agent: name for name, agent in self._ids.items()}
         self.agents: Sequence[str] = list(self._ids)
         if score not in ("mean", "sum", *self.agents):
             known = ", ".join(self.agents)
             raise ConfigError(f"{score!r} is neither mean nor sum nor an agent", "env.score", f"Agents: {known}")
-        self.action_spaces: Mapping[str, Space[Any]] = {name: env.action_space(a) for name, a in self._ids.items()}
-        own = {name: env.observation_space(agent) for name, agent in self._ids.items()}
+        own, actions = spaces_of(env, self._ids)
+        self.action_spaces: Mapping[str, Space[Any]] = actions
         # Only a reset shows whether the masks are in the infos.
-        in_info = not any(map(has_mask, own.values())) and any(MASK in info for info in self._first_infos().values())
+        in_info = not any(map(has_mask, own.values())) and self._masks_in_infos()
         codes = np.eye(len(own), dtype=np.int8)
         self._observers = {
             name: Observer(
@@ -65,9 +67,7 @@ class PettingZooEnv(MultiAgentEnv):
             for number, (name, space) in enumerate(own.items())
         }
         self.observation_spaces: Mapping[str, Space[Any]] = {n: each.space for n, each in self._observers.items()}
-        self._view = view_of(
-            critic, env, own, self.action_spaces, lambda: env.reset(seed=0), flatten_boards=flatten_boards
-        )
+        self._view = view_of(critic, env, own, actions, lambda: env.reset(seed=0), flatten_boards=flatten_boards)
         self.critic_space = None if self._view is None else self._view.space
 
     def observed(self, agent: str, observation: Any, info: Mapping[str, Any]) -> Any:
@@ -96,9 +96,14 @@ class PettingZooEnv(MultiAgentEnv):
     def _observed(self) -> Mapping[str, Any]:
         """Return what each agent that is in the episode, or has just ended, observes in PettingZoo."""
 
+    def _masks_in_infos(self) -> bool:
+        """Return True where the infos hold masks, which a reset shows."""
+        infos = by_name("reset", "infos", self._first_infos(), self._names)
+        return any(MASK in info_of(infos, name) for name in infos)
+
     @abstractmethod
-    def _first_infos(self) -> Mapping[str, Any]:
-        """Reset the environment and return the infos, which show whether they hold masks."""
+    def _first_infos(self) -> Any:
+        """Reset the environment and return the infos."""
 
 
 class AgentsInTurn(PettingZooEnv):
@@ -122,16 +127,16 @@ class AgentsInTurn(PettingZooEnv):
 
     def _next_turn(self) -> Round:
         """Return what happened until the next agent that can act, or until the end."""
-        env, critic = self.env, self._seen_by_critics()
+        env, critic, names = self.env, self._seen_by_critics(), self._names
         acting: dict[str, Any] = {}
         rewards: dict[str, float] = {}
         ended: dict[str, Any] = {}
         cut: dict[str, Any] = {}
         while env.agents and not acting:
-            name = self._names[env.agent_selection]
+            (name,) = by_name("step", "agent_selection", {env.agent_selection: None}, names)
             observation, reward, terminated, truncated, info = env.last()
-            observation = self._observers[name].observed(observation, info)
-            rewards[name] = rewards.get(name, 0.0) + float(reward)
+            observation = self._observers[name].observed(observation, info_of({name: info}, name))
+            rewards[name] = rewards.get(name, 0.0) + numbers("last", {name: reward})[name]
             if not (terminated or truncated):
                 acting[name] = observation
             else:
@@ -142,10 +147,9 @@ class AgentsInTurn(PettingZooEnv):
     def _observed(self) -> Mapping[str, Any]:
         return {self._names[agent]: self.env.observe(agent) for agent in self.env.agents}
 
-    def _first_infos(self) -> Mapping[str, Any]:
+    def _first_infos(self) -> Any:
         self.env.reset(seed=0)
-        infos: Mapping[str, Any] = self.env.infos
-        return infos
+        return self.env.infos
 
 
 class AgentsTogether(PettingZooEnv):
@@ -155,48 +159,40 @@ class AgentsTogether(PettingZooEnv):
 
     def reset(self, seed: int) -> Round:
         """Begin an episode."""
-        observations, infos = self.env.reset(seed=seed)
+        observations, infos = answer("reset", self.env.reset(seed=seed))
         self._newest: dict[str, Any] = {}
-        return Round(self._read(observations, infos), critic=self._seen_by_critics())
+        return Round(self._read("reset", observations, infos), critic=self._seen_by_critics())
 
     def step(self, actions: Mapping[str, Any]) -> Round:
         """Execute the actions of all."""
-        env = self.env
-        observations, rewards, terminated, truncated, infos = env.step({self._ids[n]: a for n, a in actions.items()})
-        seen = self._read(observations, infos)
+        env, names = self.env, self._names
+        result = env.step({self._ids[n]: a for n, a in actions.items()})
+        observations, rewards, terminated, truncated, infos = answer("step", result)
+        seen = self._read("step", observations, infos)
         ended, cut = (
-            {self._names[agent] for agent, flag in flags.items() if flag} for flags in (terminated, truncated)
+            those_set("step", kind, by_name("step", kind, flags, names))
+            for kind, flags in (("terminations", terminated), ("truncations", truncated))
         )
         cut -= ended
-        alive = {self._names[agent] for agent in env.agents} - ended - cut
+        alive = by_name("step", "agents", dict.fromkeys(env.agents), names).keys() - ended - cut
         return Round(
             {name: observation for name, observation in seen.items() if name in alive},
-            {self._names[agent]: float(reward) for agent, reward in rewards.items()},
+            numbers("step", by_name("step", "rewards", rewards, names)),
             {name: self._newest[name] for name in ended & self._newest.keys()},
             {name: self._newest[name] for name in cut & self._newest.keys()},
             critic=self._seen_by_critics(),
         )
 
-    def _read(self, observations: Mapping[Any, Any], infos: Mapping[Any, Any]) -> dict[str, Any]:
+    def _read(self, method: str, observations: Any, infos: Any) -> dict[str, Any]:
         """Return the observations by name, and remember them: an agent may end without another one."""
-        seen = {
-            self._names[agent]: self._observers[self._names[agent]].observed(observation, infos.get(agent, {}))
-            for agent, observation in observations.items()
-        }
+        self._now = by_name(method, "observations", observations, self._names)
+        told = by_name(method, "infos", infos, self._names)
+        seen = {name: self._observers[name].observed(each, info_of(told, name)) for name, each in self._now.items()}
         self._newest |= seen
-        self._now = {self._names[agent]: observation for agent, observation in observations.items()}
         return seen
 
     def _observed(self) -> Mapping[str, Any]:
         return self._now
 
-    def _first_infos(self) -> Mapping[str, Any]:
-        infos: Mapping[str, Any] = self.env.reset(seed=0)[1]
-        return infos
-
-
-def _possible_agents(env: Any) -> list[Any]:
-    agents = getattr(env, "possible_agents", None)
-    if not agents:
-        raise ConfigError(f"{env} does not name its `possible_agents`, so there is no row for each of them", "env.id")
-    return list(agents)
+    def _first_infos(self) -> Any:
+        return answer("reset", self.env.reset(seed=0))[1]

@@ -18,6 +18,7 @@ from maze_core.config.base import PluginConfig
 from maze_core.config.outside import Outside
 from maze_core.environment_variables import changed_since, put_back
 from maze_core.envs.agents import MultiAgentEnv
+from maze_core.envs.faults import failure
 from maze_core.envs.imports import import_module
 from maze_core.errors import ConfigError, MazeError, RunError
 from maze_core.plugins.base import Plugin
@@ -81,10 +82,13 @@ class PettingZooSource(Plugin):
             with _explained(config):
                 env = self._constructor(**config.kwargs)
         options: dict[str, Any] = config.model_dump(include=_OPTIONS)
-        if isinstance(env, ParallelEnv) and self._api != "aec":
-            return AgentsTogether(env, **options)
-        if isinstance(env, AECEnv) and self._api != "parallel":
-            return AgentsInTurn(env, **options)
+        try:  # their spaces are asked for, and some are reset
+            if isinstance(env, ParallelEnv) and self._api != "aec":
+                return AgentsTogether(env, **options)
+            if isinstance(env, AECEnv) and self._api != "parallel":
+                return AgentsInTurn(env, **options)
+        except Exception as exc:
+            raise failure(f"the environment {config.id}", exc) from exc
         kind = "parallel" if isinstance(env, ParallelEnv) else "AEC" if isinstance(env, AECEnv) else type(env).__name__
         raise ConfigError(f"{config.id} makes an environment of the kind {kind}", "env.api", "Next: --set env.api=auto")
 

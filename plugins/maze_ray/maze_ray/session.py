@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from maze_core.environment_variables import Variables, changed_since, put_back, variables_set
-from maze_core.errors import ConfigError, LostError, PluginError
+from maze_core.errors import ConfigError, LostError, PluginError, RunError
 from maze_core.guarded_folder import GuardedFolder
 from maze_core.interruption import signal_handlers_kept
 from maze_core.local_modules import is_current_folder
@@ -204,6 +204,11 @@ class _Connection:
                     _node_ip_address="127.0.0.1",
                     _temp_dir=str(self.folder.path),
                 )
+        except Exception as exc:  # Ray raises even bare exceptions, for example when its processes start slowly
+            self.close()
+            reason = " ".join(str(exc).split())[:500] or type(exc).__name__
+            again = "Next: the same command again, when the machine has less to do; or --runner local"
+            raise RunError(f"Ray does not start: {reason}\n{again}") from exc
         except BaseException:
             self.close()
             raise

@@ -21,6 +21,7 @@ _ENVIRONMENT = {
 }
 
 _SHORT = Path("/tmp")  # noqa: S108 — the paths of Ray's sockets must not be longer than about 100 characters
+_AGAIN = "Next: the same command again, when the machine has less to do; or --runner dev"
 
 
 def check_installed() -> None:
@@ -82,6 +83,10 @@ class RaySession:
             put_back(self._variables)
 
 
+def _in_a_line(error: Exception) -> str:
+    return " ".join(str(error).split())[:500] or type(error).__name__
+
+
 def _prepare() -> dict[str, str]:
     """Set variables that Ray reads; return the earlier environment."""
     before = dict(os.environ)
@@ -111,7 +116,7 @@ def _start(ray: Any, num_cpus: int, folder: Path) -> None:
             logging_level=logging.CRITICAL,
             _temp_dir=str(folder),
         )
-    except (OSError, RuntimeError, ValueError, TimeoutError) as error:
-        raise RunError(f"Ray does not start: {error}") from error
+    except Exception as error:  # Ray raises even bare exceptions, for example when its processes start slowly
+        raise RunError(f"Ray does not start: {_in_a_line(error)}\n{_AGAIN}") from error
     finally:
         ray_constants.ENABLE_RAY_CLUSTER = clustered

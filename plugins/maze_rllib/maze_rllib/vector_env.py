@@ -12,10 +12,12 @@ from gymnasium.vector.utils import batch_space
 
 from maze_core.envs.checks import MisfitError, first_bad_row, is_number, is_set, non_finite, not_a_number
 from maze_core.envs.codecs import ActionCodec, ObservationCodec
+from maze_core.envs.faults import failure, place
 from maze_core.envs.spaces import LeafSpec, allocate, flatten_space, space_specs
 from maze_core.envs.vector import Episode
-from maze_core.errors import MazeError, RunError
+from maze_core.errors import RunError
 from maze_core.plugins.closing import release
+from maze_core.plugins.other_interfaces import check_reset
 from maze_rllib.own_model import PlainView
 
 if TYPE_CHECKING:
@@ -100,23 +102,23 @@ class TreeVectorEnv(VectorEnv[Any, Any, Any]):
         release(*envs)
 
     def _step_one(self, i: int, action: Any) -> tuple[Any, float, bool, bool]:
+        self._steps[i] += 1
         try:
             observation, reward, terminated, truncated, _ = self._envs[i].step(action)
-            self._steps[i] += 1
             if not is_number(reward):
                 raise not_a_number(reward)
             return observation, float(reward), is_set("terminated", terminated), is_set("truncated", truncated)
-        except MisfitError as error:
-            raise RunError(f"{self._place(i)} returned {error}") from error
         except Exception as error:
-            raise _failure(self._place(i), error) from error
+            raise failure(self._place(i), error) from error
 
     def _first_observation(self, i: int) -> Any:
         self._episodes[i], self._steps[i], self._returns[i] = self._episodes[i] + 1, 0, 0.0
         try:
-            return self._envs[i].reset(seed=self._seeds(self._first_index + i, self._episodes[i]))[0]
+            result = self._envs[i].reset(seed=self._seeds(self._first_index + i, self._episodes[i]))
         except Exception as error:
-            raise _failure(f"{self._place(i)} at its reset", error) from error
+            raise failure(self._place(i), error) from error
+        check_reset(result)
+        return result[0]
 
     def _write(self, out: Tree, i: int, observation: Any) -> None:
         try:
@@ -137,7 +139,7 @@ class TreeVectorEnv(VectorEnv[Any, Any, Any]):
         return actions if self._action_key is None else {self._action_key: np.asarray(actions)}
 
     def _place(self, i: int) -> str:
-        return f"environment {self._first_index + i} (episode {self._episodes[i]}, step {self._steps[i]})"
+        return place(self._first_index + i, self._episodes[i], self._steps[i])
 
 
 def single_key(space: gymnasium.Space[Any], role: Any) -> str | None:
@@ -172,9 +174,3 @@ def _stored(space: gymnasium.Space[Any], spec: LeafSpec) -> gymnasium.Space[Any]
     if isinstance(space, spaces.Discrete):
         return spaces.Discrete(int(space.n))
     return spaces.MultiDiscrete(space.nvec) if isinstance(space, spaces.MultiDiscrete) else space
-
-
-def _failure(place: str, error: Exception) -> MazeError:
-    if isinstance(error, MazeError):
-        return error
-    return RunError(f"{place} raised {type(error).__name__}: {error}")

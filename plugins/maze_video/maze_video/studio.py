@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, Any
 import gymnasium
 import numpy as np
 
+from maze_core.culprit import culprit
 from maze_core.environment_variables import variables_set
 from maze_core.envs.agents import MultiAgentEnv, Round, WrappedAgents
 from maze_core.envs.lanes import LanesVectorEnv
+from maze_core.envs.pictures import as_rgb, pictures_per_second
 from maze_core.envs.serial import SerialVectorEnv
 from maze_core.errors import ConfigError
 from maze_core.plugins.closing import releasing
@@ -25,6 +27,10 @@ from maze_core.plugins.discovery import describe
 if TYPE_CHECKING:
     from maze_core.envs.builder import EnvBuilder
     from maze_core.envs.vector import VectorEnv
+
+
+_USUAL = 30
+"""Pictures per second of environments that name no number."""
 
 
 class _Reel:
@@ -50,7 +56,7 @@ class _Reel:
         """Add a picture, while something is filmed."""
         if self._writer is not None:
             with _without_devices():
-                picture = np.asarray(env.render())
+                picture = as_rgb(env.render())
             height, width = picture.shape[:2]
             # The encoder takes even sizes only, and would warn before it scales.
             self._writer.append_data(picture[: height - height % 2, : width - width % 2])
@@ -71,7 +77,7 @@ class _Camera(gymnasium.Wrapper[Any, Any, Any, Any]):
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         observation, info = self.env.reset(seed=seed, options=options)
-        self._reel.begin(int(self.env.metadata.get("render_fps", 30)))
+        self._reel.begin(pictures_per_second(self.env, _USUAL))
         self._reel.shoot(self.env)
         return observation, info
 
@@ -154,15 +160,15 @@ class Studio:
         title = str(getattr(self._builder.env, "id", "") or "the environment")
         try:
             with _without_devices(), warnings.catch_warnings(action="ignore"):
-                picture = self._picture(title)
+                self._picture(title)
         except ConfigError as error:
             if error.where != "env.kwargs" or not re.search(r"'render_mode'|takes no arguments", str(error)):
                 raise
             raise _cannot_render(title, "it takes no render_mode") from None
+        except ValueError as error:
+            raise _cannot_render(title, describe(error) if culprit(error) else str(error)) from error
         except Exception as error:
             raise _cannot_render(title, describe(error)) from error
-        if picture.ndim != 3:
-            raise _cannot_render(title, "render() does not return an array [height, width, colours]")
 
     def _picture(self, title: str) -> np.ndarray:
         """Return the first picture of an episode."""
@@ -170,12 +176,12 @@ class Studio:
         if self._builder.several_agents:
             with releasing(self._builder.agents_env(0)) as env:
                 env.reset(0)
-                return np.asarray(env.render())
+                return as_rgb(env.render())
         with releasing(self._builder(0)) as env:
             if env.render_mode != "rgb_array":
                 raise _cannot_render(title, "it does not support render_mode rgb_array")
             env.reset(seed=0)
-            return np.asarray(env.render())
+            return as_rgb(env.render())
 
 
 def _without_devices() -> AbstractContextManager[None]:

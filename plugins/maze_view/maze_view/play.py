@@ -9,10 +9,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import gymnasium
-import numpy as np
 
+from maze_core.culprit import culprit
 from maze_core.environment_variables import variables_set
 from maze_core.envs.event_layers import events_of
+from maze_core.envs.pictures import as_rgb
 from maze_core.envs.serial import SerialVectorEnv
 from maze_core.errors import ConfigError
 from maze_core.plugins.closing import releasing
@@ -69,8 +70,8 @@ class Camera(gymnasium.Wrapper[Any, Any, Any, Any]):
     def _shoot(self, *, last: bool) -> None:
         if self._film is not None and (last or self._film.wants(self._steps)):
             with _without_devices():
-                picture: Any = self.env.render()
-            self._film.add(self._steps, np.asarray(picture, np.uint8), last=last)
+                picture = as_rgb(self.env.render())
+            self._film.add(self._steps, picture, last=last)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,11 +129,11 @@ def _rendering(builder: EnvBuilder) -> tuple[EnvBuilder, str]:
             if env.render_mode != "rgb_array":
                 return builder, "the environment does not support render_mode rgb_array"
             env.reset(seed=0)
-            picture = np.asarray(env.render())
+            as_rgb(env.render())
+    except ValueError as error:
+        return builder, describe(error) if culprit(error) else str(error)
     except Exception as error:  # noqa: BLE001 — whatever an environment's drawing code raises
         return builder, " ".join(describe(error).split())
-    if picture.ndim != 3 or picture.shape[-1] != 3:
-        return builder, "render() does not return an array [height, width, 3]"
     return able, ""
 
 

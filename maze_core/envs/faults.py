@@ -1,0 +1,31 @@
+"""Faults of environments: how errors name the environment, the moment, and what it did."""
+
+from __future__ import annotations
+
+from maze_core.envs.checks import MisfitError
+from maze_core.errors import MazeError, RunError
+from maze_core.plugins.other_interfaces import old_api
+
+
+def place(environment: int, episode: int, step: int) -> str:
+    """Return the beginning of an error about an environment.
+
+    `step` is the number of the step within its episode, counted from 1, also for a step that failed; 0: the reset with
+    which the episode began.
+    """
+    if step == 0:
+        return f"environment {environment} at the reset of episode {episode}"
+    return f"environment {environment} (episode {episode}, step {step})"
+
+
+def failure(where: str, exc: BaseException) -> MazeError:
+    """Return the error of an environment that raised, or returned what cannot be used; `where` is the `place`."""
+    if isinstance(exc, MazeError):
+        return exc
+    if (wrong := old_api(exc)) is not None:
+        return wrong
+    if isinstance(exc, MisfitError):
+        return RunError(f"{where} returned {exc}")
+    if isinstance(exc, SystemExit):
+        return RunError(f"{where} called sys.exit({exc.code!r})")
+    return RunError(f"{where} raised {type(exc).__name__}: {exc}")
