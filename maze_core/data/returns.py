@@ -98,6 +98,7 @@ def _clipped(ratios: np.ndarray, bound: float | None) -> np.ndarray:
 
 def explained_variance(predictions: np.ndarray, targets: np.ndarray) -> float:
     """Return 1 - Var(targets - predictions) / Var(targets): 1: perfect; 0: like a constant; nan: undefined."""
-    if not targets.size or nearly_equal(float(targets.min()), float(targets.max())):
+    variance = float(np.var(targets)) if targets.size else 0.0
+    if variance == 0 or nearly_equal(float(targets.min()), float(targets.max())):
         return float("nan")
-    return 1.0 - float(np.var(targets - predictions)) / float(np.var(targets))
+    return 1.0 - float(np.var(targets - predictions)) / variance
