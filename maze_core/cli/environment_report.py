@@ -20,7 +20,7 @@ from maze_core.envs.actors import ACTOR, actors_of
 from maze_core.envs.builder import EnvBuilder
 from maze_core.envs.in_process import vector_env
 from maze_core.envs.joint import JointEnv
-from maze_core.envs.masks import mask_leaves
+from maze_core.envs.masks import MASK, is_mask_like, mask_leaves, mask_size, mask_space
 from maze_core.envs.native import NativeVectorEnv
 from maze_core.envs.soundness import WHY, Failed, Make, NotApplicable, honest, other_seed, replays, same_seed
 from maze_core.envs.spaces import (
@@ -201,7 +201,18 @@ def _advice(env: Any) -> set[str]:
     notes = _about_pictures(input_spaces(env.observation_space, env.action_space))
     if _reports_mask(env) and not mask_leaves(env.observation_space, env.action_space):
         notes.add("it reports an action mask outside of the observation; to use it: --wrappers mask_from_info")
+    notes |= _about_masks(env)
     return notes
+
+
+def _about_masks(env: Any) -> set[str]:
+    """Return advice for leaves called `mask` that could mask an action."""
+    sizes = set(map(mask_size, flatten_space(env.action_space, "action").values()))
+    return {
+        f"observation {key!r} goes to the network; if it says which actions are allowed, it must be called {MASK!r}"
+        for key, space in input_spaces(env.observation_space, env.action_space).items()
+        if key.rpartition("/")[2] in ("mask", "masks") and is_mask_like(space) and space.shape[0] in sizes  # type: ignore[index]
+    }
 
 
 def _about_pictures(leaves: Mapping[str, spaces.Space[Any]]) -> set[str]:
@@ -221,9 +232,8 @@ def _about_pictures(leaves: Mapping[str, spaces.Space[Any]]) -> set[str]:
 def _reports_mask(env: Any) -> bool:
     """Return True when there is a mask that `mask_from_info` would find."""
     try:
-        (action,) = flatten_space(env.action_space, "action").items()
-    except (ConfigError, ValueError):
+        mask_space(env.action_space)
+    except ConfigError:
         return False
     _, info = env.reset(seed=0)
-    masked = "action_mask" in info or env.has_wrapper_attr("action_masks")
-    return masked and not isinstance(action[1], spaces.Box)
+    return MASK in info or bool(env.has_wrapper_attr("action_masks"))

@@ -245,6 +245,12 @@ def _is_binary(space: Space[Any]) -> bool:
     return isinstance(space, spaces.MultiBinary)
 
 
+def is_mask_like(space: Space[Any]) -> bool:
+    """Return True for a row of at least two zeros and ones."""
+    shape = space.shape or ()
+    return _is_binary(space) and len(shape) == 1 and shape[0] > 1
+
+
 def _resembles_mask(key: str, space: Space[Any], actions: list[Leaf]) -> bool:
     """Return True for a leaf that is at the place of a mask or named like one.
 
@@ -255,8 +261,7 @@ def _resembles_mask(key: str, space: Space[Any], actions: list[Leaf]) -> bool:
     if any(key == place or key.startswith(f"{place}/") for place in places):
         return True
     named = {str(action.path[-1]).lower() for action in actions if action.path}
-    shape = space.shape or ()
-    row = _is_binary(space) and len(shape) == 1 and shape[0] > 1
+    row = is_mask_like(space)
     for part in key.split("/"):
         words = {word.lower() for word in _WORD.findall(part)}
         if (words & _ACTIONS and words & _MASKS) or any(re.fullmatch("actions?masks?", word) for word in words):

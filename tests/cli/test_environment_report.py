@@ -1,6 +1,7 @@
 """A look at an environment finds what training would refuse, and names what helps."""
 
 from dataclasses import replace
+from functools import partial
 
 import gymnasium
 import numpy as np
@@ -14,6 +15,7 @@ from maze_devkit.turns import Carousel, Shelves
 
 from maze_core.cli.environment_report import examine_environment
 from maze_core.plugins.configuration import env_config
+from tests.masked import Guarded
 
 pytestmark = pytest.mark.usefixtures("known_plugins")
 
@@ -119,6 +121,22 @@ class Careless(SeededWalk):
 
 def test_what_the_seed_does_not_decide_is_found(examine):
     assert any("same seed and actions differ" in each for each in examine(Careless).problems)
+
+
+@pytest.mark.parametrize("form", ["a Dict", "a Tuple for a Tuple", "a board"])
+def test_masks_of_every_form_are_followed(examine, form):
+    assert examine(partial(Guarded, form)).problems == []
+
+
+def test_masks_of_other_names_are_told(examine):
+    def named(name):
+        observation = spaces.Dict({name: spaces.MultiBinary(3), "x": spaces.Box(-1, 1, (2,))})
+        return examine(partial(SpacesEnv, observation, spaces.Discrete(3)))
+
+    assert any("it must be called 'action_mask'" in each for each in named("mask").warnings)
+    (problem,) = named("legal_actions").problems
+    assert "'legal_actions'" in problem
+    assert "named like an action mask" in problem
 
 
 def test_masks_that_are_told_elsewhere(examine):
