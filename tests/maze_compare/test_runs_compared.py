@@ -122,3 +122,13 @@ def test_a_plot_is_titled_by_its_environments(monkeypatch):
     maze("plot", "runs/quick", "--out", "a.png")
     maze("plot", "runs", "--out", "a.png", "--title", "All")
     assert titles == ["CartPole-v1, Pendulum-v1", "CartPole-v1", "All"]
+
+
+def test_a_metric_that_no_run_has_is_refused_and_the_usual_one_is_not():
+    for command in (["compare", "."], ["plot", ".", "--out", "p.png"]):
+        told = maze(*command, "--metric", "eval/retrun_mean", code=2).stderr
+        assert "--metric: no run has eval/retrun_mean; did you mean eval/return_mean" in told
+    for file in Path().rglob("metrics.jsonl"):
+        file.write_text('{"epoch": 1, "loss/policy": 1.0}\n')
+    assert "loss/policy" in maze("compare", ".", "--metric", "loss/policy").stdout
+    assert "differ" in maze("compare", ".", "--json").stdout  # without evaluations their configurations are compared

@@ -104,9 +104,12 @@ def compare(
       maze runs compare runs/first runs/second
       maze runs compare runs/CartPole-v1 --metric eval/length_median
     """
-    from maze_compare.groups import differing, group
+    from maze_compare.groups import differing, group, no_metric
+    from maze_compare.records import RETURN
 
     groups = _ranked(group(_some(_records(runs, env, algorithm, where))), metric, minimize)
+    if metric != RETURN and all(run.value(metric, "last") is None for each in groups for run in each.runs):
+        raise no_metric(groups, metric)
     paths = differing(groups)
     if as_json:
         output.print_json(

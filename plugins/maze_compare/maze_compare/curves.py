@@ -8,10 +8,8 @@ from typing import Literal
 
 import numpy as np
 
-from maze_compare.groups import Group, labels
+from maze_compare.groups import Group, labels, no_metric
 from maze_compare.records import RETURN, RunRecord
-from maze_core.config.explain import nearest
-from maze_core.errors import ConfigError
 
 Axis = Literal["env_steps", "seconds", "updates", "epoch"]
 _POINTS = 400
@@ -55,8 +53,7 @@ def curves(
         if lines:
             found.append(_curve(f"{title} ({len(lines)})", lines))
     if not found:
-        known = {name for each in groups for run in each.runs for epoch in run.epochs for name in epoch}
-        raise ConfigError(f"no run has {metric}; {nearest(metric, sorted(known))}", "--metric")
+        raise no_metric(groups, metric)
     return found
 
 

@@ -11,6 +11,8 @@ from typing import Any
 
 from maze_compare.records import RunRecord
 from maze_core.averages import mean
+from maze_core.errors import ConfigError
+from maze_core.terminal_text import printable
 
 LEFT_OUT = ("seed", "callbacks.console", "callbacks.tensorboard", "callbacks.jsonl")
 """Paths ignored in comparisons: the seed, and callbacks that only display or log."""
@@ -50,6 +52,14 @@ def spread(values: Iterable[float | None]) -> Spread | None:
     if not known:
         return None
     return Spread(mean(known), statistics.stdev(known) if len(known) > 1 else None, len(known))
+
+
+def no_metric(groups: Iterable[Group], metric: str) -> ConfigError:
+    """Return the error for a metric that no run has; the message suggests others."""
+    from maze_core.config.explain import nearest  # imports pydantic
+
+    known = {name for each in groups for run in each.runs for epoch in run.epochs for name in epoch}
+    return ConfigError(f"no run has {printable(metric)}; {nearest(metric, sorted(known))}", "--metric")
 
 
 def number(value: float, digits: int = 5) -> str:
