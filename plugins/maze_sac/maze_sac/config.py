@@ -109,5 +109,5 @@ class SACConfig(AlgorithmConfig):
 class SACfDConfig(SACConfig):
     """Soft actor-critic from demonstrations."""
 
-    initial_demonstrations: Path
+    initial_demonstrations: Annotated[Path, Outside.NOTHING]
     """Folder of recorded trajectories that fill the buffer before learning begins."""
