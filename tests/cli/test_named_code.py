@@ -66,7 +66,7 @@ def name_in(run, **env):
     """Let a run's configuration name another environment, with the checksum that belongs to it."""
     path = run / "config.yaml"
     config = yaml.safe_load(path.read_text())
-    config["env"] = {**config["env"], **env}
+    config["env"] = {"name": "gymnasium", **env}
     path.write_text(sealed(yaml.safe_dump(config)))
 
 
