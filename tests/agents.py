@@ -33,6 +33,14 @@ class Script(MultiAgentEnv):
         return self._turns[self._next - 1]
 
 
+def in_turns(agents: int) -> Script:
+    """Return a game in which one agent acts at a time, and is paid when the next one has acted."""
+    names = [f"agent {number}" for number in range(agents)]
+    seen = [np.array([t], np.float32) for t in range(14)]
+    turns = [Round({names[t % agents]: seen[t]}, {names[(t - 1) % agents]: 1.0} if t else {}) for t in range(13)]
+    return Script([*turns, Round({}, {}, dict.fromkeys(names, seen[13]))], names)
+
+
 class Crowd(MultiAgentEnv):
     """Three agents that act in random groups, are paid at random times, leave early, and are cut at times.
 

@@ -17,7 +17,7 @@ from maze_core.models.actor_policy import build_policy
 from maze_core.models.mlp import MlpConfig, MlpModel
 from maze_core.seeding import EpisodeSeeds, Purpose
 from maze_core.training.on_policy import advantage_rows
-from tests.agents import Crowd, Script
+from tests.agents import Crowd, Script, in_turns
 
 SEEDS = EpisodeSeeds(3, Purpose.TRAIN_EPISODES)
 GAMMA, LAMBDA = 0.9, 0.8
@@ -167,14 +167,6 @@ def test_open_transitions_are_saved(rollouts):
         assert one.episodes == two.episodes
 
 
-def in_turns(agents):
-    """A game in which one agent acts at a time, and is paid when another one has acted."""
-    names = [f"agent {number}" for number in range(agents)]
-    turns = [Round({names[t % agents]: o(t)}, {names[(t - 1) % agents]: 1.0} if t else {}) for t in range(13)]
-    ends = {name: o(13) for name in names}
-    return lambda _: Script([*turns, Round({}, {}, ends)], names)
-
-
 def chosen(env, policies, steps):
     """The rollout and the log-probability with which each lane chose each of its actions, in order of time."""
     found = [[] for _ in range(env.num_envs)]
@@ -200,10 +192,10 @@ def chosen(env, policies, steps):
 @pytest.mark.parametrize(
     ("make", "model"),
     [
-        (in_turns(2), {}),
-        (in_turns(3), {}),
-        (in_turns(5), {"groups": "per_actor"}),
-        (in_turns(3), {"memory": "gru", "memory_size": 3}),
+        (lambda _: in_turns(2), {}),
+        (lambda _: in_turns(3), {}),
+        (lambda _: in_turns(5), {"groups": "per_actor"}),
+        (lambda _: in_turns(3), {"memory": "gru", "memory_size": 3}),
         (lambda _: Crowd(), {}),  # masks, ends, several at a time
         (lambda _: Crowd(), {"groups": "per_actor", "memory": "lstm", "memory_size": 3}),
     ],
@@ -232,11 +224,11 @@ def test_actions_that_are_carried_over_keep_the_log_probability_they_were_chosen
 
 
 def test_a_checkpoint_of_an_earlier_version_lets_the_learner_compute_them():
-    env, first = sampler_of(in_turns(3), 5)
+    env, first = sampler_of(lambda _: in_turns(3), 5)
     first.collect()
     state = first.state()
     assert not np.isnan(state.pop("log_prob")[state["open"]]).any()
-    _, second = sampler_of(in_turns(3), 5)
+    _, second = sampler_of(lambda _: in_turns(3), 5)
     second.load_state(state)
     assert carried_rows(second.collect()) is None
     second.learn()

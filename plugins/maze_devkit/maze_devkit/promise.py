@@ -16,6 +16,7 @@ PROMISED = (
     "maze_core.policies",
     "maze_core.runners",
     "maze_core.training.actor_metrics",
+    "maze_core.training.agent_groups",
     "maze_core.training.adam",
     "maze_core.training.algorithm",
     "maze_core.training.burn_in",
