@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -10,8 +10,6 @@ from maze_core.envs.actors import ACTOR
 from maze_core.models.actor_policy import ActorPolicy
 
 if TYPE_CHECKING:
-    from torch import nn
-
     from maze_core.data.rollout import Rollout
     from maze_core.training.run import Run
 
@@ -28,7 +26,7 @@ class AgentGroups:
     def __init__(self, run: Run) -> None:
         self._numbers: np.ndarray | None = None
         """The network of each agent, [agents] int64; None where all rows belong to one."""
-        policy: nn.Module = run.policy
+        policy: Any = run.policy
         if run.rows_of(1) > 1 and isinstance(policy, ActorPolicy) and len(policy.groups) > 1:
             of = {actor: number for number, group in enumerate(policy.groups) for actor in group.actors}
             self._numbers = np.array([of[actor] for actor in sorted(of)])

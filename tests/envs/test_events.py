@@ -233,7 +233,7 @@ class Reporting(gymnasium.Env):
     ],
 )
 def test_a_wrong_report_ends_the_run_and_names_environment_and_step(report, message):
-    with pytest.raises(RunError, match=r"environment 0 \(episode 0, step 0\) raised ValueError") as caught:
+    with pytest.raises(RunError, match=r"environment 0 \(episode 0, step 1\) raised ValueError") as caught:
         single(Reporting(report))
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)

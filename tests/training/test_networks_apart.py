@@ -31,9 +31,10 @@ def test_both_learn_where_one_is_paid_a_thousand_times_as_much(tmp_path, known_p
     last = json.loads((context.run_dir / "metrics.jsonl").read_text().splitlines()[-1])
     assert last["eval/actor/poor/return_mean"] >= 18
     assert last["eval/actor/rich/return_mean"] >= 18_000
-    # And with sampled actions, which say how sure both are: 0.5 and 500 by chance.
-    assert last["train/actor/poor/reward_mean"] >= 0.8
-    assert last["train/actor/rich/reward_mean"] >= 800
+    # With sampled actions too both are about as often right, by chance in half of all steps.
+    poor, rich = last["train/actor/poor/reward_mean"], last["train/actor/rich/reward_mean"] / 1000
+    assert rich >= 0.55
+    assert poor >= 0.5 + 0.7 * (rich - 0.5)
 
 
 @pytest.mark.parametrize("source", [PaidSource, MixedSource])
