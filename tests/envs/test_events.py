@@ -258,7 +258,7 @@ def test_numbers_of_every_kind_are_values(value):
     ],
 )
 def test_kpis_that_cannot_be_computed_end_the_run(kpis, message):
-    with pytest.raises(RunError, match=r"environment 0 \(episode 0, step 0\): the KPIs raised") as caught:
+    with pytest.raises(RunError, match=r"environment 0 \(episode 0, step 1\): the KPIs raised") as caught:
         single(Reporting(kpis=kpis))
     assert message in str(caught.value)
     assert len(str(caught.value)) < 400

@@ -116,7 +116,8 @@ def test_a_later_observation_that_would_change_is_refused_with_its_place(case, a
     env = serial(space, good, bad, at)
     with pytest.raises(RunError, match=message) as caught:
         play(env)
-    assert str(caught.value).startswith(f"environment 1 (episode {at[0]}, step {at[1]}) returned an observation that ")
+    place = f"(episode {at[0]}, step {at[1]})" if at[1] else f"at the reset of episode {at[0]}"
+    assert str(caught.value).startswith(f"environment 1 {place} returned an observation that ")
     assert "Correct the environment, or its observation_space." in str(caught.value)
 
 
