@@ -81,7 +81,7 @@ def is_set(name: str, flag: Any) -> bool:
     Raises:
         MisfitError: it is neither a boolean nor 0 or 1.
     """
-    if isinstance(flag, bool | np.bool_):
+    if flag is True or flag is False:
         return bool(flag)
     if is_number(flag) and flag in (0, 1):
         return bool(flag)
