@@ -81,7 +81,7 @@ def is_set(name: str, flag: Any) -> bool:
     Raises:
         MisfitError: it is neither a boolean nor 0 or 1.
     """
-    if flag is True or flag is False:
+    if type(flag) in (bool, np.bool_):
         return bool(flag)
     if is_number(flag) and flag in (0, 1):
         return bool(flag)

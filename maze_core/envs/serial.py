@@ -41,8 +41,8 @@ if TYPE_CHECKING:
 
 _NONE_ENDED = np.zeros(0, np.int64)
 _CLOSELY, _OFTEN = 1000, 16
-"""The types of rewards are looked at in so many steps, and then in one of so many. What else is no number raises, or is a
-text or a list of a number, which NumPy converts."""
+"""The types of rewards are looked at in so many steps, and then in one of so many: what is no number raises anyway, but
+for a text of a number, which NumPy converts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,8 @@ class SerialVectorEnv:
             for step, action in zip(self._steps, self._actions.rows(actions), strict=True):
                 observation, reward, terminated, truncated, info = step(action)
                 rewards.append(reward)
-                if (terminated is not False or truncated is not False) and _is_over(terminated, truncated):
+                over = terminated or truncated
+                if over is not False and _is_over(terminated, truncated):
                     write(self._last, len(ended), observation)
                     ended.append(self._end(i, bool(terminated), info))
                     observation = self._first_observation(i)

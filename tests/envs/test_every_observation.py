@@ -168,7 +168,7 @@ def test_numbers_of_any_type_are_rewards(reward):
 
 
 @pytest.mark.parametrize(
-    "flags", [("False", False), (False, None), (False, {}), (np.zeros(1, bool), False), (2, False)]
+    "flags", [("False", False), (False, None), (False, {}), (np.ones(1, bool), False), (2, False)]
 )
 def test_a_flag_that_is_no_boolean_is_refused(flags):
     name = "truncated" if flags[0] is False else "terminated"
