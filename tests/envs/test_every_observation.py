@@ -167,9 +167,7 @@ def test_numbers_of_any_type_are_rewards(reward):
     assert env.step({"action": np.zeros(2, np.int64)}, out).reward.tolist() == [float(reward)] * 2
 
 
-@pytest.mark.parametrize(
-    "flags", [("False", False), (False, None), (False, {}), (np.ones(1, bool), False), (2, False)]
-)
+@pytest.mark.parametrize("flags", [("False", False), (False, None), (False, {}), (np.ones(1, bool), False), (2, False)])
 def test_a_flag_that_is_no_boolean_is_refused(flags):
     name = "truncated" if flags[0] is False else "terminated"
     env = SerialVectorEnv(lambda i: Turning(VECTOR, ZEROS, at=(1, 2), flags=flags), 2)

@@ -78,6 +78,22 @@ def test_probabilities_values_and_masks_are_those_of_the_policy(memory, quick, v
     assert thoughts.value.shape == thoughts.entropy.shape == (5,)
 
 
+@pytest.mark.parametrize("wrapper", ["normalize_reward", {"name": "scale_reward", "factor": 3.0}])
+def test_rewards_are_raw_and_the_wrapped_ones_are_shown_beside_them(wrapper, quick):
+    """They are those of a rollout, which go on from what the wrappers of the run remember."""
+    context = quick("CartPole-v1", wrappers=[wrapper])
+    context.train()
+    spaces_ = (context.run.observation_space, context.run.action_space)
+    expected = context.rollout(3, seed=5)
+    for number, episode in enumerate(played(task_of_run(context.run, 5), 3, 0)):
+        shown = episode_data(number, episode.trajectory, *spaces_)
+        assert shown["reward"] == "raw reward"
+        assert set(shown["rewards"]) == {1}
+        np.testing.assert_allclose(shown["series"]["wrapped reward"], expected[number].wrapped_rewards, rtol=1e-3)
+    old = episode_data(0, episode.trajectory, *spaces_, raw=False)
+    assert old["reward"] == "wrapped reward"
+
+
 def test_settings_that_differ_are_named_and_others_are_not(view, cart):
     _, data = view(cart, "--episodes", 0)
     changed = {path: (value, default) for path, value, default in data["sources"][0]["changed"]}
