@@ -152,7 +152,10 @@ class SerialVectorEnv:
         self._log.append(actions, reward32)
         self._after_write(out)
         self._returns += self._rewards
-        return self._result(reward32, ended)
+        result = self._result(reward32, ended)
+        if self._raw:
+            result.raw = self._raw_rewards(ended)
+        return result
 
     def keep_raw(self) -> None:
         """Return the rewards before all wrappers, too, from now on: `StepResult.raw`."""
@@ -307,9 +310,8 @@ class SerialVectorEnv:
                 self._number_types.add(type(reward))
 
     def _result(self, reward: np.ndarray, ended: list[_End]) -> StepResult:
-        raw = self._raw_rewards(ended) if self._raw else None
         if not ended:
-            return StepResult(reward, self._never, self._never, self._valid, _NONE_ENDED, raw=raw)
+            return StepResult(reward, self._never, self._never, self._valid, _NONE_ENDED)
         terminated, truncated = self._never.copy(), self._never.copy()
         indices = [end.index for end in ended]
         final_obs = {key: array[: len(ended)].copy() for key, array in self._last.items()}
@@ -325,7 +327,7 @@ class SerialVectorEnv:
             self._returns[i] = 0.0
         self._log.keep(self._clock - min(self._started))
         rows = np.array(indices, np.int64)
-        return StepResult(reward, terminated, truncated, self._valid, rows, final_obs, episodes, raw=raw)
+        return StepResult(reward, terminated, truncated, self._valid, rows, final_obs, episodes)
 
     def _raw_rewards(self, ended: list[_End]) -> np.ndarray:
         rewards = np.array([each.take() for each in self._raw], np.float32)
