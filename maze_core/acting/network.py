@@ -19,6 +19,7 @@ from maze_core.seeding import load_random_states, random_states
 if TYPE_CHECKING:
     from maze_core.acting.exploration import Exploration
     from maze_core.data.batch import TensorTree
+    from maze_core.envs.masks import MaskCheck
     from maze_core.envs.vector import Tree
     from maze_core.models.policy import Policy
 
@@ -91,6 +92,7 @@ class NetworkAgent(Agent):
         exploration: changes some of the actions; None: they stay as they are.
         fast_rows: act through numpy where it is faster for so many rows, which differs from torch by rounding; None:
             always through torch.
+        masks: refuses observations whose masks leave no choice; None: whoever takes the transitions does.
     """
 
     def __init__(
@@ -100,9 +102,10 @@ class NetworkAgent(Agent):
         *,
         exploration: Exploration | None = None,
         fast_rows: int | None = None,
+        masks: MaskCheck | None = None,
     ) -> None:
         self.policy = policy
-        self._exploration = exploration
+        self._exploration, self._masks = exploration, masks
         self._noise, self._fast_rows = noise, fast_rows
         self.memory = RowMemory(policy) if remembers(policy) else None
         """What the policy remembers of the rows; None: it remembers nothing."""
@@ -138,6 +141,8 @@ class NetworkAgent(Agent):
 
     def act(self, obs: Tree) -> Choice:
         """Choose an action for every row, with one forward for all."""
+        if self._masks is not None:
+            self._masks.check(obs)
         noise = next(self._ahead, None)
         if noise is None:
             self.expect(1)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import functools
 
 import gymnasium
+import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
 
 from maze_core.context import RunContext
 from maze_core.envs.spaces import flatten_space
-from maze_core.errors import ConfigError
+from maze_core.errors import ConfigError, RunError
 from tests.masked import FORMS, Guarded
 
 FORM = "a Dict"
@@ -93,6 +94,25 @@ def test_a_mask_that_masks_nothing_is_refused_at_the_start(quick):
 
     with pytest.raises(ConfigError, match=r"'game/action_mask'.*masks no action"):
         quick(Misplaced).train(1)
+
+
+class Lax(Guarded):
+    """Forbids everything from the fourth step on, and accepts anything."""
+
+    def __init__(self, form):
+        super().__init__(form, closed=3)
+
+    def step(self, action):
+        self.members = [np.ones_like(each) for each in self.members]
+        return super().step(action)
+
+
+@pytest.mark.parametrize("form", ["flat", "a Dict", "a board"])
+def test_a_mask_without_a_choice_ends_evaluations_and_rollouts_too(quick, form):
+    context = quick(functools.partial(Lax, form))
+    for play_episodes in (context.evaluate, functools.partial(context.rollout, 2), context.train):
+        with pytest.raises(RunError, match=r"the mask 'action_mask.*forbids every choice"):
+            play_episodes()
 
 
 def test_masked_choices_have_probability_zero_a_ratio_of_one_and_finite_gradients(quick):

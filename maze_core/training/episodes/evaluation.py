@@ -13,6 +13,7 @@ from maze_core.acting.network import NetworkAgent, SharedNoise
 from maze_core.acting.rule import RuleAgent
 from maze_core.acting.share import ShareAgent
 from maze_core.acting.stepper import Stepper
+from maze_core.envs.masks import MaskCheck
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.envs.vector import Episode, copies_of
 from maze_core.envs.worker import Share
@@ -150,7 +151,8 @@ def _agent(
         rngs = [np.random.default_rng([noise.initial_seed(), row]) for row in range(env.num_envs)]
         return RuleAgent(policy, rngs, env.action_space)
     rows = env.num_envs if share is None else share.total
-    network = NetworkAgent(policy, None if deterministic else SharedNoise(rows, noise))
+    masks = MaskCheck(env.observation_space, env.action_space)
+    network = NetworkAgent(policy, None if deterministic else SharedNoise(rows, noise), masks=masks)
     return network if share is None else ShareAgent(network, share)
 
 

@@ -14,6 +14,7 @@ from maze_core.config.run import EvaluationConfig
 from maze_core.data.trajectories_writer import TrajectoryWriter, check_free
 from maze_core.envs.builder import EnvBuilder
 from maze_core.envs.lanes import in_turn
+from maze_core.envs.masks import MaskCheck
 from maze_core.envs.vector import Episode
 from maze_core.errors import RunError
 from maze_core.interruption import Preempted, exit_code_of, graceful_interrupts
@@ -72,8 +73,8 @@ class TrainedPolicy:
 
     def __call__(self, observation_space: Space[Any], action_space: Space[Any]) -> AgentOf:
         """Return a function that builds agents; the network was built for these spaces."""
-        policy = self.policy.eval()
-        return lambda rngs: NetworkAgent(policy, None if self.deterministic else NoiseByRow(rngs))
+        policy, masks = self.policy.eval(), MaskCheck(observation_space, action_space)
+        return lambda rngs: NetworkAgent(policy, None if self.deterministic else NoiseByRow(rngs), masks=masks)
 
     def about(self) -> dict[str, Any]:
         """Return the run in which it was trained, and how it acts."""
