@@ -6,7 +6,7 @@ When something is closed, its results are there already; or something has failed
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Protocol, TypeVar
 
 from maze_core.plugins.discovery import describe, place_in
@@ -34,7 +34,7 @@ def release(*things: _Closable | None) -> None:
         except KeyboardInterrupt as error:
             interrupt = error
         except BaseException as error:  # noqa: BLE001 — sys.exit in it must not end the run either
-            told[f"warning: closing {type(thing).__name__} raised {describe(error)}{place_in(error)}"] = None
+            told[f"warning: closing {_name(thing)} raised {describe(error)}{place_in(error)}"] = None
     for line in told:
         to_stderr(line)
     if interrupt is not None:
@@ -48,3 +48,10 @@ def releasing(thing: T) -> Iterator[T]:
         yield thing
     finally:
         release(thing)
+
+
+def _name(thing: Any) -> str:
+    """Return the name of a thing's class; of an environment's, that below its wrappers."""
+    with suppress(Exception):
+        thing = getattr(thing, "unwrapped", thing)
+    return type(thing).__name__
