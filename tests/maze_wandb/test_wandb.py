@@ -2,10 +2,13 @@
 
 import json
 import struct
+from types import SimpleNamespace
 
 import pytest
+from maze_wandb.logger import Wandb, WandbConfig
 from typer.testing import CliRunner
 
+from maze_core import ConfigError
 from maze_core.cli.main import app
 from tests.killed import SMALL, STEPS, arguments, train_until_killed
 
@@ -115,6 +118,24 @@ def test_a_finished_run_that_trains_on_has_each_point_once(tmp_path):
     maze(*arguments(run_dir, {"callbacks.wandb.project": "p", "algorithm.n_epochs": 2}))
     maze("resume", run_dir, "--set", "algorithm.n_epochs=4")
     assert Logged(run_dir).curve == list(zip(STEPS[:4], range(1, 5), strict=True))
+
+
+@pytest.mark.parametrize("folder", ["wandb", ".wandb"])
+def test_settings_of_the_current_folder_name_no_server(tmp_path, monkeypatch, folder):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / folder).mkdir()
+    (tmp_path / folder / "settings").write_text("[default]\nbase_url = http://10.0.0.1\n")
+    with pytest.raises(ConfigError, match=f"{folder}/settings of the current folder which server gets"):
+        Wandb(WandbConfig(mode="online"))
+    Wandb(WandbConfig())  # off-line nothing is sent
+
+
+def test_a_cache_of_someone_else_leads_nowhere(tmp_path):
+    (tmp_path / "run" / "wandb").mkdir(parents=True)
+    (tmp_path / "away").mkdir()
+    (tmp_path / "run" / "wandb" / "cache").symlink_to(tmp_path / "away")
+    with pytest.raises(OSError, match="links are not followed"):
+        Wandb(WandbConfig()).on_run_start(SimpleNamespace(run_dir=tmp_path / "run"))
 
 
 def test_a_server_that_is_away_does_not_stop_a_run(tmp_path, monkeypatch):
