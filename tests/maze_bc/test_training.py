@@ -261,6 +261,7 @@ def test_other_data_cannot_be_slipped_in(bc, walk_demos, record):
     stopped.train()
     index = Path(walk_demos) / "episodes.jsonl"
     index.write_bytes(b"".join(index.read_bytes().splitlines(keepends=True)[:-1]))
+    (index.parent / "complete.json").unlink()
     with pytest.raises(ConfigError, match="no longer contains the episodes"):
         bc(SeededWalk, walk_demos, EXACT, callbacks={"bomb": bomb(0)}).resume(stopped.run_dir)
 

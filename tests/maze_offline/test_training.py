@@ -297,5 +297,6 @@ def test_other_data_cannot_be_slipped_in(offline, record, algorithm):
     stopped.train()
     index = Path(folder) / "episodes.jsonl"
     index.write_bytes(b"".join(index.read_bytes().splitlines(keepends=True)[:-1]))
+    (index.parent / "complete.json").unlink()
     with pytest.raises(ConfigError, match=f"no longer contains the episodes.*\n.*train {algorithm} --init-from"):
         offline(algorithm, plain, folder, LONG, callbacks={"bomb": bomb(0)}).resume(stopped.run_dir)
