@@ -64,6 +64,7 @@ def test_values_are_coerced(ppo):
         ({"zzz": 0.2}, ["algorithm.rllib.zzz", "no such parameter"]),
         ({"num_epochs": "many"}, ["algorithm.rllib.num_epochs", "integer", "'many'"]),
         ({"num_env_runners": 3}, ["algorithm.rllib.num_env_runners", "cannot be set", "--runner"]),
+        ({"extra_python_environs_for_worker": {"LD_PRELOAD": "x.so"}}, ["cannot be set", "where the command"]),
         ({"clip_parm": 1, "lmbda": 2}, ["clip_parm", "lmbda"]),
         ({"env": "CartPole-v1"}, ["algorithm.rllib.env"]),
     ],
@@ -80,6 +81,13 @@ def test_a_mapping_keeps_the_keys_that_are_not_given():
     apply(config, {"replay_buffer_config": {"capacity": 77}})
     assert config.replay_buffer_config["capacity"] == 77
     assert config.replay_buffer_config["type"] == "PrioritizedEpisodeReplayBuffer"
+
+
+@pytest.mark.parametrize("path", ["os.abort", "subprocess:getoutput", "ray.rllib.utils.from_config.from_config"])
+@pytest.mark.parametrize("name", ["replay_buffer_config", "exploration_config"])
+def test_no_class_is_named_by_its_path(name, path):
+    with pytest.raises(ConfigError, match=f"{name}.type: .* own classes"):
+        apply(rllib_config("DQN"), {name: {"type": path}})
 
 
 def test_a_misspelt_key_of_a_mapping_is_answered():

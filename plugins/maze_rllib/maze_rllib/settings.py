@@ -15,6 +15,7 @@ from pydantic.errors import PydanticUserError
 
 from maze_core.config.explain import combined, nearest
 from maze_core.errors import ConfigError
+from maze_core.terminal_text import shown
 
 _METHODS = (
     "training",
@@ -26,7 +27,6 @@ _METHODS = (
     "resources",
     "debugging",
     "experimental",
-    "python_environment",
 )
 """The methods of RLlib's configuration whose parameters can be set. Maze sets the others."""
 
@@ -46,6 +46,8 @@ _DECIDED = {
     "restart_failed_env_runners": "a worker that dies ends the run, with its checkpoint whole",
     "ignore_env_runner_failures": "a worker that dies ends the run, with its checkpoint whole",
     "gym_env_vectorize_mode": "Maze steps its environments itself",
+    "extra_python_environs_for_driver": "environment variables are set where the command is started",
+    "extra_python_environs_for_worker": "environment variables are set where the command is started",
     "logger_creator": "Maze's callbacks write the logs",
     "logger_config": "Maze's callbacks write the logs",
     "input_": "it is algorithm.dataset",
@@ -84,6 +86,7 @@ def apply(config: Any, settings: Mapping[str, Any]) -> None:
         try:
             method, kind = _find(name, known)
             value = _checked(name, value, kind)
+            _check_classes(f"{_WHERE}.{name}", value)
             calls.setdefault(method, {})[name] = _merged(name, value, getattr(config, name, None))
         except ConfigError as error:
             errors.append(error)
@@ -145,6 +148,14 @@ def _checked(name: str, value: Any, kind: Any) -> Any:
         kinds = list(dict.fromkeys(problem["msg"].removeprefix("Input should be ") for problem in error.errors()))
         text = f"must be {' or '.join(kinds[:3])}, got {value!r:.80}"
         raise ConfigError(text, f"{_WHERE}.{name}") from None
+
+
+def _check_classes(where: str, value: Any) -> None:
+    """Raise ConfigError if a class is named by its path: RLlib would import the module and call whatever it names."""
+    for key, each in value.items() if isinstance(value, Mapping) else ():
+        if key == "type" and isinstance(each, str) and not each.isidentifier():
+            raise ConfigError(f"{shown(each)} is not the name of one of RLlib's own classes", f"{where}.{key}")
+        _check_classes(f"{where}.{key}", each)
 
 
 def _merged(name: str, value: Any, default: Any) -> Any:
