@@ -40,13 +40,18 @@ def pytest_configure() -> None:
     Checkpoints are written through to the disk, which is a quarter of the time that the tests of training take. The
     time of a generated example says nothing on a busy machine.
     """
-    os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="maze-tests-")  # modules that tests name are not remembered
+    os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="maze-tests-")  # of modules that tests have named
     settings.register_profile("busy machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
     settings.load_profile("busy machine")
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if MEMORY_DISK.is_dir() and shutil.disk_usage(MEMORY_DISK).free > ROOM:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY_DISK))
+
+
+def pytest_unconfigure() -> None:
+    """Forget which modules tests have named."""
+    shutil.rmtree(os.environ["XDG_STATE_HOME"], ignore_errors=True)
 
 
 @pytest.fixture(scope="session")

@@ -42,7 +42,8 @@ SCENES = {
     ),
     "resume": (["resume", "run", "--set", "algorithm.n_epochs=2"],),
     "view": (["view", "run", "--episodes", "1", "--no-open"],),
-    "export": (["export", "run", "--out", "policy.onnx"], ["eval", "run", "-n", "1", "--policy", "policy.onnx"]),
+    "export": (["export", "run", "--out", "policy.onnx"],),
+    "an exported policy": (["eval", "run", "-n", "1", "--policy", "policy.onnx"],),
     "export to torch": (["export", "run", "--out", "policy.pt2"],),
     "profile": (["profile", "run", "--seconds", "0.1"],),
     "sweep": ([*SWEEP, "--dir", "lr", "-j", "1", "-q", "--set", "evaluation.n_episodes=1"],),
@@ -89,10 +90,13 @@ def folder(tmp_path_factory):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("scene", SCENES)
 def test_no_command_imports_a_file_of_the_current_folder(folder, scene):
     if scene == "ray":
         pytest.importorskip("ray")
+    elif scene == "an exported policy" and not (folder / "policy.onnx").exists():
+        run(folder, *SCENES["export"])
     for command in SCENES[scene]:
         run(folder, command)
 
@@ -113,6 +117,7 @@ def ordinary(tmp_path_factory):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 def test_no_command_of_an_ordinary_installation_does_either(folder, ordinary):
     code = "from maze_core.cli import main; assert main.__file__.startswith(sys.argv.pop(1)); main.main()"
     start = [sys.executable, "-P", "-c", f"import sys; {code}", str(ordinary)]
