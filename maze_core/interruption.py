@@ -145,6 +145,17 @@ def signal_handlers_kept() -> Iterator[dict[int, Any]]:
             signal.signal(number, handler or signal.SIG_DFL)
 
 
+@contextmanager
+def exits_interrupted() -> Iterator[None]:
+    """Turn the SystemExit of a handler that a library has set for SIGTERM inside the block into `Interrupted`."""
+    try:
+        yield
+    except SystemExit as error:
+        if error.code != signal.SIGTERM:
+            raise
+        raise Interrupted(signal.SIGTERM) from None
+
+
 def end_on_signals() -> None:
     """Let Ctrl-C and SIGTERM raise `Interrupted` in this process, which then has some seconds to close what is open.
 

@@ -153,7 +153,8 @@ class RowLog:
             count = min(self._chunk, buffer.settled - first)
             self._append(first, buffer.read(first, count))
             first += count
-        self._segments = [segment for segment in self._segments if segment.end > oldest]
+        # However often this is called, the same rows are kept: as many as fit before the open ones are added again.
+        self._segments = [each for each in self._segments if each.end > buffer.settled - buffer.capacity]
         return {"rows": buffer.settled, "segments": [asdict(segment) for segment in self._segments]}
 
     def load(self, state: dict[str, Any]) -> None:

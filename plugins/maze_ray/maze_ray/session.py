@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from maze_core.environment_variables import Variables, changed_since, put_back, variables_set
 from maze_core.errors import ConfigError, LostError, PluginError, RunError
 from maze_core.guarded_folder import GuardedFolder
-from maze_core.interruption import signal_handlers_kept
+from maze_core.interruption import exits_interrupted, signal_handlers_kept
 from maze_core.local_modules import is_current_folder
 from maze_ray.probe import answers
 
@@ -319,7 +319,7 @@ def _kept() -> Iterator[None]:
     """Preserve this process's random state and signal handlers, which Ray changes when it starts and ends."""
     state = random.getstate()
     try:
-        with signal_handlers_kept():
+        with signal_handlers_kept(), exits_interrupted():
             yield
     finally:
         random.setstate(state)

@@ -10,7 +10,7 @@ from typing import Any
 from maze_core.environment_variables import Variables, changed_since, put_back
 from maze_core.errors import ConfigError, RunError
 from maze_core.guarded_folder import GuardedFolder
-from maze_core.interruption import signal_handlers_kept
+from maze_core.interruption import exits_interrupted, signal_handlers_kept
 from maze_rllib.randomness import kept
 
 _ENVIRONMENT = {
@@ -61,7 +61,7 @@ class RaySession:
             before = _prepare()
             try:
                 self._folder = GuardedFolder("ray-", _SHORT if _SHORT.is_dir() else None)
-                with kept(), signal_handlers_kept():
+                with kept(), signal_handlers_kept(), exits_interrupted():
                     _start(ray, num_cpus, self._folder.path)
             except BaseException:
                 put_back(changed_since(before))
