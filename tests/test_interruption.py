@@ -112,14 +112,15 @@ while True:
 """
 
 
-@pytest.mark.parametrize(("numbers", "code"), [((TERM, TERM), 143), ((INT, TERM), 143), ((TERM, INT), 130)])
-def test_a_command_that_does_not_end_is_ended_by_the_second_signal(numbers, code):
+@pytest.mark.parametrize("numbers", [(TERM, TERM), (INT, TERM), (TERM, INT)])
+def test_a_command_that_does_not_end_is_ended_by_the_second_signal(numbers):
+    """On a machine that is so busy that it takes seconds, it has the code of the first."""
     process = subprocess.Popen([sys.executable, "-c", STUBBORN], stdout=subprocess.PIPE, text=True)
     assert process.stdout.readline() == "ready\n"
     process.send_signal(numbers[0])
     assert process.stdout.readline() == "once\n"
     process.send_signal(numbers[1])
-    assert process.wait(30) == code
+    assert process.wait(30) in (128 + numbers[0], 128 + numbers[1])
     process.stdout.close()
 
 

@@ -28,6 +28,7 @@ from maze_core.plugins.discovery import overlay
 from maze_core.plugins.hookspecs import hookimpl
 from maze_core.training import api
 from maze_core.training.saved.checkpoint import read_checkpoint
+from maze_core.training.saved.kept import KeptState
 from maze_core.training.saved_evaluation import evaluate_saved
 from tests.bomb import bomb
 
@@ -168,6 +169,17 @@ def test_stop_in_the_middle_of_an_epoch(sac, whole_state, assert_same):
     whole = sac(Workshop, SETTINGS | QUICK, callbacks={"bomb": bomb(at=0)})
     whole.train()
     assert_runs_equal(stopped.run_dir, whole.run_dir, Workshop(), whole_state, assert_same)
+
+
+@pytest.mark.slow
+def test_states_kept_in_memory_change_nothing(sac, whole_state, assert_same, monkeypatch):
+    """They store new rows of replay in the middle of an epoch."""
+    runs = []
+    for due in (False, True):
+        monkeypatch.setattr(KeptState, "is_due", due)
+        runs.append(sac(Workshop, SETTINGS | QUICK))
+        runs[-1].train()
+    assert_runs_equal(runs[0].run_dir, runs[1].run_dir, Workshop(), whole_state, assert_same)
 
 
 def test_stop_while_the_buffer_is_filled(sac, whole_state, assert_same):
