@@ -355,7 +355,8 @@ class Run(RunProgress):
 
     def keep_state(self) -> None:
         """Keep a copy of the complete state in memory if it is worth its time. Call it after an update."""
-        if self._kept.is_due and self.run_dir is not None:
+        # Not where it would also store replay: the updates of such algorithms are short.
+        if self._kept.is_due and self.run_dir is not None and not self.algorithm.disk_bytes:
             with self.preemption.held():
                 self._kept.take()
                 self._saved_counters = self.state.saved()

@@ -173,7 +173,7 @@ def test_stop_in_the_middle_of_an_epoch(sac, whole_state, assert_same):
 
 @pytest.mark.slow
 def test_states_kept_in_memory_change_nothing(sac, whole_state, assert_same, monkeypatch):
-    """They store new rows of replay in the middle of an epoch."""
+    """They would store new rows of replay in the middle of an epoch."""
     runs = []
     for due in (False, True):
         monkeypatch.setattr(KeptState, "is_due", due)
