@@ -51,8 +51,10 @@ def worker_context(start_method: StartMethod) -> Any:
     is already running, it stays as it is.
 
     Raises:
-        ConfigError: the path of the folder for temporary files is too long for a fork server's socket.
+        ConfigError: workers could not import the script, or the path of the folder for temporary files is too long for
+            a fork server's socket.
     """
+    _check_main()
     context = multiprocessing.get_context(start_method)
     folder = util.get_temp_dir()  # where a fork server listens; all workers have to know it, see `_end_with`
     if start_method == "forkserver":
@@ -64,6 +66,21 @@ def worker_context(start_method: StartMethod) -> Any:
             )
         context.set_forkserver_preload(list(_PRELOADED))
     return context
+
+
+def _check_main() -> None:
+    """Raise ConfigError for a script that worker processes cannot import, as each of them does."""
+    main = sys.modules.get("__main__")
+    file = getattr(main, "__file__", None)
+    if main is None or file is None or main.__spec__ is not None or Path(file).exists():
+        return
+    stdin = Path(file).name == "<stdin>"
+    script = "read from standard input" if stdin else f"{file!r}, which is not there"
+    raise ConfigError(
+        f"worker processes cannot start: each of them imports this script, and it is {script}",
+        "runner.name",
+        "Save it in a file, with what starts the run below `if __name__ == '__main__':`; or use the runner dev.",
+    )
 
 
 @contextmanager

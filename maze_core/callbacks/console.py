@@ -39,6 +39,7 @@ class Console(Plugin):
 
     def __init__(self, config: Any) -> None:
         super().__init__(config)
+        self._here = Path.cwd()  # an environment may change it
         self._output: Output | None = None
         self._table: EpochTable | None = None
         self._status: Status | None = None
@@ -54,7 +55,7 @@ class Console(Plugin):
         self._output = LiveOutput() if live else PlainOutput()
         asked = {name: printable(name.removeprefix("train/"), 40) for name in self.config.metrics}
         self._table = EpochTable(run.total_env_steps, unicode, asked | dict(run.algorithm.columns))
-        for line in header(run):
+        for line in header(run, self._here):
             self._output.write(line)
         output = self._output
         run.progress.tell = lambda text: output.write([("  " + text, "dim")])
@@ -91,13 +92,13 @@ class Console(Plugin):
         # Returns of an exploring policy say nothing about its samples.
         sampled = run.config.evaluation.deterministic and not run.explores
         gap = self._gap.find() if sampled and summary.outcome != "failed" else None
-        advice = [] if gap is None else sampling_advice(run, summary, gap)
-        for line in [*ending(summary, writes_unicode()), *advice, *next_commands(run, summary)]:
+        advice = [] if gap is None else sampling_advice(run, summary, gap, self._here)
+        for line in [*ending(summary, writes_unicode()), *advice, *next_commands(run, summary, self._here)]:
             self._output.write(line)
         self._output = self._table = self._status = None
 
 
-def header(run: Run) -> list[Line]:
+def header(run: Run, here: Path) -> list[Line]:
     """Return lines about what is trained, on what, and where it is saved."""
     config = run.config
     environment = config.env_title
@@ -108,9 +109,9 @@ def header(run: Run) -> list[Line]:
         [("Maze  ", "bold magenta"), (config.algorithm.name, "bold"), (" on ", ""), (environment, "bold")],
         _fact("model", f"{config.model.name}, {size:,} parameters" if counts else config.model.name),
         *([_fact("preset", run.preset)] if run.preset else []),
-        *([_fact("from", _short(run.init_from))] if run.init_from else []),
+        *([_fact("from", _short(run.init_from, here))] if run.init_from else []),
         _fact("seed", str(config.seed)),
-        *([_fact("run", _short(run.run_dir))] if run.run_dir else []),
+        *([_fact("run", _short(run.run_dir, here))] if run.run_dir else []),
         *(_fact("note", note) for note in run.notes),
     ]
     if run.resumed:
@@ -154,7 +155,7 @@ def agents_table(metrics: Mapping[str, float]) -> list[Line]:
     return lines
 
 
-def sampling_advice(run: Run, summary: RunSummary, gap: Gap) -> list[Line]:
+def sampling_advice(run: Run, summary: RunSummary, gap: Gap, here: Path) -> list[Line]:
     """Return lines about what to try if the policy is far better with sampled actions."""
     told = (
         f"the policy returned {score(gap.training, gap.evaluation)} in training, but only"
@@ -163,17 +164,17 @@ def sampling_advice(run: Run, summary: RunSummary, gap: Gap) -> list[Line]:
     if run.run_dir is None:
         tries = ["evaluation.deterministic=false"]
     else:
-        tries = [f"maze eval {argument(_short(run.run_dir))} --stochastic"]
+        tries = [f"maze eval {argument(_short(run.run_dir, here))} --stochastic"]
         if summary.best_epoch != summary.epochs:
             tries.append(f"{tries[0]} --checkpoint last")
     return [_fact("note", told), *(_fact("try", each) for each in tries)]
 
 
-def next_commands(run: Run, summary: RunSummary) -> list[Line]:
+def next_commands(run: Run, summary: RunSummary, here: Path) -> list[Line]:
     """Return lines with the next commands; `maze resume` only if the run did not finish."""
     if run.run_dir is None:
         return []
-    folder = argument(_short(run.run_dir))
+    folder = argument(_short(run.run_dir, here))
     commands = []
     if summary.outcome != "failed":
         commands.append(f"maze eval {folder}")
@@ -189,7 +190,7 @@ def _fact(name: str, text: str) -> Line:
     return [(f"  {name:<8}", "dim"), (text, "")]
 
 
-def _short(path: Path) -> str:
-    """Return the path relative to the current folder if it is below it, else the full path."""
-    path = path.absolute()
-    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
+def _short(path: Path, here: Path) -> str:
+    """Return the path relative to the folder `here` if it is below it, else the full path."""
+    path = here / path
+    return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)

@@ -27,6 +27,9 @@ from maze_core.interruption import end_on_signals
 from maze_core.terminal_text import printable, printable_lines
 from maze_core.tolerant_output import TolerantStream
 
+_TOO_MANY = os.strerror(errno.EMFILE)
+_MORE_FILES = "Next: ulimit -n 4096, then the same command again; or fewer workers and environments."
+
 
 class _Root(Commands):
     """The top group: an error raised on purpose becomes a message and an exit code."""
@@ -60,7 +63,18 @@ def _print_error(error: MazeError) -> None:
     """Print an error with its notes; if third-party code raised it, first that code's traceback."""
     if isinstance(error, RunError | ConfigError) and error.__cause__ is not None:
         _print_traceback(their_traceback(error.__cause__))
-    print(printable_lines("\n".join([f"error: {error}", *getattr(error, "__notes__", ())])), file=sys.stderr)
+    notes = [*getattr(error, "__notes__", ()), *([_MORE_FILES] if _has_too_many_files(error) else ())]
+    print(printable_lines("\n".join([f"error: {error}", *notes])), file=sys.stderr)
+
+
+def _has_too_many_files(error: BaseException) -> bool:
+    """Return True where an exception, or its cause, says that this process or machine may open no further files."""
+    seen: BaseException | None = error
+    while seen is not None:
+        if (isinstance(seen, OSError) and seen.errno in (errno.EMFILE, errno.ENFILE)) or _TOO_MANY in str(seen):
+            return True
+        seen = seen.__cause__ or seen.__context__
+    return False
 
 
 def _print_traceback(text: str) -> None:
@@ -75,6 +89,9 @@ def _print_unforeseen(error: Exception) -> None:
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         where = error.filename or "the output, or a file,"
         print(printable(f"error: {where} cannot be written: {error.strerror}"), file=sys.stderr)
+        return
+    if _has_too_many_files(error):
+        print(printable_lines(f"error: {describe(error)}\n{_MORE_FILES}"), file=sys.stderr)
         return
     place, notes = culprit(error), getattr(error, "__notes__", ())
     if place and not os.environ.get("MAZE_DEBUG"):

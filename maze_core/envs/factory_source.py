@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 import gymnasium
+from pydantic import PositiveInt
 
 from maze_core.config.base import PluginConfig
 from maze_core.plugins.base import Plugin
@@ -23,6 +24,8 @@ class FactoryConfig(PluginConfig):
     """The plugin's name."""
     factory: str = ""
     """Where the function is defined, as `module:name`. For information only: it is never imported from here."""
+    max_episode_steps: PositiveInt | None = None
+    """Steps after which an episode is truncated; none: the environment's own limit."""
 
 
 class FactorySource(Plugin):
@@ -49,4 +52,7 @@ class FactorySource(Plugin):
     @hookimpl
     def make_env(self, config: FactoryConfig, seed: int, index: int) -> gymnasium.Env[Any, Any]:
         """Call the function."""
-        return self._factory()
+        env = self._factory()
+        if config.max_episode_steps is None or not isinstance(env, gymnasium.Env):
+            return env
+        return gymnasium.wrappers.TimeLimit(env, config.max_episode_steps)

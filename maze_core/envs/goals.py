@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import gymnasium
@@ -76,7 +77,8 @@ class GoalRewards:
                 computed = float(self._reward.single(observation[ACHIEVED], observation[DESIRED]))
             except Exception as error:
                 raise ConfigError(
-                    f"compute_reward of the environment fails for an empty info: {type(error).__name__}: {error}",
+                    "compute_reward of the environment fails, both for one pair of goals with an empty info and for "
+                    f"many with a list of them: {type(error).__name__}: {error}",
                     self._where,
                     "Set it to 0: the reward depends on more than the goals.",
                 ) from error
@@ -115,8 +117,13 @@ class _Rows:
         self._function, self._dtype, self._vectorised = function, dtype, False
 
     def single(self, achieved: np.ndarray, desired: np.ndarray) -> Any:
-        """Return its value for one pair."""
-        return self._function(achieved, desired, {})
+        """Return its value for one pair; by a call with many rows where it takes nothing else."""
+        try:
+            return self._function(achieved, desired, {})
+        except Exception:
+            with suppress(Exception):  # the first error is the one to show
+                return np.asarray(self._function(achieved[None], desired[None], [{}])).reshape(())[()]
+            raise
 
     def find_out(self, achieved: np.ndarray, desired: np.ndarray) -> None:
         """Call it once for all these rows; if the values are those of single calls, it is called so from now on."""

@@ -191,11 +191,14 @@ def _leaf_problem(space: Space[Any]) -> str | None:
 
 def _check_key(key: object, path: tuple[str | int, ...], role: Role) -> None:
     if not isinstance(key, str) or not key or "/" in key or "." in key:
-        raise _refused(path, role, f"has the key {key!r}: keys are non-empty text without '/' and '.'")
+        raise ConfigError(
+            f"the {role} space{_at(path)} has the key {shown(key)}: keys are non-empty text without '/' and '.'",
+            "env",
+            "Rename it in the environment, in its spaces and in what it returns and receives; a wrapper can do that.",
+        )
 
 
 def _refused(path: tuple[str | int, ...], role: Role, problem: str) -> ConfigError:
-    place = f" at '{'/'.join(map(str, path))}'" if path else ""
     example = "ObservationWrapper" if role == "observation" else "ActionWrapper"
     hint = (
         f"Wrap the environment in a gymnasium.{example} that turns it into Box, Discrete, MultiDiscrete, MultiBinary, "
@@ -204,6 +207,10 @@ def _refused(path: tuple[str | int, ...], role: Role, problem: str) -> ConfigErr
     if role == "observation" and path:
         keys = argument(f"wrappers.0.keys=[{'/'.join(map(str, path))}]")
         hint = f"To drop it: --wrappers drop --set {keys}\n{hint}"
-    if role == "observation" and "text" in problem.lower():
+    if role == "observation" and ("a Text space" in problem or " of texts" in problem):
         hint = f"To convert its words to numbers: --wrappers tokenize\n{hint}"
-    return ConfigError(f"the {role} space{place} {problem}", where="env", hint=hint)
+    return ConfigError(f"the {role} space{_at(path)} {problem}", where="env", hint=hint)
+
+
+def _at(path: tuple[str | int, ...]) -> str:
+    return f" at '{'/'.join(map(str, path))}'" if path else ""

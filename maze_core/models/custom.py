@@ -87,13 +87,13 @@ def wrap_module(source: Any, observation_space: Space[Any], action_space: Space[
         return _policy(module, observation_space, action_space)
     if not isinstance(getattr(module, "out_features", None), Integral):
         raise _unusable(f"{type(module).__name__} has neither `out_features` nor `distribution` and `value`")
-    _check_encoder(module, seen)
+    _checked(module, seen)
     return assemble_policy(
         observation_space,
         action_space,
         config,
         lambda: module,
-        make_critic_encoder=lambda: _construct(source, observation_space, action_space),
+        make_critic_encoder=lambda: _checked(_construct(source, observation_space, action_space), observation_space),
         initialize_encoders=False,
     )
 
@@ -107,8 +107,7 @@ def build_encoder(source: Any, observation_space: Space[Any], action_space: Spac
     module = _construct(source, observation_space, action_space)
     if not isinstance(getattr(module, "out_features", None), Integral):
         raise _unusable(f"{type(module).__name__} has no `out_features`")
-    _check_encoder(module, observation_space)
-    return module
+    return _checked(module, observation_space)
 
 
 def _construct(source: Any, observation_space: Space[Any], action_space: Space[Any]) -> nn.Module:
@@ -161,23 +160,32 @@ def _defines(module: nn.Module, name: str) -> bool:
     return callable(method) and method is not getattr(nn.Module, name, None)
 
 
-def _check_encoder(encoder: nn.Module, observation_space: Space[Any]) -> None:
-    """Call the encoder once on two rows of zeros, so that a mistake shows before the first step."""
-    zeros = allocate(space_specs(observation_space, "observation"), (2,))
-    obs: TensorTree = {key: torch.from_numpy(leaf) for key, leaf in zeros.items()}
-    training = encoder.training
+def _checked(encoder: nn.Module, observation_space: Space[Any]) -> nn.Module:
+    """Return the encoder after calls with two rows of zeros and with one, so that mistakes show before the first step.
+
+    The first call also gives lazy layers their parameters.
+    """
+    name, training = type(encoder).__name__, encoder.training
     encoder.eval()
     try:
-        with torch.no_grad():
-            features = encoder(obs)
-    except Exception as error:
-        raise _unusable(f"{type(encoder).__name__}.forward failed on {_shapes(obs)}: {error!r}") from error
+        for rows in (2, 1):
+            zeros = allocate(space_specs(observation_space, "observation"), (rows,))
+            obs: TensorTree = {key: torch.from_numpy(leaf) for key, leaf in zeros.items()}
+            try:
+                with torch.no_grad():
+                    features = encoder(obs)
+            except Exception as error:
+                raise _unusable(f"{name}.forward failed on {_shapes(obs)}: {error!r}") from error
+            wanted = (rows, feature_count(encoder))
+            if not isinstance(features, torch.Tensor) or tuple(features.shape) != wanted:
+                got = tuple(features.shape) if isinstance(features, torch.Tensor) else type(features).__name__
+                many = "two rows" if rows == 2 else "one row, as when it acts in a single environment"
+                raise _unusable(f"{name}.forward returned {got} for {many}, not a tensor of shape {wanted}")
+            if features.dtype != torch.float32:
+                raise _unusable(f"{name}.forward returned {features.dtype}, not torch.float32; features.float() is")
     finally:
         encoder.train(training)
-    wanted = (2, feature_count(encoder))
-    if not isinstance(features, torch.Tensor) or tuple(features.shape) != wanted:
-        got = tuple(features.shape) if isinstance(features, torch.Tensor) else type(features).__name__
-        raise _unusable(f"{type(encoder).__name__}.forward returned {got} for two rows, not a tensor of shape {wanted}")
+    return encoder
 
 
 def _shapes(obs: TensorTree) -> str:

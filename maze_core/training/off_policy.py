@@ -42,28 +42,34 @@ _FIRST = 1
 # Separates the first policy's random numbers from the policy's noise.
 
 
-def check_replay_sizes(config: RunConfig) -> None:
-    """Raise ConfigError for sizes of an off-policy algorithm that contradict each other."""
+def check_replay_sizes(config: RunConfig, capacity: int, num_envs: int, first_steps: int) -> None:
+    """Raise ConfigError for sizes of an off-policy algorithm that contradict each other.
+
+    Args:
+        config: of the run; its algorithm may call the sizes otherwise than the bundled ones do.
+        capacity: rows of the buffer.
+        num_envs: number of environments.
+        first_steps: steps before learning begins.
+    """
     algorithm: Any = config.algorithm
-    # Demonstrations replace the first steps.
-    first_steps = 0 if getattr(algorithm, "initial_demonstrations", None) else algorithm.initial_buffer_size
-    if first_steps > algorithm.replay_buffer_size:
+    size, first = (
+        f"algorithm.{name}" if hasattr(algorithm, name) else "algorithm"
+        for name in ("replay_buffer_size", "initial_buffer_size")
+    )
+    if first_steps > capacity:
         raise ConfigError(
-            f"the first {first_steps:,} steps do not fit into a buffer of {algorithm.replay_buffer_size:,}",
-            "algorithm.initial_buffer_size",
-            "Lower it, or raise algorithm.replay_buffer_size.",
+            f"the first {first_steps:,} steps do not fit into a buffer of {capacity:,}",
+            first,
+            "Take fewer of them, or a larger buffer.",
         )
     if config.steps is not None and config.steps <= first_steps:
         raise ConfigError(
             f"the first {first_steps:,} steps are taken before learning begins, but the run has only {config.steps:,}",
-            "algorithm.initial_buffer_size",
+            first,
             "Lower it, or raise steps.",
         )
-    fewest = 8 * algorithm.num_envs
-    if algorithm.replay_buffer_size < fewest:
-        raise ConfigError(
-            f"must be at least {fewest} for {algorithm.num_envs} environments", "algorithm.replay_buffer_size"
-        )
+    if capacity < 8 * num_envs:
+        raise ConfigError(f"the buffer must have at least {8 * num_envs} rows for {num_envs} environments", size)
     if getattr(algorithm, "her_goals", 0):
         _check_hindsight(algorithm)
 
@@ -128,9 +134,9 @@ class ReplayCollector(Collector):
         memory: ReplayMemory | None = None,
         her_goals: int = 0,
     ) -> None:
-        check_replay_sizes(run.config)
+        check_replay_sizes(run.config, capacity, num_envs, 0 if demonstrations else initial_steps)
         if memory is not None:
-            check_segments(run.config)
+            check_segments(run.config, memory.length, capacity, num_envs)
         self._run, self._n_steps, self._initial_steps = run, n_steps, initial_steps
         run.explores = exploration is not None
         self._utd = Fraction(str(utd))  # exactly what was written: 0.1 is a tenth

@@ -152,27 +152,29 @@ def memory_builder(run: Run) -> Callable[[int], Memory] | None:
     return cast("Callable[[int], Memory]", config.make_memory)
 
 
-def check_segments(config: RunConfig) -> None:
-    """Raise ConfigError for sizes of an off-policy algorithm with memory that contradict each other."""
-    algorithm: Any = config.algorithm
+def check_segments(config: RunConfig, length: int, capacity: int, num_envs: int) -> None:
+    """Raise ConfigError for sizes of an off-policy algorithm with memory that contradict each other.
+
+    `length`: steps of a sequence; the others as for `check_replay_sizes`.
+    """
     if getattr(config.model, "memory", "none") == "none":
         return
-    length = algorithm.sequence_length
-    fewest = 2 * length * algorithm.num_envs
-    if algorithm.replay_buffer_size < fewest:
+    where = "algorithm.sequence_length" if hasattr(config.algorithm, "sequence_length") else "algorithm"
+    fewest = 2 * length * num_envs
+    if capacity < fewest:
         raise ConfigError(
-            f"two sequences of {length:,} steps for each of {algorithm.num_envs} environments need {fewest:,} rows, "
-            f"but the replay buffer has {algorithm.replay_buffer_size:,}",
-            "algorithm.sequence_length",
-            "Lower it, or raise algorithm.replay_buffer_size.",
+            f"two sequences of {length:,} steps for each of {num_envs} environments need {fewest:,} rows, "
+            f"but the replay buffer has {capacity:,}",
+            where,
+            "Lower it, or take a larger buffer.",
         )
     # Steps of all environments until the first segment is complete, if no episode ends before.
-    first = length * algorithm.num_envs
+    first = length * num_envs
     if config.steps is not None and config.steps <= first:
         raise ConfigError(
-            f"{algorithm.num_envs} environments take {first:,} steps for their first sequences of {length:,}, but the "
+            f"{num_envs} environments take {first:,} steps for their first sequences of {length:,}, but the "
             f"run has only {config.steps:,}",
-            "algorithm.sequence_length",
+            where,
             "Lower it, or raise steps.",
         )
 

@@ -92,7 +92,9 @@ def reopen(
     with lock(run_dir):
         config = load_saved_config(run_dir / CONFIG, overrides, load, agreed)
         if overrides:
-            _check_algorithm(config, read_sealed(run_dir / CONFIG).get("algorithm"), run_dir)
+            before = read_sealed(run_dir / CONFIG)
+            _check_algorithm(config, before.get("algorithm"), run_dir)
+            _check_seed(config.seed, before.get("seed"), run_dir)
         saved = read_checkpoint(checkpoint_folder(run_dir, checkpoint))
         run = Run(config, load=load, preset=read_record(run_dir).get("preset"))
         try:
@@ -159,6 +161,16 @@ def _check_algorithm(config: RunConfig, saved: Any, run_dir: Path) -> None:
             f"{run_dir} was trained by {printable(name)}; another algorithm cannot resume it",
             "algorithm.name",
             f"Next: maze train {config.algorithm.name} --init-from {argument(run_dir)}",
+        )
+
+
+def _check_seed(seed: int | None, saved: Any, run_dir: Path) -> None:
+    if is_count(saved) and seed != saved:
+        raise ConfigError(
+            f"was {saved} when {run_dir} began, and cannot change: its unfinished episodes and its random numbers "
+            "follow from it",
+            "seed",
+            f"Leave it out; or begin a new run with the parameters of this one: --init-from {argument(run_dir)}",
         )
 
 

@@ -161,8 +161,8 @@ RAISES = {
     "Exits": (1, "sys.exit was called (mine.py"),
     "Reset": (1, "environment 0 at the reset of episode 0 raised ZeroDivisionError: division by zero"),
     "ResetExits": (1, "environment 0 at the reset of episode 0 called sys.exit('no screen')"),
-    "Step": (1, "environment 0 (episode 0, step 0) raised AttributeError: 'Step' object has no attribute 'nothing'"),
-    "StepExits": (1, "environment 0 (episode 0, step 0) called sys.exit(4)"),
+    "Step": (1, "environment 0 (episode 0, step 1) raised AttributeError: 'Step' object has no attribute 'nothing'"),
+    "StepExits": (1, "environment 0 (episode 0, step 1) called sys.exit(4)"),
 }
 
 

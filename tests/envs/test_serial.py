@@ -260,7 +260,8 @@ def test_what_is_not_finite_is_placed_in_its_own_episode(spoilt, place):
             return values
 
     env, out = start(lambda i: Spoilt(3, one_buffer=False) if i == 1 else CountingEnv(length=5), 2)
-    with pytest.raises(RunError, match=rf"environment 1 \(episode {episode}, step {step}\) returned a {place}"):
+    moment = rf"\(episode {episode}, step {step}\)" if step else f"at the reset of episode {episode}"
+    with pytest.raises(RunError, match=rf"environment 1 {moment} returned a {place}"):
         drive(env, out, range(12))
 
 

@@ -30,6 +30,7 @@ _LEAVING = 5.0
 """Seconds for the disconnection from a cluster that is gone."""
 _NICENESS = "RAY_worker_niceness"
 _SHORT = Path("/tmp")  # noqa: S108 — the paths of Ray's sockets must not be longer than about 100 characters
+_WHERE = "runner.address"
 _START = "Next: start one there (ray start --head), see docs/guide/cluster.md; or leave runner.address out."
 
 
@@ -69,7 +70,7 @@ class Session:
         self._closed = False
         with Session._lock:
             if Session._current is None:
-                Session._current = _Connection(ray, wanted, config.code)
+                Session._current = _Connection(ray, wanted, config.code, named=config.address is not None)
             elif Session._current.wanted != wanted:
                 raise ConfigError(
                     f"this process is connected to another Ray already: {Session._current.wanted}", "runner.address"
@@ -122,7 +123,7 @@ class Session:
 class _Connection:
     """The process's connection to Ray."""
 
-    def __init__(self, ray: Any, wanted: str, code: Sequence[str]) -> None:
+    def __init__(self, ray: Any, wanted: str, code: Sequence[str], *, named: bool) -> None:
         self.wanted = wanted
         self.folder: GuardedFolder | None = None
         """Folder of a Ray started by Maze; None for other clusters."""
@@ -135,7 +136,7 @@ class _Connection:
         self._silence = ExitStack()
         if self._owned:
             self._silence.enter_context(_silent(ray))
-            self._begin(wanted, code)
+            self._begin(wanted, code, named=named)
         elif code:
             raise ConfigError(
                 "this process is connected to Ray already", "runner.code", "Give it to your ray.init as py_modules."
@@ -178,13 +179,13 @@ class _Connection:
         thread.start()
         thread.join(_LEAVING)
 
-    def _begin(self, wanted: str, code: Sequence[str]) -> None:
+    def _begin(self, wanted: str, code: Sequence[str], *, named: bool) -> None:
         before = dict(os.environ)
         try:
             if wanted == LOCAL:
                 self._start()
             else:
-                self._connect(wanted, code)
+                self._connect(wanted, code, named=named)
         except BaseException:
             self._silence.close()
             put_back(changed_since(before))
@@ -213,8 +214,12 @@ class _Connection:
             self.close()
             raise
 
-    def _connect(self, wanted: str, code: Sequence[str]) -> None:
-        address = _checked(self._ray, wanted)
+    def _connect(self, wanted: str, code: Sequence[str], *, named: bool) -> None:
+        where, start = _WHERE, _START
+        if not named and os.environ.get("RAY_ADDRESS"):
+            where = "the environment variable RAY_ADDRESS"
+            start = "Next: unset RAY_ADDRESS, or --set runner.address=local, to start Ray for this run alone."
+        address = _checked(self._ray, wanted, where, start)
         environment = {"py_modules": [str(Path(folder).resolve()) for folder in code]} if code else None
         try:
             with _kept():
@@ -228,7 +233,7 @@ class _Connection:
         except Exception as exc:
             self._ray.shutdown()
             reason = " ".join(str(exc).split())
-            raise ConfigError(f"cannot join the Ray cluster at {address}: {reason}", "runner.address", _START) from exc
+            raise ConfigError(f"cannot join the Ray cluster at {address}: {reason}", where, start) from exc
 
 
 def _job_config() -> Any:
@@ -280,26 +285,30 @@ def wanted_address(config: RayConfig) -> str:
     return config.address or os.environ.get("RAY_ADDRESS") or LOCAL
 
 
-def _checked(ray: Any, address: str) -> str:
-    """Return the address in Ray's form after a server answered there. Raises ConfigError if none does."""
+def _checked(ray: Any, address: str, where: str, start: str) -> str:
+    """Return the address in Ray's form after a server answered there.
+
+    Raises:
+        ConfigError: none does; `where` is what named it, and `start` says what to do next.
+    """
     if address == "auto":
         found = _found()
         if not found or not answers(found):  # the address that Ray remembers may be of a lost cluster
-            raise ConfigError("this machine is not part of a running Ray cluster", "runner.address", _START)
+            raise ConfigError("this machine is not part of a running Ray cluster", where, start)
         return address
     if "://" in address:
         raise ConfigError(
             f"{address} is an address of the Ray client, which cannot reach the workers of a run",
-            "runner.address",
+            where,
             "Next: start the run on a machine of the cluster (ray job submit) with runner.address=auto.",
         )
     host, _, port = address.rpartition(":")
     if not host or not port.isdigit():
-        raise ConfigError(f"must be host:port, auto or local, got {address!r}", "runner.address")
+        raise ConfigError(f"must be host:port, auto or local, got {address!r}", where)
     if host in ("localhost", "127.0.0.1", "::1"):
         address = f"{ray.util.get_node_ip_address()}:{port}"  # the form that Ray resolves it to
     if not answers(address):
-        raise ConfigError(f"no Ray cluster answers at {address}", "runner.address", _START)
+        raise ConfigError(f"no Ray cluster answers at {address}", where, start)
     return address
 
 

@@ -92,10 +92,12 @@ class RLlib(Algorithm):
         """Check the parameters and fit them to the run's spaces and policy. Imports RLlib; nothing is started yet."""
         check_installed()
         from maze_rllib.own_model import PlainView
+        from maze_rllib.settings import blamed
         from maze_rllib.vector_env import TreeVectorEnv, shown_spaces
 
         self._run = run
-        self._rllib = self._configured(run.config)
+        with blamed(self.config.rllib):
+            self._rllib = self._configured(run.config)
         view = PlainView(run.observation_space, run.action_space) if self.config.rllib_model else None
         observation_space, action_space = shown_spaces(run.observation_space, run.action_space, view)
         self._rllib.environment(
@@ -106,10 +108,21 @@ class RLlib(Algorithm):
             clip_actions=False,
         )
         if view is not None:
-            run.policy = self._rllib_policy(view)  # the run evaluates and saves what learns
+            hint = "Next: --no-rllib-model; or describe a network that fits by algorithm.rllib.model_config"
+            with blamed(self.config.rllib, "algorithm.rllib_model", hint):
+                run.policy = self._rllib_policy(view)  # the run evaluates and saves what learns
         else:
             _check_normalizer(run.policy)
             self._rllib.rl_module(rl_module_spec=self.module_spec(run.policy))
+
+    @hookimpl
+    def build_policy(self, observation_space: Any, action_space: Any, config: Any) -> Any:
+        """Return a placeholder where RLlib's own network learns; None elsewhere: then the run's model is built."""
+        if not self.config.rllib_model:
+            return None
+        from maze_rllib.placeholder import Placeholder
+
+        return Placeholder(observation_space, action_space)
 
     def _rllib_policy(self, view: PlainView) -> Any:
         """Return RLlib's default network as a policy for evaluation."""
@@ -166,8 +179,12 @@ class RLlib(Algorithm):
 
     def batches(self) -> Iterator[Batch]:
         """Let RLlib train for one iteration and copy its weights into the policy; yield nothing."""
-        run, trainer = self._run, self._opened()
-        iteration = trainer.iterate(lambda: run.interrupted)
+        from maze_rllib.settings import blamed
+
+        run = self._run
+        with blamed(self.config.rllib):
+            trainer = self._opened()
+            iteration = trainer.iterate(lambda: run.interrupted)
         run.count_env_steps(iteration.env_steps)
         run.statistics.add(iteration.episodes)
         run.record(iteration.metrics)

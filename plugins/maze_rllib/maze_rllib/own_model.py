@@ -47,8 +47,11 @@ class PlainView:
         self._flat = None if as_it_is else FlatInput(leaves)
         self._scales = {key: BoxScale(space) for key, space in actions.items() if isinstance(space, spaces.Box)}
         self._action_key = next(iter(actions)) if len(actions) == 1 else None
-        if self._flat is None:
-            self.observation_space: gymnasium.Space[Any] = single
+        self._bytes = self._flat is None and single.dtype == np.uint8
+        if self._bytes:  # RLlib's convolutions take floats
+            self.observation_space: gymnasium.Space[Any] = spaces.Box(0, 1, single.shape, np.float32)
+        elif self._flat is None:
+            self.observation_space = single
         else:
             self.observation_space = spaces.Box(-np.inf, np.inf, (self._flat.out_features,), np.float32)
         shown = {key: self._canonical(key, space) for key, space in actions.items()}
@@ -56,6 +59,8 @@ class PlainView:
 
     def observations(self, tree: TensorTree) -> Tensor:
         """Convert leaves [B, …] to the network's input [B, …]."""
+        if self._bytes:
+            return tree[self._key].float() / 255
         return tree[self._key] if self._flat is None else self._flat(tree)
 
     def seen(self, tree: Tree) -> np.ndarray:

@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, get_type_hints
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic.errors import PydanticUserError
 
 from maze_core.config.explain import combined, nearest
-from maze_core.errors import ConfigError
+from maze_core.errors import ConfigError, RunError
+from maze_core.plugins.discovery import describe
 from maze_core.terminal_text import shown
 
 _METHODS = (
@@ -36,6 +38,8 @@ _DECIDED = {
     "num_learners": "the learner runs in the process of the run",
     "num_gpus_per_learner": "algorithm.device decides it",
     "seed": "the run's own seed decides it",
+    "explore": "RLlib learns from sampled actions, with their probabilities; maze eval --deterministic takes none",
+    "use_critic": "the advantages need the critic; to leave its loss out, set vf_loss_coeff to 0",
     "model": "it belongs to RLlib's old interface; with rllib_model, set model_config",
     "env_to_module_connector": "Maze's models see observations as they are",
     "module_to_env_connector": "Maze's models give actions in the environment's units",
@@ -96,6 +100,31 @@ def apply(config: Any, settings: Mapping[str, Any]) -> None:
         getattr(config, method)(**values)
 
 
+@contextmanager
+def blamed(settings: Mapping[str, Any], otherwise: str = "", hint: str | None = None) -> Iterator[None]:
+    """Name the parameters in `algorithm.rllib` where RLlib fails with them: most of their values only RLlib can check.
+
+    `otherwise` is the setting to name where there are none, and `hint` what to do next.
+
+    Raises:
+        ConfigError: RLlib raised something that is no error of Maze.
+    """
+    names = ", ".join(f"{_WHERE}.{name}" for name in settings)
+    try:
+        yield
+    except ConfigError:
+        raise
+    except RunError as error:
+        if names and "RLlib failed" in str(error):
+            error.add_note(f"The run sets {names}, which may be the reason.")
+        raise
+    except Exception as error:
+        if not names and not otherwise:
+            raise
+        problem = "RLlib fails with it" if "," not in names else "RLlib fails with these"
+        raise ConfigError(f"{problem}: {describe(error)[:500]}", names or otherwise, hint) from error
+
+
 def parameters(config: Any) -> dict[str, tuple[str, Any]]:
     """Return the settable parameters of RLlib's configuration: the method that takes each, and its type."""
     found: dict[str, tuple[str, Any]] = {}
@@ -115,14 +144,22 @@ def check_model_config(values: Mapping[str, Any]) -> None:
     """Check the parameters of RLlib's default network. Raises ConfigError for an unknown one."""
     from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
 
-    fields = [field.name for field in dataclasses.fields(DefaultModelConfig)]
-    _check_keys(f"{_WHERE}.{_NETWORK}", values, fields)
+    _check_keys(f"{_WHERE}.{_NETWORK}", values, [field.name for field in dataclasses.fields(DefaultModelConfig)])
+    kinds = get_type_hints(DefaultModelConfig)
+    errors: list[ConfigError] = []
+    for name, value in values.items():
+        try:
+            _checked(f"{_NETWORK}.{name}", value, kinds[name])
+        except ConfigError as error:
+            errors.append(error)
+    if errors:
+        raise combined(errors)
 
 
 def _keywords(function: Callable[..., Any]) -> dict[str, Any]:
-    """Return the keyword parameters of a method with their types; Any if RLlib's annotation is a string."""
+    """Return the keyword parameters of a method with their types; Any without an annotation, or if it is a string."""
     keywords = [p for p in inspect.signature(function).parameters.values() if p.kind is p.KEYWORD_ONLY]
-    return {p.name: Any if isinstance(p.annotation, str) else p.annotation for p in keywords}
+    return {p.name: Any if isinstance(p.annotation, str) or p.annotation is p.empty else p.annotation for p in keywords}
 
 
 def _find(name: str, known: Mapping[str, tuple[str, Any]]) -> tuple[str, Any]:

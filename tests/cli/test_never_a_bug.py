@@ -1,0 +1,264 @@
+"""Whatever is wrong with what a user gives — environment, configuration, file — is never called a bug in Maze.
+
+One case breaks one thing. A command that ends with an error says it in one line, and none of ours is in a traceback.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import shutil
+import sys
+from contextlib import suppress
+from types import ModuleType
+
+import gymnasium
+import pytest
+from typer.testing import CliRunner
+
+from maze_core.cli import main as command
+from maze_core.cli.main import app
+from maze_core.errors import ConfigError, PluginError
+from maze_core.plugins.configuration import assemble
+from tests.cli.broken_envs import FEW, VALUES, parallel_environments, single_environments
+
+pytestmark = pytest.mark.usefixtures("known_plugins")
+SMALL = (
+    "--preset", "none", "--seed", "1", "-q", "--set", "algorithm.n_epochs=1", "--set", "algorithm.epoch_length=1",
+    "--set", "algorithm.num_envs=2", "--set", "evaluation.n_episodes=1", "--set", "callbacks={jsonl: {}}",
+    "--n-rollout-steps", "6", "--set", "evaluation.max_episode_steps=20",
+)  # fmt: skip
+MANY = tuple(name for name in VALUES if name not in FEW)
+
+
+def maze(capsys, *arguments):
+    """Exit code and messages of a command in this process, as `main` prints them."""
+    result = CliRunner().invoke(app, [str(each) for each in arguments], env={"COLUMNS": "200"})
+    if result.exception is None or isinstance(result.exception, SystemExit):
+        return result.exit_code, result.stderr
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(command, "app", lambda: (_ for _ in ()).throw(result.exception))
+        with pytest.raises(SystemExit) as left:
+            command.main()
+    return left.value.code, result.stderr + capsys.readouterr().err
+
+
+def assert_plain(capsys, *arguments):
+    """The command works, or says in one error what is wrong; returns what it says."""
+    code, said = maze(capsys, *arguments)
+    assert "bug in Maze" not in said, said
+    assert code in (0, 1, 2), said
+    assert len(re.findall(r"(?m)^error: ", said)) == (0 if code == 0 else 1), said
+    assert not re.search(r'(?m)^  File ".*/maze_\w+/', said), said
+    return said
+
+
+@pytest.fixture
+def train(tmp_path, monkeypatch, capsys):
+    """`train(environment class)`: what `maze train` says about it."""
+    monkeypatch.chdir(tmp_path)
+    module = ModuleType("broken_module")
+    monkeypatch.setitem(sys.modules, "broken_module", module)
+
+    def run(kind, *more):
+        shutil.rmtree("run", ignore_errors=True)
+        module.make = lambda **_: kind()
+        gymnasium.registry.pop("Broken-v0", None)
+        gymnasium.register("Broken-v0", kind, max_episode_steps=20)
+        source = ("--env", "Broken-v0") if issubclass(kind, gymnasium.Env) else PETTINGZOO
+        return assert_plain(capsys, "train", "ppo", *source, "--run-dir", "run", *SMALL, *more)
+
+    yield run
+    gymnasium.registry.pop("Broken-v0", None)
+
+
+PETTINGZOO = ("--env-source", "pettingzoo", "--env", "broken_module:make")
+
+
+def groups(names, size=12):
+    """The names in groups, each of which is one test."""
+    listed = sorted(names)
+    return [tuple(listed[i : i + size]) for i in range(0, len(listed), size)]
+
+
+SINGLE = single_environments(FEW)
+
+
+@pytest.mark.parametrize("names", groups(SINGLE), ids=lambda names: names[0])
+def test_a_broken_environment(train, names):
+    for name in names:
+        train(SINGLE[name])
+
+
+@pytest.mark.slow
+def test_all_broken_environments(train):
+    for kind in single_environments(MANY).values():
+        train(kind)
+        train(kind, "--wrappers", "clip_reward")
+
+
+@pytest.mark.parametrize(
+    "part",
+    ["possible_agents", "metadata", "spaces", "observations", "rewards", "infos", "reset", "action_space"],
+)
+def test_a_broken_environment_with_several_agents(train, part):
+    for name, kind in parallel_environments(("None", "text", "object")).items():
+        if name.startswith(part):
+            train(kind)
+
+
+@pytest.mark.slow
+def test_all_broken_environments_with_several_agents(train):
+    for name, kind in parallel_environments(tuple(VALUES)).items():
+        if not re.match("(terminations|truncations) of", name) and name != "step returns dict":
+            train(kind)
+
+
+@pytest.mark.parametrize(
+    ("name", "parts"),
+    [
+        ("no observation space", ["Broken has no observation_space", "gymnasium.spaces.Box"]),
+        ("observation_space raises", ["observation_space of the environment raised RuntimeError: their fault"]),
+        ("reset returns 3 values", ["reset returns 3 values, not 2"]),
+        ("step returns 2 values", ["step returns 2 values, not 5"]),
+        ("step returns None", ["step returns NoneType, not 5 values"]),
+        ("info of the reset is text", ["an info that is no dict but str"]),
+        ("close raises", ["environment 0 in close() raised RuntimeError: their fault"]),
+        ("step raises", ["environment 0 (episode 0, step 1) raised"]),
+        ("reset raises", ["environment 0 at the reset of episode 0 raised"]),
+    ],
+)
+def test_what_is_said_of_an_environment(train, name, parts):
+    said = train(SINGLE[name])
+    for part in parts:
+        assert part in said
+
+
+@pytest.mark.parametrize(
+    ("name", "parts"),
+    [
+        ("observations alone", ["returns observations only from reset, not (observations, infos)"]),
+        ("terminations of a step are __all__", ["names '__all__' in the terminations of step", "RLlib"]),
+        ("rewards of a step are an unknown agent", ["names 'zz' in the rewards of step"]),
+        ("possible_agents is None", ["possible_agents is None"]),
+        ("two agents of one name", ["two agents of one name"]),
+        ("spaces as dicts", ["has no method observation_space(agent)"]),
+        ("step returns None", ["returns None from step"]),
+    ],
+)
+def test_what_is_said_of_an_environment_with_several_agents(train, name, parts):
+    said = train(parallel_environments(FEW)[name])
+    for part in parts:
+        assert part in said
+
+
+# Files
+
+CONTENTS = {
+    "missing": None, "empty": b"", "binary": bytes(range(256)), "no UTF-8": b'{"a": "\xff"}\n', "a list": b"[1]\n",
+    "a number": b"3\n", "a text": b'"x"\n', "null": b"null\n", "a mapping of texts": b'{"epoch": "x", "env_steps": []}\n',
+}  # fmt: skip
+COMMANDS = (
+    ("eval", "run", "-n", "1"),
+    ("resume", "run", "--set", "algorithm.n_epochs=2", "-q"),
+    ("rollout", "run", "-n", "1", "--workers", "1", "--runner", "dev"),
+    ("runs", "list", "."),
+    ("runs", "compare", "."),
+    ("runs", "plot", ".", "--out", "plot.svg"),
+    ("config", "show", "run"),
+)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """A finished run."""
+    folder = tmp_path_factory.mktemp("whole") / "run"
+    result = CliRunner().invoke(app, ["train", "ppo", "--env", "CartPole-v1", "--run-dir", str(folder), *SMALL])
+    assert result.exit_code == 0, result.output
+    return folder
+
+
+def damaged(whole, file, content):
+    """A copy of the run in the current folder, with one file replaced."""
+    shutil.rmtree("run", ignore_errors=True)
+    shutil.copytree(whole, "run")
+    path = os.path.join("run", file)  # noqa: PTH118
+    os.unlink(path)  # noqa: PTH108
+    if content is not None:
+        with open(path, "wb") as written:  # noqa: PTH123
+            written.write(content)
+
+
+@pytest.mark.parametrize("kind", CONTENTS)
+@pytest.mark.parametrize("file", ["config.yaml", "run.json", "metrics.jsonl"])
+def test_a_damaged_file_of_a_run(whole, tmp_path, monkeypatch, capsys, file, kind):
+    monkeypatch.chdir(tmp_path)
+    for arguments in COMMANDS[3:]:
+        damaged(whole, file, CONTENTS[kind])
+        assert_plain(capsys, *arguments)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", CONTENTS)
+def test_any_damaged_file_of_a_run(whole, tmp_path, monkeypatch, capsys, kind):
+    monkeypatch.chdir(tmp_path)
+    for file in sorted(str(path.relative_to(whole)) for path in whole.rglob("*") if path.is_file()):
+        for arguments in COMMANDS:
+            damaged(whole, file, CONTENTS[kind])
+            assert_plain(capsys, *arguments)
+
+
+@pytest.mark.parametrize("value", ['"many"', "[1]", "{}", "true", "1e999", "NaN"])
+def test_no_number_in_a_numbers_place_of_the_metrics(whole, tmp_path, monkeypatch, capsys, value):
+    monkeypatch.chdir(tmp_path)
+    line = (whole / "metrics.jsonl").read_text().splitlines()[-1]
+    spoilt = re.sub(r'("eval/return_mean": )[^,}]+', rf"\g<1>{value}", line)
+    assert spoilt != line
+    damaged(whole, "metrics.jsonl", f"{line}\n{spoilt}\n".encode())
+    for arguments in COMMANDS[3:]:
+        said = assert_plain(capsys, *arguments)
+        if arguments[1] in ("plot", "compare"):
+            assert "line 2 is damaged and skipped" in said
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(errno.EMFILE, os.strerror(errno.EMFILE), "x"),
+        OSError(errno.ENFILE, os.strerror(errno.ENFILE)),
+        ImportError(f"libx.so: {os.strerror(errno.EMFILE)}"),
+    ],
+)
+def test_too_few_file_descriptors(monkeypatch, capsys, error):
+    monkeypatch.setattr(command, "app", lambda: (_ for _ in ()).throw(error))
+    with pytest.raises(SystemExit):
+        command.main()
+    said = capsys.readouterr().err
+    assert "ulimit -n" in said
+    assert "bug in Maze" not in said
+
+
+# Configurations
+
+WRONG = ("x", "[]", "{}", "-1", "0", "null", "1e999", ".nan", "[1, x]", "true", "99999999999999999999")
+
+
+def settings():
+    """Every field of the algorithm PPO, the model mlp and the evaluation."""
+    from maze_core.config.run import EvaluationConfig
+    from maze_core.plugins import discovery
+
+    parts = {"algorithm": ("ppo",), "env": ("gymnasium",), "model": ("mlp",)}
+    found = [f"evaluation.{name}" for name in EvaluationConfig.model_fields]
+    for kind, (name,) in parts.items():
+        found += [f"{kind}.{field}" for field in discovery.load(kind, name).Config.model_fields]
+    return sorted(found)
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_a_wrong_value_of_any_setting(wrong):
+    """The configuration is only made here; runs with wrong ones are in `tests/attack`."""
+    for path in settings():
+        with suppress(ConfigError, PluginError):
+            assemble("ppo", "CartPole-v1", "none", overrides=[f"{path}={wrong}"])
