@@ -186,7 +186,7 @@ class LanesVectorEnv:
         seed = self._seeds(self.first_index + c, int(self._episode[c]))
         outcome = self._called(c, lambda: self.envs[c].reset(seed))
         if not outcome.acting:
-            raise RunError(f"{self._place(c)} let no agent act")
+            raise RunError(f"{self._place(c)}: no agent acts after the reset")
         for events in self._events[c]:
             events.clear()
         return outcome

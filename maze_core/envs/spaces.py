@@ -28,6 +28,7 @@ _PICTURE = 32
 # pixels and 84 channels.
 
 
+_WRAPPERS = {"observation": "ObservationWrapper", "action": "ActionWrapper"}
 MAX_ENTRIES = 20_000_000
 """Entries that one leaf may have."""
 MAX_DEPTH = 50
@@ -194,14 +195,13 @@ def _check_key(key: object, path: tuple[str | int, ...], role: Role) -> None:
         raise ConfigError(
             f"the {role} space{_at(path)} has the key {shown(key)}: keys are non-empty text without '/' and '.'",
             "env",
-            "Rename it in the environment, in its spaces and in what it returns and receives; a wrapper can do that.",
+            f"Rename it in the environment, or in a gymnasium.{_WRAPPERS[role]}.",
         )
 
 
 def _refused(path: tuple[str | int, ...], role: Role, problem: str) -> ConfigError:
-    example = "ObservationWrapper" if role == "observation" else "ActionWrapper"
     hint = (
-        f"Wrap the environment in a gymnasium.{example} that turns it into Box, Discrete, MultiDiscrete, MultiBinary, "
+        f"Wrap the environment in a gymnasium.{_WRAPPERS[role]} that turns it into Box, Discrete, MultiDiscrete, MultiBinary, "
         "Dict or Tuple."
     )
     if role == "observation" and path:

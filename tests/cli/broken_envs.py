@@ -34,7 +34,7 @@ VALUES: dict[str, Any] = {
     "awkward": Awkward(), "booleans": np.array([True, False]), "texts": ["a", "b"], "class": int,
     "long text": "y" * 5000, "date": np.datetime64("2020-01-01"),
 }  # fmt: skip
-FEW = ("None", "text", "matrix", "awkward", "huge")
+FEW = ("None", "text", "awkward")
 """Those of the fast tests."""
 STRANGERS = {"__all__": {"__all__": False}, "an unknown agent": {"zz": 0}, "a part of the agents": {"a": 0}}
 """Dicts of agents that are wrong."""
@@ -146,7 +146,7 @@ def parallel_environments(names: tuple[str, ...]) -> dict[str, type[Any]]:
             over, names = self.left == 0, self.agents
             self.agents = [] if over else names
             values: tuple[Any, ...] = (np.zeros(2, np.float32), 1.0, over, False, {})
-            return tuple({name: value for name in names} for value in values)
+            return tuple(dict.fromkeys(names, value) for value in values)
 
         def close(self) -> None:
             pass

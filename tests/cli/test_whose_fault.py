@@ -244,7 +244,7 @@ def test_an_error_in_the_users_module(mine, name):
     ("name", "reason"),
     [
         ("Good", "it takes no render_mode"),
-        ("Blind", "render() does not return an array"),
+        ("Blind", "render() returned None, not a picture"),
         ("Broken", "OSError: no display"),
     ],
 )

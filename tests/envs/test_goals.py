@@ -126,7 +126,7 @@ REFUSED = {
     "no compute_reward": (Mute, "compute_reward.*, which Mute has not"),
     "rewards that a wrapper changes": (lambda: Doubled(Reach()), "had the reward -2, but compute_reward returns -1"),
     "goals that a wrapper changes": (lambda: Centimetres(Reach()), "a wrapper changes the goals .* of Reach expects"),
-    "rewards that depend on more": (Informed, "fails for an empty info: KeyError: 'cost'"),
+    "rewards that depend on more": (Informed, "with an empty info and for many with a list of them: KeyError: 'cost'"),
 }
 
 
@@ -157,3 +157,28 @@ def test_a_failure_later_is_one_clear_line(failure, words):
     env.failure = failure
     with pytest.raises(RunError, match=words):
         rewards(goals, goals)
+
+
+class ForBatches(Reach):
+    """A reward that takes many goals only."""
+
+    def step(self, action):
+        observation, _, *rest = self._stepped(action)
+        return observation, float(self.compute_reward(self._place[None], self._goal[None], [{}])[0]), *rest
+
+    def _stepped(self, action):
+        self._place = np.clip(self._place + 0.2 * action, -1, 1)
+        self._steps += 1
+        return self._observe(), 0.0, False, self._steps >= self._length, {}
+
+    def compute_reward(self, achieved_goal, desired_goal, info):
+        if achieved_goal.ndim != 2:
+            raise IndexError("a batch is needed")
+        return -np.linalg.norm(achieved_goal - desired_goal, axis=1)
+
+
+def test_a_reward_for_batches_only():
+    goals = np.random.default_rng(0).uniform(-1, 1, (3, 2))
+    assert np.allclose(
+        GoalRewards(ForBatches(), WHERE)(goals, goals[::-1]), -np.linalg.norm(goals - goals[::-1], axis=1)
+    )

@@ -124,7 +124,8 @@ def test_a_dead_agent_waits_while_the_others_play_on_and_its_truncation_is_no_te
 def test_an_environment_that_breaks_the_rules_is_named(turns, message):
     with pytest.raises(RunError, match=message) as caught:
         act(*begun(turns), 0, 0)
-    assert "environment 0 (episode 0, step" in str(caught.value)
+    moment = "at the reset of episode 0" if len(turns) == 1 and "IndexError" not in message else "(episode 0, step 1)"
+    assert f"environment 0 {moment}" in str(caught.value)
 
 
 def test_agents_without_spaces_are_refused_by_name():

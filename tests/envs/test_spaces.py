@@ -190,3 +190,14 @@ def test_an_observation_unlike_its_space_is_an_error_on_the_first_reset(space, v
     vector = SerialVectorEnv(lambda i: env, 1)
     with pytest.raises(ConfigError, match=problem):
         vector.reset(SEEDS, allocate(space_specs(space, "observation"), (1,)))
+
+
+@pytest.mark.parametrize("key", ["a.b", "a/b", "", "text/x", "le texte.", 3])
+@pytest.mark.parametrize("role", ["observation", "action"])
+def test_a_key_is_to_be_renamed_whatever_it_is(key, role):
+    space = Dict({"x": Discrete(2)})
+    space.spaces[key] = Discrete(2)  # gymnasium's constructor would refuse some of them itself
+    with pytest.raises(ConfigError, match="Rename it") as caught:
+        flatten_space(space, role)
+    assert repr(key) in str(caught.value)
+    assert "tokenize" not in str(caught.value)

@@ -73,6 +73,6 @@ def test_an_episode_of_several_agents_is_a_film(tmp_path, quick):
 def test_agents_that_cannot_render_are_refused(tmp_path, quick):
     pytest.importorskip("imageio")
     builder = quick(CrowdSource).run.env_builder("evaluation")
-    with pytest.raises(ConfigError, match=r"--video: the environment cannot render images: render\(\) does not return"):
+    with pytest.raises(ConfigError, match=r"--video: the environment cannot render images: render\(\) returned None"):
         open_studio(builder, tmp_path / "films").vector_env(1)
     assert not (tmp_path / "films").exists()

@@ -115,3 +115,61 @@ class HalfPolicy(nn.Module):
 def test_anything_else_is_an_error_that_explains_both_ways(source, problem):
     with pytest.raises(ConfigError, match=rf"({problem})[\s\S]*out_features[\s\S]*distribution, value, draw_noise"):
         wrap(source)
+
+
+class Lazy(nn.Module):
+    out_features = 4
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.LazyLinear(4)
+
+    def forward(self, obs):
+        return self.layer(next(iter(obs.values())).float())
+
+
+class Wide(Lazy):
+    def forward(self, obs):
+        return super().forward(obs).double()
+
+
+class Half(Lazy):
+    def forward(self, obs):
+        return super().forward(obs).half()
+
+
+class Squeezed(Lazy):
+    def forward(self, obs):
+        return super().forward(obs).squeeze()
+
+
+class Fixed(Lazy):
+    def forward(self, obs):
+        return super().forward(obs).reshape(2, 4)
+
+
+class Several(Lazy):
+    def forward(self, obs):
+        return super().forward(obs), None
+
+
+@pytest.mark.parametrize("critic", ["separate", "shared", "none"])
+def test_lazy_layers_have_their_parameters_in_actor_and_critic(critic):
+    space = spaces.Box(-1, 1, (3,))
+    policy = wrap_module(Lazy, space, spaces.Discrete(2), ModelConfig(name="custom", critic=critic))
+    assert all(not nn.parameter.is_lazy(each) for each in policy.parameters())
+
+
+@pytest.mark.parametrize(
+    ("encoder", "message"),
+    [
+        (Wide, "returned torch.float64, not torch.float32"),
+        (Half, "returned torch.float16"),
+        (Squeezed, "for one row, as when it acts in a single environment"),
+        (Fixed, "forward failed on observation"),
+        (Several, "returned tuple for two rows"),
+    ],
+)
+def test_an_encoder_that_would_fail_later_is_refused_at_once(encoder, message):
+    with pytest.raises(ConfigError, match=message):
+        wrap_module(encoder, spaces.Box(-1, 1, (3,)), spaces.Discrete(2), ModelConfig(name="custom"))
