@@ -201,7 +201,8 @@ def _check_key(key: object, path: tuple[str | int, ...], role: Role) -> None:
 
 def _refused(path: tuple[str | int, ...], role: Role, problem: str) -> ConfigError:
     hint = (
-        f"Wrap the environment in a gymnasium.{_WRAPPERS[role]} that turns it into Box, Discrete, MultiDiscrete, MultiBinary, "
+        f"Wrap the environment in a gymnasium.{_WRAPPERS[role]} that turns it into Box, Discrete, MultiDiscrete, "
+        "MultiBinary, "
         "Dict or Tuple."
     )
     if role == "observation" and path:

@@ -157,7 +157,8 @@ def test_what_is_said_of_an_environment_with_several_agents(train, name, parts):
 
 CONTENTS = {
     "missing": None, "empty": b"", "binary": bytes(range(256)), "no UTF-8": b'{"a": "\xff"}\n', "a list": b"[1]\n",
-    "a number": b"3\n", "a text": b'"x"\n', "null": b"null\n", "a mapping of texts": b'{"epoch": "x", "env_steps": []}\n',
+    "a number": b"3\n", "a text": b'"x"\n', "null": b"null\n",
+    "a mapping of texts": b'{"epoch": "x", "env_steps": []}\n',
 }  # fmt: skip
 COMMANDS = (
     ("eval", "run", "-n", "1"),
