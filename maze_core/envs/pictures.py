@@ -50,7 +50,7 @@ def _as_uint8(picture: np.ndarray) -> np.ndarray:
     if picture.dtype == np.uint8:
         return picture
     if picture.dtype == np.bool_:
-        return picture.astype(np.uint8) * np.uint8(255)
+        return np.where(picture, np.uint8(255), np.uint8(0))
     if picture.dtype.kind == "f":
         picture = np.nan_to_num(picture)
         picture = np.rint(picture * 255 if picture.max() <= 1 else picture)
