@@ -50,8 +50,6 @@ _DECIDED = {
     "restart_failed_env_runners": "a worker that dies ends the run, with its checkpoint whole",
     "ignore_env_runner_failures": "a worker that dies ends the run, with its checkpoint whole",
     "gym_env_vectorize_mode": "Maze steps its environments itself",
-    "extra_python_environs_for_driver": "environment variables are set where the command is started",
-    "extra_python_environs_for_worker": "environment variables are set where the command is started",
     "logger_creator": "Maze's callbacks write the logs",
     "logger_config": "Maze's callbacks write the logs",
     "input_": "it is algorithm.dataset",
