@@ -104,7 +104,7 @@ class ReplayCollector(Collector):
         num_envs: N; copies, where several agents have a row each.
         capacity: rows of the buffer.
         exploration: None: actions are samples of the policy; otherwise they are its most likely ones, changed by it.
-        initial_steps: steps in the buffer before learning begins.
+        initial_steps: steps in the buffer before learning begins; None: 1,000, or as many as it holds.
         first_policy: the policy plugin that takes them: its name, or a mapping with name and parameters.
         demonstrations: folder of recorded episodes that the buffer receives instead of these steps; None: none.
         priority_exponent: as for `ReplayBuffer`; None: steps are sampled uniformly.
@@ -126,7 +126,7 @@ class ReplayCollector(Collector):
         capacity: int,
         exploration: Exploration | None = None,
         *,
-        initial_steps: int = 1_000,
+        initial_steps: int | None = None,
         first_policy: str | dict[str, Any] = "random",
         demonstrations: Path | None = None,
         priority_exponent: float | None = None,
@@ -134,6 +134,7 @@ class ReplayCollector(Collector):
         memory: ReplayMemory | None = None,
         her_goals: int = 0,
     ) -> None:
+        initial_steps = min(1_000, capacity) if initial_steps is None else initial_steps
         check_replay_sizes(run.config, capacity, num_envs, 0 if demonstrations else initial_steps)
         if memory is not None:
             check_segments(run.config, memory.length, capacity, num_envs)

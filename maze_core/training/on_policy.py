@@ -93,8 +93,6 @@ def _standardized(values: Tensor) -> Tensor:
         return values
     scaled = F.layer_norm(values, values.shape, eps=1e-16)
     low, high = torch.aminmax(values)
-    if values.device.type == "cpu":  # operations on tensors of one number would take longer than the rest
-        return torch.zeros_like(values) if nearly_equal(low.item(), high.item()) else scaled
     return scaled.masked_fill(nearly_equal(low, high), 0.0)
 
 

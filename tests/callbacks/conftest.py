@@ -44,6 +44,7 @@ def build_run(run_dir: Path | None, **changes: Any) -> FakeRun:
     values: dict[str, Any] = {
         "config": config,
         "run_dir": run_dir,
+        "interrupted": False,
         "epoch": 0,
         "env_steps": 0,
         "updates": 0,

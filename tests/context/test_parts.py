@@ -127,7 +127,7 @@ def test_wrappers_by_function_class_and_plugin(quick):
 
     def returns(*wrappers):
         context = quick(SeededWalk, wrappers=wrappers)
-        return [sum(t.rewards) for t in context.rollout(1, seed=3)]
+        return [sum(t.wrapped_rewards) for t in context.rollout(1, seed=3, wrapped_rewards=True)]
 
     plain, doubled, both, turned = (
         returns(*w) for w in ((), (Doubled,), (AddOne, lambda env: Doubled(env)), (Doubled, AddOne))

@@ -132,7 +132,7 @@ def test_a_worker_that_raises_gives_its_traceback_and_index(start):
     with pytest.raises(RunError, match="the wheel came off") as caught:
         drive(env, out, range(5))
     text = str(caught.value)
-    assert "environment 1 (episode 0, step 2) raised ZeroDivisionError" in text
+    assert "environment 1 (episode 0, step 3) raised ZeroDivisionError" in text
     assert (
         'raise ZeroDivisionError("the wheel came off")' in caught.value.__notes__[0]
     )  # the line of the original traceback
@@ -183,7 +183,7 @@ def test_an_environment_that_leaves_the_process_is_named(start):
 
 def test_an_environment_that_calls_exit_is_named_like_one_that_raises(start):
     env, out = start(Failing("sys.exit"))
-    with pytest.raises(RunError, match=r"environment 1 \(episode 0, step 2\) called sys.exit\(0\)\n"):
+    with pytest.raises(RunError, match=r"environment 1 \(episode 0, step 3\) called sys.exit\(0\)\n"):
         drive(env, out, range(5))
 
 

@@ -17,7 +17,7 @@ LIKE_ANOTHER = ("rllib-appo", "rllib-bc", "rllib-dqn", "rllib-impala", "rllib-ma
 """These share a Ray session with rllib-sac, which is asked for all of them what that does to a process: to end the Ray
 that they share and start another one takes many seconds. `maze plugins check` asks each."""
 
-NO_CONFIG = ("config_described", "config_frozen", "config_closed", "config_round_trip", "builds")
+NO_CONFIG = ("config_described", "config_frozen", "config_closed", "config_round_trip", "builds", "outside_marked")
 LEARNING = ("custom_critic", "self_play")
 """The callbacks that take part in learning."""
 ABOUT_LEARNING = ("deterministic", "resumes")

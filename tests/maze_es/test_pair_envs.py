@@ -154,7 +154,7 @@ def test_rows_of_a_pair_are_built_alike():
         ("raise", r"environment [01] of the population raised ZeroDivisionError: the wheel came off"),
         ("nan_observation", r"environment 0 of the population returned a value of observation 'observation'"),
         ("nan_reward", r"environment 0 of the population returned a reward that is not finite: nan"),
-        ("no_reward", r"environment 0 of the population raised ValueError"),
+        ("no_reward", r"environment 0 of the population returned a reward that is not a number"),
     ],
 )
 def test_failures_are_named(way, message):

@@ -171,8 +171,12 @@ def masked(choice):
 
 
 def test_a_recorded_action_that_its_mask_forbids_is_named(offline, record):
+    class Free(SpacesEnv):
+        def _observe(self):
+            return {**super()._observe(), "action_mask": np.ones(3, np.int8)}
+
     def env():
-        return SpacesEnv(MASKED, spaces.Discrete(3))
+        return Free(MASKED, spaces.Discrete(3))
 
     assert offline("iql", env, record(MASKED, spaces.Discrete(3), act=masked(1))).train().outcome == "finished"
     folder = record(MASKED, spaces.Discrete(3), [3, 6], masked(0))

@@ -153,7 +153,7 @@ def test_an_environment_that_raises_gives_its_index_and_its_traceback():
     env = start(Breaks)
     out = allocate(space_specs(env.observation_space, "observation"), (NUM_ENVS,))
     env.reset(SEEDS, out)
-    with pytest.raises(RunError, match=r"environment \d \(episode 0, step 2\) raised ZeroDivisionError") as caught:
+    with pytest.raises(RunError, match=r"environment \d \(episode 0, step 3\) raised ZeroDivisionError") as caught:
         transitions(env, out, range(5))
     assert 'raise ZeroDivisionError("the wheel came off")' in caught.value.__notes__[0]
     with pytest.raises(RunError, match="closed"):

@@ -64,7 +64,10 @@ def test_values_are_coerced(ppo):
         ({"zzz": 0.2}, ["algorithm.rllib.zzz", "no such parameter"]),
         ({"num_epochs": "many"}, ["algorithm.rllib.num_epochs", "integer", "'many'"]),
         ({"num_env_runners": 3}, ["algorithm.rllib.num_env_runners", "cannot be set", "--runner"]),
-        ({"extra_python_environs_for_worker": {"LD_PRELOAD": "x.so"}}, ["cannot be set", "where the command"]),
+        (
+            {"extra_python_environs_for_worker": {"LD_PRELOAD": "x.so"}},
+            ["cannot be set", "environment variables belong"],
+        ),
         ({"clip_parm": 1, "lmbda": 2}, ["clip_parm", "lmbda"]),
         ({"env": "CartPole-v1"}, ["algorithm.rllib.env"]),
     ],

@@ -91,7 +91,7 @@ def test_nested_actions_reach_the_environment_in_its_own_units():
 @pytest.mark.parametrize(
     ("way", "words"),
     [
-        ("raise", "environment 7 .episode 0, step 2. raised ZeroDivisionError: the wheel came off"),
+        ("raise", "environment 7 .episode 0, step 3. raised ZeroDivisionError: the wheel came off"),
         ("nan_reward", "environment 7 .* reward that is not finite"),
         ("nan_observation", "environment 7 .* not finite"),
         ("no_reward", "environment 7 .episode 0, step 3. returned a reward that is not a number: 'much'"),

@@ -158,7 +158,7 @@ def test_an_unknown_initial_policy_is_refused(sac):
         ({"steps": 20}, "the first 20 steps are taken before learning begins"),
         (
             {"algorithm.replay_buffer_size": 21, "algorithm.num_envs": 3},
-            "algorithm.replay_buffer_size: must be at least 24",
+            "algorithm.replay_buffer_size: the buffer must have at least 24 rows",
         ),
         ({"algorithm.replay_buffer_size": 10**13}, "algorithm.replay_buffer_size: 10,000,000,000,000 rows of replay"),
         ({"algorithm.entropy_coef": 0.0}, "entropy_tuning needs an entropy_coef above 0"),

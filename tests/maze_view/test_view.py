@@ -117,15 +117,13 @@ def test_a_run_without_a_policy_is_still_shown(view, make_run):
     assert "model: is required" in view(make_run("b", [1.0]), "--episodes", 1, code=2)
 
 
-def test_values_that_are_no_numbers_are_left_out(view, make_run):
+@pytest.mark.parametrize("value", ["NaN", "1e999", '"text"', "[1]", '{"a": 1}', "true"])
+def test_a_line_with_a_value_that_is_no_number_is_left_out(view, make_run, value):
     run = make_run("a", [1.0, 2.0])
-    line = '{"epoch": 3, "env_steps": 300, "eval/return_mean": NaN, "x": 1e999, "y": "text", "z": [1]}\n'
     with (run / "metrics.jsonl").open("a") as file:
-        file.write(line)
+        file.write(f'{{"epoch": 3, "env_steps": 300, "eval/return_mean": 3.0, "x": {value}}}\n')
     _, data = view(run, "--episodes", 0)
-    curves = data["sources"][0]["curves"]
-    assert curves["eval/return_mean"] == [1, 2, None]
-    assert [curves[name][-1] for name in "xyz"] == [None] * 3
+    assert data["sources"][0]["curves"]["eval/return_mean"] == [1, 2]
     assert json.dumps(data, allow_nan=False)
 
 

@@ -153,7 +153,7 @@ class Walk(SeededWalk):
 
 
 class Told(SeededWalk):
-    """A random walk that masks one of its three steps, a different one each time, and reports the mask in its info."""
+    """A random walk that masks one of its three steps, a different one each time, and reports mask and step in its info."""
 
     def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[np.ndarray, dict[str, Any]]:
         """Begin somewhere."""
@@ -166,7 +166,7 @@ class Told(SeededWalk):
         return *result, self._info()  # type: ignore[return-value]
 
     def _info(self) -> dict[str, Any]:
-        return {"action_mask": np.arange(3) != self._steps % 3}
+        return {"action_mask": np.arange(3) != self._steps % 3, "wind": np.full(3, self._steps, np.float32)}
 
 
 class Signal(gymnasium.Env[np.ndarray, Any]):

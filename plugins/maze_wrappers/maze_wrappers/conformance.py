@@ -33,7 +33,7 @@ def mask_from_info(case: Case) -> Trial:
 
 def info_to_observation(case: Case) -> Trial:
     """Use an environment with a vector in its `info`."""
-    return Trial({"keys": {"action_mask": [3]}}, env=Told)
+    return Trial({"keys": {"wind": [3]}}, env=Told)
 
 
 def select(case: Case) -> Trial:
