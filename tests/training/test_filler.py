@@ -8,10 +8,10 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from maze_core.acting.rule import RuleAgent
 from maze_core.config.base import PluginConfig
+from maze_core.envs.masks import mask_size
 from maze_core.envs.native import NativeVectorEnv
 from maze_core.envs.spaces import flatten_space
 from maze_core.errors import RunError
-from maze_core.envs.masks import mask_size
 from maze_core.models.normalizer import Estimation, ObservationNormalizer
 from maze_core.plugins import discovery
 from maze_core.plugins.base import Plugin

@@ -153,7 +153,7 @@ class Walk(SeededWalk):
 
 
 class Told(SeededWalk):
-    """A random walk that masks one of its three steps, a different one each time, and reports mask and step in its info."""
+    """A random walk that masks one of its three steps, a different one each time, and tells of it in its info."""
 
     def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[np.ndarray, dict[str, Any]]:
         """Begin somewhere."""
