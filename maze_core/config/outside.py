@@ -14,6 +14,7 @@ repeats it.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -128,8 +129,8 @@ class _Part:
 
 
 def _values(value: Any, singly: bool) -> Iterator[tuple[Place, Any]]:
-    """Yield a value, or `singly` those of its keys, each with its place in it."""
-    if singly and isinstance(value, dict):
+    """Yield a value, or `singly` those of its keys, each with its place in it; keys may be addresses, too."""
+    if singly and isinstance(value, dict) and all(re.fullmatch(r"[\w-]+", str(key)) for key in value):
         for key, each in value.items():
             yield from (((str(key), *place), inner) for place, inner in _values(each, True))
     else:
@@ -181,36 +182,42 @@ def elsewhere(raw: Raw, load: Loader, source: Path, agreed: Raw | None = None) -
     return [each for each in away if agreed is None or _at(agreed, each.place) != each.value]
 
 
-def assigned(raw: Raw, assignments: Assignments, doubtful: Sequence[Reach], source: Path) -> Raw:
-    """Return `raw` without its doubtful values and with assignments applied.
+def assigned(raw: Raw, assignments: Assignments, load: Loader, source: Path, agreed: Raw | None = None) -> Raw:
+    """Return the configuration in the file `source` with assignments applied.
 
     Raises:
-        ConfigError: a part has lost its value, and no assignment sets it.
+        ConfigError: a value leads elsewhere, and neither an assignment nor `agreed` sets it.
     """
-    result = assign(without(raw, doubtful), assignments)
-    check_said([(each, source) for each in doubtful], result, assignments)
+    result = assign(raw, assignments)
+    check_said(result, [(raw, source)], assignments, load, agreed)
     return result
 
 
-def check_said(doubtful: Sequence[tuple[Reach, Path]], result: Raw, assignments: Assignments) -> None:
-    """Raise ConfigError if a part is still in `result` and no assignment sets its doubtful value again.
+def check_said(
+    result: Raw,
+    untrusted: Sequence[tuple[Raw, Path]],
+    assignments: Assignments,
+    load: Loader,
+    agreed: Raw | None = None,
+) -> None:
+    """Raise ConfigError if a value of an untrusted file in `result` leads elsewhere, and nobody else sets it.
 
+    `untrusted` are the contents of files with their paths; `agreed` is what the caller's own files set. Which plugin a
+    value is for may be said elsewhere than in its file, so the whole configuration is looked at.
     The error names all values, and the options that repeat them.
     """
-    unsaid = [(each, source) for each, source in doubtful if _is_unsaid(each, result, assignments)]
+    unsaid = [
+        (each, source)
+        for content, source in untrusted
+        for each in elsewhere(result, load, source, agreed)
+        if _at(content, each.place) is not None and not _is_set(each.place, assignments)
+    ]
     if unsaid:
         first, *rest = [each.problem(source) for each, source in unsaid]
         further = [f"\n{each.where}: {problem}" for (each, _), problem in zip(unsaid[1:], rest, strict=True)]
         repeated = [f"--set {argument(f'{each.where}={each.text}')}" for each, _ in unsaid]
         hint = f"To allow it, repeat the value{'s' if rest else ''}: {' '.join(repeated)}"
         raise ConfigError(first + "".join(further), unsaid[0][0].where, hint)
-
-
-def _is_unsaid(reach: Reach, result: Raw, assignments: Assignments) -> bool:
-    part = _at(result, reach.part)
-    # A callback without a name is named by its key.
-    same = isinstance(part, dict) and part.get("name", reach.part[-1]) == reach.plugin
-    return same and _at(result, reach.place) is None and not _is_set(reach.place, assignments)
 
 
 def for_evaluation(raw: Raw, assignments: Assignments, load: Loader, source: Path) -> tuple[Raw, list[str]]:
@@ -222,10 +229,11 @@ def for_evaluation(raw: Raw, assignments: Assignments, load: Loader, source: Pat
     Raises:
         ConfigError: another part refers elsewhere, and no assignment sets the value again.
     """
-    doubtful = [each for each in reaches(raw, load) if _is_skipped(each.part, each.kind)]
-    firm = [each for each in elsewhere(raw, load, source) if not _is_skipped(each.part, each.kind)]
-    result = assign(without(raw, [*doubtful, *firm]), assignments)
-    check_said([(each, source) for each in firm], result, assignments)
+    result = assign(raw, assignments)
+    skipped = [each for each in reaches(result, load) if _is_skipped(each.part, each.kind)]
+    doubtful = [each for each in skipped if not _is_set(each.place, assignments)]
+    result = without(result, doubtful)
+    check_said(result, [(raw, source)], assignments, load)
     lost = {each.part for each in doubtful}
     left_out = {
         part.place: f"{'.'.join(part.place)} ({part.name})"
@@ -310,7 +318,9 @@ def _parts(raw: Raw) -> Iterator[tuple[str, Place, dict[str, Any]]]:
 
 
 def _is_set(place: Place, assignments: Assignments) -> bool:
-    return any(place[: len(path)] == path for path, _ in assignments)
+    found = [(path, value) for path, value in assignments if place[: len(path)] == path]
+    # A mapping for a whole part is merged into what is there.
+    return any(path[0] not in PARTS or len(path) > 1 or _at(value, place[1:]) is not None for path, value in found)
 
 
 def _at(tree: Any, place: Place) -> Any:

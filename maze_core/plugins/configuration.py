@@ -11,13 +11,9 @@ from pydantic import ValidationError
 from maze_core.config.base import PluginConfig
 from maze_core.config.explain import combined, explain
 from maze_core.config.outside import (
-    Assignments,
-    Reach,
     assigned,
     check_said,
-    elsewhere,
     for_evaluation,
-    without,
     without_missing,
 )
 from maze_core.config.plain_yaml import read_yaml, to_yaml
@@ -88,21 +84,27 @@ def assemble_with_preset(
         if not isinstance(path, dict):
             check_classes(layer, by_path(assignments), path)
     named = [layer.pop("preset") for layer in layers if "preset" in layer]
-    doubtful: list[tuple[Reach, Path]] = []
+    trusted, untrusted = _stack(DEFAULTS, *layers), list[tuple[Raw, Path]]()
     if parent is not None:
         names_env = any("env" in layer for layer in layers) or any(path[0] == "env" for path, _ in assignments)
-        layers.insert(0, _untrusted(_parent_layer(parent, names_env), parent, assignments, load, doubtful))
+        layers.insert(0, merge({}, _parent_layer(parent, names_env)))
+        untrusted.append((layers[0], parent))
 
     # Wrappers that the preset brings cannot be counted yet, and do not decide which preset it is.
     asked = assign(_stack(DEFAULTS, *layers), [each for each in assignments if each[0][0] != "wrappers"])
-    found = _find_preset(named[-1] if named and preset == "auto" else preset, asked, load)
-    chosen = {} if found is None else moved(found.content, _note(found.file))
+    wanted = named[-1] if named and preset == "auto" else preset
+    found = find_preset(wanted, asked, load)
+    chosen = {} if found is None else merge({}, moved(found.content, _note(found.file)))
     if found is not None and not found.shelf.trusted:
-        chosen = _untrusted(chosen, found.file, assignments, load, doubtful)
+        untrusted.append((chosen, found.file))
+    for content, source in untrusted:
+        check_classes(content, by_path(assignments), source)
     raw = assign(_stack(DEFAULTS, chosen, *layers), assignments)
     if says_its_end(asked) and not names_patience(asked):
         without_patience(raw)
-    check_said(doubtful, raw, assignments)
+    # A preset that the user has named, rather than one that applies by itself, may reach outside.
+    doubtful = untrusted if wanted == "auto" else [each for each in untrusted if each[0] is not chosen]
+    check_said(raw, doubtful, assignments, load, trusted)
     return resolve(with_preferences(raw, chosen, load), load), "" if found is None else found.title
 
 
@@ -110,17 +112,6 @@ def asks_for_patience(files: Sequence[Path | Raw], flags: Mapping[str, Any]) -> 
     """Return True if files or flags, as of `assemble`, set the patience of early stopping; presets do not count."""
     layers = [_file_layer(source, None, quiet=True) for source in files]
     return names_patience(assign(_stack(*layers), [(tuple(path.split(".")), value) for path, value in flags.items()]))
-
-
-def _untrusted(
-    layer: Raw, source: Path, assignments: Assignments, load: discovery.Loader, doubtful: list[tuple[Reach, Path]]
-) -> Raw:
-    """Return a layer of a file that may come from others, without the values that reach outside: these are noted."""
-    layer = merge({}, layer)
-    check_classes(layer, by_path(assignments), source)
-    away = elsewhere(layer, load, source)
-    doubtful += [(each, source) for each in away]
-    return without(layer, away)
 
 
 def load_run_config(
@@ -156,7 +147,7 @@ def load_saved_config(
     """
     raw, assignments = merge({}, read_sealed(path, _note(path))), _said(overrides)
     check_classes(raw, {**by_path(assignments), "agreed": agreed}, path)
-    return _saved(assigned(raw, assignments, elsewhere(raw, load, path, agreed), path), path, load)
+    return _saved(assigned(raw, assignments, load, path, agreed), path, load)
 
 
 def load_config_to_act(
@@ -308,7 +299,8 @@ def _note(source: Path | str | None) -> Callable[[str], None]:
     return lambda text: to_stderr(f"note: {where}{text}")
 
 
-def _find_preset(preset: Any, asked: Raw, load: discovery.Loader) -> Preset | None:
+def find_preset(preset: Any, asked: Raw, load: discovery.Loader = discovery.load) -> Preset | None:
+    """Return the preset of a name for the algorithm and the environment of a configuration, if there is one."""
     if not isinstance(preset, str):
         raise ConfigError("must be the name of a preset, auto or none", "preset")
     algorithm, env = asked.get("algorithm"), asked.get("env")

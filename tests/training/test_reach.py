@@ -1,6 +1,7 @@
 """What a saved run's file may reach: nothing but the current folder and its own, unless the caller says it again."""
 
 import re
+import shlex
 import shutil
 from pathlib import Path
 from typing import Annotated
@@ -215,6 +216,39 @@ def test_what_a_preset_that_applies_by_itself_may_reach(tmp_path, monkeypatch, n
         assert name in assemble("ppo", "CartPole-v1", preset_name, files=[preset]).callbacks
 
 
+# algorithm, what a preset sets, what the command says besides, what needs permission
+COMBINED = [
+    ("ppo", {"env": {"kwargs": {"a": "/tmp/x"}}}, {}, "env.kwargs.a"),
+    ("ppo", {"env": {"kwargs": {"a": {"http://10.0.0.1": 1}}}}, {"env": {"name": "gymnasium"}}, "env.kwargs.a"),
+    ("rllib-ppo", {"algorithm": {"rllib": {"output": "/tmp/x"}}}, {}, "algorithm.rllib.output"),
+    ("ppo", {"callbacks": {"own": {"to": "s3://auto/x"}}}, {"callbacks.own.name": "mirror"}, "callbacks.own.to"),
+    ("ppo", {"runner": {"name": "ray", "address": "10.0.0.1:1"}}, {"runner": {"name": "ray"}}, "runner.address"),
+    ("ppo", {"wrappers": [{"name": "stack", "folder": "../x"}]}, {"wrappers.0.name": "record"}, "wrappers.0.folder"),
+]
+
+
+@pytest.mark.parametrize(("algorithm", "content", "said", "where"), COMBINED, ids=lambda case: str(case)[:40])
+def test_a_value_counts_for_the_plugin_that_is_named_elsewhere(tmp_path, monkeypatch, algorithm, content, said, where):
+    monkeypatch.chdir(tmp_path)
+    preset = tmp_path / "presets" / algorithm / "CartPole-v1.yaml"
+    preset.parent.mkdir(parents=True)
+    preset.write_text(to_yaml(content))
+    with pytest.raises(ConfigError, match=f"^{re.escape(where)}: presets/.*needs your permission") as caught:
+        assemble(algorithm, "CartPole-v1", flags=said)
+    [repeated] = shlex.split(str(caught.value).partition("--set ")[2])
+    where_and_value = {where: parse_assignment(repeated)[1]}
+    for way_out in ({"preset": "CartPole-v1", "flags": said}, {"flags": said | where_and_value}):
+        assert where.split(".")[-1] in str(assemble(algorithm, "CartPole-v1", **way_out))
+
+
+def test_a_runner_that_the_file_does_not_name(run):
+    """Its address would be used with the runner of the command line."""
+    change(run, runner={"address": "10.0.0.1:1"})
+    with pytest.raises(ConfigError, match=r"--set runner\.address=10\.0\.0\.1:1"):
+        load_saved_config(run / "config.yaml", ["runner.name=ray"])
+    assert load_config_to_act(run / "config.yaml", ["runner.name=ray"])[0].runner.address is None
+
+
 NESTED = [
     ({"algorithm": {"name": "sac", "initial_sampling_policy": {"name": "remote", "server": "10.0.0.1:1"}}},
      "algorithm.initial_sampling_policy.server=10.0.0.1:1"),
@@ -223,6 +257,8 @@ NESTED = [
     ({"env": {"name": "gymnasium", "id": "CartPole-v1", "kwargs": {"a": {"log": "../x"}}}}, "env.kwargs.a.log=../x"),
     ({"env": {"name": "gymnasium", "id": "CartPole-v1", "kwargs": {"server": "http://10.0.0.1/"}}},
      "env.kwargs.server=http://10.0.0.1/"),
+    ({"env": {"name": "gymnasium", "id": "CartPole-v1", "kwargs": {"a": {"/etc/x": 1}}}},
+     'env.kwargs.a={"/etc/x": 1}'),
     ({"wrappers": [{"name": "gymnasium", "id": "gymnasium.wrappers:RecordVideo", "kwargs": {"folder": "/tmp/x"}}]},
      "wrappers.0.kwargs.folder=/tmp/x"),
     ({"callbacks": {"robot": {"host": None, "logs": {"a": ["../x"]}}}}, "callbacks.robot.logs={\"a\": [\"../x\"]}"),
@@ -235,12 +271,12 @@ def test_values_within_others(parts, setting):
     [found] = elsewhere(parts, load, Path("run/config.yaml"))
     assert found.where == where
     assert f"{where}={found.text}" == setting
-    for read in (assigned, lambda raw, said, away, source: for_evaluation(raw, said, load, source)[0]):
+    for read in (assigned, lambda *arguments: for_evaluation(*arguments)[0]):
         if where.startswith("callbacks") and read is not assigned:
             continue  # evaluation does without it
         with pytest.raises(ConfigError, match=f"^{re.escape(where)}: .*needs your permission"):
-            read(parts, [], [found], Path("run/config.yaml"))
-        again = read(parts, [parse_assignment(setting)], [found], Path("run/config.yaml"))
+            read(parts, [], load, Path("run/config.yaml"))
+        again = read(parts, [parse_assignment(setting)], load, Path("run/config.yaml"))
         assert elsewhere(again, load, Path("run/config.yaml")) == [found]
 
 
@@ -253,15 +289,22 @@ def test_profiling_a_strangers_run_asks_too(run, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
+FAR_AWAY = {"wrappers": [{"name": "record", "folder": "../out"}]}
+
+
 def test_a_sweep_of_a_stranger_asks_too(run, tmp_path):
     pytest.importorskip("maze_sweep")
     Path("sweep").mkdir()
-    wrappers = {"wrappers": [{"name": "record", "folder": "../out"}]}
+    Path("presets").mkdir()
+    Path("presets/theirs.yaml").write_text(to_yaml({"algorithm": "ppo", **FAR_AWAY}))
     over = {"algorithm.lr": [1e-3, 1e-4]}
     plans = [
-        {"config": wrappers}, {"overrides": {"wrappers": [{"name": "record"}], "wrappers.0.folder": "../out"}},
+        {"config": FAR_AWAY}, {"overrides": {"wrappers": [{"name": "record"}], "wrappers.0.folder": "../out"}},
         {"config": {"wrappers": ["record"]}, "over": {"wrappers.0.folder": ["seen", "../out"]}},
         {"config": {"wrappers": ["record"]}, "over": {"wrappers.0.folder": "seen,../out"}},
+        {"config": {"wrappers": ["stack"]},
+         "over": {"wrappers.0.name": ["record", "stack"], "wrappers.0.folder": ["seen", "../out"]}},
+        {"preset": "theirs"}, {"config": {"preset": "theirs"}},
     ]  # fmt: skip
     for plan in plans:
         whole = {"algorithm": "ppo", "env": "CartPole-v1", "over": over, **plan}

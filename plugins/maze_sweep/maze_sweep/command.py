@@ -131,7 +131,7 @@ def sweep(
     check_classes(begun, typed, folder or "")
     permit([typed, _plan_file(plan)])
     check_modules(begun, folder or "")
-    check_reaches(begun, typed, folder or Path())
+    check_reaches(begun, given, folder or Path())
     _check_enough(begun | given, folder)
     done = _carry_out(make_plan(begun | given), folder, jobs, _part(runner, "--runner"), quiet)
     _report(done, as_json)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -12,22 +14,24 @@ from pydantic import Field, JsonValue, NonNegativeInt, PositiveInt, SerializeAsA
 
 from maze_core.config.base import ConfigModel, PluginConfig
 from maze_core.config.explain import combined, explain
-from maze_core.config.outside import elsewhere
+from maze_core.config.outside import elsewhere, reaches
 from maze_core.config.plain_yaml import parse_mapping, read_text, to_yaml
 from maze_core.config.raw import Raw, assign, merge
 from maze_core.config.run import RunConfig
 from maze_core.errors import ConfigError
 from maze_core.files import write_bytes
 from maze_core.plugins import discovery
-from maze_core.plugins.configuration import DEFAULTS, assemble_with_preset
+from maze_core.plugins.configuration import DEFAULTS, assemble_with_preset, find_preset
 from maze_core.terminal_text import argument
 from maze_core.training.run_dir import CONFIG, find_run
 from maze_sweep.searchers.space import Choices, Point, Space, parse_space
 
 PLAN = "sweep.yaml"
 _MAY_GROW = ("seeds", "trials")
-_SETTING = ("config", "overrides", "over")
+_MOST_POINTS = 1000
+_VALUES = ("config", "overrides", "over")
 """What in a plan sets values of the configuration."""
+_SETTING = ("algorithm", "env", "preset", *_VALUES)
 RANKS = ("metric", "take", "minimize")
 """What decides only how trials are ranked."""
 
@@ -142,26 +146,57 @@ def check_reaches(begun: Raw, typed: Raw, folder: Path, load: discovery.Loader =
 
     `begun` is the plan in the sweep's folder, which may come from someone else.
     """
-    said = list(_layers(typed))
-    for layer in _layers(begun):
-        away = {each.where: each for each in elsewhere(layer, load, folder / PLAN)}
-        for agreed in said:
-            agreeing = {each.where for each in elsewhere(layer, load, folder / PLAN, agreed)}
-            away = {where: each for where, each in away.items() if where in agreeing}
-        for each in away.values():
-            hint = f"To allow it, repeat the whole command that began the sweep, with {each.where} and its value."
-            raise ConfigError(each.problem(folder / PLAN), each.where, hint)
+    if all(begun.get(key) == typed.get(key) for key in _SETTING):
+        return
+    said = {(each.where, each.text) for layer in _layers(typed, folder, load) for each in reaches(layer, load)}
+    for layer in _layers(begun, folder, load):
+        for each in elsewhere(layer, load, folder / PLAN):
+            if (each.where, each.text) not in said:
+                hint = f"To allow it, repeat the whole command that began the sweep, with {each.where} and its value."
+                raise ConfigError(each.problem(folder / PLAN), each.where, hint)
 
 
-def _layers(plan: Raw) -> Iterator[Raw]:
-    """Yield what a plan sets in the configuration of a run, one layer for each number of values to search."""
-    config, overrides, over = (each if isinstance(each, dict) else {} for each in map(plan.get, _SETTING))
-    lists = {path: each.values for path, each in parse_space(over).items() if isinstance(each, Choices)}
-    for number in range(max(map(len, lists.values()), default=1)):
-        point = {path: values[min(number, len(values) - 1)] for path, values in lists.items()}
-        settings = {"algorithm.name": plan.get("algorithm"), **overrides, **point}
-        base = merge(merge({}, DEFAULTS), config)
+def _layers(plan: Raw, folder: Path, load: discovery.Loader) -> Iterator[Raw]:
+    """Yield what a plan sets in the configuration of a run, one layer for each way to combine values to search."""
+    config, overrides, over = (each if isinstance(each, dict) else {} for each in map(plan.get, _VALUES))
+    named = {"algorithm.name": plan.get("algorithm"), "env.id": plan.get("env"), **overrides}
+    base = merge(merge(merge({}, DEFAULTS), _named_preset(plan, config, load)), config)
+    for point in _points(over, folder):
+        settings = {**named, **point}
         yield assign(base, [(tuple(str(path).split(".")), value) for path, value in settings.items()])
+
+
+def _named_preset(plan: Raw, config: Raw, load: discovery.Loader) -> Raw:
+    """Return the preset of the current folder that a plan names, which may come from anyone; else nothing."""
+    name = plan.get("preset") or "auto"
+    name = config.get("preset", name) if name == "auto" else name
+    parts = {"algorithm": plan.get("algorithm"), "env": plan.get("env") or {}}
+    found = None if name == "auto" else find_preset(name, merge(merge({}, config), parts), load)
+    return {} if found is None or found.shelf.trusted else found.content
+
+
+def _points(over: Raw, folder: Path) -> Iterator[Point]:
+    """Yield values to search, so that those of each part meet in every way.
+
+    Numbers name no plugin and no place: one of a path will do.
+    """
+    lists = {path: _telling(each.values) for path, each in parse_space(over).items() if isinstance(each, Choices)}
+    first = {path: values[0] for path, values in lists.items()}
+    for part in dict.fromkeys(path.partition(".")[0] for path in ["", *lists]):
+        own = {path: values for path, values in lists.items() if path.partition(".")[0] == part}
+        if math.prod(map(len, own.values())) > _MOST_POINTS:
+            plan = argument(folder / PLAN)
+            raise ConfigError(
+                f"{plan} combines too many texts to tell where its runs would write or connect",
+                f"over.{part}",
+                f"If you trust it: maze sweep --plan {plan} --dir {argument(folder)}",
+            )
+        yield from ({**first, **dict(zip(own, values, strict=True))} for values in product(*own.values()))
+
+
+def _telling(values: Sequence[Any]) -> list[Any]:
+    numbers = [each for each in values if isinstance(each, int | float | None)]
+    return [*numbers[:1], *(each for each in values if not isinstance(each, int | float | None))]
 
 
 def _searcher(raw: Any, load: discovery.Loader, errors: list[ConfigError]) -> PluginConfig | None:
