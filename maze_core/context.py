@@ -214,9 +214,13 @@ class RunContext:
         return api.carry_out(self._run)
 
     def load(self, run_dir: Path | str, checkpoint: str | None = None) -> Self:
-        """Load the policy of a saved run, to evaluate or to act, with the Python objects of this context."""
+        """Load the policy of a saved run, to evaluate or to act, with the Python objects of this context.
+
+        Where the run names a path or an address elsewhere, the configuration of this context must name the same.
+        """
         self.close()
-        self._run = api.open_policy(Path(run_dir), checkpoint, self._classes(), load=self._load)
+        agreed = self.config.model_dump(mode="json")
+        self._run = api.open_policy(Path(run_dir), checkpoint, self._classes(), load=self._load, agreed=agreed)
         self.config, self._trains = self._run.config, False
         return self
 

@@ -220,20 +220,22 @@ def check_said(
         raise ConfigError(first + "".join(further), unsaid[0][0].where, hint)
 
 
-def for_evaluation(raw: Raw, assignments: Assignments, load: Loader, source: Path) -> tuple[Raw, list[str]]:
+def for_evaluation(
+    raw: Raw, assignments: Assignments, load: Loader, source: Path, agreed: Raw | None = None
+) -> tuple[Raw, list[str]]:
     """Return a saved configuration, to evaluate or to act, with assignments applied, and the parts left out of it.
 
     Left out are wrappers and callbacks that would write or connect, unless an assignment sets the field; a runner
     that would is replaced by `dev`.
 
     Raises:
-        ConfigError: another part refers elsewhere, and no assignment sets the value again.
+        ConfigError: another part refers elsewhere, and neither an assignment nor `agreed` sets the value again.
     """
     result = assign(raw, assignments)
     skipped = [each for each in reaches(result, load) if _is_skipped(each.part, each.kind)]
     doubtful = [each for each in skipped if not _is_set(each.place, assignments)]
     result = without(result, doubtful)
-    check_said(result, [(raw, source)], assignments, load)
+    check_said(result, [(raw, source)], assignments, load, agreed)
     lost = {each.part for each in doubtful}
     left_out = {
         part.place: f"{'.'.join(part.place)} ({part.name})"

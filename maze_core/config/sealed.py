@@ -1,4 +1,4 @@
-"""The `config.yaml` of a run: YAML whose first line is the checksum of the lines below."""
+"""The `config.yaml` of a run, the plan of a sweep: YAML whose first line is the checksum of the lines below."""
 
 from __future__ import annotations
 
@@ -32,16 +32,25 @@ def read_sealed(path: Path, tell: Callable[[str], None] = lambda text: None) -> 
     Raises:
         ConfigError: it is missing, not YAML, or was changed after Maze wrote it.
     """
+    change = f"To change a run: maze resume {path.parent} --set PATH=VALUE. "
+    return updated(parse_mapping(read_verified(path, change), str(path)), tell)
+
+
+def read_verified(path: Path, change: str = "") -> str:
+    """Return the text of a sealed file, or of one without a checksum. `change` says how to change its contents.
+
+    Raises:
+        ConfigError: it is missing, or was changed after Maze wrote it.
+    """
     text = read_text(path)
     first = _FIRST_LINE.match(text)
     if _digest(text[first.end() :]) != first[1] if first else _LIKE.search(text.partition("\n")[0]):
         raise ConfigError(
             "is damaged, or was edited by hand: its checksum does not match",
             str(path),
-            f"To change a run: maze resume {path.parent} --set PATH=VALUE. To use the file as it is: delete its first "
-            "line.",
+            f"{change}To use the file as it is: delete its first line.",
         )
-    return updated(parse_mapping(text, str(path)), tell)
+    return text
 
 
 def _digest(text: str) -> str:

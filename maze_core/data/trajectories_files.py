@@ -16,6 +16,7 @@ oldest of them no checksums in JSON.
 from __future__ import annotations
 
 import json
+import os
 import zlib
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -169,6 +170,8 @@ def read_description(folder: Path) -> Description:
             raise ValueError("it does not describe recorded trajectories")
         if data["version"] not in _VERSIONS or type(data["version"]) is not int:
             raise ValueError(f"it has version {shown(data['version'])}; this version of Maze reads 1 and {VERSION}")
+        if data["version"] == 1 and os.path.lexists(folder / COMPLETE):
+            raise ValueError(f"it has version 1, which knew no {COMPLETE}")
         data = unsealed(data, required=data["version"] > 1)
         pair = [space_from_json(data[name]) for name in ("observation_space", "action_space")]
         source, has_wrapped = dict(data["source"]), data.get("wrapped_rewards", False)

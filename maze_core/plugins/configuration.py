@@ -155,6 +155,7 @@ def load_config_to_act(
     overrides: Sequence[str] = (),
     load: discovery.Loader = discovery.load,
     observers: Mapping[str, str] | None = None,
+    agreed: Raw | None = None,
 ) -> tuple[RunConfig, list[str], list[str]]:
     """Return the configuration of a saved run, to evaluate or to act, and the parts that were left out.
 
@@ -166,7 +167,7 @@ def load_config_to_act(
     """
     raw, assignments = merge({}, read_sealed(path, _note(path))), _said(overrides)
     check_classes(raw, by_path(assignments), path)
-    raw, reaching = for_evaluation(raw, assignments, load, path)
+    raw, reaching = for_evaluation(raw, assignments, load, path, agreed)
     raw, missing = without_missing(raw, assignments, load, observers or {})
     return _saved(raw, path, load), reaching, missing
 

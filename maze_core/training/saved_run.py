@@ -38,6 +38,7 @@ def open_policy(
     overrides: Sequence[str] = (),
     *,
     load: Loader = discovery.load,
+    agreed: Raw | None = None,
 ) -> Run:
     """Open a saved run with its policy, to evaluate or to act; it cannot train. Close it when done with it.
 
@@ -45,10 +46,12 @@ def open_policy(
 
     Parts with effects outside the run, such as the wrapper `record` and the runner `ray`, are left out unless an
     override sets them. So are callbacks that only observe and are not installed. A line says so.
-    `checkpoint` is best, last or previous; None: the best, or the last if there is none.
+    `checkpoint` is best, last or previous; None: the best, or the last if there is none. `agreed` is the caller's own
+    configuration, for `load_config_to_act`.
     """
     run_dir = find_run(run_dir)
-    config, reaching, missing = load_config_to_act(run_dir / CONFIG, overrides, load, noted_observers(run_dir))
+    observers = noted_observers(run_dir)
+    config, reaching, missing = load_config_to_act(run_dir / CONFIG, overrides, load, observers, agreed)
     if reaching:
         to_stderr(f"note: not used, because they write or connect outside of the run: {', '.join(reaching)}")
     if missing:

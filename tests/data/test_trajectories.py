@@ -209,6 +209,7 @@ def damage(folder, path, change):
         ("trajectories.json", lambda b: b.replace(b'"version": 2', b'"version": 3')),
         ("trajectories.json", lambda b: b.replace(b'"version": 2', b'"version": 1')),
         ("trajectories.json", other(version=3)),
+        ("trajectories.json", other(version=1)),  # its lines could do without checksums
         ("complete.json", lambda b: b[:-9]),
         ("complete.json", lambda b: b.replace(b'"episodes": ', b'"episodes": 1')),
         ("complete.json", lambda b: b"{}"),

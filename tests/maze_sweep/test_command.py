@@ -118,7 +118,7 @@ def test_a_plan_in_a_file(pools):
 
 def test_searchers_with_parameters(pools):
     maze(*SMALL[:3], "--over", "algorithm.lr=1..9", "--searcher", "{name: random}", "--trials", "3", "--dir", "r")
-    points = [each["point"] for each in json.loads(Path("r/trials.json").read_text())]
+    points = [each["point"] for each in json.loads(Path("r/trials.json").read_text())["trials"]]
     assert len(points) == 3
     assert all(1 <= point["algorithm.lr"] <= 9 for point in points)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 from typing import Any
 
 import pytest
@@ -220,6 +222,24 @@ def test_a_damaged_record_of_trials_is_named(tmp_path):
     (tmp_path / "s" / "trials.json").write_text("[{")
     with pytest.raises(ConfigError, match=r"trials\.json is damaged"):
         Sweep(make_plan(RAW), tmp_path / "s")
+
+
+@pytest.mark.parametrize("name", [PLAN, "trials.json"])
+def test_every_change_of_a_sweeps_files_is_noticed(tmp_path, name):
+    """Those of earlier versions have no checksum; then only what cannot be read is."""
+    run(sweep(tmp_path / "s"), FakePool())
+    file = tmp_path / "s" / name
+    data = file.read_bytes()
+    begin = data.index(b"\n") + 1 if name == PLAN else 0
+    changes = [data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :] for place in range(begin, len(data), 7)]
+    for changed in [*changes, *(data[:end] for end in range(begin + 1, len(data), 50))]:
+        file.write_bytes(changed)
+        with pytest.raises(ConfigError, match=rf"{re.escape(name)}(:| is) .*damaged|\.json is damaged"):
+            Sweep(make_plan(RAW), tmp_path / "s")
+    old = data[begin:] if name == PLAN else json.dumps(json.loads(data)["trials"]).encode()
+    for undamaged in (old, data):
+        file.write_bytes(undamaged)
+        assert len(Sweep(make_plan(RAW), tmp_path / "s").trials) > 1
 
 
 def test_without_a_folder_one_is_made_below_runs(tmp_path, monkeypatch):

@@ -280,6 +280,15 @@ def test_values_within_others(parts, setting):
         assert elsewhere(again, load, Path("run/config.yaml")) == [found]
 
 
+def test_a_program_says_it_again_in_its_own_configuration(run):
+    change(run, env={"name": "gymnasium", "id": "CartPole-v1", "kwargs": {"render_mode": "/tmp/x"}})
+    with pytest.raises(ConfigError, match=r"render_mode: .*config\.yaml would pass on '/tmp/x'"):
+        RunContext("CartPole-v1", "ppo", preset="none").load(run)
+    theirs = RunContext("CartPole-v1", "ppo", preset="none", overrides={"env.kwargs.render_mode": "/tmp/x"})
+    config = load_config_to_act(run / "config.yaml", agreed=theirs.config.model_dump(mode="json"))[0]
+    assert config.env.kwargs == {"render_mode": "/tmp/x"}
+
+
 def test_profiling_a_strangers_run_asks_too(run, tmp_path):
     pytest.importorskip("maze_profile")
     change(run, record={"folder": "../out"})
@@ -293,7 +302,7 @@ FAR_AWAY = {"wrappers": [{"name": "record", "folder": "../out"}]}
 
 
 def test_a_sweep_of_a_stranger_asks_too(run, tmp_path):
-    pytest.importorskip("maze_sweep")
+    check_reaches = pytest.importorskip("maze_sweep.plan").check_reaches
     Path("sweep").mkdir()
     Path("presets").mkdir()
     Path("presets/theirs.yaml").write_text(to_yaml({"algorithm": "ppo", **FAR_AWAY}))
@@ -308,10 +317,12 @@ def test_a_sweep_of_a_stranger_asks_too(run, tmp_path):
     ]  # fmt: skip
     for plan in plans:
         whole = {"algorithm": "ppo", "env": "CartPole-v1", "over": over, **plan}
-        Path("sweep/sweep.yaml").write_text(to_yaml(whole))
-        result = maze("sweep", "--dir", "sweep", "-q")
-        assert result.exit_code == 2
-        assert "wrappers.0.folder: sweep/sweep.yaml would write to '../out'" in result.stderr
+        with pytest.raises(ConfigError, match=r"^wrappers\.0\.folder: sweep/sweep\.yaml would write to '\.\./out'"):
+            check_reaches(whole, {}, Path("sweep"))
+        check_reaches(whole, whole, Path("sweep"))
+        check_reaches(whole, {**whole, "seeds": 5, "metric": "eval/return_min"}, Path("sweep"))
+    Path("sweep/sweep.yaml").write_text(to_yaml(whole))
+    assert maze("sweep", "--dir", "sweep", "-q").exit_code == 2
     assert not (tmp_path / "out").exists()
 
 

@@ -15,9 +15,10 @@ from pydantic import Field, JsonValue, NonNegativeInt, PositiveInt, SerializeAsA
 from maze_core.config.base import ConfigModel, PluginConfig
 from maze_core.config.explain import combined, explain
 from maze_core.config.outside import elsewhere, reaches
-from maze_core.config.plain_yaml import parse_mapping, read_text, to_yaml
+from maze_core.config.plain_yaml import parse_mapping, to_yaml
 from maze_core.config.raw import Raw, assign, merge
 from maze_core.config.run import RunConfig
+from maze_core.config.sealed import read_verified, sealed
 from maze_core.errors import ConfigError
 from maze_core.files import write_bytes
 from maze_core.plugins import discovery
@@ -115,14 +116,18 @@ def make_plan(raw: Mapping[str, Any], load: discovery.Loader = discovery.load) -
 
 
 def read_plan(folder: Path) -> Raw:
-    """Return the contents of the plan in a sweep's folder; empty if there is none yet."""
+    """Return the contents of the plan in a sweep's folder; empty if there is none yet.
+
+    Raises:
+        ConfigError: it is damaged.
+    """
     path = folder / PLAN
-    return parse_mapping(read_text(path), str(path)) if os.path.lexists(path) else {}
+    return parse_mapping(read_verified(path), str(path)) if os.path.lexists(path) else {}
 
 
 def write_plan(folder: Path, plan: SweepPlan) -> None:
     """Write the plan to a sweep's folder atomically."""
-    write_bytes(folder / PLAN, to_yaml(plan.model_dump(mode="json")).encode())
+    write_bytes(folder / PLAN, sealed(to_yaml(plan.model_dump(mode="json"))).encode())
 
 
 def check_continues(plan: SweepPlan, before: SweepPlan, folder: Path) -> None:

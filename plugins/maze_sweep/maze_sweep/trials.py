@@ -14,7 +14,7 @@ from maze_compare.records import RunRecord, read_run
 from maze_core import files
 from maze_core.config.run import RunConfig
 from maze_core.errors import ConfigError
-from maze_core.plain_json import parse_json, parse_object
+from maze_core.plain_json import parse_json, parse_object, sealed, unsealed
 from maze_core.training.saved.metrics_file import METRICS_FILE
 from maze_sweep.plan import SweepPlan
 from maze_sweep.searchers.space import Point
@@ -137,7 +137,8 @@ def read_trials(folder: Path, plan: SweepPlan) -> list[Trial]:
     try:
         saved = parse_json(files.read_bytes(path, _TRIALS_BYTES))
         trials = []
-        for number, each in enumerate(saved):
+        # Earlier versions wrote a list without a checksum.
+        for number, each in enumerate(saved if isinstance(saved, list) else unsealed(saved)["trials"]):
             trial = new_trial(folder, number, dict(each["point"]), plan)
             if each.get("pruned"):
                 mark_pruned(trial)
@@ -153,8 +154,7 @@ def read_trials(folder: Path, plan: SweepPlan) -> list[Trial]:
 def write_trials(folder: Path, trials: list[Trial]) -> None:
     """Save the requested points, and which of them were pruned."""
     saved = [{"point": each.point, **({"pruned": True} if each.pruned else {})} for each in trials]
-    lines = ",\n ".join(json.dumps(each) for each in saved)
-    files.write_bytes(folder / TRIALS, f"[\n {lines}\n]\n".encode())
+    files.write_bytes(folder / TRIALS, json.dumps(sealed({"trials": saved}), indent=1).encode())
 
 
 def _epoch(line: bytes) -> dict[str, Any] | None:
