@@ -71,8 +71,4 @@ __all__ = sorted(_HOMES)
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
         return getattr(importlib.import_module(_HOMES[name]), name)
-    from maze_core.moved import NAMES, moved_name
-
-    if name in NAMES:
-        return moved_name(name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -25,7 +25,6 @@ _EM = 100
 """Units of a formula's picture in the height of a line."""
 _STROKES = {1: ("M", 1), 2: ("L", 1), 3: ("Q", 2), 4: ("C", 3), 79: ("Z", 1)}
 """matplotlib's codes of a path: the letter in SVG, and how many points it takes."""
-_MOVED = ("maze_core.comparison", "maze_core.searchers", "maze_core.sweep", "maze_core.testing")
 
 
 # Navigation
@@ -77,8 +76,8 @@ def relinked(text: str, file: Path, page: str) -> str:
 def promised() -> list[str]:
     """The modules that the page on compatibility promises, packages as all of their modules, in its order."""
     page = (DOCS / "guide" / "compatibility.md").read_text(encoding="utf-8")
-    named = re.findall(r"`((?:maze_core|maze_devkit|maze_sweep)(?:\.[a-z]\w*)*)`", page.partition("Names that move")[0])
-    kept = [name for name in dict.fromkeys(named) if name not in ("maze_core", *_MOVED)]
+    named = re.findall(r"`((?:maze_core|maze_devkit|maze_sweep)(?:\.[a-z]\w*)*)`", page)
+    kept = [name for name in dict.fromkeys(named) if name != "maze_core"]
     return [module for name in kept for module in _modules(name)]
 
 

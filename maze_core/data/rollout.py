@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -56,9 +56,3 @@ def carried_rows(rollout: Rollout) -> np.ndarray | None:
     rows = np.full(rollout.rewards.shape, np.nan, np.float32)
     rows[0] = rollout.carried
     return rows
-
-
-def __getattr__(name: str) -> NoReturn:
-    from maze_core.moved import moved_member
-
-    raise moved_member(__name__, name)

@@ -14,7 +14,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from numbers import Real
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
@@ -304,9 +304,3 @@ def _is_name(name: Any) -> bool:
 def _listed(names: Any) -> str:
     shown = list(names)[:10]
     return ", ".join(shown) + (f" and {len(names) - 10} more" if len(names) > 10 else "")
-
-
-def __getattr__(name: str) -> NoReturn:
-    from maze_core.moved import moved_member
-
-    raise moved_member(__name__, name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -374,9 +374,3 @@ def _named(raw: Raw) -> Iterable[tuple[str, Any]]:
     for key, value in raw.items():
         if value is not None:
             yield key, {"name": key, **value} if isinstance(value, dict) else value
-
-
-def __getattr__(name: str) -> NoReturn:
-    from maze_core.moved import moved_member
-
-    raise moved_member(__name__, name)

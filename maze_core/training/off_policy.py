@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from maze_core.acting.network import NetworkAgent, SharedNoise
 from maze_core.acting.replay import ReplaySink
@@ -329,9 +329,3 @@ def _first_policy(run: Run, part: str | dict[str, Any], env: VectorEnv) -> RuleA
     policy = build_policy_plugin(config, env.observation_space, env.action_space, load)
     rngs = [generator(run.seed, Purpose.POLICY_NOISE, _FIRST, row) for row in range(env.num_envs)]
     return RuleAgent(policy, rngs, env.action_space)
-
-
-def __getattr__(name: str) -> NoReturn:
-    from maze_core.moved import moved_member
-
-    raise moved_member(__name__, name)
