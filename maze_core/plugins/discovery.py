@@ -23,6 +23,7 @@ from maze_core.bundled import published, publisher
 from maze_core.errors import ConfigError, PluginError
 from maze_core.local_modules import is_current_folder
 from maze_core.plugins.left_aside import left_aside
+from maze_core.plugins.renamed import instead
 from maze_core.terminal_text import shown
 
 KINDS: Mapping[str, str] = {
@@ -247,9 +248,9 @@ def _driver(claim: Declaration) -> Any:
 
 
 def describe(error: BaseException) -> str:
-    """Return an exception as one line."""
+    """Return an exception as one line; that of an import of an earlier name says what the name is now."""
     text = " ".join(str(error).split())
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+    return f"{type(error).__name__}: {text}{instead(error)}" if text else type(error).__name__
 
 
 def place_in(error: BaseException) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -89,9 +89,3 @@ def borrowed_rng(run: Run) -> Iterator[None]:
             yield
         finally:
             run.torch_rng = torch.get_rng_state()
-
-
-def __getattr__(name: str) -> NoReturn:
-    from maze_core.moved import moved_member
-
-    raise moved_member(__name__, name)

@@ -1,0 +1,45 @@
+"""Names of the core that plugins may still import: the error of such an import says what to write instead."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+_RENAMED: Mapping[str, str] = {
+    "maze_core.Searcher": "maze_sweep.searchers.base.Searcher",
+    "maze_core.run_sweep": "maze_sweep.api.run_sweep",
+    "maze_core.comparison": "maze_compare",
+    "maze_core.config.load": "maze_core.plugins.configuration",
+    "maze_core.data.minari": "maze_minari.exchange",
+    "maze_core.data.rollout.RolloutCollector": "maze_core.RolloutCollector",
+    "maze_core.data.rollout.Sampler": "maze_core.acting.rollouts.Sampler",
+    "maze_core.envs.events.events_of": "maze_core.envs.event_layers.events_of",
+    "maze_core.envs.events.events_of_rows": "maze_core.envs.event_layers.events_of_rows",
+    "maze_core.models.picture": "maze_pictures.network",
+    "maze_core.plugins.configuration.check_defaults": "maze_core.plugins.preferences.check_defaults",
+    "maze_core.scaffold": "maze_devkit.scaffold",
+    "maze_core.searchers": "maze_sweep.searchers",
+    "maze_core.sweep": "maze_sweep",
+    "maze_core.testing": "maze_devkit",
+    "maze_core.training.off_policy.Guide": "maze_core.training.off_policy.ReplayCollector",
+    "maze_core.training.process_state.graceful_interrupts": "maze_core.interruption.graceful_interrupts",
+    "maze_core.training.process_state.signal_handlers_kept": "maze_core.interruption.signal_handlers_kept",
+    "maze_core.training.seeding": "maze_core.seeding",
+}
+_FROM = re.compile(r"cannot import name '(\w+)' from '([\w.]+)'")
+
+
+def instead(error: BaseException) -> str:
+    """Return what to write instead of an import that failed, as the end of a sentence; empty where nothing is known."""
+    if not isinstance(error, ImportError):
+        return ""
+    found = _FROM.match(str(error))
+    name = f"{found[2]}.{found[1]}" if found else error.name or ""
+    while name:
+        if name in _RENAMED:
+            new = _RENAMED[name]
+            distribution = new.partition(".")[0].replace("_", "-")
+            where = "" if distribution == "maze-core" else f" of the distribution {distribution}"
+            return f"; {name} is {new}{where} now"
+        name = name.rpartition(".")[0]
+    return ""

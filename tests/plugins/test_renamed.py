@@ -1,0 +1,47 @@
+"""An import of an earlier name fails with what to write instead."""
+
+import importlib
+
+import pytest
+
+from maze_core.plugins.discovery import describe
+from maze_core.plugins.renamed import instead
+
+
+def failed(statement):
+    with pytest.raises(ImportError) as caught:
+        exec(statement, {})
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("statement", "new"),
+    [
+        ("from maze_core.testing import check", "maze_devkit of the distribution maze-devkit"),
+        ("import maze_core.sweep.plan", "maze_sweep of the distribution maze-sweep"),
+        ("from maze_core import run_sweep", "maze_sweep.api.run_sweep of the distribution maze-sweep"),
+        ("from maze_core.training.seeding import draw_seed", "maze_core.seeding now"),
+        ("from maze_core.training.process_state import signal_handlers_kept", "maze_core.interruption.signal_handlers"),
+        ("from maze_core.data.rollout import Sampler", "maze_core.acting.rollouts.Sampler now"),
+    ],
+)
+def test_an_import_of_an_earlier_name_says_what_it_is_now(statement, new):
+    error = failed(statement)
+    assert new in instead(error)
+    assert describe(error).endswith(instead(error))
+
+
+@pytest.mark.parametrize("statement", ["import maze_core.nothing", "from maze_core import nothing", "import no_such"])
+def test_of_other_names_nothing_is_said(statement):
+    assert instead(failed(statement)) == ""
+
+
+def test_what_is_said_is_there():
+    from maze_core.plugins.renamed import _RENAMED
+
+    for new in _RENAMED.values():
+        module, _, name = new.rpartition(".")
+        try:
+            importlib.import_module(new)
+        except ModuleNotFoundError:
+            assert hasattr(importlib.import_module(module), name), new
