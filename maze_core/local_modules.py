@@ -30,6 +30,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from maze_core.terminal_text import argument
+
 _FORM = "/dev/null/modules-of:"
 """A device contains no folder, so other readers of such an entry of `sys.path` find nothing."""
 _LOADERS = (
@@ -63,6 +65,11 @@ class LocalModules:
     def invalidate_caches(self) -> None:
         """Look at the folder again."""
         self._files.invalidate_caches()
+
+    def holds(self, name: str) -> bool:
+        """Return True if a file or package of that name is in this folder, whether or not it is imported."""
+        own = self._files.find_spec(name)
+        return own is not None and own.loader is not None
 
     def has(self, name: str) -> bool:
         """Return True if the module of that name is in this folder, and none of that name is found elsewhere."""
@@ -133,12 +140,27 @@ def needs_permission(module: str) -> bool:
     """Return True if a module would come from the current folder, and the user has never named it there."""
     name = module.partition(".")[0]
     for finder in [] if name in sys.modules else _finders():
-        if finder.allows(name) or not finder.has(name):
+        empty = module == name and not finder.holds(name)  # a folder, without code that registers anything
+        if finder.allows(name) or empty or not finder.has(name):
             continue
         if not _remembered(finder.folder, name):
             return True
         finder.allow([name])
     return False
+
+
+def way_to_permit(module: str) -> str:
+    """Return what to do to permit a module: a command after which every other one may use it in this folder."""
+    name = module.partition(".")[0]
+    return f"If you trust it, name it yourself once: maze envs list {argument(f'{name}:')}"
+
+
+def hidden_here(module: str) -> str | None:
+    """Return what to do if the current folder has a module of this name, but an installed one is imported instead."""
+    name = module.partition(".")[0]
+    if not any(name and finder.holds(name) and not finder.has(name) for finder in _finders()):
+        return None
+    return f"An installed package {name} was imported. Your module {name} in this folder needs another name."
 
 
 def goes_along(module: str, further: str) -> None:

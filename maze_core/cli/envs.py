@@ -12,6 +12,8 @@ from maze_core.local_modules import allow_local_modules
 if TYPE_CHECKING:
     from maze_core.cli.environment_list import EnvList, Listed
 
+_HOW_TO_IMPORT = "`maze envs list module:` imports a module that registers some"
+
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Find and inspect environments.")
 
 
@@ -44,18 +46,21 @@ def list_(
     if as_json:
         output.print_json([asdict(each) for each in found.environments])
     else:
-        _print_list(found)
+        _print_list(found, text)
     for problem in found.problems:
         output.warn(problem)
     if not found.environments:
         raise typer.Exit(1)
 
 
-def _print_list(found: EnvList) -> None:
+def _print_list(found: EnvList, text: str) -> None:
     from maze_core.cli.environment_list import BUILT
+    from maze_core.terminal_text import shown
 
     if not found.environments:
-        output.warn("no environment fits; `maze envs list module:` imports a module that registers some")
+        module, imported, _ = text.rpartition(":")
+        about = f"{shown(module)} was imported, and registers none that fits"
+        output.warn(f"no environment fits; {about if imported else _HOW_TO_IMPORT}")
         return
     columns = ["env source", "environment", "presets"]
     rows = [[each.env_source, each.id, _named(each)] for each in found.environments]

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from maze_core.errors import ConfigError
-from maze_core.local_modules import named_modules, needs_permission
+from maze_core.local_modules import named_modules, needs_permission, way_to_permit
 from maze_core.terminal_text import argument, shown
 
 _PLACE = re.compile(r"wrappers(\.\d+(\.(id|name))?)?")
@@ -50,7 +50,7 @@ def check_modules(files: Any, source: Path | str) -> None:
         if needs_permission(name):
             raise ConfigError(
                 f"{argument(source)} would import the module {name} of the current folder, which needs your permission",
-                hint=f"If you trust it, name it yourself once: maze envs list {argument(f'{name}:')}",
+                hint=way_to_permit(name),
             )
 
 

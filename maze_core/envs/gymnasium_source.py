@@ -18,7 +18,7 @@ from maze_core.culprit import culprit
 from maze_core.envs.imports import import_module
 from maze_core.envs.mujoco_warnings import tame_mujoco
 from maze_core.errors import ConfigError, MazeError, RunError
-from maze_core.local_modules import goes_along
+from maze_core.local_modules import goes_along, hidden_here
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.discovery import describe
 from maze_core.plugins.hookspecs import hookimpl
@@ -146,13 +146,15 @@ def check_env_id(env_id: str) -> None:
     """
     module, colon, name = env_id.rpartition(":")
     if colon:
-        import_module(module, "env.id", env_id)
+        import_module(module, "env.id")
     if name not in gymnasium.registry:
         hint = _suggestion(name, module)
         raise ConfigError(f"no environment {shown(name)} is registered", where="env.id", hint=hint)
 
 
 def _suggestion(name: str, module: str) -> str:
+    if (hidden := hidden_here(module)) is not None:
+        return hidden
     if callable(getattr(sys.modules.get(module), name, None)):
         return (
             f"The module {module} has {name}, but must register it: "

@@ -13,6 +13,7 @@ from maze_core.config.outside import Outside
 from maze_core.envs.imports import import_module
 from maze_core.envs.masks import check_kept
 from maze_core.errors import ConfigError
+from maze_core.local_modules import hidden_here
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.hookspecs import hookimpl
 
@@ -61,9 +62,9 @@ def _imported(name: str) -> Any:
     """Return the wrapper class `module:Class`."""
     module, _, title = name.partition(":")
     try:
-        found = getattr(import_module(module, "id", name), title)
+        found = getattr(import_module(module, "id"), title)
     except AttributeError as exc:
-        raise ConfigError(f"the module {module!r} has no {title!r}", "id") from exc
+        raise ConfigError(f"the module {module!r} has no {title!r}", "id", hidden_here(module)) from exc
     if not (isinstance(found, type) and issubclass(found, gymnasium.Wrapper)):
         hint = "From Python, RunContext(wrappers=[…]) takes any function from environment to environment."
         raise ConfigError(f"{name} is not a class that derives from gymnasium.Wrapper", "id", hint)

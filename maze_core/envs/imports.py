@@ -7,15 +7,15 @@ import sys
 from types import ModuleType
 
 from maze_core.errors import ConfigError
-from maze_core.local_modules import needs_permission
+from maze_core.local_modules import needs_permission, way_to_permit
 from maze_core.plugins.discovery import describe, place_in
-from maze_core.terminal_text import argument, shown
+from maze_core.terminal_text import shown
 
 _OF_PYTHON = sys.stdlib_module_names | {"test"}
 
 
-def import_module(name: str, where: str, value: str | None = None) -> ModuleType:
-    """Import a module by its name; `where` is the setting that names it, `value` its whole value.
+def import_module(name: str, where: str) -> ModuleType:
+    """Import a module by its name; `where` is the setting that names it.
 
     A module of Python itself is not imported: none has environments, but many have effects.
 
@@ -36,7 +36,7 @@ def import_module(name: str, where: str, value: str | None = None) -> ModuleType
         raise ConfigError(
             f"would import the module {shown(name)} of the current folder, which needs your permission",
             where,
-            f"If you trust it, repeat it: --set {argument(f'{where}={value or name}')}",
+            way_to_permit(name),
         )
     try:
         return importlib.import_module(name)

@@ -2,6 +2,7 @@
 
 import shutil
 import sys
+import types
 from pathlib import Path
 
 import gymnasium
@@ -17,7 +18,13 @@ CARTS = """
 from pathlib import Path
 import gymnasium
 Path("imported").touch()
-gymnasium.register("Cart-v0", "gymnasium.envs.classic_control:CartPoleEnv", max_episode_steps=20)
+gymnasium.register("Cart-v0", "carts:Cart", max_episode_steps=20)
+class Cart(gymnasium.envs.classic_control.CartPoleEnv):
+    def __init__(self, **arguments):
+        import sys
+        if "carts_watch" in sys.modules:
+            sys.modules["carts_watch"].built.append({k: v for k, v in arguments.items() if k != "render_mode"})
+        super().__init__(**arguments)
 """
 SMALL = ["--preset", "none", "-q", "--seed", "1", "--epochs", "1", "--epoch-length", "1", "--n-rollout-steps", "4"]
 SMALL += ["--num-envs", "2", "--set", "evaluation.n_episodes=1", "--set", "callbacks.tensorboard=null"]
@@ -79,11 +86,60 @@ def test_a_strangers_run_does_not_import_a_module_of_the_current_folder(world, c
     assert not (world / "imported").exists()
 
 
-@pytest.mark.parametrize("command", ["eval", "rollout", "resume", "view"])
+@pytest.mark.parametrize("command", ["eval", "rollout", "resume", "view", "profile"])
 def test_it_does_when_the_user_repeats_the_name(world, command):
     name_in(world / "run", id="carts:Cart-v0")
     done = maze(*COMMANDS[command], "--set", "env.id=carts:Cart-v0")
     assert done.exit_code == 0, done.output
+
+
+@pytest.mark.parametrize("command", ["init-from", "profile"])
+def test_after_what_the_message_says_it_is_the_same_environment(world, command):
+    """`--set env.id` would replace the whole environment of `--init-from`, arguments included."""
+    name_in(world / "run", id="carts:Cart-v0", kwargs={"sutton_barto_reward": True})
+    said = maze(*COMMANDS[command]).stderr.partition("once: maze ")[2].split()
+    assert maze(*said).exit_code == 0
+    Path("imported").unlink()
+    built = []
+    sys.modules["carts_watch"] = types.SimpleNamespace(built=built)
+    try:
+        done = maze(*COMMANDS[command])
+    finally:
+        del sys.modules["carts_watch"]
+    assert done.exit_code == 0, done.output
+    assert built
+    assert all(each == {"sutton_barto_reward": True} for each in built)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--env", "minigrid:Cart-v0"],
+        ["--env", "typer:Cart-v0"],
+        ["--env", "CartPole-v1", "--wrappers", "tqdm:Wrap"],
+        ["--env-source", "pettingzoo", "--env", "packaging:make"],
+    ],
+)
+def test_a_module_that_an_installed_one_hides_is_said(world, options):
+    name = options[-1].partition(":")[0]
+    shutil.copy("carts.py", f"{name}.py")
+    done = maze("train", "ppo", *options, "--run-dir", "new", *SMALL)
+    assert done.exit_code == 2, done.output
+    assert f"An installed package {name} was imported. Your module {name}" in done.stderr
+
+
+@pytest.mark.parametrize("module", ["project", "runs", "carts2"])
+def test_a_folder_that_is_no_package_is_no_module_to_permit(world, module):
+    Path(module).mkdir()
+    name_in(world / "run", id=f"{module}:Cart-v0")
+    done = maze("eval", "run")
+    assert "Install the package that provides it, or run where Python can find it" in done.stderr
+
+
+def test_a_listed_module_without_environments_is_said(world):
+    Path("teams.py").touch()
+    done = maze("envs", "list", "teams:")
+    assert "'teams' was imported, and registers none that fits" in done.stderr
 
 
 def test_a_run_of_ones_own_is_opened_without_repeating_it(world):

@@ -21,6 +21,7 @@ from maze_core.envs.agents import MultiAgentEnv
 from maze_core.envs.faults import failure
 from maze_core.envs.imports import import_module
 from maze_core.errors import ConfigError, MazeError, RunError
+from maze_core.local_modules import hidden_here
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.discovery import describe
 from maze_core.plugins.hookspecs import hookimpl
@@ -106,7 +107,7 @@ def constructor(config: PettingZooConfig) -> tuple[Any, str]:
         )
     with _unchanged_variables(), warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # PettingZoo recommends its registry at each import
-        found = _member(import_module(package, "env.id", config.id), name)
+        found = _member(import_module(package, "env.id"), name)
     if not isinstance(found, ModuleType):
         if not is_constructor(name, found):
             raise ConfigError(
@@ -156,7 +157,8 @@ def _member(package: ModuleType, name: str) -> Any:
         known = [each.name for each in _submodules(package)] + [k for k, v in vars(package).items() if callable(v)]
         near = difflib.get_close_matches(name, known, n=3)
         hint = f"Did you mean {' or '.join(f'{package.__name__}:{each}' for each in near)}?" if near else None
-        raise ConfigError(f"{package.__name__} has no environment {name!r}", "env.id", hint)
+        problem = f"{package.__name__} has no environment {name!r}"
+        raise ConfigError(problem, "env.id", hidden_here(package.__name__) or hint)
     if not (callable(found) or isinstance(found, ModuleType)):
         raise ConfigError(f"{package.__name__}.{name} is neither a module nor a function or class", "env.id")
     return found

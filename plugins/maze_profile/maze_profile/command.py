@@ -80,9 +80,9 @@ def _configured(
     if target in discovery.names("algorithm") or not (os.sep in target or Path(target).is_dir()):
         return assemble_with_preset(target, env, preset, files, overrides, flags)[0]
     own = find_run(Path(target)) / CONFIG
-    permit([*overrides, *([] if env is None else [env])])
-    check_modules(read_sealed(own), target)
+    permit(env)
     load_saved_config(own, ["callbacks=null", f"runner={{name: {runner}}}", *overrides])  # the run may be a stranger's
+    check_modules(read_sealed(own), target)
     return assemble_with_preset(None, env, "none", [own, *files], overrides, flags)[0]
 
 
