@@ -87,6 +87,16 @@ def test_pictures(groups, tmp_path, name):
     assert b"\x89PNG" in start or b"<svg" in start or b"<?xml" in start
 
 
+def test_a_matplotlibrc_lets_no_program_run(groups, tmp_path, monkeypatch):
+    """That of the current folder may come from others."""
+    matplotlib = pytest.importorskip("matplotlib")
+    from maze_compare.picture import draw
+
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with matplotlib.rc_context({"text.usetex": True}):
+        draw(curves(groups), "eval/return_mean", "env_steps", tmp_path / "curves.png", "Slow")
+
+
 def test_a_picture_of_a_kind_that_there_is_not(groups, tmp_path):
     pytest.importorskip("matplotlib")
     from maze_compare.picture import draw

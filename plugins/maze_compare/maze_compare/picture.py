@@ -33,6 +33,15 @@ def draw(curves: Sequence[Curve], metric: str, axis: Axis, out: Path, title: str
         ConfigError: matplotlib is missing, or the file cannot be written.
     """
     figure = _figure(len(curves))
+    from matplotlib import rc_context
+
+    # A matplotlibrc of the current folder may come from others, and with this setting programs of TeX are run.
+    with rc_context({"text.usetex": False}):
+        _compose(figure, curves, metric, axis, title)
+        _save(figure, out)
+
+
+def _compose(figure: Figure, curves: Sequence[Curve], metric: str, axis: Axis, title: str) -> None:
     axes = figure.add_subplot()
     for index, curve in enumerate(curves):
         _draw_curve(axes, curve, _COLOURS[index % len(_COLOURS)], _DASHES[index // len(_COLOURS) % len(_DASHES)])
@@ -43,6 +52,9 @@ def draw(curves: Sequence[Curve], metric: str, axis: Axis, out: Path, title: str
         axes.xaxis.set_major_formatter(lambda value, _: _brief(value))
     beside: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1.01, 1.0), "borderaxespad": 0.0}
     axes.legend(frameon=False, fontsize="small", **({} if len(curves) <= _IN_PICTURE else beside))
+
+
+def _save(figure: Figure, out: Path) -> None:
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(out)
