@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import traceback
+from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
 
@@ -28,13 +29,27 @@ def their_traceback(error: BaseException) -> str:
 
 def culprit(error: BaseException) -> str:
     """Return file and line that raised an exception outside Maze, such as `mine.py, line 7`; empty for Maze's own."""
-    if isinstance(error, SyntaxError) and error.filename:
-        return f"{Path(error.filename).name}, line {error.lineno}"
-    frames = [(frame, line) for frame, line in _theirs(error) if not _is_between(frame)]
-    if not frames:
-        return "" if error.__cause__ is None else culprit(error.__cause__)
-    frame, line = frames[-1]
-    return f"{Path(frame.f_code.co_filename).name}, line {line}"
+    for each in causes(error, "__cause__"):
+        if isinstance(each, SyntaxError) and each.filename:
+            return f"{Path(each.filename).name}, line {each.lineno}"
+        frames = [(frame, line) for frame, line in _theirs(each) if not _is_between(frame)]
+        if frames:
+            frame, line = frames[-1]
+            return f"{Path(frame.f_code.co_filename).name}, line {line}"
+    return ""
+
+
+def causes(error: BaseException, *links: str) -> Iterator[BaseException]:
+    """Yield an exception and what led to it, each once: an exception may be its own cause.
+
+    `links`: the attributes that are followed, the first that is set; none: `__cause__` and `__context__`.
+    """
+    seen: set[int] = set()
+    led: BaseException | None = error
+    while led is not None and id(led) not in seen:
+        yield led
+        seen.add(id(led))
+        led = next((cause for link in links or ("__cause__", "__context__") if (cause := getattr(led, link))), None)
 
 
 def callers(error: BaseException) -> list[str]:

@@ -21,7 +21,7 @@ from typing import Annotated, Any, TextIO, cast
 import typer
 
 from maze_core.cli.commands import Commands
-from maze_core.culprit import callers, culprit, their_traceback
+from maze_core.culprit import callers, causes, culprit, their_traceback
 from maze_core.errors import ConfigError, MazeError, RunError
 from maze_core.interruption import end_on_signals
 from maze_core.terminal_text import printable, printable_lines
@@ -69,12 +69,12 @@ def _print_error(error: MazeError) -> None:
 
 def _has_too_many_files(error: BaseException) -> bool:
     """Return True where an exception, or its cause, says that this process or machine may open no further files."""
-    seen: BaseException | None = error
-    while seen is not None:
-        if (isinstance(seen, OSError) and seen.errno in (errno.EMFILE, errno.ENFILE)) or _TOO_MANY in str(seen):
-            return True
-        seen = seen.__cause__ or seen.__context__
-    return False
+    from maze_core.plugins.discovery import describe
+
+    return any(
+        (isinstance(each, OSError) and each.errno in (errno.EMFILE, errno.ENFILE)) or _TOO_MANY in describe(each)
+        for each in causes(error)
+    )
 
 
 def _print_traceback(text: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from maze_core.envs.checks import MisfitError
 from maze_core.errors import MazeError, RunError
+from maze_core.plugins.discovery import describe
 from maze_core.plugins.other_interfaces import old_api
 
 
@@ -19,13 +20,14 @@ def place(environment: int, episode: int, step: int) -> str:
 
 
 def failure(where: str, exc: BaseException) -> MazeError:
-    """Return the error of an environment that raised, or returned what cannot be used; `where` is the `place`."""
-    if isinstance(exc, MazeError):
-        return exc
+    """Return the error of an environment that raised, or returned what cannot be used; `where` is the `place`.
+
+    `exc` is none of Maze's own: those are raised as they are.
+    """
     if (wrong := old_api(exc)) is not None:
         return wrong
     if isinstance(exc, MisfitError):
         return RunError(f"{where} returned {exc}")
     if isinstance(exc, SystemExit):
         return RunError(f"{where} called sys.exit({exc.code!r})")
-    return RunError(f"{where} raised {type(exc).__name__}: {exc}")
+    return RunError(f"{where} raised {describe(exc)}")

@@ -17,7 +17,7 @@ from maze_core.envs.masks import mask_leaves
 from maze_core.envs.spaces import allocate
 from maze_core.envs.vector import Episode, StepResult, Tree
 from maze_core.envs.wrapper_memory import vector_reward_meter
-from maze_core.errors import ConfigError, RunError
+from maze_core.errors import ConfigError, MazeError, RunError
 from maze_core.plugins.closing import release
 from maze_core.plugins.other_interfaces import check_reset
 
@@ -78,6 +78,8 @@ class NativeVectorEnv:
         """Step every environment; write the next observations into `out`."""
         try:
             observation, reward, terminated, truncated, info = self._env.step(self._actions.batch(actions))
+        except MazeError:
+            raise
         except Exception as exc:
             raise failure("the vectorised environment", exc) from exc
         filler, valid = self._filler, self._valid
@@ -158,6 +160,8 @@ class NativeVectorEnv:
         """Reset environments, and return all observations."""
         try:
             result: Any = self._env.reset(**arguments)
+        except MazeError:
+            raise
         except Exception as exc:
             raise failure("the vectorised environment at a reset", exc) from exc
         check_reset(result)

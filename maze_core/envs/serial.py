@@ -346,6 +346,8 @@ class SerialVectorEnv:
         for number, action in enumerate(rows, 1):
             try:
                 observation, reward, terminated, truncated, _ = self._steps[i](action)
+            except MazeError:
+                raise
             except (Exception, SystemExit) as exc:
                 raise failure(place(self.first_index + i, self._episode[i], number), exc) from exc
             rewards.append(float(reward))

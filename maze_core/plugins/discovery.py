@@ -249,7 +249,10 @@ def _driver(claim: Declaration) -> Any:
 
 def describe(error: BaseException) -> str:
     """Return an exception as one line; that of an import of an earlier name says what the name is now."""
-    text = " ".join(str(error).split())
+    try:
+        text = " ".join(str(error).split())
+    except Exception:  # noqa: BLE001 — a class of the user's own may fail at this
+        text = ""
     return f"{type(error).__name__}: {text}{instead(error)}" if text else type(error).__name__
 
 

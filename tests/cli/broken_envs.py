@@ -45,6 +45,26 @@ def raising(*_: Any, **__: Any) -> Any:
     raise RuntimeError("their fault")
 
 
+class TextlessError(Exception):
+    """Has no text."""
+
+    def __str__(self) -> str:
+        raise ValueError("no text")
+
+
+def raising_itself(*_: Any, **__: Any) -> Any:
+    """Raise an exception that is its own cause."""
+    error = RuntimeError("their fault")
+    raise error from error
+
+
+def raising_in_a_circle(*_: Any, **__: Any) -> Any:
+    """Raise an exception whose cause is caused by it."""
+    first, second = RuntimeError("their fault"), TextlessError()
+    first.__cause__, second.__cause__ = second, first
+    raise second
+
+
 def exiting(*_: Any, **__: Any) -> Any:
     """Exit."""
     sys.exit(3)
@@ -97,6 +117,8 @@ def single_environments(names: tuple[str, ...]) -> dict[str, type[gymnasium.Env]
             add(f"{attribute} is {name}", **{attribute: VALUES[name]})
     for method in ("reset", "step", "close"):
         add(f"{method} raises", **{method: raising})
+        add(f"{method} raises itself", **{method: raising_itself})
+        add(f"{method} raises in a circle", **{method: raising_in_a_circle})
         add(f"{method} exits", **{method: exiting})
         add(f"{method} is None", **{method: None})
         add(f"{method} takes nothing", **{method: lambda self: None})
@@ -176,3 +198,89 @@ def parallel_environments(names: tuple[str, ...]) -> dict[str, type[Any]]:
         for slot, kind in enumerate(("observations", "rewards", "terminations", "truncations", "infos")):
             add(f"{kind} of a step are {name}", step=_spoilt(Together.step, slot, value))
     return found
+
+
+def turn_environments(names: tuple[str, ...]) -> dict[str, type[Any]]:
+    """Broken environments of PettingZoo whose agents act in turn, with these of the wrong values."""
+    from pettingzoo import AECEnv
+
+    class InTurn(AECEnv):  # type: ignore[misc]
+        metadata: Any = {"name": "in_turn"}  # noqa: RUF012 — PettingZoo's own attribute
+        possible_agents: Any = ("a", "b")
+        render_mode: Any = None
+
+        def observation_space(self, agent: Any) -> Any:
+            return spaces.Box(-1, 1, (2,))
+
+        def action_space(self, agent: Any) -> Any:
+            return spaces.Discrete(2)
+
+        def observe(self, agent: Any) -> Any:
+            return np.zeros(2, np.float32)
+
+        def reset(self, seed: Any = None, options: Any = None) -> Any:
+            self.agents, self.left = ["a", "b"], 5
+            self.rewards = self._cumulative_rewards = dict.fromkeys(self.agents, 0.0)
+            self.terminations = dict.fromkeys(self.agents, False)
+            self.truncations = dict.fromkeys(self.agents, False)
+            self.infos: Any = {name: {} for name in self.agents}
+            self.agent_selection = "a"
+
+        def step(self, action: Any) -> Any:
+            if self.terminations[self.agent_selection]:
+                self._was_dead_step(action)
+                return
+            self.left -= 1
+            self.terminations = dict.fromkeys(self.agents, self.left == 0)
+            self.agent_selection = "b" if self.agent_selection == "a" else "a"
+
+        def close(self) -> None:
+            pass
+
+    found: dict[str, type[Any]] = {}
+
+    def add(name: str, **members: Any) -> None:
+        found[name] = type("Broken", (InTurn,), members)
+
+    add("nothing broken")
+    for attribute in ("possible_agents", "metadata", "render_mode"):
+        add(f"{attribute} raises", **{attribute: property(raising)})
+        for name in names:
+            add(f"{attribute} is {name}", **{attribute: VALUES[name]})
+    for attribute in ("agents", "agent_selection", "infos", "terminations", "rewards"):
+        for name in names:
+            add(f"{attribute} after the reset is {name}", reset=_leaving(InTurn.reset, attribute, VALUES[name]))
+            add(f"{attribute} after a step is {name}", step=_leaving(InTurn.step, attribute, VALUES[name]))
+        add(f"{attribute} are missing", reset=_leaving(InTurn.reset, attribute))
+    for name, stranger in {"a stranger": "zz", "__all__": "__all__"}.items():
+        add(f"agent_selection is {name}", step=_leaving(InTurn.step, "agent_selection", stranger))
+        add(f"agents name {name}", reset=_leaving(InTurn.reset, "agents", ["a", stranger]))
+    for method in ("observation_space", "action_space", "observe", "reset", "step", "last", "close"):
+        add(f"{method} raises", **{method: raising})
+        add(f"{method} exits", **{method: exiting})
+        add(f"{method} is None", **{method: None})
+        add(f"{method} takes nothing", **{method: lambda self: None})
+        for name in names:
+            add(f"{method} returns {name}", **{method: returning(VALUES[name])})
+    for count in range(7):
+        add(f"last returns {count} values", last=returning((np.zeros(2, np.float32),) * count))
+    for name in names:
+        for slot, kind in enumerate(("observation", "reward", "termination", "truncation", "info")):
+            add(f"{kind} of last is {name}", last=_spoilt(InTurn.last, slot, VALUES[name]))
+    add("agents that have ended stay", step=lambda self, action: action is None or InTurn.step(self, action))
+    add("no turn ends", step=lambda self, action: None)
+    add("a parallel reset", reset=lambda self, **_: InTurn.reset(self) or ({}, {}))
+    return found
+
+
+def _leaving(method: Callable[..., Any], attribute: str, *value: Any) -> Callable[..., Any]:
+    """A method after which the attribute has this value, or is missing."""
+
+    def leaving(self: Any, *arguments: Any, **named: Any) -> Any:
+        method(self, *arguments, **named)
+        if value:
+            setattr(self, attribute, value[0])
+        elif hasattr(self, attribute):
+            delattr(self, attribute)
+
+    return leaving

@@ -63,7 +63,7 @@ def train(tmp_path, monkeypatch, capsys):
 
     def run(kind, *more):
         shutil.rmtree("run", ignore_errors=True)
-        module.make = lambda **_: kind()
+        module.env = lambda **_: kind()
         gymnasium.registry.pop("Broken-v0", None)
         gymnasium.register("Broken-v0", kind, max_episode_steps=20)
         source = ("--env", "Broken-v0") if issubclass(kind, gymnasium.Env) else PETTINGZOO
@@ -73,7 +73,7 @@ def train(tmp_path, monkeypatch, capsys):
     gymnasium.registry.pop("Broken-v0", None)
 
 
-PETTINGZOO = ("--env-source", "pettingzoo", "--env", "broken_module:make")
+PETTINGZOO = ("--env-source", "pettingzoo", "--env", "broken_module:env")
 
 
 def groups(names, size=12):

@@ -13,7 +13,7 @@ from maze_core.envs.faults import failure
 from maze_core.envs.native import NativeVectorEnv
 from maze_core.envs.vector import StepResult
 from maze_core.envs.wrapper_memory import lasting_layers
-from maze_core.errors import ConfigError, RunError
+from maze_core.errors import ConfigError, MazeError, RunError
 from maze_core.plugins.closing import release
 from maze_core.plugins.other_interfaces import check_reset
 
@@ -148,6 +148,8 @@ class SinglePairEnvs(PairEnvs):
         for row in range(2 * self.pairs):
             try:
                 given: Any = self._envs[row].reset(seed=seeds(row // 2, 0))
+            except MazeError:
+                raise
             except Exception as error:
                 raise failure(f"{_place(row)} at its reset", error) from error
             check_reset(given)
@@ -172,6 +174,8 @@ class SinglePairEnvs(PairEnvs):
                     result.truncated[row] = True
         except MisfitError as error:
             raise RunError(f"{_place(row)} returned {error}") from error
+        except MazeError:
+            raise
         except Exception as error:
             raise failure(_place(row), error) from error
         result.reward[rows] = given

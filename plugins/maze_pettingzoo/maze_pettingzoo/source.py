@@ -88,6 +88,8 @@ class PettingZooSource(Plugin):
                 return AgentsTogether(env, **options)
             if isinstance(env, AECEnv) and self._api != "parallel":
                 return AgentsInTurn(env, **options)
+        except MazeError:
+            raise
         except Exception as exc:
             raise failure(f"the environment {config.id}", exc) from exc
         kind = "parallel" if isinstance(env, ParallelEnv) else "AEC" if isinstance(env, AECEnv) else type(env).__name__

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from maze_core.culprit import causes
 from maze_core.envs.vector import Episode
 from maze_core.errors import ConfigError, MazeError, RunError
 from maze_rllib.env_runner import LENGTHS, RETURNS
@@ -239,12 +240,10 @@ def _explained(error: BaseException) -> BaseException:
 
 def _first_hand(error: BaseException) -> MazeError | None:
     """Return the Maze error that caused one of RLlib's. Ray wraps a worker's error in its own class."""
-    seen: BaseException | None = error
-    while seen is not None:
-        inner = getattr(seen, "cause", None)
+    for each in causes(error):
+        inner = getattr(each, "cause", None)
         if isinstance(inner, MazeError):
             return inner
-        if isinstance(seen, MazeError):
-            return seen
-        seen = seen.__cause__ or seen.__context__
+        if isinstance(each, MazeError):
+            return each
     return None

@@ -15,7 +15,7 @@ from maze_core.envs.codecs import ActionCodec, ObservationCodec
 from maze_core.envs.faults import failure, place
 from maze_core.envs.spaces import LeafSpec, allocate, flatten_space, space_specs
 from maze_core.envs.vector import Episode
-from maze_core.errors import RunError
+from maze_core.errors import MazeError, RunError
 from maze_core.plugins.closing import release
 from maze_core.plugins.other_interfaces import check_reset
 from maze_rllib.own_model import PlainView
@@ -108,6 +108,8 @@ class TreeVectorEnv(VectorEnv[Any, Any, Any]):
             if not is_number(reward):
                 raise not_a_number(reward)
             return observation, float(reward), is_set("terminated", terminated), is_set("truncated", truncated)
+        except MazeError:
+            raise
         except Exception as error:
             raise failure(self._place(i), error) from error
 
@@ -115,6 +117,8 @@ class TreeVectorEnv(VectorEnv[Any, Any, Any]):
         self._episodes[i], self._steps[i], self._returns[i] = self._episodes[i] + 1, 0, 0.0
         try:
             result = self._envs[i].reset(seed=self._seeds(self._first_index + i, self._episodes[i]))
+        except MazeError:
+            raise
         except Exception as error:
             raise failure(self._place(i), error) from error
         check_reset(result)
