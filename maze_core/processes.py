@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import multiprocessing
 import os
 import shutil
 import signal
+import socket
+import struct
 import sys
 import threading
 import time
@@ -39,6 +42,17 @@ _PRELOADED = ("__main__", "torch", "maze_core.data.rollout", "maze_core.envs.wor
 _SAFE, _OURS = "PYTHONSAFEPATH", "maze"
 _LONGEST_FOLDER = 103 - len("/listener-12345678")
 """Bytes that the path of a fork server's folder may have: a socket's path ends at 103 on macOS and at 107 on Linux."""
+LARGEST_MESSAGE = 2**29
+"""Bytes of a message, at most. Large arrays are in shared memory, and any text as the length would be more."""
+_SILENCE = 20
+"""Seconds in which the next part of a message must come."""
+_GARBLED = (errno.EAGAIN, "bad message length")
+"""What errors of a pipe say where the bytes in it are no message."""
+SPOILT = (
+    "sent bytes that are no message. Something in it, such as the environment, writes into file descriptors of its "
+    "process that it did not open."
+)
+"""The end of a sentence about a process for which `is_spoilt`."""
 _TERMINATION = 2.0
 """Seconds between asking a process to end, terminating it, and killing it."""
 
@@ -184,6 +198,22 @@ def end_processes(processes: Iterable[Any], patience: float, *, stay: bool = Fal
         for process in remaining:
             process.join(max(deadline - time.monotonic(), 0.0))
         deadline = time.monotonic() + _TERMINATION
+
+
+def limit_silence(pipe: Connection) -> None:
+    """Let reading from a pipe to a worker fail where a message has begun and its rest does not come."""
+    with socket.socket(fileno=os.dup(pipe.fileno())) as channel:  # both are one socket, which has the option
+        channel.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", _SILENCE, 0))
+
+
+def is_spoilt(exc: Exception) -> bool:
+    """Return True if reading a message failed because it is none, and not because its process has ended.
+
+    The end of a process may tear its last message.
+    """
+    if isinstance(exc, OSError):
+        return bool(exc.args) and exc.args[0] in _GARBLED
+    return not isinstance(exc, EOFError) or bool(exc.args)
 
 
 def how_it_ended(code: int | None) -> str:

@@ -15,7 +15,18 @@ from maze_core.envs.spaces import Specs, allocated_bytes
 from maze_core.envs.vector import Tree
 from maze_core.envs.worker import NOTHING, Share
 from maze_core.errors import MazeError, RunError
-from maze_core.processes import StartMethod, end_processes, how_it_ended, kill_at_exit, worker_context, worker_variables
+from maze_core.processes import (
+    LARGEST_MESSAGE,
+    SPOILT,
+    StartMethod,
+    end_processes,
+    how_it_ended,
+    is_spoilt,
+    kill_at_exit,
+    limit_silence,
+    worker_context,
+    worker_variables,
+)
 
 _SLOW = 10
 """Building, resetting and replaying may take this many times the time limit of a step."""
@@ -58,6 +69,7 @@ class Pool:
                 process = context.Process(target=worker.main, args=(theirs, builder, share), daemon=True)
                 process.start()
                 kill_at_exit(process)
+                limit_silence(ours)
                 theirs.close()  # so that the driver sees end of file when the worker dies
                 self.members.append(Member(share, process, ours))
         self._owing = list(self.members)
@@ -140,15 +152,18 @@ class Pool:
         try:
             if not member.pipe.poll():
                 raise EOFError
-            message = member.pipe.recv_bytes()
-        except (EOFError, OSError):
+            message = member.pipe.recv_bytes(LARGEST_MESSAGE)
+            if message == NOTHING:
+                return None
+            reply = pickle.loads(message)  # noqa: S301 — from our own worker
+            kind, *content = reply
+        except Exception as exc:  # noqa: BLE001 — bytes that are no message may raise anything
+            if is_spoilt(exc):
+                raise self._fail(f"{member.title} {SPOILT}") from None
             member.process.join(_PATIENCE)
             raise self._fail(f"{member.title} died{how_it_ended(member.process.exitcode)}", hint) from None
-        if message == NOTHING:
-            return None
-        reply = pickle.loads(message)  # noqa: S301 — from our own worker
-        if reply[0] == "error":
-            raise self._reported(member, *reply[1:])
+        if kind == "error":
+            raise self._reported(member, *content)
         return reply
 
     def _reported(self, member: Member, kind: type[MazeError] | None, message: str, text: str) -> MazeError:

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import errno
-import os
 import pickle
 import selectors
-import socket
-import struct
 import time
 import warnings
 import weakref
@@ -18,7 +14,18 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from maze_core.errors import ConfigError
-from maze_core.processes import StartMethod, end_processes, how_it_ended, kill_at_exit, worker_context, worker_variables
+from maze_core.processes import (
+    LARGEST_MESSAGE,
+    SPOILT,
+    StartMethod,
+    end_processes,
+    how_it_ended,
+    is_spoilt,
+    kill_at_exit,
+    limit_silence,
+    worker_context,
+    worker_variables,
+)
 from maze_core.runners import pool_worker
 from maze_core.runners.bell import LONG, Bell, has_bells
 from maze_core.runners.parameters import SharedParameters
@@ -31,17 +38,6 @@ _PATIENCE = 2.0
 _STARTING = (
     "It was being set up. A script that starts worker processes must do so below `if __name__ == '__main__':`; "
     "otherwise each worker runs the whole script again."
-)
-
-_LARGEST = 2**29
-"""Bytes of a message, at most: larger arrays are in shared memory, and any text as the length would be more."""
-_SILENCE = 20
-"""Seconds in which the next part of a message must come."""
-_GARBLED = (errno.EAGAIN, "bad message length")
-"""What errors of the pipe say where the bytes in it are no message."""
-_SPOILT = (
-    "sent bytes that are no message. Something in it, such as the environment, writes into file descriptors of its "
-    "process that it did not open."
 )
 
 
@@ -171,8 +167,7 @@ class ProcessPool(QueuedPool):
             process = self._context.Process(target=pool_worker.main, args=arguments, daemon=True)
             process.start()
             kill_at_exit(process)
-            with socket.socket(fileno=os.dup(ours.fileno())) as channel:  # both are one socket, which has the option
-                channel.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", _SILENCE, 0))
+            limit_silence(ours)
             theirs.close()  # so that the driver sees end of file when the worker dies
         self._channels.register(ours, selectors.EVENT_READ, (number, False))
         self._channels.register(process.sentinel, selectors.EVENT_READ, (number, True))
@@ -262,17 +257,14 @@ class ProcessPool(QueuedPool):
     def _message(self, member: _Member) -> tuple[Any, ...]:
         """Return the next message of a worker. Raises EOFError or OSError where it died, RunError for no message."""
         try:
-            kind, *content = pickle.loads(member.pipe.recv_bytes(_LARGEST))  # noqa: S301 — from a process of ours
+            kind, *content = pickle.loads(member.pipe.recv_bytes(LARGEST_MESSAGE))  # noqa: S301 — from a process of ours
             if kind == "result":
                 number, parcel = content
                 content = [number, member.unpacker.unpack(parcel)]
         except Exception as exc:
-            # The end of a process may tear its last message.
-            if isinstance(exc, EOFError | OSError) and exc.args and exc.args[0] not in _GARBLED:
+            if not is_spoilt(exc):
                 raise
-            if isinstance(exc, EOFError) and not exc.args:
-                raise
-            raise self._failure(f"{member.title} {_SPOILT}") from exc
+            raise self._failure(f"{member.title} {SPOILT}") from exc
         return kind, *content
 
     def _hear(self, member: _Member, kind: str, *content: Any) -> None:

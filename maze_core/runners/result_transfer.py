@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from maze_core.envs.shared import has_room
+from maze_core.errors import RunError
+from maze_core.processes import LARGEST_MESSAGE
 
 LARGE = 32 * 1024
 """Smallest size in bytes of an array that is sent through shared memory."""
@@ -38,7 +40,11 @@ class Packer:
         self._free: list[int] = []
 
     def pack(self, value: Any) -> Parcel:
-        """Pack a value; large arrays are copied into shared memory, so the caller may overwrite them afterwards."""
+        """Pack a value; large arrays are copied into shared memory, so the caller may overwrite them afterwards.
+
+        Raises:
+            RunError: shared memory has no room for them, and a message none either.
+        """
         arrays: list[memoryview] = []
         # A buffer stays in the pickle where the callback returns a true value.
         content = pickle.dumps(value, protocol=5, buffer_callback=lambda buffer: _is_small(buffer, arrays))
@@ -46,6 +52,11 @@ class Packer:
             return Parcel(content)
         sizes = tuple(array.nbytes for array in arrays)
         slot = self._slot(sum(sizes))
+        if slot is None and sum(sizes) + len(content) > LARGEST_MESSAGE - _GRAIN:
+            size = f"{sum(sizes) / 1e6:.0f} MB"
+            raise RunError(
+                f"shared memory has no room for what a worker sends ({size}): enlarge /dev/shm, or --runner dev"
+            )
         if slot is None:
             return Parcel(pickle.dumps(value, protocol=5))
         target, start = _bytes(self._blocks[slot]), 0

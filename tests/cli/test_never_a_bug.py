@@ -21,7 +21,7 @@ from maze_core.cli import main as command
 from maze_core.cli.main import app
 from maze_core.errors import ConfigError, PluginError
 from maze_core.plugins.configuration import assemble
-from tests.cli.broken_envs import FEW, VALUES, parallel_environments, single_environments
+from tests.cli.broken_envs import FEW, VALUES, parallel_environments, single_environments, turn_environments
 
 pytestmark = pytest.mark.usefixtures("known_plugins")
 SMALL = (
@@ -115,6 +115,19 @@ def test_all_broken_environments_with_several_agents(train):
             train(kind)
 
 
+@pytest.mark.parametrize("part", ["agents", "agent_selection", "last", "reset", "step"])
+def test_a_broken_environment_in_turn(train, part):
+    for name, kind in turn_environments(("None", "object")).items():
+        if name.startswith(part):
+            train(kind)
+
+
+@pytest.mark.slow
+def test_all_broken_environments_in_turn(train):
+    for kind in turn_environments(tuple(VALUES)).values():
+        train(kind)
+
+
 @pytest.mark.parametrize(
     ("name", "parts"),
     [
@@ -124,7 +137,7 @@ def test_all_broken_environments_with_several_agents(train):
         ("step returns 2 values", ["step returns 2 values, not 5"]),
         ("step returns None", ["step returns NoneType, not 5 values"]),
         ("info of the reset is text", ["an info that is no dict but str"]),
-        ("close raises", ["environment 0 in close() raised RuntimeError: their fault"]),
+        ("close raises", ["warning: closing Broken raised RuntimeError: their fault"]),
         ("step raises", ["environment 0 (episode 0, step 1) raised"]),
         ("reset raises", ["environment 0 at the reset of episode 0 raised"]),
     ],
@@ -149,6 +162,22 @@ def test_what_is_said_of_an_environment(train, name, parts):
 )
 def test_what_is_said_of_an_environment_with_several_agents(train, name, parts):
     said = train(parallel_environments(FEW)[name])
+    for part in parts:
+        assert part in said
+
+
+@pytest.mark.parametrize(
+    ("name", "parts"),
+    [
+        ("nothing broken", []),
+        ("reset raises", ["their fault"]),
+        ("agent_selection is a stranger", ["names 'zz' in the agent_selection of step"]),
+        ("reward of last is text", ["returns a reward of 'a' from last that is not a number"]),
+    ],
+)
+def test_what_is_said_of_an_environment_in_turn(train, name, parts):
+    said = train(turn_environments(FEW)[name])
+    assert ("error: " in said) == bool(parts)
     for part in parts:
         assert part in said
 

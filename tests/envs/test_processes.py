@@ -7,6 +7,7 @@ from pathlib import Path
 import gymnasium
 import numpy as np
 import pytest
+from gymnasium.wrappers import TransformAction
 from maze_devkit.envs import FailingEnv, SeededWalk, SpacesEnv
 
 from maze_core.envs.processes import ProcessVectorEnv
@@ -14,6 +15,7 @@ from maze_core.envs.serial import SerialVectorEnv
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.errors import ConfigError, RunError
 from maze_core.seeding import EpisodeSeeds, Purpose
+from tests.spoilt import SPOILT_BYTES, write_everywhere
 
 SEEDS = EpisodeSeeds(21, Purpose.TRAIN_EPISODES)
 pytestmark = pytest.mark.timeout(60)
@@ -64,6 +66,20 @@ class Failing:
         if index == 1 and self.way == "exit at start":
             os._exit(5)
         return FailingEnv(self.way) if index == 1 else SeededWalk()
+
+
+class Writing:
+    """The environment writes these bytes into all descriptors at each step."""
+
+    def __init__(self, content):
+        self.content = content
+
+    def __call__(self, index):
+        return TransformAction(SeededWalk(), self._written, SeededWalk().action_space)
+
+    def _written(self, action):
+        write_everywhere(self.content)
+        return action
 
 
 @pytest.fixture
@@ -173,6 +189,14 @@ def test_a_hanging_worker_is_an_error_after_the_timeout(start):
         drive(env, out, range(5))
     assert time.monotonic() - began < 3
     assert_ended(env)
+
+
+@pytest.mark.parametrize("name", SPOILT_BYTES)
+def test_an_environment_that_writes_into_descriptors_of_its_process(start, monkeypatch, name):
+    monkeypatch.setattr("maze_core.processes._SILENCE", 1)
+    env, out = start(Writing(SPOILT_BYTES[name]), n=1, workers=1)
+    with pytest.raises(RunError, match="writes into file descriptors"):
+        drive(env, out, range(2))
 
 
 def test_an_environment_that_leaves_the_process_is_named(start):

@@ -57,6 +57,15 @@ def test_discrete_actions_count_from_0_inside_of_maze(tmp_path):
     assert actions["action"].dtype == np.int64
 
 
+def with_other_bytes(where):
+    """A file in which a text, such as the metadata of Maze, has become other bytes that are not UTF-8."""
+    model = graph()
+    model.producer_name = "producer"
+    data = described(model)
+    assert where in data
+    return data.replace(where, bytes([0xFF] * len(where)), 1)
+
+
 def external(location, constant=False):
     """Parameters in another file, which would be read into what the network returns."""
     weight = TensorProto(name="weight", data_type=TensorProto.FLOAT, dims=[4, 3], data_location=TensorProto.EXTERNAL)
@@ -102,6 +111,10 @@ WRONG = {
     "an action that is none": (lambda: described(graph(start=8)), "returned an action 'action' that does not exist"),
     "an action of floats": (lambda: described(graph(dtype=TensorProto.FLOAT)), "returned 'action' as float32"),
     "another shape": (lambda: described(graph(axis=0)), r"returned 'action' as int64 \(3,\) instead of int64 \(1,\)"),
+    "metadata that are not UTF-8": (lambda: with_other_bytes(b'"format"'), "not an ONNX file that can be run|cannot be used"),
+    "a key that is not UTF-8": (lambda: with_other_bytes(b"maze"), "not an ONNX file that can be run|no metadata of Maze"),
+    "half a character": (lambda: with_other_bytes(b'"'), "not an ONNX file that can be run|cannot be used"),
+    "a name that is not UTF-8": (lambda: with_other_bytes(b"logits"), "not an ONNX file that can be run"),
     "control characters": (lambda: described(graph(), '{"format": "\x1b[2J"}'), "no format version|cannot be used"),
 }  # fmt: skip
 

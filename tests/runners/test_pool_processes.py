@@ -18,11 +18,21 @@ import numpy as np
 import pytest
 
 from maze_core.errors import ConfigError, RunError
+from maze_core.processes import LARGEST_MESSAGE
 from maze_core.runners.local import LocalConfig, LocalRunner
 from maze_core.runners.pool_processes import ProcessPool
 from maze_core.runners.result_transfer import LARGE, Packer, Unpacker
 from tests.runners.pool_contract import Answers, PoolContract, collect_all
 from tests.sockets import alive
+from tests.spoilt import SPOILT_BYTES, write_everywhere
+
+
+class Writes(Answers):
+    """Writes the job everywhere."""
+
+    def run(self, job, shared):
+        write_everywhere(job)
+        time.sleep(5)
 
 
 @contextmanager
@@ -79,6 +89,21 @@ def test_without_room_in_shared_memory_results_take_the_pipe(monkeypatch):
     parcel = Packer().pack(np.ones(LARGE))
     assert parcel.slot == -1
     assert np.all(Unpacker().unpack(parcel) == 1)
+
+
+def test_results_too_large_for_both_say_so(monkeypatch):
+    monkeypatch.setattr("maze_core.runners.result_transfer.has_room", lambda size: False)
+    with pytest.raises(RunError, match=r"no room for what a worker sends \(\d+ MB\): enlarge /dev/shm"):
+        Packer().pack(np.empty(LARGEST_MESSAGE, np.uint8))
+
+
+@pytest.mark.parametrize("name", SPOILT_BYTES)
+def test_an_environment_that_writes_into_descriptors_of_its_process(start, monkeypatch, name):
+    monkeypatch.setattr("maze_core.processes._SILENCE", 1)
+    pool = start(1, Writes())
+    pool.submit(SPOILT_BYTES[name])
+    with pytest.raises(RunError, match="writes into file descriptors"):
+        collect_all(pool)
 
 
 def test_parameters_keep_their_shapes(start):
