@@ -220,7 +220,8 @@ def turn_environments(names: tuple[str, ...]) -> dict[str, type[Any]]:
 
         def reset(self, seed: Any = None, options: Any = None) -> Any:
             self.agents, self.left = ["a", "b"], 5
-            self.rewards = self._cumulative_rewards = dict.fromkeys(self.agents, 0.0)
+            self.rewards = dict.fromkeys(self.agents, 0.0)
+            self._cumulative_rewards = dict.fromkeys(self.agents, 0.0)
             self.terminations = dict.fromkeys(self.agents, False)
             self.truncations = dict.fromkeys(self.agents, False)
             self.infos: Any = {name: {} for name in self.agents}

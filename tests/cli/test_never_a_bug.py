@@ -173,6 +173,8 @@ def test_what_is_said_of_an_environment_with_several_agents(train, name, parts):
         ("reset raises", ["their fault"]),
         ("agent_selection is a stranger", ["names 'zz' in the agent_selection of step"]),
         ("reward of last is text", ["returns a reward of 'a' from last that is not a number"]),
+        ("last returns 2 values", ["returns 2 values from last, not (observation, reward,"]),
+        ("agents that have ended stay", ["among its agents after step(None)"]),
     ],
 )
 def test_what_is_said_of_an_environment_in_turn(train, name, parts):

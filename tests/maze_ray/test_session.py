@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from maze_core.errors import ConfigError, PluginError
+from maze_core.errors import ConfigError, PluginError, RunError
 from tests.maze_ray.conftest import descendants
 
 ray = pytest.importorskip("ray")
@@ -142,6 +142,32 @@ def refused(address, match):
         RayRunner(RayConfig(name="ray", address=address)).workers(None, 1)
     assert time.monotonic() - began < 8
     assert not ray.is_initialized()
+
+
+@pytest.mark.parametrize(
+    "error", [Exception("The current node timed out\nduring startup."), TimeoutError(), OSError("x")]
+)
+def test_a_ray_that_does_not_start_says_what_to_do(monkeypatch, error):
+    from maze_ray.config import RayConfig
+    from maze_ray.session import Session
+
+    def init(**_):
+        raise error
+
+    monkeypatch.setattr(ray, "init", init)
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    before = dict(os.environ)
+    with pytest.raises(
+        RunError, match=r"(?s)^Ray does not start: (The current .*|TimeoutError|x)\nNext: .*--runner local"
+    ):
+        Session(RayConfig(name="ray"))
+    assert dict(os.environ) == before
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:1", "ray://head:10001", "head"])
+def test_a_dead_ray_address_of_the_shell_is_named(monkeypatch, address):
+    monkeypatch.setenv("RAY_ADDRESS", address)
+    refused(None, r"^the environment variable RAY_ADDRESS: .*")
 
 
 def test_wrong_addresses_are_one_clear_error_within_seconds(monkeypatch):

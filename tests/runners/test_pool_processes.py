@@ -13,6 +13,7 @@ import threading
 import time
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -351,4 +352,15 @@ def test_a_path_too_long_for_a_socket_is_named(tmp_path, monkeypatch):
     long = tmp_path / ("long" * 30)
     monkeypatch.setattr("maze_core.processes.util.get_temp_dir", lambda: str(long / "pymp-12345678"))
     with pytest.raises(ConfigError, match=r"(?s)TMPDIR.*longlong.*too long.*/tmp"):
+        ProcessPool(Answers(), 1)
+
+
+@pytest.mark.parametrize(
+    ("file", "said"), [("<stdin>", "read from standard input"), ("/gone/script.py", "is not there")]
+)
+def test_a_script_that_workers_cannot_import_is_named(monkeypatch, file, said):
+    main = ModuleType("__main__")
+    main.__file__, main.__spec__ = file, None
+    monkeypatch.setitem(sys.modules, "__main__", main)
+    with pytest.raises(ConfigError, match=rf"^runner\.name: .*{said}\n.*Save it in a file"):
         ProcessPool(Answers(), 1)

@@ -13,7 +13,7 @@ from maze_core.envs.agents import MultiAgentEnv, Round
 from maze_core.envs.masks import MASK, mask_space
 from maze_core.envs.pictures import pictures_per_second
 from maze_core.errors import ConfigError
-from maze_pettingzoo.answers import agents_by_name, answer, by_name, info_of, numbers, spaces_of, those_set
+from maze_pettingzoo.answers import agents_by_name, answer, by_name, check_gone, info_of, numbers, spaces_of, those_set
 from maze_pettingzoo.critics import CriticView, view_of
 from maze_pettingzoo.observer import Observer, has_mask
 
@@ -134,14 +134,16 @@ class AgentsInTurn(PettingZooEnv):
         cut: dict[str, Any] = {}
         while env.agents and not acting:
             (name,) = by_name("step", "agent_selection", {env.agent_selection: None}, names)
-            observation, reward, terminated, truncated, info = env.last()
+            observation, reward, terminated, truncated, info = answer("last", env.last())
             observation = self._observers[name].observed(observation, info_of({name: info}, name))
             rewards[name] = rewards.get(name, 0.0) + numbers("last", {name: reward})[name]
             if not (terminated or truncated):
                 acting[name] = observation
             else:
                 (ended if terminated else cut)[name] = observation
+                ending = env.agent_selection
                 env.step(None)
+                check_gone(ending, env.agents)
         return Round(acting, rewards, ended, cut, critic=critic)
 
     def _observed(self) -> Mapping[str, Any]:

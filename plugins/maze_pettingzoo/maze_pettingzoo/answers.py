@@ -14,6 +14,7 @@ from maze_core.terminal_text import shown
 _KINDS = {
     "reset": ("observations", "infos"),
     "step": ("observations", "rewards", "terminations", "truncations", "infos"),
+    "last": ("observation", "reward", "termination", "truncation", "info"),
 }
 
 
@@ -56,7 +57,7 @@ def spaces_of(env: Any, agents: Mapping[str, Any]) -> tuple[dict[str, Space[Any]
 
 
 def answer(method: str, result: Any) -> tuple[Any, ...]:
-    """Return the values that `reset` or `step` of a parallel environment returned. Raises ConfigError for others."""
+    """Return the values that a parallel `reset` or `step`, or `last`, returned. Raises ConfigError for others."""
     kinds = _KINDS[method]
     if not isinstance(result, tuple | list) or len(result) != len(kinds):
         alone = method == "reset" and isinstance(result, Mapping)
@@ -116,6 +117,14 @@ def those_set(method: str, kind: str, flags: Mapping[str, Any]) -> set[str]:
         except Exception as exc:
             raise _wrong(f"returns {kind} of {name!r} from {method} that are not a boolean: {shown(flag)}") from exc
     return found
+
+
+def check_gone(agent: Any, agents: Iterable[Any]) -> None:
+    """Raise ConfigError where an agent that took its last step, `step(None)`, is still there: it would have no end."""
+    if agent in agents:
+        raise _wrong(
+            f"keeps {shown(agent)} among its agents after step(None), with which an agent that has ended leaves"
+        )
 
 
 def info_of(infos: Mapping[str, Any], name: str) -> Mapping[str, Any]:
