@@ -70,20 +70,21 @@ def start(
     """
     if config.seed is None:
         config = config.model_copy(update={"seed": draw_seed()})
+    here = Path.cwd()  # an environment may change it
     run = Run(config, load=load, preset=preset)
     try:
         with torch_threads(config.threads):
             run.initialize(init_from)
-        _create_directory(run, run_dir)
+        _create_directory(run, run_dir, Path() if Path.cwd() == here else here)
     except BaseException:
         run.close()
         raise
     return run
 
 
-def _create_directory(run: Run, run_dir: Path | None) -> None:
+def _create_directory(run: Run, run_dir: Path | None, here: Path) -> None:
     config = run.config
-    run.run_dir = create_run_dir(run_dir, config.env_title, config.algorithm.name, run.seed)
+    run.run_dir = create_run_dir(run_dir, config.env_title, config.algorithm.name, run.seed, here)
     try:
         # Each parameter and its two moments, in `last`, `previous`, `best` and the checkpoint being written.
         needed = 4 * 3 * sum(p.numel() * p.element_size() for p in run.policy.parameters())

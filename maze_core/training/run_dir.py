@@ -29,16 +29,18 @@ _RECORD_FORMAT = 2
 """The format of `run.json`; files of earlier versions name none, and the oldest have no checksum."""
 
 
-def create_run_dir(run_dir: Path | None, env_name: str, algorithm: str, seed: int) -> Path:
+def create_run_dir(run_dir: Path | None, env_name: str, algorithm: str, seed: int, here: Path = Path()) -> Path:
     """Create the folder of a new run: `run_dir` itself, which must be new or empty, or a folder below `runs/`.
+
+    `here`: the folder from which both are meant.
 
     Raises:
         ConfigError: the folder is in use, is not a folder, or cannot be written.
     """
     try:
         if run_dir is not None:
-            return _claim(run_dir)
-        return new_folder(env_name, algorithm, f"s{seed}")
+            return _claim(here / run_dir)
+        return new_folder(env_name, algorithm, f"s{seed}", here)
     except OSError as error:
         where = error.filename or run_dir
         raise ConfigError(
@@ -46,10 +48,10 @@ def create_run_dir(run_dir: Path | None, env_name: str, algorithm: str, seed: in
         ) from error
 
 
-def new_folder(env_name: str, algorithm: str, ending: str) -> Path:
+def new_folder(env_name: str, algorithm: str, ending: str, here: Path = Path()) -> Path:
     """Create `runs/ENV/ALGORITHM/TIME-ENDING`; two created at the same time get different names."""
     stamp = datetime.now().strftime("%Y%m%d-%H%M%S")
-    parent = Path("runs") / re.sub(r"[^\w.+-]+", "-", env_name) / algorithm
+    parent = here / "runs" / re.sub(r"[^\w.+-]+", "-", env_name) / algorithm
     parent.mkdir(parents=True, exist_ok=True)
     return _claim_free(parent / f"{stamp}-{ending}")
 

@@ -21,7 +21,7 @@ from maze_core.cli import main as command
 from maze_core.cli.main import app
 from maze_core.errors import ConfigError, PluginError
 from maze_core.plugins.configuration import assemble
-from tests.cli.broken_envs import FEW, VALUES, parallel_environments, single_environments, turn_environments
+from tests.cli.broken_envs import FEW, VALUES, Good, parallel_environments, single_environments, turn_environments
 
 pytestmark = pytest.mark.usefixtures("known_plugins")
 SMALL = (
@@ -184,6 +184,18 @@ def test_what_is_said_of_an_environment_in_turn(train, name, parts):
         assert part in said
 
 
+def test_an_environment_that_changes_the_folder(train, tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+
+    def made(self):
+        os.chdir(tmp_path / "elsewhere")
+        Good.__init__(self)
+
+    train(type("Broken", (Good,), {"__init__": made}))
+    assert (tmp_path / "run" / "config.yaml").exists()
+    assert not list((tmp_path / "elsewhere").iterdir())
+
+
 # Files
 
 CONTENTS = {
@@ -192,6 +204,8 @@ CONTENTS = {
     "a mapping of texts": b'{"epoch": "x", "env_steps": []}\n',
 }  # fmt: skip
 COMMANDS = (
+    ("export", "run", "--out", "policy.onnx"),
+    ("view", "run", "--out", "view.html", "--no-open", "-n", "1"),
     ("eval", "run", "-n", "1"),
     ("resume", "run", "--set", "algorithm.n_epochs=2", "-q"),
     ("rollout", "run", "-n", "1", "--workers", "1", "--runner", "dev"),
@@ -226,7 +240,7 @@ def damaged(whole, file, content):
 @pytest.mark.parametrize("file", ["config.yaml", "run.json", "metrics.jsonl"])
 def test_a_damaged_file_of_a_run(whole, tmp_path, monkeypatch, capsys, file, kind):
     monkeypatch.chdir(tmp_path)
-    for arguments in COMMANDS[3:]:
+    for arguments in COMMANDS[-4:]:
         damaged(whole, file, CONTENTS[kind])
         assert_plain(capsys, *arguments)
 
@@ -248,7 +262,7 @@ def test_no_number_in_a_numbers_place_of_the_metrics(whole, tmp_path, monkeypatc
     spoilt = re.sub(r'("eval/return_mean": )[^,}]+', rf"\g<1>{value}", line)
     assert spoilt != line
     damaged(whole, "metrics.jsonl", f"{line}\n{spoilt}\n".encode())
-    for arguments in COMMANDS[3:]:
+    for arguments in COMMANDS[-4:]:
         said = assert_plain(capsys, *arguments)
         if arguments[1] in ("plot", "compare"):
             assert "line 2 is damaged and skipped" in said

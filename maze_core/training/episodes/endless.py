@@ -12,10 +12,7 @@ _SECONDS = 20.0
 """Report only evaluations that take longer than this …"""
 _STEPS = 10_000
 """… with an episode of more steps than this."""
-WAY_OUT = (
-    "To set a time limit: --set env.max_episode_steps=…, or the wrapper time_limit if the environment is a Python"
-    " function"
-)
+WAY_OUT = "To set a time limit: --set env.max_episode_steps=…, or the wrapper time_limit"
 
 
 class EndlessEpisodes:
