@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -67,6 +68,8 @@ def rollout(
         from maze_core.training.episodes.rollouts import roll_out, statistics_of
 
     allow_local_modules()
+    # An environment may change the current folder.
+    recording, films = (None if each is None else Path(os.path.abspath(each)) for each in (record, video))  # noqa: PTH100
     if wrapped_rewards and record is None:
         raise ConfigError("is only for --record", "--wrapped-rewards", "Next: --record DIR")
     seed = draw_seed() if seed is None else seed
@@ -75,17 +78,17 @@ def rollout(
     with ExitStack() as stack:
         if run is not None:
             _refuse("RUN already defines it; leave the option out", policy=policy, env=env, wrappers=wrappers)
-            task = _of_run(stack, run, checkpoint, overrides, seed, stochastic, video)
+            task = _of_run(stack, run, checkpoint, overrides, seed, stochastic, films)
         else:
             _refuse("is only for a RUN", checkpoint=checkpoint, stochastic=stochastic)
-            task = _of_plugin(policy, env_source, env, wrappers, overrides, seed, video)
+            task = _of_plugin(policy, env_source, env, wrappers, overrides, seed, films)
         report = stack.enter_context(progress_bar("episodes"))
         played = roll_out(
             task,
             episodes,
             workers=workers,
             runner=player,
-            record=record,
+            record=recording,
             wrapped_rewards=wrapped_rewards,
             report=report,
             stop=causes,
