@@ -10,6 +10,7 @@ import torch
 
 from maze_core.acting.network import NetworkAgent, SharedNoise
 from maze_core.acting.refusals import refused, value_problem
+from maze_core.envs.checks import UnlikeSpaceError
 from maze_core.envs.codecs import ActionCodec
 from maze_core.envs.lane_rows import LaneRows
 from maze_core.envs.masks import MaskCheck
@@ -94,6 +95,8 @@ class SeveralAgents:
         rows, row = self._rows, self._seen[name]
         try:
             seen = self._env.observed(name, observation, info)
+        except UnlikeSpaceError as error:
+            raise refused(error.key, error.problem, name) from error
         except Exception as error:
             raise refused("observation", f"it cannot be read ({type(error).__name__}: {error})", name) from error
         if self._masks is None:

@@ -24,7 +24,11 @@ _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _MASKS = {"mask", "masks", "masking"}
 _ACTIONS = {"action", "actions", "act", "acts"}
 _CHOICES = _ACTIONS | {"move", "moves", "choice", "choices"}
-_ALLOWED = {"legal", "illegal", "valid", "invalid", "allowed", "forbidden", "avail", "available", "possible"}
+_ALLOWED = {
+    *("legal", "illegal", "valid", "invalid", "validity", "allowed", "forbidden", "masked", "feasible", "infeasible"),
+    *("avail", "available", "availability", "unavailable", "possible", "impossible", "permitted", "prohibited"),
+    *("enabled", "disabled", "blocked"),
+}
 _SHOWN = 6
 
 
@@ -137,10 +141,12 @@ def flat_masks(space: Space[Any], given: Any) -> Any:
     if given is None:
         return np.ones(space.shape or (), np.int8)
     members = [np.ravel(each) for each in given] if isinstance(given, tuple | list) else [np.ravel(given)]
-    mask = (np.concatenate(members) != 0).astype(np.int8)
+    mask = np.concatenate(members)
     if mask.shape != space.shape:
         raise ValueError(f"a mask of {mask.size} entries for {mask_size(space)} choices")
-    return mask
+    if mask.dtype.kind not in "biuf" or not ((mask == 0) | (mask == 1)).all():
+        raise ValueError(f"a mask whose entries are not 0 and 1: {given!r:.80}")
+    return mask.astype(np.int8)
 
 
 class NoChoice(NamedTuple):
@@ -255,15 +261,18 @@ def _resembles_mask(key: str, space: Space[Any], actions: list[Leaf]) -> bool:
     """Return True for a leaf that is at the place of a mask or named like one.
 
     A name with `mask` and `action` is enough. Other names, as `legal_moves`, or `arm_mask` at another place than the
-    mask of the action `arm`, must belong to a row of zeros and ones too: a picture may have them.
+    mask of the action `arm`, must belong to a row of zeros and ones too: a picture may have them. So must a path that
+    names an action and `mask` apart, as `mask/arm`, and have as many entries as the mask of the action or of a member.
     """
     places = [place for action in actions for place in _places(action)]
     if any(key == place or key.startswith(f"{place}/") for place in places):
         return True
     named = {str(action.path[-1]).lower() for action in actions if action.path}
     row = is_mask_like(space)
+    if row and any(_names(key, action) and space.shape[0] in _entries(action.space) for action in actions):  # type: ignore[index]
+        return True
     for part in key.split("/"):
-        words = {word.lower() for word in _WORD.findall(part)}
+        words = _words(part)
         if (words & _ACTIONS and words & _MASKS) or any(re.fullmatch("actions?masks?", word) for word in words):
             return True
         if row and words & _CHOICES and words & (_MASKS | _ALLOWED):
@@ -271,6 +280,21 @@ def _resembles_mask(key: str, space: Space[Any], actions: list[Leaf]) -> bool:
         if row and any(part.lower() in (f"{name}_mask", f"{name}_masks", f"mask_{name}") for name in named):
             return True
     return False
+
+
+def _words(text: str) -> set[str]:
+    return {word.lower() for word in _WORD.findall(text)}
+
+
+def _names(key: str, action: Leaf) -> bool:
+    """Return True for a key with a word for masks and all words of an action's own name."""
+    words = _words(key)
+    return bool(action.path and words & _MASKS and _words(str(action.path[-1])) <= words)
+
+
+def _entries(space: Space[Any]) -> set[int]:
+    """Return how many entries a mask of an action, or of one of its members, has."""
+    return {mask_size(space), *member_sizes(space)}
 
 
 def _fitting(actions: list[Leaf]) -> str:

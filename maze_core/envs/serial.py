@@ -40,9 +40,10 @@ if TYPE_CHECKING:
     MakeEnv = Callable[[int], gymnasium.Env[Any, Any]]
 
 _NONE_ENDED = np.zeros(0, np.int64)
-_CLOSELY, _OFTEN = 1000, 16
-"""The types of rewards are looked at in so many steps, and then in one of so many: what is no number raises anyway, but
-for a text of a number, which NumPy converts."""
+_FALSE = np.False_
+_CLOSELY, _OFTEN = 1000, 17
+"""The dtype and shape of single arrays, and the types of rewards, are looked at in so many steps and then in one of so
+many, a prime, since environments have rhythms. The first and the last observation of an episode always are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +116,8 @@ class SerialVectorEnv:
         """Step every environment once; write the next observations into `out`."""
         kind, key, dtype, shape, numbers = self._observations.plain
         target, write = out[key], self._observations.write
+        closely = self._clock < _CLOSELY or not self._clock % _OFTEN
+        trusted = None if closely or kind is int else kind
         rewards: list[Any] = []
         ended: list[_End] = []
         i = 0
@@ -123,21 +126,23 @@ class SerialVectorEnv:
                 observation, reward, terminated, truncated, info = step(action)
                 rewards.append(reward)
                 over = terminated or truncated
-                if over is not False and _is_over(terminated, truncated):
+                if over is not False and over is not _FALSE and _is_over(terminated, truncated):
                     write(self._last, len(ended), observation)
                     ended.append(self._end(i, bool(terminated), info))
-                    observation = self._first_observation(i)
-                # As `write` does, without its call.
-                if type(observation) is kind and (
-                    observation in numbers if kind is int else observation.dtype is dtype and observation.shape == shape
+                    write(out, i, self._first_observation(i))
+                elif type(observation) is trusted or (
+                    type(observation) is kind  # as `write` does, without its call
+                    and (
+                        observation in numbers
+                        if kind is int
+                        else observation.dtype is dtype and observation.shape == shape
+                    )
                 ):
                     target[i] = observation
                 else:
                     write(out, i, observation)
                 i += 1
-            if (self._clock < _CLOSELY or not self._clock % _OFTEN) and not self._number_types.issuperset(
-                map(type, rewards)
-            ):
+            if closely and not self._number_types.issuperset(map(type, rewards)):
                 self._check_numbers(rewards)
             self._rewards[...] = rewards
         except MazeError:

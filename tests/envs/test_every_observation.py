@@ -29,7 +29,7 @@ class Turning(gymnasium.Env):
 
     action_space = spaces.Discrete(2)
 
-    def __init__(self, space, good, bad=None, at=(1, 2), reward=1.0, flags=(False, False)):
+    def __init__(self, space, good, bad=None, at=(1, 2), reward=1.0, flags=None):
         self.observation_space = space
         self.good, self.bad, self.at = good, good if bad is None else bad, at
         self.reward, self.flags = reward, flags
@@ -43,7 +43,7 @@ class Turning(gymnasium.Env):
         self.step_number += 1
         over = self.step_number == LENGTH
         now = (self.episode, self.step_number) == self.at
-        return self.seen(), self.reward if now else 1.0, *(self.flags if now else (over, False)), {}
+        return self.seen(), self.reward if now else 1.0, *(self.flags if now and self.flags else (over, False)), {}
 
     def seen(self):
         return self.bad if (self.episode, self.step_number) == self.at else self.good
@@ -126,6 +126,35 @@ def test_the_first_observation_is_held_to_the_same(case):
     space, good, bad, message = REFUSED[case]
     with pytest.raises(ConfigError, match=f"the first observation does not match(?s:.*){message}"):
         play(serial(space, good, bad, at=(0, 0)))
+
+
+class Endless(Turning):
+    """An episode that never ends, and returns other values from a step on."""
+
+    def __init__(self, *args, since):
+        super().__init__(*args)
+        self._since = since
+
+    def step(self, action):
+        self.step_number += 1
+        return self.good if self.step_number < self._since else self.bad, 1.0, False, False, {}
+
+
+@pytest.mark.parametrize("case", ["floats for an image", "one for four", "a row", "too large", "outside"])
+def test_an_environment_that_changes_late_is_refused_within_a_few_steps(case):
+    space, good, bad, message = REFUSED[case]
+    env = SerialVectorEnv(lambda i: Endless(space, good, bad, since=1100), 1)
+    with pytest.raises(RunError, match=message) as caught:
+        play(env, 1200)
+    assert 1100 <= int(re.search(r"step (\d+)\)", str(caught.value))[1]) < 1120
+
+
+@pytest.mark.parametrize("at", [(299, LENGTH), (300, 0)], ids=["last", "reset"])
+@pytest.mark.parametrize("case", ["floats for an image", "one for four", "a row"])
+def test_first_and_last_observations_are_looked_at_however_late(case, at):
+    space, good, bad, message = REFUSED[case]
+    with pytest.raises(RunError, match=rf"{'step 4' if at[1] else 'at the reset'}.* returned (?s:.*){message}"):
+        play(serial(space, good, bad, at), 1300)
 
 
 ALLOWED = {

@@ -44,6 +44,12 @@ def test_every_form_is_found(name):
         ({"action_mask": spaces.Tuple([BITS(2), BITS(3), BITS(2)])}, MEMBERS, "'action_mask/2'"),
         ({"action_mask": spaces.Tuple([BITS(3)])}, THREE, "'action_mask/0'"),
         ({"moves_mask": BITS(2)}, spaces.Dict({"push": X}), "'moves_mask'.*\n.*Box actions cannot be masked"),
+        ({"masked_actions": BITS(3)}, THREE, "'masked_actions'"),
+        ({"action_validity": BITS(3)}, THREE, "'action_validity'"),
+        ({"armMask": BITS(4)}, TWO, "'armMask'"),
+        ({"masks": spaces.Dict({"arm": BITS(4), "move": BITS(3)})}, TWO, "'masks/arm'"),
+        ({"mask": spaces.Dict({"arm": spaces.Tuple([BITS(2), BITS(2)])})}, TWO, "'mask/arm/0'"),
+        ({"arm": spaces.Dict({"mask": BITS(4)})}, TWO, "'arm/mask'"),
     ],
 )  # fmt: skip
 def test_a_leaf_named_like_a_mask_that_masks_nothing_is_refused(leaves, action, message):
@@ -88,6 +94,7 @@ def test_two_masks_for_an_action_are_refused():
         {"valid_mask": BITS(4), "items_present": BITS(4)},
         {"last_action": spaces.Discrete(3), "legal_actions_left": spaces.Box(0, np.inf, (1,))},
         {"critic": spaces.Dict({"action_mask": BITS(9)})},
+        {"arm": spaces.Dict({"attention_mask": BITS(5), "mask": spaces.Box(0, 1, (4, 4))})},
     ],
 )
 def test_other_leaves_stay_observations(leaves):
@@ -115,10 +122,11 @@ def test_a_mask_without_a_choice_is_named_with_its_row():
 
 def test_masks_in_gymnasiums_form_become_those_of_the_space():
     space = mask_space(spaces.Dict({**TWO.spaces, "push": X}))
-    given = {"arm": (np.array([1, 0]), [0, 2]), "move": None, "push": None}
+    given = {"arm": (np.array([1, 0]), [0, True]), "move": None, "push": None}
     masks = flat_masks(space, given)
     assert space.contains(masks)
     assert (masks["arm"].tolist(), masks["move"].tolist()) == ([1, 0, 0, 1], [1, 1, 1])
-    for wrong in ({"arm": [1, 0]}, {"leg": [1]}, [1, 0], {"move": [1]}):
+    odd = ({"move": each} for each in ([1], [0, 2, 1], ["a", "b", "c"], [np.nan, 1, 0], [0, -np.inf, -np.inf]))
+    for wrong in ({"arm": [1, 0]}, {"leg": [1]}, [1, 0], *odd):
         with pytest.raises(ValueError, match="mask"):
             flat_masks(space, wrong)

@@ -22,7 +22,7 @@ from maze_core.config.base import PluginConfig
 from maze_core.envs.joint import JointEnv
 from maze_core.envs.lanes import LanesVectorEnv
 from maze_core.envs.spaces import allocate, space_specs
-from maze_core.errors import ConfigError
+from maze_core.errors import ConfigError, RunError
 from maze_core.policies.random import RandomPolicy
 from maze_core.seeding import EpisodeSeeds, Purpose
 
@@ -234,6 +234,84 @@ def test_masks_of_several_choices_hold(name, where, tell_agents):
     joint.reset(seed=1)
     joint.action_space.seed(1)
     joint.step(joint.action_space.sample())
+
+
+class Told(Lives):
+    """Two agents that act together; tables say what each one's spaces, observations and infos are."""
+
+    def __init__(self, observed, actions, seen, info):
+        super().__init__()
+        self.possible_agents = ["a", "b"]
+        self._observed, self._actions, self._tell, self._say = observed, actions, seen, info
+
+    def observation_space(self, agent):
+        return self._observed[agent]
+
+    def action_space(self, agent):
+        return self._actions[agent]
+
+    def reset(self, seed=None, options=None):
+        self.agents, self._steps = self.possible_agents[:], 0
+        return self._all(self._tell), self._all(self._say)
+
+    def step(self, actions):
+        self._steps += 1
+        never = dict.fromkeys("ab", False)
+        return self._all(self._tell), dict.fromkeys("ab", 0.0), never, never, self._all(self._say)
+
+    def _all(self, told):
+        return {agent: told(agent, self._steps) for agent in "ab"}
+
+
+MASK, SEEN = np.array([1, 0, 1], np.int8), np.zeros(2, np.float32)
+MASKED = spaces.Dict({"x": SPACE, "action_mask": spaces.MultiBinary(3)})
+BOARD = spaces.Box(0, 1, (3, 3, 2), np.int8)
+BOTH, CHOOSING = {"a": SPACE, "b": SPACE}, {"a": CHOICES, "b": CHOICES}
+
+
+def told(env, steps=4):
+    lanes = LanesVectorEnv(lambda _: AgentsTogether(env), 1)
+    out = allocate(space_specs(lanes.observation_space, "observation"), (2,))
+    lanes.reset(SEEDS, out)
+    idle = allocate(space_specs(lanes.action_space, "action"), (2,))
+    for _ in range(steps):
+        lanes.step(idle, out)
+    return out
+
+
+@pytest.mark.parametrize(
+    ("env", "message"),
+    [
+        (Told(BOTH, CHOOSING, lambda a, n: SEEN, lambda a, n: {"action_mask": MASK} if n > 1 else {}),
+         "step 2.* an info with 'action_mask', which would be ignored"),
+        (Told(BOTH, CHOOSING, lambda a, n: SEEN, lambda a, n: {"action_mask": MASK[:3 - n]}), "step 1.* 2 entries"),
+        (Told(BOTH, CHOOSING, lambda a, n: SEEN, lambda a, n: {"action_mask": [0, 2, 1]}), "not 0 and 1"),
+        (Told({"a": MASKED, "b": MASKED}, CHOOSING,
+              lambda a, n: {"x": SEEN, "action_mask": MASK} if n < 3 else None, lambda a, n: {}),
+         "step 3.* a dict with the keys .* a NoneType"),
+        (Told({"a": BOARD, "b": BOARD}, CHOOSING,
+              lambda a, n: np.zeros((3, 3, 2) if n < 2 else 18, np.int8), lambda a, n: {}), r"step 2.* shape \(18,\)"),
+        (Told({"a": BOARD, "b": BOARD}, CHOOSING,
+              lambda a, n: np.zeros((3, 3, 2) if n < 2 else (2, 3, 3), np.int8), lambda a, n: {}), r"\(2, 3, 3\)"),
+    ],
+)  # fmt: skip
+def test_what_would_be_ignored_or_changed_is_refused_with_its_place(env, message):
+    with pytest.raises(RunError, match=rf"environment 0 [^\n]*{message}"):
+        told(env)
+
+
+def test_masks_of_some_agents_are_found_wherever_they_are():
+    def some(agent, _):
+        return {"action_mask": MASK} if agent == "b" else {}
+
+    def seen(agent, _):
+        return {"x": SEEN, "action_mask": MASK} if agent == "a" else SEEN
+
+    rows = told(Told({"a": MASKED, "b": SPACE}, CHOOSING, seen, some))
+    np.testing.assert_array_equal(rows["b/action_mask"][1], MASK)
+    np.testing.assert_array_equal(rows["a/action_mask"][0], MASK)
+    rows = told(Told(BOTH, {"a": SPACE, "b": CHOICES}, lambda a, n: SEEN, some))  # a Box action has no mask
+    np.testing.assert_array_equal(rows["b/action_mask"][1], MASK)
 
 
 def test_boards_become_vectors_and_agents_get_a_number():

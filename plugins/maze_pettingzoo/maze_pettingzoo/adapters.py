@@ -54,13 +54,12 @@ class PettingZooEnv(MultiAgentEnv):
             raise ConfigError(f"{score!r} is neither mean nor sum nor an agent", "env.score", f"Agents: {known}")
         own, actions = spaces_of(env, self._ids)
         self.action_spaces: Mapping[str, Space[Any]] = actions
-        # Only a reset shows whether the masks are in the infos.
-        in_info = not any(map(has_mask, own.values())) and self._masks_in_infos()
+        masks = self._masks_in_infos(own)
         codes = np.eye(len(own), dtype=np.int8)
         self._observers = {
             name: Observer(
                 space,
-                mask_space(self.action_spaces[name]) if in_info else None,
+                masks.get(name),
                 codes[number] if agent_id else None,
                 flatten_boards=flatten_boards,
             )
@@ -96,14 +95,27 @@ class PettingZooEnv(MultiAgentEnv):
     def _observed(self) -> Mapping[str, Any]:
         """Return what each agent that is in the episode, or has just ended, observes in PettingZoo."""
 
-    def _masks_in_infos(self) -> bool:
-        """Return True where the infos hold masks, which a reset shows."""
-        infos = by_name("reset", "infos", self._first_infos(), self._names)
-        return any(MASK in info_of(infos, name) for name in infos)
+    def _masks_in_infos(self, own: Mapping[str, Space[Any]]) -> dict[str, Space[Any]]:
+        """Return the spaces of the masks in the infos, where they hold some: only a reset shows it."""
+        others = [name for name, space in own.items() if not has_mask(space)]
+        infos = by_name("reset", "infos", self._first_infos(), self._names) if others else {}
+        told = [name for name in others if MASK in info_of(infos, name)]
+        if told:  # others may have a mask later on, unless their actions cannot have one
+            told += [name for name in others if name not in told and _maskable(self.action_spaces[name])]
+        return {name: mask_space(self.action_spaces[name]) for name in told}
 
     @abstractmethod
     def _first_infos(self) -> Any:
         """Reset the environment and return the infos."""
+
+
+def _maskable(space: Space[Any]) -> bool:
+    """Return True where an action can be masked, or a part of it."""
+    try:
+        mask_space(space)
+    except ConfigError:
+        return False
+    return True
 
 
 class AgentsInTurn(PettingZooEnv):

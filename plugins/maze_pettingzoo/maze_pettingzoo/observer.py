@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from gymnasium import Space, spaces
 
+from maze_core.envs.checks import MisfitError, UnlikeSpaceError
 from maze_core.envs.masks import MASK, flat_masks
 from maze_core.envs.spaces import is_image
-from maze_core.errors import RunError
 
 AGENT = "agent"
 """The leaf with the one-hot encoded number of the agent."""
@@ -33,8 +33,9 @@ class Observer:
     ) -> None:
         self._masks, self._code = masks, code
         parts = dict(space.spaces) if isinstance(space, spaces.Dict) else {"observation": space}
-        self._boards = [key for key, part in parts.items() if flatten_boards and _is_board(part)]
+        self._boards = {key: part.shape for key, part in parts.items() if flatten_boards and _is_board(part)}
         parts |= {key: spaces.flatten_space(parts[key]) for key in self._boards}
+        self._has_mask = MASK in parts or masks is not None
         if masks is not None:
             parts[MASK] = masks
         if code is not None:
@@ -44,15 +45,27 @@ class Observer:
         self.space: Space[Any] = parts["observation"] if self._stays_single else spaces.Dict(parts)
 
     def observed(self, observation: Any, info: Mapping[str, Any]) -> Any:
-        """Return an observation of `space`; where the info has no mask, everything is allowed."""
+        """Return an observation of `space`; where the info has no mask, everything is allowed.
+
+        Raises:
+            MisfitError: a board of another shape, or a mask that does not fit, or that no observation has room for.
+        """
+        if self._is_dict and not isinstance(observation, Mapping):
+            return observation  # whoever stores it refuses it
         parts = dict(observation) if self._is_dict else {"observation": observation}
-        for key in self._boards:
+        for key in self._boards.keys() & parts.keys():
+            if (shape := np.shape(parts[key])) != self._boards[key]:
+                problem = f"shape {self._boards[key]} is declared, the value has shape {shape}"
+                raise UnlikeSpaceError(key, problem)
             parts[key] = np.ravel(parts[key])
         if self._masks is not None:
             try:
                 parts[MASK] = flat_masks(self._masks, info.get(MASK))
             except ValueError as error:
-                raise RunError(f"the info's {MASK!r} does not fit: {error}") from None
+                raise MisfitError(f"an info whose {MASK!r} does not fit: {error}") from None
+        elif not self._has_mask and info.get(MASK) is not None:
+            problem = "which would be ignored, since no info had one at the first reset. Return it there too"
+            raise MisfitError(f"an info with {MASK!r}, {problem}.")
         if self._code is not None:
             parts[AGENT] = self._code
         return parts["observation"] if self._stays_single else parts
