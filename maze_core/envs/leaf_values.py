@@ -55,7 +55,8 @@ class LeafValues:
             rows = np.subtract(self._array(value, batch), self._start, dtype=np.int64)
             self.check_range(rows)
             return rows
-        number: int = (value if type(value) is int else int(self._array(value, ()))) - self._start
+        whole = isinstance(value, int | np.integer)  # mostly without the calls
+        number: int = int(value if whole else self._array(value, ())) - self._start
         if number not in self.numbers:
             raise self._outside(number)
         return number
