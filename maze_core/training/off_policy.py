@@ -219,6 +219,7 @@ class ReplayCollector(Collector):
             if self._run.interrupted or self._run.steps_done:
                 return False
             self._take_some_first_steps()
+            self._run.keep_state()
         if self._segments is not None and self._agent.memory is not None:
             self._agent.memory.load_state(below(self._segments.memory(), POLICY))  # it goes on with these episodes
         return True

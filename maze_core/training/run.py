@@ -354,9 +354,8 @@ class Run(RunProgress):
         return folder
 
     def keep_state(self) -> None:
-        """Keep a copy of the complete state in memory if it is worth its time. Call it after an update."""
-        # Not where it would also store replay: the updates of such algorithms are short.
-        if self._kept.is_due and self.run_dir is not None and not self.algorithm.disk_bytes:
+        """Keep a copy of the complete state in memory if it is worth its time. Call it between updates."""
+        if self._kept.is_due and self.run_dir is not None:
             with self.preemption.held():
                 self._kept.take()
                 self._saved_counters = self.state.saved()

@@ -81,12 +81,16 @@ def state_of(context_or_dir, whole_state, name="last"):
 
 
 def replay_of(run_dir, env, name="last"):
-    """The rows of a checkpoint that can be sampled, as a new process finds them."""
+    """The rows of a checkpoint that can be sampled, as a new process finds them.
+
+    In a full ring the next observations of the environments take the place of the oldest rows before anything is drawn.
+    """
     state = read_checkpoint(run_dir / "checkpoints" / name).state["algorithm"]["collector"]["replay"]
-    capacity = load_run_config(run_dir / "config.yaml", load=LOAD).algorithm.replay_buffer_size
-    buffer = ReplayBuffer(env.observation_space, env.action_space, capacity)
+    config = load_run_config(run_dir / "config.yaml", load=LOAD).algorithm
+    buffer = ReplayBuffer(env.observation_space, env.action_space, config.replay_buffer_size)
     ReplayLog(run_dir / "replay", buffer).load(state)
-    columns = buffer.read(buffer.rows - len(buffer), len(buffer))
+    count = min(buffer.rows, buffer.capacity - config.num_envs)
+    columns = buffer.read(buffer.rows - count, count)
     steps = columns["ahead"] > 0
     assert steps.sum() > 20
     return buffer.rows, steps.tobytes(), {key: column[steps].tobytes() for key, column in columns.items()}
@@ -173,7 +177,7 @@ def test_stop_in_the_middle_of_an_epoch(sac, whole_state, assert_same):
 
 @pytest.mark.slow
 def test_states_kept_in_memory_change_nothing(sac, whole_state, assert_same, monkeypatch):
-    """They would store new rows of replay in the middle of an epoch."""
+    """They store new rows of replay in the middle of an epoch, and while the buffer is filled."""
     runs = []
     for due in (False, True):
         monkeypatch.setattr(KeptState, "is_due", due)

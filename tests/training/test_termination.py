@@ -118,6 +118,29 @@ def test_an_update_that_takes_long_is_given_up(
     assert metrics(stopped.run_dir) == metrics(whole.run_dir)
 
 
+@pytest.mark.parametrize(("env", "algorithm"), [(Slow, "dqn"), (SlowForce, "sac"), (SlowForce, "td3")])
+def test_steps_that_fill_a_replay_buffer_are_not_lost(quick, sender, whole_state, assert_same, env, algorithm):
+    """In the middle of a step that takes long, of which there were many before the first update."""
+    sizes = {"algorithm.initial_buffer_size": 40, "algorithm.replay_buffer_size": 50, "algorithm.num_envs": 2}
+    parts = {"env": env, "algorithm": algorithm, "overrides": {"evaluation.n_episodes": 1} | sizes}
+    stopped = quick(**parts)
+    sender.at, sender.pause = stopped.run and sender.steps + 30, 2.0
+    summary = stopped.train()
+    assert (summary.env_steps, summary.updates) == (28, 0)
+    stopped.close()
+    sender.__init__()
+    quick(**parts).resume(stopped.run_dir)
+    whole = quick(**parts)
+    whole.train()
+    # Of the replay data what they are, not which files they lie in.
+    assert_same(*(without_files(whole_state(each.run_dir)) for each in (stopped, whole)))
+
+
+def without_files(state):
+    del state["algorithm"]["collector"]["replay"]["segments"]
+    return state
+
+
 @pytest.mark.parametrize("pause", [0.01, 1.0])
 @pytest.mark.parametrize("number", [1, 3])
 def test_an_evaluation_that_takes_long_is_repeated_by_the_resumed_run(
