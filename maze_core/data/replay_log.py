@@ -11,9 +11,10 @@ change. A file is deleted when no checkpoint refers to it any more.
 
 from __future__ import annotations
 
+import json
 import os
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -125,8 +126,12 @@ class ReplayLog:
         buffer.restore_priorities(state.get("priorities"))
 
     def prune(self, documents: Iterable[str]) -> None:
-        """Delete the files that no document refers to; `documents`: the `state.json` of every kept checkpoint."""
-        self._rows.prune(documents)
+        """Delete the files that neither a document nor the newest `commit()` refers to.
+
+        `documents`: the `state.json` of every kept checkpoint.
+        """
+        newest = [log.files() for log in (self._rows, *self._frames.values())]
+        self._rows.prune([*documents, *newest])
 
 
 class RowLog:
@@ -167,11 +172,14 @@ class RowLog:
                 for first, columns in self._read(segment):
                     self._buffer.restore(first, columns)
 
-    def prune(self, documents: Iterable[str]) -> None:
+    def files(self) -> str:
+        """Return the names of the files with the rows of the newest `commit()`, as a document refers to them."""
+        return json.dumps([segment.file for segment in self._segments])
+
+    def prune(self, documents: Sequence[str]) -> None:
         """Delete the files of the folder that no document refers to."""
-        texts = list(documents)
         for name in self._names():
-            if not any(f'"{name}"' in text for text in texts):
+            if not any(f'"{name}"' in text for text in documents):
                 files.remove(self._folder / name, self._run_dir)
 
     def _append(self, first: int, columns: Tree) -> None:

@@ -359,6 +359,7 @@ class Run(RunProgress):
             with self.preemption.held():
                 self._kept.take()
                 self._saved_counters = self.state.saved()
+                self.algorithm.prune()
 
     def fall_back(self) -> None:
         """Give up the update in progress: write the kept state as `last`, and count only what is saved."""

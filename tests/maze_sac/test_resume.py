@@ -27,6 +27,7 @@ from maze_core.plugins.configuration import load_run_config
 from maze_core.plugins.discovery import overlay
 from maze_core.plugins.hookspecs import hookimpl
 from maze_core.training import api
+from maze_core.training.run import Run
 from maze_core.training.saved.checkpoint import read_checkpoint
 from maze_core.training.saved.kept import KeptState
 from maze_core.training.saved_evaluation import evaluate_saved
@@ -243,6 +244,25 @@ def test_rows_on_disk_are_written_once_and_pruned(sac):
     assert sum(path.stat().st_size for path in files) <= 2 * algorithm._collector.replay.nbytes
     assert all(path.stat().st_size % record == 0 for path in files)
     assert algorithm.disk_bytes >= 2 * algorithm._collector.replay.nbytes
+
+
+def test_states_kept_in_memory_take_no_more_disk(sac, monkeypatch):
+    """An epoch overwrites the ring several times; its middle is stored often."""
+    monkeypatch.setattr(KeptState, "is_due", True)
+    sizes = {"algorithm.replay_buffer_size": 60, "algorithm.num_envs": 2, "algorithm.epoch_length": 60}
+    context = sac(SeededWalk, QUICK | sizes | {"algorithm.n_rollout_steps": 4, "algorithm.n_epochs": 1})
+    written = []
+    monkeypatch.setattr(Run, "count_update", lambda run: (written.append(on_disk(run)), count_update(run)))
+    context.train()
+    assert context.run.algorithm._collector.replay.rows > 480
+    assert 0 < max(written) <= context.run.algorithm.disk_bytes
+
+
+count_update = Run.count_update
+
+
+def on_disk(run):
+    return sum(path.stat().st_size for path in (run.run_dir / "replay").iterdir())
 
 
 def test_damaged_replay_data_are_one_clear_error_and_the_policy_is_still_there(sac):
