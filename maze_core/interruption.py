@@ -147,13 +147,19 @@ def signal_handlers_kept() -> Iterator[dict[int, Any]]:
 
 @contextmanager
 def exits_interrupted() -> Iterator[None]:
-    """Turn the SystemExit of a handler that a library has set for SIGTERM inside the block into `Interrupted`."""
+    """Pass on a SIGTERM that the handler of a library, set inside the block, has turned into SystemExit.
+
+    The handler before the block is told, as it would have been. What was begun inside is given up: `Preempted`.
+    """
+    before = signal.getsignal(signal.SIGTERM)
     try:
         yield
     except SystemExit as error:
         if error.code != signal.SIGTERM:
             raise
-        raise Interrupted(signal.SIGTERM) from None
+        if callable(before):
+            before(signal.SIGTERM, None)
+        raise Preempted(signal.SIGTERM) from None
 
 
 def end_on_signals() -> None:

@@ -9,7 +9,14 @@ import time
 
 import pytest
 
-from maze_core.interruption import Preempted, exit_code_of, graceful_interrupts
+from maze_core.interruption import (
+    Interrupted,
+    Preempted,
+    exit_code_of,
+    exits_interrupted,
+    graceful_interrupts,
+    signal_handlers_kept,
+)
 
 INT, TERM = signal.SIGINT, signal.SIGTERM
 
@@ -96,6 +103,29 @@ def test_other_threads_change_nothing():
     thread.start()
     thread.join()
     assert seen == [before]
+
+
+def start_library(code=TERM):
+    """Be interrupted while a library has a handler of its own."""
+    with signal_handlers_kept(), exits_interrupted():
+        signal.signal(TERM, lambda number, frame: sys.exit(code))
+        send(TERM)
+
+
+def test_a_signal_that_a_library_takes_is_passed_on():
+    asked = []
+    with graceful_interrupts(asked.append, 60.0):
+        with pytest.raises(Preempted):
+            start_library()
+        assert asked == ["SIGTERM"]
+        with pytest.raises(Interrupted) as second:
+            start_library()
+    assert not isinstance(second.value, Preempted)  # it ends at once
+    with pytest.raises(Interrupted) as alone:
+        start_library()
+    assert alone.value.exit_code == 143
+    with pytest.raises(SystemExit, match="3"):
+        start_library(3)
 
 
 STUBBORN = """
