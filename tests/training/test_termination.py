@@ -122,7 +122,11 @@ def test_an_update_that_takes_long_is_given_up(
 def test_steps_that_fill_a_replay_buffer_are_not_lost(quick, sender, whole_state, assert_same, env, algorithm):
     """In the middle of a step that takes long, of which there were many before the first update."""
     sizes = {"algorithm.initial_buffer_size": 40, "algorithm.replay_buffer_size": 50, "algorithm.num_envs": 2}
-    parts = {"env": env, "algorithm": algorithm, "overrides": {"evaluation.n_episodes": 1} | sizes}
+    parts = {
+        "env": env,
+        "algorithm": algorithm,
+        "overrides": {"evaluation.n_episodes": 1, "algorithm.n_epochs": 1} | sizes,
+    }
     stopped = quick(**parts)
     sender.at, sender.pause = stopped.run and sender.steps + 30, 2.0
     summary = stopped.train()
