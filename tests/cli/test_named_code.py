@@ -128,7 +128,7 @@ def test_a_module_that_an_installed_one_hides_is_said(world, options):
     assert f"An installed package {name} was imported. Your module {name}" in done.stderr
 
 
-@pytest.mark.parametrize("module", ["project", "runs", "carts2"])
+@pytest.mark.parametrize("module", ["project", "plain_folder", "carts2"])
 def test_a_folder_that_is_no_package_is_no_module_to_permit(world, module):
     Path(module).mkdir()
     name_in(world / "run", id=f"{module}:Cart-v0")
