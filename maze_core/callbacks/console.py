@@ -170,10 +170,11 @@ def sampling_advice(run: Run, summary: RunSummary, gap: Gap, here: Path) -> list
     return [_fact("note", told), *(_fact("try", each) for each in tries)]
 
 
-def next_commands(run: Run, summary: RunSummary, here: Path) -> list[Line]:
-    """Return lines with the next commands; `maze resume` only if the run did not finish."""
+def next_commands(run: Run, summary: RunSummary, here: Path | None = None) -> list[Line]:
+    """Return lines with the next commands, typed in the folder `here`; `maze resume` only if the run did not finish."""
     if run.run_dir is None:
         return []
+    here = here or Path.cwd()
     folder = argument(_short(run.run_dir, here))
     commands = []
     if summary.outcome != "failed":

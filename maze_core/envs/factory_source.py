@@ -52,7 +52,7 @@ class FactorySource(Plugin):
     @hookimpl
     def make_env(self, config: FactoryConfig, seed: int, index: int) -> gymnasium.Env[Any, Any]:
         """Call the function."""
-        env = self._factory()
-        if config.max_episode_steps is None or not isinstance(env, gymnasium.Env):
+        env, limit = self._factory(), getattr(config, "max_episode_steps", None)
+        if limit is None or not isinstance(env, gymnasium.Env):  # the builder says what is no environment
             return env
-        return gymnasium.wrappers.TimeLimit(env, config.max_episode_steps)
+        return gymnasium.wrappers.TimeLimit(env, limit)

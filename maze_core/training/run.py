@@ -309,7 +309,7 @@ class Run(RunProgress):
         memory, current = saved.get("evaluation_memory", []), self._environments.kind.memory
         if not _was_evaluated(saved):
             memory = training_memory(saved["algorithm"]) or memory
-        if not any(current):
+        if not current:
             return
         if fits(memory, current):
             self._recalled = memory
