@@ -65,7 +65,9 @@ def read_sweep(
 
     Args:
         folder: the sweep's folder.
-        metric, take, minimize: rank by these instead of the plan's; None: as planned.
+        metric: rank by this one instead of the plan's.
+        take: which of its values counts, instead of the plan's.
+        minimize: True if smaller values are better, instead of what the plan says.
 
     Raises:
         ConfigError: there is no sweep, or no run has a value of the metric.
