@@ -65,7 +65,7 @@ def is_number(value: Any) -> bool:
         array = np.asarray(value)
         if array.dtype.kind == "O":
             float(value)
-    except (ValueError, TypeError, RuntimeError):
+    except (ValueError, TypeError, RuntimeError, OverflowError):
         return False
     return array.ndim == 0 and array.dtype.kind in "biufO"
 

@@ -378,7 +378,7 @@ class SerialVectorEnv:
         self._clock += 1
         if i == self.num_envs:
             i = next((j for j, reward in enumerate(rewards) if not is_number(reward)), 0)
-            return failure(self._place(i, ended), exc)
+            return failure(self._place(i, ended), exc if isinstance(exc, MisfitError) else not_a_number(rewards[i]))
         return failure(self._place(i), exc)
 
     def _place(self, i: int, ended: Sequence[_End] = ()) -> str:
