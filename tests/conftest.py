@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, settings
 from maze_devkit.envs import SeededWalk
 
 from maze_core.context import RunContext
+from maze_core.interruption import signal_handlers_kept
 from maze_core.plugins import discovery
 from maze_core.training.saved.checkpoint import read_checkpoint
 from tests.states import plain, walk
@@ -52,6 +53,13 @@ def pytest_configure() -> None:
 def pytest_unconfigure() -> None:
     """Forget which modules tests have named."""
     shutil.rmtree(os.environ["XDG_STATE_HOME"], ignore_errors=True)
+
+
+@pytest.fixture(autouse=True)
+def handlers_kept() -> Any:
+    """Leave the handlers of signals as they were: a command that runs in this process sets its own."""
+    with signal_handlers_kept():
+        yield
 
 
 @pytest.fixture(scope="session")
