@@ -28,7 +28,8 @@ from maze_core.seeding import EpisodeSeeds, Purpose
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from maze_core.envs.vector import Episode, StepResult, Tree
+    from maze_core.envs.vector import Episode, StepResult
+    from maze_core.tree import Tree
 
 SEED = 1000
 """Of the games; those of training have other purposes."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     import numpy as np
 
-    from maze_core.envs.vector import Tree
+    from maze_core.tree import Tree
 
 
 class Choice(NamedTuple):

@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import torch
-
 from maze_core.acting.exploration import Exploration
+from maze_core.tree import copy_tree, subtree, to_tensors
 
 if TYPE_CHECKING:
     import numpy as np
 
     from maze_core.acting.agent import Choice
     from maze_core.acting.exploration import Change
-    from maze_core.data.batch import TensorTree
-    from maze_core.envs.vector import Tree
     from maze_core.models.policy import Policy
+    from maze_core.tree import TensorTree, Tree
 
 _NOISE, _EXPLORED = "#noise/", "#explored/"
 
@@ -39,7 +37,7 @@ class Drawn(NamedTuple):
     @staticmethod
     def among(arrays: Mapping[str, np.ndarray]) -> Drawn:
         """Return the result of `arrays()` out of others."""
-        return Drawn(_below(_NOISE, arrays), _below(_EXPLORED, arrays))
+        return Drawn(subtree(arrays, _NOISE), subtree(arrays, _EXPLORED))
 
 
 class DrawnNoise:
@@ -54,7 +52,7 @@ class DrawnNoise:
 
     def draw(self, policy: Policy, steps: int) -> TensorTree:
         """Return the noise that was taken."""
-        return {key: torch.from_numpy(leaf.copy()) for key, leaf in self._noise.items()}
+        return to_tensors(copy_tree(self._noise))
 
     def state(self) -> dict[str, Any]:
         """Return nothing: the random state is elsewhere."""
@@ -79,7 +77,3 @@ class DrawnExploration(Exploration):
     def explore(self, obs: Tree, choice: Choice) -> Choice:
         """Return the actions to take in the next of these steps."""
         return self._change(choice, next(self._steps))
-
-
-def _below(prefix: str, arrays: Mapping[str, np.ndarray]) -> Tree:
-    return {name.removeprefix(prefix): leaf for name, leaf in arrays.items() if name.startswith(prefix)}

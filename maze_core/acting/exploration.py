@@ -21,7 +21,7 @@ from maze_core.seeding import load_random_states, random_states
 if TYPE_CHECKING:
     from gymnasium import Space
 
-    from maze_core.envs.vector import Tree
+    from maze_core.tree import Tree
 
 
 Change = Callable[[Choice, "Tree"], Choice]

@@ -14,14 +14,14 @@ from maze_core.models.heads import LOG_STD_RANGE, CategoricalHead, GaussianHead
 from maze_core.models.inputs import Flatten
 from maze_core.models.normalizer import ObservationNormalizer
 from maze_core.models.policy import Policy
+from maze_core.tree import map_tree, to_arrays, to_tensors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from maze_core.acting.memory import RowMemory
-    from maze_core.data.batch import TensorTree
-    from maze_core.envs.vector import Tree
     from maze_core.models.blocks import Dense
+    from maze_core.tree import TensorTree, Tree
 
 _FEW = 131_072
 # Multiplications of a layer up to which numpy is the faster; from twice as many its BLAS may use several threads.
@@ -73,17 +73,17 @@ class TorchForward:
         if not torch.is_inference_mode_enabled():  # entering it costs as much as a small layer
             with torch.inference_mode():
                 return self.act(obs, noise)
-        tensors = self._moved({k: torch.from_numpy(v) for k, v in obs.items()})
+        tensors = self._moved(to_tensors(obs))
         memory = self._memory
         distribution = self._policy.distribution(tensors) if memory is None else memory.step(tensors)
         drawn = distribution.mode() if self._most_likely else distribution.sample(noise)
-        samples = {key: sample.numpy(force=True) for key, sample in drawn.items()}
+        samples = to_arrays(drawn)
         actions = distribution.env_action(drawn)
         return Choice(samples, {k: samples[k] if a is drawn[k] else a.numpy(force=True) for k, a in actions.items()})
 
     def _moved(self, tree: TensorTree) -> TensorTree:
         if self._elsewhere:
-            return {key: leaf.to(self._device, non_blocking=True) for key, leaf in tree.items()}
+            return map_tree(lambda leaf: leaf.to(self._device, non_blocking=True), tree)
         return tree
 
 

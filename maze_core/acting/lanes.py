@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from maze_core.data.rollout import Rollout
+from maze_core.tree import copy_tree, map_tree, take_rows, to_arrays
 
 if TYPE_CHECKING:
     from maze_core.acting.agent import Choice
     from maze_core.acting.memory import RowMemory
-    from maze_core.data.batch import TensorTree
-    from maze_core.envs.vector import StepResult, Tree
+    from maze_core.envs.vector import StepResult
+    from maze_core.tree import TensorTree, Tree
 
 
 class LaneSink:
@@ -52,7 +53,7 @@ class LaneSink:
             valid=np.zeros((steps, lanes), bool),
         )
         # Two in turn: what the last actions were chosen from, and what the next are chosen from.
-        self._now, self._spare = ({key: np.zeros_like(leaf[0]) for key, leaf in obs.items()} for _ in range(2))
+        self._now, self._spare = (map_tree(lambda leaf: np.zeros_like(leaf[0]), obs) for _ in range(2))
         self._closed = np.zeros(lanes, np.int64)
         """n_i, the number of closed transitions of each lane."""
         self._open = np.zeros(lanes, bool)
@@ -94,7 +95,7 @@ class LaneSink:
 
     def replace(self, leaves: TensorTree) -> None:
         """Replace leaves [N, …] of what was remembered before the open transitions."""
-        self._remembered |= {key: leaf.numpy(force=True).copy() for key, leaf in leaves.items()}
+        self._remembered |= copy_tree(to_arrays(leaves))
 
     def room(self, obs: Tree) -> Tree:
         """Return the arrays that the current observations are not in."""
@@ -155,7 +156,7 @@ class LaneSink:
                 {key.removeprefix(kind): leaf[lanes] for key, leaf in self._carried.items() if key.startswith(kind)}
                 for kind in ("obs/", "action/")
             )
-            self._log_prob[lanes] = log_prob(obs, actions, {k: leaf[lanes] for k, leaf in self._remembered.items()})
+            self._log_prob[lanes] = log_prob(obs, actions, take_rows(self._remembered, lanes))
 
     def acted_on(self, steps: int) -> Tree:
         """Return the masks of the rows in which an action was chosen, and of the current ones; leaves [R, …]."""
@@ -166,16 +167,16 @@ class LaneSink:
         """Return the open transitions."""
         saved: dict[str, Any] = {
             "open": self._open.copy(),
-            "carried": _copies(self._carried),
+            "carried": copy_tree(self._carried),
             "log_prob": self._log_prob.copy(),
         }
-        return saved if self._memory is None else {**saved, "remembered": _copies(self._remembered)}
+        return saved if self._memory is None else {**saved, "remembered": copy_tree(self._remembered)}
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Restore the result of `state()`."""
         self._open[:] = state["open"]
-        self._carried = _copies(state["carried"])
-        self._remembered = _copies(state.get("remembered", {}))
+        self._carried = copy_tree(state["carried"])
+        self._remembered = copy_tree(state.get("remembered", {}))
         self._log_prob[:] = state.get("log_prob", np.nan)  # earlier versions had none
 
     def _begin(self, acted: np.ndarray, obs: Tree, choice: Choice) -> None:
@@ -198,7 +199,7 @@ class LaneSink:
         for t in np.unique(self._closed[cut]):
             those = np.flatnonzero(cut & (self._closed == t))
             places = np.searchsorted(result.final_indices, those)
-            final = {key: leaf[places] for key, leaf in final_obs.items()}
+            final = take_rows(final_obs, places)
             self.rollout.truncations.append((int(t), those, final))
 
     def _cut_short(self) -> None:
@@ -207,7 +208,7 @@ class LaneSink:
         for n in np.unique(counts[(counts > 0) & (counts < len(rollout.rewards))]):
             those = np.flatnonzero((counts == n) & ~(rollout.terminated[n - 1] | rollout.truncated[n - 1]))
             if len(those):
-                following = {key: leaf[n, those] for key, leaf in rollout.obs.items()}
+                following = take_rows(rollout.obs, np.s_[n, those])
                 rollout.truncations.append((int(n) - 1, those, following))
 
     def _names(self) -> Iterator[str]:
@@ -221,7 +222,3 @@ class LaneSink:
         if kind == "reward":
             return self.rollout.rewards
         return self.rollout.obs[key] if kind == "obs" else self.rollout.actions[key]
-
-
-def _copies(tree: Tree) -> Tree:
-    return {name: np.array(leaf) for name, leaf in tree.items()}

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from maze_core.tree import copy_tree, map_tree, to_arrays, to_device
+
 if TYPE_CHECKING:
     import numpy as np
 
-    from maze_core.data.batch import TensorTree
-    from maze_core.envs.vector import Tree
     from maze_core.models.policy import Policy
     from maze_core.models.tree_distribution import TreeDistribution
+    from maze_core.tree import TensorTree, Tree
 
 
 class RowMemory:
@@ -58,7 +59,7 @@ class RowMemory:
     def some(self, rows: np.ndarray, policy: Policy) -> RowMemory:
         """Return a memory of some streams for another policy, whose state is alike; there is a current state."""
         part, index = RowMemory(policy), torch.from_numpy(rows)
-        part.load_state({key: leaf[index.to(leaf.device)] for key, leaf in self.state().items()})
+        part.load_state(map_tree(lambda leaf: leaf[index.to(leaf.device)], self.state()))
         return part
 
     def put(self, rows: np.ndarray, part: RowMemory) -> None:
@@ -68,7 +69,7 @@ class RowMemory:
 
     def snapshot(self, rows: int) -> Tree:
         """Return a copy of the state of all `rows` streams as arrays, leaves [N, …]."""
-        return {key: leaf.numpy(force=True).copy() for key, leaf in self.current(rows).items()}
+        return copy_tree(to_arrays(self.current(rows)))
 
     def replace(self, leaves: TensorTree) -> None:
         """Replace some leaves [N, …] of the state."""
@@ -81,4 +82,4 @@ class RowMemory:
     def load_state(self, state: TensorTree) -> None:
         """Restore the result of `state()`."""
         device = next(self._policy.parameters()).device
-        self._state = {key: leaf.to(device) for key, leaf in state.items()} or None
+        self._state = to_device(state, device) or None

@@ -15,13 +15,13 @@ from maze_core.acting.forward import Forward, TorchForward, fastest_forward
 from maze_core.acting.memory import RowMemory
 from maze_core.models.memory import remembers
 from maze_core.seeding import load_random_states, random_states
+from maze_core.tree import map_tree, to_arrays
 
 if TYPE_CHECKING:
     from maze_core.acting.exploration import Exploration
-    from maze_core.data.batch import TensorTree
     from maze_core.envs.masks import MaskCheck
-    from maze_core.envs.vector import Tree
     from maze_core.models.policy import Policy
+    from maze_core.tree import TensorTree, Tree
 
 
 class Noise(Protocol):
@@ -68,7 +68,7 @@ class NoiseByRow:
         """Return the noise of the next steps, leaves [steps, N, …]."""
         drawn = [self._row(policy, rng) for _ in range(steps) for rng in self._rngs]
         rows = {key: torch.cat([row[key] for row in drawn]) for key in drawn[0]}
-        return {key: leaf.reshape(steps, len(self._rngs), *leaf.shape[1:]) for key, leaf in rows.items()}
+        return map_tree(lambda leaf: leaf.reshape(steps, len(self._rngs), *leaf.shape[1:]), rows)
 
     def _row(self, policy: Policy, rng: np.random.Generator) -> TensorTree:
         self._generator.manual_seed(int(rng.integers(2**63)))
@@ -154,7 +154,7 @@ class NetworkAgent(Agent):
         """Draw what decides the next steps of N = `rows` environments beside the network, as `act` would do."""
         noise = {} if self._noise is None else self._noise.draw(self.policy, steps)
         explored = {} if self._exploration is None else self._exploration.ahead(steps, rows)
-        return Drawn({key: leaf.numpy() for key, leaf in noise.items()}, explored)
+        return Drawn(to_arrays(noise), explored)
 
     def state(self) -> dict[str, Any]:
         """Return random states and what is remembered. No noise that was drawn ahead may be left."""

@@ -11,7 +11,7 @@ from maze_core.errors import ConfigError
 
 if TYPE_CHECKING:
     from maze_core.envs.masks import MaskCheck
-    from maze_core.envs.vector import Tree
+    from maze_core.tree import Tree
 
 
 def value_problem(tree: Tree, floats: tuple[str, ...], masks: MaskCheck) -> tuple[str, str] | None:

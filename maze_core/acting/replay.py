@@ -9,12 +9,13 @@ import torch
 
 from maze_core.envs.masks import MaskCheck
 from maze_core.envs.spaces import allocate, space_specs
+from maze_core.tree import map_tree, to_tensors
 
 if TYPE_CHECKING:
     from maze_core.acting.agent import Choice
-    from maze_core.data.batch import TensorTree
-    from maze_core.envs.vector import StepResult, Tree, VectorEnv
+    from maze_core.envs.vector import StepResult, VectorEnv
     from maze_core.models.normalizer import ObservationNormalizer
+    from maze_core.tree import TensorTree, Tree
 
 
 class TransitionStore(Protocol):
@@ -76,7 +77,7 @@ class ReplaySink:
         self._masks.check(self.obs)
 
     def _to_device(self, obs: Tree) -> TensorTree:
-        tensors = {key: torch.from_numpy(leaf) for key, leaf in obs.items()}
+        tensors = to_tensors(obs)
         if self._device.type == "cpu":
             return tensors
-        return {key: leaf.to(self._device, non_blocking=True) for key, leaf in tensors.items()}
+        return map_tree(lambda leaf: leaf.to(self._device, non_blocking=True), tensors)

@@ -20,14 +20,15 @@ from maze_core.envs.spaces import allocate, space_specs
 from maze_core.envs.vector import agents_of
 from maze_core.errors import RunError
 from maze_core.models.memory import remembers
+from maze_core.tree import flat_rows, map_tree, take_rows, to_tensors
 
 if TYPE_CHECKING:
     from maze_core.acting.agent import Agent, Choice
     from maze_core.acting.exploration import Exploration
-    from maze_core.data.batch import TensorTree
-    from maze_core.envs.vector import StepResult, Tree, VectorEnv
+    from maze_core.envs.vector import StepResult, VectorEnv
     from maze_core.models.policy import Policy
     from maze_core.seeding import EpisodeSeeds
+    from maze_core.tree import TensorTree, Tree
 
     LogProbs = Callable[[Tree, Tree, Tree], np.ndarray]
 
@@ -49,7 +50,7 @@ class RolloutSink:
         self._on_step, self._masks = on_step, masks
         self.steps = 0
         """Steps taken of this rollout."""
-        self._rows = [{k: v[t] for k, v in obs.items()} for t in range(steps + 1)]
+        self._rows = [take_rows(obs, t) for t in range(steps + 1)]
         self.rollout = Rollout(
             obs=obs,
             actions=samples,
@@ -125,7 +126,7 @@ class RolloutSink:
     def _add_cut(self, result: StepResult) -> None:
         cut, final_obs = result.truncated[result.final_indices], result.final_obs
         if final_obs is not None and cut.any():
-            final = {key: leaf[cut] for key, leaf in final_obs.items()}
+            final = take_rows(final_obs, cut)
             self.rollout.truncations.append((self.steps, result.final_indices[cut], final))
 
 
@@ -226,9 +227,7 @@ class Sampler:
     def _log_probs(self, obs: Tree, actions: Tree, memory: Tree) -> np.ndarray:
         """Return the log-probabilities [K] of actions, with the parameters of the moment; all leaves [K, …]."""
         device = next(self._policy.parameters()).device
-        seen, taken, before = (
-            {key: torch.from_numpy(leaf).to(device) for key, leaf in tree.items()} for tree in (obs, actions, memory)
-        )
+        seen, taken, before = (to_tensors(tree, device) for tree in (obs, actions, memory))
         with torch.no_grad():
             distribution = (
                 self._policy.distribution(seen, Sequences(np.ones(len(next(iter(obs.values()))), np.int64), before))
@@ -272,8 +271,8 @@ def critic_memory_after(policy: Policy, rollout: Rollout) -> TensorTree:
     pieces = Pieces(pieces.lanes[last], pieces.first[last], pieces.lengths[last])
     rows = pieces.rows(valid.shape[1])
     device = next(policy.parameters()).device
-    flat = {k: torch.from_numpy(v.reshape(-1, *v.shape[2:])[rows]).to(device) for k, v in rollout.obs.items()}
-    memory = {key: torch.from_numpy(leaf) for key, leaf in rollout.memory.items()}
+    flat = to_tensors(take_rows(flat_rows(rollout.obs), rows), device)
+    memory = to_tensors(rollout.memory)
     state = pieces.states(policy.initial_state(len(pieces.lanes)), memory)
     with torch.inference_mode():
         after = policy.critic_state(flat, Sequences(pieces.lengths, state))
@@ -292,5 +291,5 @@ def _allocate_samples(policy: Policy, obs: Tree) -> Tree:
     forward = TorchForward(policy, memory=RowMemory(policy) if remembers(policy) else None)
     (noise,) = forward.by_step(policy.draw_noise((1, rows), torch.Generator()))
     with torch.inference_mode():
-        samples = forward.act({k: np.zeros_like(v[0]) for k, v in obs.items()}, noise).samples
-    return {k: np.zeros((steps - 1, *v.shape), v.dtype) for k, v in samples.items()}
+        samples = forward.act(map_tree(lambda v: np.zeros_like(v[0]), obs), noise).samples
+    return map_tree(lambda v: np.zeros((steps - 1, *v.shape), v.dtype), samples)

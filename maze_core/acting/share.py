@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from maze_core.acting.agent import Agent, Choice
+from maze_core.tree import map_tree, take_rows
 
 if TYPE_CHECKING:
-    from maze_core.envs.vector import Tree
     from maze_core.envs.worker import Share
+    from maze_core.tree import Tree
 
 
 class ShareAgent(Agent):
@@ -49,15 +50,13 @@ class ShareAgent(Agent):
     def act(self, obs: Tree) -> Choice:
         """Choose an action for every row of the share, from observations with leaves [n, …]."""
         if not self._obs:
-            self._obs = {key: np.repeat(leaf[:1], self._total, 0) for key, leaf in obs.items()}
+            self._obs = map_tree(lambda leaf: np.repeat(leaf[:1], self._total, 0), obs)
         own = self._own
         for key, leaf in obs.items():
             self._obs[key][own] = leaf
         samples, actions = self.agent.act(self._obs)
         self.taken.append({key: leaf[own] for key, leaf in actions.items() if leaf is not samples[key]})
-        return Choice(
-            {key: leaf[own] for key, leaf in samples.items()}, {key: leaf[own] for key, leaf in actions.items()}
-        )
+        return Choice(take_rows(samples, own), take_rows(actions, own))
 
     def state(self) -> dict[str, Any]:
         """Return what decides the next actions, of all rows."""

@@ -15,8 +15,8 @@ from maze_core.errors import ConfigError
 from maze_core.models.memory import remembers
 
 if TYPE_CHECKING:
-    from maze_core.envs.vector import Tree
     from maze_core.models.policy import Policy
+    from maze_core.tree import Tree
 
 
 def compute_action(

@@ -14,8 +14,9 @@ from maze_core.envs.vector import copies_of
 if TYPE_CHECKING:
     from maze_core.acting.agent import Agent
     from maze_core.envs.transitions import Transitions
-    from maze_core.envs.vector import StepResult, Tree, VectorEnv
+    from maze_core.envs.vector import StepResult, VectorEnv
     from maze_core.seeding import EpisodeSeeds
+    from maze_core.tree import Tree
 
 
 class Sink(Protocol):

@@ -10,9 +10,8 @@ import torch
 from torch import Tensor
 
 from maze_core.data.sequences import Sequences
-
-TensorTree = dict[str, Tensor]
-"""A flat dict of tensors, the torch twin of `Tree`."""
+from maze_core.tree import TensorTree as TensorTree
+from maze_core.tree import map_tree, select_rows
 
 
 @dataclass(slots=True)
@@ -47,10 +46,10 @@ class Batch:
     def map(self, function: Callable[[Tensor], Tensor]) -> Batch:
         """Return the batch with `function` applied to every tensor with B rows. It must keep the rows of sequences."""
         return Batch(
-            {key: function(leaf) for key, leaf in self.obs.items()},
-            {key: function(leaf) for key, leaf in self.actions.items()},
-            {key: function(leaf) for key, leaf in self.extra.items()},
-            {key: function(leaf) for key, leaf in self.next_obs.items()},
+            map_tree(function, self.obs),
+            map_tree(function, self.actions),
+            map_tree(function, self.extra),
+            map_tree(function, self.next_obs),
             self.objective,
             self.group,
             self.sequences,
@@ -92,7 +91,7 @@ class Batch:
             rows = places if sequences.order is None else sequences.order[places]
             batch = self.map(lambda leaf, rows=rows: leaf.index_select(0, rows))  # type: ignore[misc]
             index = torch.from_numpy(chosen).to(device)
-            state = {key: leaf.index_select(0, index) for key, leaf in sequences.state.items()}
+            state = select_rows(sequences.state, index)
             batch.sequences = Sequences(lengths, state)
             yield batch
 

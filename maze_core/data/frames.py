@@ -13,7 +13,7 @@ from maze_core.envs.spaces import LeafSpec, Specs
 from maze_core.free_memory import check_memory
 
 if TYPE_CHECKING:
-    from maze_core.envs.vector import Tree
+    from maze_core.tree import Tree
 
 TRIED = 30
 """Successive observations that are enough for `find_stacks`."""

@@ -10,7 +10,7 @@ from maze_core.envs.goals import ACHIEVED, DESIRED
 
 if TYPE_CHECKING:
     from maze_core.envs.goals import GoalRewards
-    from maze_core.envs.vector import Tree
+    from maze_core.tree import Tree
 
 _INDEX_BYTES = 20
 # Of `Futures` for each row: five numbers of 32 bits.

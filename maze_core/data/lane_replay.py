@@ -8,11 +8,13 @@ import numpy as np
 
 from maze_core.data.replay import ReplayBuffer
 from maze_core.errors import ConfigError
+from maze_core.tree import copy_tree, take_rows
 
 if TYPE_CHECKING:
     from gymnasium import Space
 
-    from maze_core.envs.vector import StepResult, Tree
+    from maze_core.envs.vector import StepResult
+    from maze_core.tree import Tree
 
 _NONE = -1
 
@@ -55,7 +57,7 @@ class LaneReplay(ReplayBuffer):
 
     def begin(self, obs: Tree) -> None:
         """Go on from the current observations of all lanes (leaves [N, …])."""
-        self._current = {key: leaf.copy() for key, leaf in obs.items()}
+        self._current = copy_tree(obs)
 
     def step(self, actions: Tree, result: StepResult, obs: Tree) -> None:
         """Take one step of all lanes; arguments as for `ReplayBuffer.step`."""
@@ -76,7 +78,7 @@ class LaneReplay(ReplayBuffer):
     def _act(self, acted: np.ndarray, actions: Tree) -> None:
         """Write a row for each lane that acted, and close the lane's last step with it."""
         numbers = self.rows + np.arange(len(acted))
-        self._append({key: leaf[acted] for key, leaf in self._current.items()}, len(acted))
+        self._append(take_rows(self._current, acted), len(acted))
         self._close(acted, numbers)
         slots = numbers % self.capacity
         for key, column in self._actions.items():
@@ -91,7 +93,7 @@ class LaneReplay(ReplayBuffer):
         slots = self._opened[lanes] % self.capacity
         self._terminated[slots], self._truncated[slots] = result.terminated[lanes], result.truncated[lanes]
         numbers = self.rows + np.arange(len(lanes))
-        self._append({key: leaf[places] for key, leaf in final_obs.items()}, len(lanes))
+        self._append(take_rows(final_obs, places), len(lanes))
         self._close(lanes, numbers)
         self._opened[lanes] = _NONE
 

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from maze_core.data.segment_replay import SegmentReplay
+from maze_core.tree import copy_tree, take_rows
 
 if TYPE_CHECKING:
-    from maze_core.envs.vector import StepResult, Tree
+    from maze_core.envs.vector import StepResult
+    from maze_core.tree import Tree
 
 
 class LaneSegments(SegmentReplay):
@@ -23,7 +25,7 @@ class LaneSegments(SegmentReplay):
         """Go on from the current observations of all lanes, leaves [N, …]; at the first call, begin episodes."""
         if self._open is None:
             super().begin(obs)
-        self._current = {key: leaf.copy() for key, leaf in obs.items()}
+        self._current = copy_tree(obs)
 
     def step(self, actions: Tree, result: StepResult, obs: Tree) -> None:
         """Take one step of all lanes; arguments as for `SegmentReplay.step`."""
@@ -41,7 +43,7 @@ class LaneSegments(SegmentReplay):
 
     def _act(self, opened: Tree, lanes: np.ndarray, actions: Tree) -> None:
         """Begin a step of each lane that acted. What it acted on follows its last step, which is complete now."""
-        self._see(opened, lanes, {key: leaf[lanes] for key, leaf in self._current.items()})
+        self._see(opened, lanes, take_rows(self._current, lanes))
         full = lanes[opened["steps"][lanes] == self.length]
         self._close(full, np.zeros(len(opened["steps"]), bool))
         at = opened["steps"][lanes]
@@ -54,6 +56,6 @@ class LaneSegments(SegmentReplay):
         """Complete the segments of lanes that ended with their last observations; lanes that never acted have none."""
         places = np.flatnonzero(opened["steps"][result.final_indices] > 0)
         lanes = result.final_indices[places]
-        self._see(opened, lanes, {key: leaf[places] for key, leaf in final_obs.items()})
+        self._see(opened, lanes, take_rows(final_obs, places))
         opened["terminated"][lanes] = result.terminated[lanes]
         self._close(lanes, np.ones(len(opened["steps"]), bool))

@@ -9,20 +9,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from maze_core.data.batch import Batch, TensorTree
+from maze_core.data.batch import Batch
 from maze_core.data.frames import FrameStack, FrameStore, frames_for
 from maze_core.data.prioritized import Priorities, tree_bytes
 from maze_core.envs.actors import ELAPSED
 from maze_core.envs.goals import ACHIEVED
 from maze_core.envs.spaces import LeafSpec, Specs, allocate, allocated_bytes, space_specs
 from maze_core.free_memory import check_memory
+from maze_core.tree import copy_tree, map_tree, take_rows, to_tensors
 
 if TYPE_CHECKING:
     from gymnasium import Space
 
     from maze_core.data.goals import Hindsight
     from maze_core.data.trajectories import Trajectory
-    from maze_core.envs.vector import StepResult, Tree
+    from maze_core.envs.vector import StepResult
+    from maze_core.tree import Tree
 
 Rows = slice | np.ndarray
 _BOOKKEEPING = {
@@ -260,10 +262,10 @@ class ReplayBuffer:
         if self.priorities is not None:
             extra |= {"weight": self.priorities.weights(slots, beta), "slot": slots}
         return Batch(
-            _tensors(obs, device),
-            _tensors(_taken(self._actions, slots), device),
-            _tensors(extra, device),
-            _tensors(next_obs, device),
+            to_tensors(obs, device),
+            to_tensors(_taken(self._actions, slots), device),
+            to_tensors(extra, device),
+            to_tensors(next_obs, device),
         )
 
     def _observations(self, slots: np.ndarray) -> Tree:
@@ -329,7 +331,7 @@ class ReplayBuffer:
     def read(self, first: int, count: int) -> Tree:
         """Return copies of the columns of rows `first` to `first + count - 1`, by name, leaves [count, …]."""
         rows = self._slots(first, count)
-        return {name: column[rows].copy() for name, column in self._columns.items()}
+        return copy_tree(take_rows(self._columns, rows))
 
     def restore(self, first: int, columns: Tree) -> None:
         """Write results of `read`, in order; then `begin` adds the open rows again."""
@@ -371,8 +373,4 @@ class ReplayBuffer:
 
 
 def _taken(columns: Tree, slots: np.ndarray) -> Tree:
-    return {key: column.take(slots, 0) for key, column in columns.items()}
-
-
-def _tensors(columns: Tree, device: torch.device | None) -> TensorTree:
-    return {key: torch.from_numpy(column).to(device) for key, column in columns.items()}
+    return map_tree(lambda column: column.take(slots, 0), columns)

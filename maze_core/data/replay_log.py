@@ -30,7 +30,7 @@ from maze_core.terminal_text import argument
 if TYPE_CHECKING:
     from maze_core.data.segment_replay import SegmentReplay
     from maze_core.envs.spaces import Specs
-    from maze_core.envs.vector import Tree
+    from maze_core.tree import Tree
 
 _CHUNK_BYTES = 32_000_000
 _SEGMENTS_PER_BUFFER = 8

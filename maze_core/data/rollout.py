@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from maze_core.envs.vector import Episode, Tree
+    from maze_core.envs.vector import Episode
+    from maze_core.tree import Tree
 
 
 @dataclass(slots=True)

@@ -9,18 +9,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from maze_core.data.batch import Batch, TensorTree
-from maze_core.data.segments import POLICY, ReplayedSequences, below
+from maze_core.data.batch import Batch
+from maze_core.data.segments import POLICY, ReplayedSequences
 from maze_core.envs.actors import ELAPSED
 from maze_core.envs.spaces import LeafSpec, Specs, allocate, allocated_bytes, space_specs
 from maze_core.errors import ConfigError
 from maze_core.free_memory import check_memory
+from maze_core.tree import TensorTree, copy_tree, map_tree, select_rows, subtree, take_rows, to_arrays, to_tensors
 
 if TYPE_CHECKING:
     from gymnasium import Space
 
     from maze_core.data.trajectories import Trajectory
-    from maze_core.envs.vector import StepResult, Tree
+    from maze_core.envs.vector import StepResult
+    from maze_core.tree import Tree
 
 Carry = Callable[[TensorTree, np.ndarray, TensorTree], TensorTree]
 """Returns what networks remember after sequences: observations [B, …], lengths [S], memory before them [S, …]."""
@@ -67,7 +69,7 @@ class SegmentReplay:
     ) -> None:
         self.length, self.burn_in, self._targets = length, burn_in, targets
         self.capacity = max(1, rows // length)
-        self._initial, self._carry = {key: leaf.numpy(force=True) for key, leaf in initial.items()}, carry
+        self._initial, self._carry = to_arrays(initial), carry
         self.specs = _specs(observation_space, action_space, length, burn_in, self._initial)
         check_memory(self.nbytes, rows, where)
         self._columns = allocate(self.specs, (self.capacity,))
@@ -104,7 +106,7 @@ class SegmentReplay:
         opened["steps"][rows] = opened["burnt"][rows] = 0
         for key, leaf in self._initial.items():
             opened[f"state/{key}"][rows] = leaf
-        self._see(opened, rows, {key: leaf[rows] for key, leaf in obs.items()})
+        self._see(opened, rows, take_rows(obs, rows))
 
     def step(self, actions: Tree, result: StepResult, obs: Tree) -> None:
         """Store one step of every environment; filler rows are left out.
@@ -118,7 +120,7 @@ class SegmentReplay:
             opened[f"action/{key}"][lanes, at] = leaf[lanes]
         opened["reward"][lanes, at], opened["terminated"][lanes] = result.reward[lanes], result.terminated[lanes]
         opened["steps"][lanes] += 1
-        self._see(opened, lanes, {key: leaf[lanes] for key, leaf in obs.items()})
+        self._see(opened, lanes, take_rows(obs, lanes))
         if len(result.final_indices) and result.final_obs is not None:
             self._see(opened, result.final_indices, result.final_obs)
         ended = result.terminated | result.truncated
@@ -133,7 +135,7 @@ class SegmentReplay:
         for start in range(0, count, self.length):
             burnt, steps = min(self.burn_in, start), min(self.length, count - start)
             if start - burnt > first:
-                seen = {key: leaf[first : start - burnt] for key, leaf in episode.obs.items()}
+                seen = take_rows(episode.obs, np.s_[first : start - burnt])
                 first, state = start - burnt, self._carried(seen, np.array([start - burnt - first]), state)
             record = allocate(self.specs, (1,))
             for key, leaf in episode.obs.items():
@@ -150,7 +152,7 @@ class SegmentReplay:
         """Return what networks remember before the current observations, leaves [N, …] named `NETWORK/…`."""
         opened = self._opened()
         after = self._after(opened, opened["burnt"] + opened["steps"], _remembered(opened))
-        return {key: torch.from_numpy(leaf) for key, leaf in after.items()}
+        return to_tensors(after)
 
     def _opened(self) -> Tree:
         if self._open is None:
@@ -169,13 +171,13 @@ class SegmentReplay:
         if not len(lanes):
             return
         opened = self._opened()
-        self._append({name: column[lanes] for name, column in opened.items()})
+        self._append(take_rows(opened, lanes))
         lanes = lanes[~ended[lanes]]
         if not len(lanes):
             return
         known = opened["burnt"][lanes] + opened["steps"][lanes]
         kept = np.minimum(self.burn_in, known)
-        records = {name: column[lanes] for name, column in opened.items()}
+        records = take_rows(opened, lanes)
         after = self._after(records, known - kept, _remembered(records))
         for key, leaf in after.items():
             opened[f"state/{key}"][lanes] = leaf
@@ -204,7 +206,7 @@ class SegmentReplay:
 
         `state`: before them, leaves [S, …].
         """
-        state = {key: leaf.copy() for key, leaf in state.items()}
+        state = copy_tree(state)
         some = np.flatnonzero(counts)
         if len(some):
             seen = {
@@ -212,14 +214,14 @@ class SegmentReplay:
                 for name, column in records.items()
                 if name.startswith("obs/")
             }
-            after = self._carried(seen, counts[some].astype(np.int64), {key: leaf[some] for key, leaf in state.items()})
+            after = self._carried(seen, counts[some].astype(np.int64), take_rows(state, some))
             for key, leaf in after.items():
                 state[key][some] = leaf
         return state
 
     def _carried(self, obs: Tree, lengths: np.ndarray, state: Tree) -> Tree:
-        after = self._carry(_to(obs, None), lengths, _to(state, None))
-        return {key: leaf.numpy(force=True) for key, leaf in after.items()}
+        after = self._carry(to_tensors(obs), lengths, to_tensors(state))
+        return to_arrays(after)
 
     # Reading
 
@@ -252,22 +254,24 @@ class SegmentReplay:
         if stretch > 1:
             raise ValueError("segments are stretches already")
         slots = self._draw(rng, batch_size)
-        records = {name: column.take(slots, 0) for name, column in self._columns.items()}
+        records = map_tree(lambda column: column.take(slots, 0), self._columns)
         steps, burnt = records["steps"].astype(np.int64), records["burnt"].astype(np.int64)
-        memories = _to(self._burnt_in(records), device)
+        memories = to_tensors(self._burnt_in(records), device)
         number, time = np.repeat(np.arange(len(slots)), steps), _counted(steps)
         everywhere = np.repeat(np.arange(len(slots)), steps + 1), np.repeat(burnt, steps + 1) + _counted(steps + 1)
-        obs = _to({k[4:]: v[everywhere] for k, v in records.items() if k.startswith("obs/")}, device)
+        obs = to_tensors({k[4:]: v[everywhere] for k, v in records.items() if k.startswith("obs/")}, device)
         reward, discount, last = _returns(records, number, time, gamma, n_step)
         place = (np.cumsum(steps + 1) - steps - 1)[number]
-        here, there = _to({"here": place + time, "there": place + last}, device).values()
+        here, there = to_tensors({"here": place + time, "there": place + last}, device).values()
         actions = {k[7:]: v[number, time] for k, v in records.items() if k.startswith("action/")}
         return Batch(
-            {key: leaf.index_select(0, here) for key, leaf in obs.items()},
-            _to(actions, device),
-            _to({"reward": reward, "discount": discount}, device),
-            {key: leaf.index_select(0, there) for key, leaf in obs.items()},
-            sequences=ReplayedSequences(steps, below(memories, POLICY), obs=obs, memories=memories, following=there),
+            select_rows(obs, here),
+            to_tensors(actions, device),
+            to_tensors({"reward": reward, "discount": discount}, device),
+            select_rows(obs, there),
+            sequences=ReplayedSequences(
+                steps, subtree(memories, f"{POLICY}/"), obs=obs, memories=memories, following=there
+            ),
         )
 
     def _draw(self, rng: np.random.Generator, batch_size: int) -> np.ndarray:
@@ -290,7 +294,7 @@ class SegmentReplay:
     def read(self, first: int, count: int) -> Tree:
         """Return copies of the columns of segments `first` to `first + count - 1`, by name, leaves [count, …]."""
         slots = (first + np.arange(count)) % self.capacity
-        return {name: column[slots] for name, column in self._columns.items()}
+        return take_rows(self._columns, slots)
 
     def restore(self, first: int, columns: Tree) -> None:
         """Write results of `read`, in order."""
@@ -299,7 +303,7 @@ class SegmentReplay:
 
     def open_state(self) -> dict[str, Any]:
         """Return the segments that are not complete."""
-        opened = None if self._open is None else {name: column.copy() for name, column in self._open.items()}
+        opened = None if self._open is None else copy_tree(self._open)
         return {"sequence_length": self.length, "burn_in": self.burn_in, "open": opened}
 
     def load_open_state(self, state: dict[str, Any]) -> None:
@@ -314,7 +318,7 @@ class SegmentReplay:
                     f"the replay data of this run are for {before}, which cannot change to {now}", f"algorithm.{name}"
                 )
         opened = state["open"]
-        self._open = None if opened is None else {name: np.array(column) for name, column in opened.items()}
+        self._open = None if opened is None else copy_tree(opened)
 
     def priority_state(self) -> None:
         """Return None: there are no priorities."""
@@ -366,7 +370,3 @@ def _returns(
         after = 1 if elapsed is None else elapsed[its, records["burnt"][its] + last[going]]
         discount[going] *= gamma**after
     return reward, discount * ~(records["terminated"][number] & (last == steps)), last
-
-
-def _to(tree: Tree, device: torch.device | None) -> TensorTree:
-    return {key: torch.from_numpy(leaf).to(device) for key, leaf in tree.items()}

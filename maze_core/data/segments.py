@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from maze_core.data.sequences import Sequences, TensorTree
+from maze_core.tree import subtree
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -36,20 +37,14 @@ class ReplayedSequences(Sequences):
 
     def of(self, network: str) -> Sequences:
         """Return the sequences with what a network remembers before them, for the rows of the batch."""
-        return Sequences(self.lengths, below(self.memories, network))
+        return Sequences(self.lengths, subtree(self.memories, f"{network}/"))
 
     def beyond(self, network: str) -> Sequences:
         """Return the sequences with what a network remembers before them, for all rows of `obs`."""
-        return Sequences(self.lengths + 1, below(self.memories, network))
+        return Sequences(self.lengths + 1, subtree(self.memories, f"{network}/"))
 
 
 def replayed(batch: Batch) -> ReplayedSequences | None:
     """Return the sequences of a batch from replay; None for policies without memory."""
     sequences = batch.sequences
     return sequences if isinstance(sequences, ReplayedSequences) else None
-
-
-def below(state: TensorTree, network: str) -> TensorTree:
-    """Return the leaves of one network by their own names."""
-    prefix = f"{network}/"
-    return {key.removeprefix(prefix): leaf for key, leaf in state.items() if key.startswith(prefix)}

@@ -10,6 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from maze_core.tree import map_tree
+
 if TYPE_CHECKING:
     from maze_core.data.rollout import Rollout
 
@@ -43,7 +45,7 @@ class Sequences:
     def map(self, function: Callable[[Tensor], Tensor]) -> Sequences:
         """Return the sequences with `function` applied to every tensor, such as a move to another device."""
         order = None if self.order is None else function(self.order)
-        return Sequences(self.lengths, {key: function(leaf) for key, leaf in self.state.items()}, order)
+        return Sequences(self.lengths, map_tree(function, self.state), order)
 
     def ordered(self, leaf: Tensor) -> Tensor:
         """Return a leaf [B, …] sequence by sequence."""

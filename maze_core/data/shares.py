@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from maze_core.data.batch import Batch, TensorTree
+from maze_core.data.batch import Batch
 from maze_core.data.sequences import Sequences
+from maze_core.tree import TensorTree, select_rows
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -97,4 +98,4 @@ def _of_columns(sequences: Sequences, columns: int, start: int, end: int) -> Seq
 
 def _states(sequences: Sequences, chosen: np.ndarray) -> TensorTree:
     index: Tensor = torch.from_numpy(chosen)
-    return {key: leaf.index_select(0, index.to(leaf.device)) for key, leaf in sequences.state.items()}
+    return select_rows(sequences.state, index)

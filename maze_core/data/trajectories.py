@@ -17,7 +17,7 @@ import numpy as np
 from gymnasium import Space
 
 from maze_core.data.trajectories_files import FOLDERS, REWARDS, WRAPPED, Description, EpisodeRecord, TrajectoryError
-from maze_core.envs.vector import Tree
+from maze_core.tree import Tree, take_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +108,8 @@ class Trajectories(Sequence[Trajectory]):
         record, start = self.episodes[index], int(self.starts[index])
         rows, stop = slice(start, start + record.length), start + record.length
         return Trajectory(
-            {key: leaf[start + index : stop + index + 1] for key, leaf in self.obs.items()},
-            {key: leaf[rows] for key, leaf in self.actions.items()},
+            take_rows(self.obs, np.s_[start + index : stop + index + 1]),
+            take_rows(self.actions, rows),
             self.rewards[rows],
             record.terminated,
             record.truncated,

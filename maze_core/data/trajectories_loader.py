@@ -35,6 +35,7 @@ from maze_core.data.trajectories_files import (
 from maze_core.envs.spaces import LeafSpec
 from maze_core.progress import Report
 from maze_core.terminal_text import argument, printable
+from maze_core.tree import map_tree
 
 _CHUNK = 16_384
 
@@ -68,7 +69,7 @@ def load_trajectories(path: str | os.PathLike[str], workers: int = 1, report: Re
         for name, spec in description.columns().items()
     }
     _verify([each for column in columns.values() for each in column], description, workers, report)
-    arrays = {name: _joined([part.rows for part in column]) for name, column in columns.items()}
+    arrays = map_tree(lambda column: _joined([part.rows for part in column]), columns)
     trees = {role: {n.partition("/")[2]: a for n, a in arrays.items() if column_role(n) == role} for role in FOLDERS}
     return Trajectories(
         description,

@@ -31,6 +31,7 @@ from maze_core.data.trajectories_files import (
 )
 from maze_core.envs.spaces import LeafSpec
 from maze_core.errors import RunError
+from maze_core.tree import map_tree
 
 
 class TrajectoryWriter:
@@ -190,7 +191,7 @@ def encode_episode(
         truncated=bool(trajectory.truncated),
         episode_return=float(trajectory.episode_return),
         seed=trajectory.seed,
-        crc32={name: checksum(rows) for name, rows in columns.items()},
+        crc32=map_tree(checksum, columns),
     )
     return columns, record
 

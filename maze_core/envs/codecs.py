@@ -11,8 +11,8 @@ from gymnasium import Space, spaces
 from maze_core.envs.checks import CORRECT_IT, MisfitError, UnlikeSpaceError, check_finite
 from maze_core.envs.leaf_values import LeafValues
 from maze_core.envs.spaces import Specs, allocate, leaf_spec, leaves, start_of
-from maze_core.envs.vector import Tree
 from maze_core.errors import ConfigError
+from maze_core.tree import Tree, take_rows
 
 
 def nest(space: Space[Any], values: Mapping[str, Any], key: str) -> Any:
@@ -203,7 +203,7 @@ class ActionCodec:
     def _nested_rows(self, actions: Tree) -> list[Any]:
         columns = {key: self._splits[key](native(actions[key])) for key, native in self._natives.items()}
         count = len(next(iter(columns.values())))
-        return [nest(self._space, {key: column[i] for key, column in columns.items()}, "action") for i in range(count)]
+        return [nest(self._space, take_rows(columns, i), "action") for i in range(count)]
 
 
 def _native(space: Space[Any]) -> Callable[[np.ndarray], np.ndarray]:

@@ -17,7 +17,7 @@ from maze_core.errors import ConfigError
 if TYPE_CHECKING:
     from maze_core.envs.agents import MultiAgentEnv
     from maze_core.envs.checks import MisfitError
-    from maze_core.envs.vector import Tree
+    from maze_core.tree import Tree
 
 
 class LaneRows:

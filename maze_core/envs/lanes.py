@@ -17,9 +17,10 @@ from maze_core.envs.lane_rows import LaneRows
 from maze_core.envs.serial import SerialVectorEnv, check_state
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.envs.step_log import StepLog
-from maze_core.envs.vector import Episode, StepResult, Tree
+from maze_core.envs.vector import Episode, StepResult
 from maze_core.errors import ConfigError, MazeError, RunError
 from maze_core.plugins.closing import release
+from maze_core.tree import Tree, copy_tree, take_rows
 
 if TYPE_CHECKING:
     from maze_core.envs.wrapper_memory import Memory
@@ -96,7 +97,7 @@ class LanesVectorEnv:
             self._log.keep(self._clock - int(self._started.min()))
         self._write(out)
         ended = np.flatnonzero(terminated | truncated)
-        final_obs = {key: leaf[ended] for key, leaf in self._last.items()} if len(ended) else None
+        final_obs = take_rows(self._last, ended) if len(ended) else None
         result = StepResult(reward32, terminated, truncated, valid, ended, final_obs, episodes, not valid.all())
         result.acting, result.restarted = self._acting.copy(), restarted
         return result
@@ -111,7 +112,7 @@ class LanesVectorEnv:
             "episode": self._episode.copy(),
             "length": lengths,
             **self._log.recorded(np.repeat(lengths, len(self.agents))),
-            "observation": {key: value.copy() for key, value in self._current.items()},
+            "observation": copy_tree(self._current),
             "acting": self._acting.copy(),
             "memory": [[] for _ in self.envs],
         }
@@ -295,7 +296,7 @@ class LanesVectorEnv:
         flags = np.zeros((2, self.num_envs), np.bool_)
         same = True
         for t in range(self._clock - length, self._clock):
-            outcome = self._play(c, self._actions.rows({key: leaf[t] for key, leaf in state["actions"].items()}))
+            outcome = self._play(c, self._actions.rows(take_rows(state["actions"], t)))
             rewards[:] = 0
             self._collect(c, outcome, rewards, *flags)
             same &= np.array_equal(rewards[self._rows(c)].astype(np.float32), state["rewards"][t, self._rows(c)])

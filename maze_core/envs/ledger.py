@@ -8,12 +8,13 @@ import numpy as np
 
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.envs.step_log import StepLog
+from maze_core.tree import copy_tree
 
 if TYPE_CHECKING:
     from gymnasium import Space
 
-    from maze_core.envs.vector import Tree
     from maze_core.envs.wrapper_memory import Memory
+    from maze_core.tree import Tree
 
 
 class EpisodeLedger:
@@ -72,7 +73,7 @@ class EpisodeLedger:
             "episode": self._episode.copy(),
             "length": self._length.copy(),
             **self._log.recorded(self._length),
-            "observation": {key: leaf.copy() for key, leaf in self.observation.items()},
+            "observation": copy_tree(self.observation),
             "memory": list(self.memory),
         }
 

@@ -11,8 +11,8 @@ from gymnasium import Space, spaces
 
 from maze_core.envs.actors import is_for_critics
 from maze_core.envs.spaces import Leaf, flatten_space, leaves
-from maze_core.envs.vector import Tree
 from maze_core.errors import ConfigError, RunError
+from maze_core.tree import Tree
 
 MASK = "action_mask"
 """The name of a mask: of a single action, or of a Dict or Tuple of masks for the members of an action."""

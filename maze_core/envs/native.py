@@ -15,11 +15,12 @@ from maze_core.envs.event_layers import events_of_rows, take
 from maze_core.envs.faults import failure, place
 from maze_core.envs.masks import mask_leaves
 from maze_core.envs.spaces import allocate
-from maze_core.envs.vector import Episode, StepResult, Tree
+from maze_core.envs.vector import Episode, StepResult
 from maze_core.envs.wrapper_memory import vector_reward_meter
 from maze_core.errors import ConfigError, MazeError, RunError
 from maze_core.plugins.closing import release
 from maze_core.plugins.other_interfaces import check_reset
+from maze_core.tree import Tree, copy_tree, take_rows
 
 if TYPE_CHECKING:
     import gymnasium
@@ -154,7 +155,7 @@ class NativeVectorEnv:
         self._observations.check(observation, (self.num_envs,))
         self._write(observation, out)
         self._clear_events(range(self.num_envs))
-        self._first = {key: array.copy() for key, array in out.items()}
+        self._first = copy_tree(out)
 
     def _begun(self, **arguments: Any) -> Any:
         """Reset environments, and return all observations."""
@@ -172,7 +173,7 @@ class NativeVectorEnv:
         if self._mode is AutoresetMode.SAME_STEP:
             result.final_obs = self._final_observations(ended, info)
         else:
-            result.final_obs = {key: array[ended] for key, array in out.items()}
+            result.final_obs = take_rows(out, ended)
         for i in ended.tolist():
             number, length = int(self._episode[i]), int(self._lengths[i])
             events = self._events[i]
@@ -212,7 +213,7 @@ class NativeVectorEnv:
                 place = self._place(int(ended[0]))
                 whole = allocate(self._observations.specs, (self.num_envs,))
                 self._observations.write_all(whole, given)
-                tree = {key: array[ended] for key, array in whole.items()}
+                tree = take_rows(whole, ended)
         except MisfitError as exc:
             raise RunError(f"{place} returned {exc}") from exc
         wrong = self._observations.wrong(tree, "the last observation")

@@ -12,7 +12,6 @@ from typing import Any
 from maze_core.envs import worker
 from maze_core.envs.shared import SharedTree, has_room
 from maze_core.envs.spaces import Specs, allocated_bytes
-from maze_core.envs.vector import Tree
 from maze_core.envs.worker import NOTHING, Share
 from maze_core.errors import MazeError, RunError
 from maze_core.processes import (
@@ -27,6 +26,7 @@ from maze_core.processes import (
     worker_context,
     worker_variables,
 )
+from maze_core.tree import Tree
 
 _SLOW = 10
 """Building, resetting and replaying may take this many times the time limit of a step."""

@@ -13,10 +13,11 @@ import numpy as np
 from maze_core.envs import worker
 from maze_core.envs.pool import Pool
 from maze_core.envs.serial import check_state, share_of_state
-from maze_core.envs.vector import StepResult, Tree
+from maze_core.envs.vector import StepResult
 from maze_core.envs.worker import STEP, part, shares_of
 from maze_core.errors import ConfigError
 from maze_core.processes import StartMethod
+from maze_core.tree import Tree, map_tree, take_rows
 
 if TYPE_CHECKING:
     from maze_core.envs.serial import MakeEnv
@@ -98,7 +99,7 @@ class ProcessVectorEnv:
         if any(replies):
             result.final_indices = np.flatnonzero(result.terminated | result.truncated)
             final = part(arrays, "final:", slice(None))
-            result.final_obs = {key: array[result.final_indices] for key, array in final.items()}
+            result.final_obs = take_rows(final, result.final_indices)
         return result
 
     def state(self) -> dict[str, Any]:
@@ -111,7 +112,7 @@ class ProcessVectorEnv:
             return {key: np.concatenate([state[name][key] for state in states], axis) for key in keys}
 
         for state in states:
-            state["actions"] = {key: _lengthened(array, longest) for key, array in state["actions"].items()}
+            state["actions"] = map_tree(lambda array: _lengthened(array, longest), state["actions"])
             state["rewards"] = _lengthened(state["rewards"], longest)
         return {
             "episode": np.concatenate([state["episode"] for state in states]),

@@ -18,7 +18,7 @@ from maze_core.envs.faults import failure, place
 from maze_core.envs.masks import mask_leaves
 from maze_core.envs.spaces import ROLES, allocate, leaves
 from maze_core.envs.step_log import StepLog
-from maze_core.envs.vector import Episode, StepResult, Tree
+from maze_core.envs.vector import Episode, StepResult
 from maze_core.envs.wrapper_memory import (
     Memory,
     RewardSum,
@@ -31,6 +31,7 @@ from maze_core.envs.wrapper_memory import (
 from maze_core.errors import ConfigError, MazeError, RunError
 from maze_core.plugins.closing import release
 from maze_core.plugins.other_interfaces import check_reset
+from maze_core.tree import Tree, copy_tree, map_tree, take_rows
 
 if TYPE_CHECKING:
     import gymnasium
@@ -178,7 +179,7 @@ class SerialVectorEnv:
             "episode": np.array(self._episode, np.int64),
             "length": np.array(lengths, np.int64),
             **self._log.recorded(lengths),
-            "observation": {key: value.copy() for key, value in self._current.items()},
+            "observation": copy_tree(self._current),
             "memory": list(self.episode_memory),
         }
 
@@ -319,7 +320,7 @@ class SerialVectorEnv:
             return StepResult(reward, self._never, self._never, self._valid, _NONE_ENDED)
         terminated, truncated = self._never.copy(), self._never.copy()
         indices = [end.index for end in ended]
-        final_obs = {key: array[: len(ended)].copy() for key, array in self._last.items()}
+        final_obs = map_tree(lambda array: array[: len(ended)].copy(), self._last)
         wrong = self._observations.wrong(final_obs, "the last observation")
         if wrong:
             raise RunError(f"{self._place(indices[wrong[0]], ended)} returned {wrong[1]}")
@@ -345,7 +346,7 @@ class SerialVectorEnv:
         observation = self._first_observation(i)
         self._started[i] = self._clock - length
         actions: Tree = state["actions"]
-        rows = self._actions.rows({key: array[len(array) - length :, i] for key, array in actions.items()})
+        rows = self._actions.rows(map_tree(lambda array: array[len(array) - length :, i], actions))
         rewards: list[float] = []
         ended = False
         for number, action in enumerate(rows, 1):
@@ -416,10 +417,10 @@ def share_of_state(state: dict[str, Any], envs: slice, lanes: int = 1) -> dict[s
     if "acting" in state:
         share["acting"] = state["acting"][rows]
     longest = int(max(share["length"], default=0))
-    share["actions"] = {key: array[len(array) - longest :, rows] for key, array in state["actions"].items()}
+    share["actions"] = map_tree(lambda array: array[len(array) - longest :, rows], state["actions"])
     if "rewards" in state:
         share["rewards"] = state["rewards"][len(state["rewards"]) - longest :, rows]
-    share["observation"] = {key: array[rows] for key, array in state["observation"].items()}
+    share["observation"] = take_rows(state["observation"], rows)
     return share
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from maze_core.envs.spaces import LeafSpec, Specs
-from maze_core.envs.vector import Tree
+from maze_core.tree import Tree
 
 _ALIGN = 64
 _MOUNT = Path("/dev/shm")  # noqa: S108 — where Linux keeps shared memory; its size is limited, in containers to 64 MB

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from maze_core.envs.spaces import Specs, allocate
-from maze_core.envs.vector import Tree
+from maze_core.tree import Tree, copy_tree, take_rows
 
 _CAPACITY = 64
 
@@ -58,7 +58,7 @@ class StepLog:
         `lengths` are those of the unfinished episodes. The steps of a shorter episode come last, after zeros.
         """
         steps = slice(self._first, self._end)
-        actions = {key: array[steps].copy() for key, array in self._actions.items()}
+        actions = copy_tree(take_rows(self._actions, steps))
         rewards = self._rewards[steps].copy()
         for array in (*actions.values(), rewards):
             for i, length in enumerate(lengths):
@@ -72,7 +72,7 @@ class StepLog:
         steps = len(next(iter(actions.values())))
         rewards = state.get("rewards", np.full((steps, self._num_envs), np.nan, np.float32))
         for t in range(steps):
-            self.append({key: array[t] for key, array in actions.items()}, rewards[t])
+            self.append(take_rows(actions, t), rewards[t])
 
     def _allocate(self, capacity: int) -> None:
         self._capacity = capacity

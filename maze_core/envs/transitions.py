@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from maze_core.envs.spaces import allocate, space_specs
-from maze_core.envs.vector import Episode, StepResult, Tree
+from maze_core.envs.vector import Episode, StepResult
+from maze_core.tree import Tree, take_rows
 
 if TYPE_CHECKING:
     from maze_core.envs.serial import SerialVectorEnv
@@ -56,9 +57,9 @@ class Transitions:
             result = StepResult(self.rewards[t], self.terminated[t], self.truncated[t], valid, _NONE_ENDED)
             if after > before:
                 result.final_indices = np.flatnonzero(ended[t])
-                result.final_obs = {key: leaf[before:after] for key, leaf in self.final_obs.items()}
+                result.final_obs = take_rows(self.final_obs, np.s_[before:after])
                 result.episodes = self.episodes[before:after]
-            yield _at(self.actions, t), result, _at(self.obs, t)
+            yield take_rows(self.actions, t), result, take_rows(self.obs, t)
 
 
 class Record:
@@ -98,7 +99,7 @@ class Record:
         """Return all steps; the arrays are overwritten by the next ones."""
         results = self._results
         last = [result.final_obs for result in results if result.final_obs is not None]
-        none = {key: leaf[0, :0] for key, leaf in self._obs.items()}
+        none = take_rows(self._obs, np.s_[0, :0])
         return Transitions(
             self._obs,
             self._actions,
@@ -134,7 +135,3 @@ def joined(parts: Sequence[Transitions]) -> Transitions:
         [memory for part in parts for memory in part.memory],
         {key: np.concatenate([part.remembered[key] for part in parts]) for key in parts[0].remembered},
     )
-
-
-def _at(tree: Tree, t: int) -> Tree:
-    return {key: leaf[t] for key, leaf in tree.items()}

@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from maze_core.tree import Tree as Tree
+
 if TYPE_CHECKING:
     import gymnasium
 
     from maze_core.envs.events import EventSummary
     from maze_core.envs.wrapper_memory import Memory
     from maze_core.seeding import EpisodeSeeds
-
-Tree = dict[str, np.ndarray]
-"""A flat dict of arrays. Single spaces are `{"observation": …}` and `{"action": …}`; nested keys join with `/`."""
 
 
 @dataclass(frozen=True, slots=True)

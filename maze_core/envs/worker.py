@@ -14,9 +14,10 @@ import numpy as np
 from maze_core.envs.lanes import in_turn
 from maze_core.envs.shared import SharedTree, scalars, with_prefix
 from maze_core.envs.spaces import Specs, space_specs
-from maze_core.envs.vector import Tree, agents_of
+from maze_core.envs.vector import agents_of
 from maze_core.errors import ConfigError
 from maze_core.processes import begin_worker, errors_told
+from maze_core.tree import Tree, take_rows
 
 STEP = b"step"
 """The command of each step, sent as plain bytes; the reply is NOTHING unless an episode ended."""
@@ -95,7 +96,7 @@ class _Worker:
         lanes = max(1, len(agents))
         self._memory = SharedTree(block_specs(*spaces), self._share.total * lanes, name)
         rows = slice(self._share.first * lanes, (self._share.first + self._share.count) * lanes)
-        self._arrays: Tree = {key: array[rows] for key, array in self._memory.arrays.items()}
+        self._arrays: Tree = take_rows(self._memory.arrays, rows)
         self._obs = part(self._arrays, "obs:", slice(None))
         self._final = part(self._arrays, "final:", slice(None))
         self._actions = part(self._arrays, "action:", slice(None))

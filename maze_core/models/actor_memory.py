@@ -10,14 +10,15 @@ import torch
 
 from maze_core.data.sequences import Sequences
 from maze_core.models.routing import Blank
+from maze_core.tree import subtree
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from torch import Tensor
 
-    from maze_core.data.batch import TensorTree
     from maze_core.models.routing import Route
+    from maze_core.tree import TensorTree
 
 
 def taken_state(route: Route, group: int, actor: Tensor, actors: Mapping[int, str], state: TensorTree) -> TensorTree:
@@ -33,7 +34,7 @@ def taken_state(route: Route, group: int, actor: Tensor, actors: Mapping[int, st
     acting = route.take(group, actor)
     taken: TensorTree = {}
     for number, name in actors.items():
-        for key, leaf in below(state, name).items():
+        for key, leaf in subtree(state, f"{name}/").items():
             rows = route.take(group, leaf)
             taken[key] = rows if key not in taken else torch.where(_along(acting == number, rows), rows, taken[key])
     return taken
@@ -50,11 +51,6 @@ def put_state(
             before = state[f"{name}/{key}"]
             following[f"{name}/{key}"] = torch.where(_along(actor == number, before), whole, before)
     return following
-
-
-def below(state: TensorTree, name: str) -> TensorTree:
-    """Return the leaves of an actor, by their own names."""
-    return {key.removeprefix(f"{name}/"): leaf for key, leaf in state.items() if key.startswith(f"{name}/")}
 
 
 @dataclass(slots=True)
@@ -89,7 +85,7 @@ class ActorSequences(Sequences):
             order.append(place[mine])
             lengths.append(sizes[alive].cpu().numpy())
             its.append((name, alive))
-            for key, leaf in below(sequences.state, name).items():
+            for key, leaf in subtree(sequences.state, f"{name}/").items():
                 state.setdefault(key, []).append(leaf[alive])
         joined = {key: torch.cat(leaves) for key, leaves in state.items()}
         return cls(np.concatenate(lengths), joined, torch.cat(order), tuple(its))

@@ -12,9 +12,9 @@ from maze_core.envs.actors import ACTOR
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from maze_core.data.batch import TensorTree
     from maze_core.models.groups import Group
     from maze_core.models.normalizer import Estimation, ObservationNormalizer
+    from maze_core.tree import TensorTree
 
 
 class ActorNormalizer(nn.Module):

@@ -21,16 +21,16 @@ from maze_core.models.joint_critic import JointCritic, build_joint_critic
 from maze_core.models.memory import remembers
 from maze_core.models.routing import SCALAR, Blank, DenseRoute, IndexRoute, Route
 from maze_core.models.tree_distribution import TreeDistribution
+from maze_core.tree import to_tensors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from gymnasium import Space
 
-    from maze_core.data.batch import TensorTree
     from maze_core.data.sequences import Sequences
-    from maze_core.envs.vector import Tree
     from maze_core.models.policy import Policy
+    from maze_core.tree import TensorTree, Tree
 
     Build = Callable[[Space[Any], Space[Any], Any], nn.Module]
 
@@ -268,7 +268,7 @@ class ActorPolicy(nn.Module):
         with torch.no_grad():
             for policy, actions in zip(self._policies, self._actions, strict=True):
                 zeros = allocate(space_specs(policy.observation_space, "observation"), (1,))
-                obs = {key: torch.from_numpy(leaf) for key, leaf in zeros.items()}
+                obs = to_tensors(zeros)
                 if remembers(policy):
                     distribution, _ = policy.step(obs, policy.initial_state(1))
                 else:

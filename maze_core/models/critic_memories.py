@@ -12,9 +12,9 @@ from maze_core.errors import PluginError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from maze_core.data.batch import TensorTree
     from maze_core.data.sequences import Sequences
     from maze_core.models.memory import Memory
+    from maze_core.tree import TensorTree
 
 
 class CriticMemories(nn.Module):

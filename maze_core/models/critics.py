@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
     from gymnasium import Space
 
-    from maze_core.data.batch import TensorTree
     from maze_core.data.sequences import Sequences
     from maze_core.models.blocks import Activation
     from maze_core.models.memory import Memory
     from maze_core.models.policy import Policy
     from maze_core.models.stacked_norms import Norm
+    from maze_core.tree import TensorTree
 
 
 class StateActionCritics(nn.Module):

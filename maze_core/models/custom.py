@@ -20,13 +20,14 @@ from maze_core.models.policy import feature_count
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.hookspecs import hookimpl
 from maze_core.plugins.python_objects import given, not_given
+from maze_core.tree import to_tensors
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from gymnasium import Space
 
-    from maze_core.data.batch import TensorTree
+    from maze_core.tree import TensorTree
 
 _POLICY_METHODS = ("distribution", "value", "draw_noise", "forward")
 _WAYS = """A custom model is a torch.nn.Module, its class, or a function that returns one, called with
@@ -170,7 +171,7 @@ def _checked(encoder: nn.Module, observation_space: Space[Any]) -> nn.Module:
     try:
         for rows in (2, 1):
             zeros = allocate(space_specs(observation_space, "observation"), (rows,))
-            obs: TensorTree = {key: torch.from_numpy(leaf) for key, leaf in zeros.items()}
+            obs: TensorTree = to_tensors(zeros)
             try:
                 with torch.no_grad():
                     features = encoder(obs)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from gymnasium import Space
 
-    from maze_core.data.batch import TensorTree
+    from maze_core.tree import TensorTree
 
 Layout = Literal["auto", "hwc", "chw"]
 """Order of an image's dimensions; `auto`: channels first where that is beyond doubt, else last."""

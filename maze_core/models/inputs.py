@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from gymnasium import Space
 
-    from maze_core.data.batch import TensorTree
+    from maze_core.tree import TensorTree
 
 
 def input_spaces(observation_space: Space[Any], action_space: Space[Any]) -> dict[str, Space[Any]]:

@@ -17,12 +17,13 @@ from maze_core.models.distributions import BoxScale, SquashedGaussian
 from maze_core.models.distributions.routed import RoutedLeaf
 from maze_core.models.masks import joined_mask
 from maze_core.models.memory import remembers
+from maze_core.tree import to_tensors
 
 if TYPE_CHECKING:
     from gymnasium import Space
 
-    from maze_core.data.batch import TensorTree
     from maze_core.models.policy import Policy
+    from maze_core.tree import TensorTree
 
 
 class JointActions(nn.Module):
@@ -125,7 +126,7 @@ def check_squashed(policy: Policy, actions: JointActions, name: str) -> None:
     """
     device = next(policy.parameters()).device
     zeros = probe(policy.observation_space, 1)
-    obs = {key: torch.from_numpy(leaf).to(device) for key, leaf in zeros.items()}
+    obs = to_tensors(zeros, device)
     rows = len(next(iter(obs.values())))
     with torch.no_grad():
         remember = remembers(policy)

@@ -19,7 +19,7 @@ from maze_core.models.policy import Policy
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from maze_core.data.batch import TensorTree
+    from maze_core.tree import TensorTree
 
 _WHERE = "model.joint_critic"
 

@@ -15,6 +15,7 @@ from maze_core.models.heads import HeadOptions, make_head
 from maze_core.models.masks import joined_mask
 from maze_core.models.parameters import state_arrays
 from maze_core.models.tree_distribution import TreeDistribution
+from maze_core.tree import subtree
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,10 +24,10 @@ if TYPE_CHECKING:
     import torch
     from gymnasium import Space
 
-    from maze_core.data.batch import TensorTree
     from maze_core.data.sequences import Sequences
     from maze_core.models.memory import Memory
     from maze_core.models.normalizer import ObservationNormalizer
+    from maze_core.tree import TensorTree
 
 
 _OF_CRITICS = frozenset({"critic_encoder", "critic_memory", "value_head"})
@@ -228,8 +229,7 @@ class Policy(nn.Module):
 
 def _part(state: TensorTree, owner: str) -> TensorTree:
     """Return one memory's leaves of a policy's state, by their own names."""
-    prefix = f"{owner}/"
-    return {key.removeprefix(prefix): leaf for key, leaf in state.items() if key.startswith(prefix)}
+    return subtree(state, f"{owner}/")
 
 
 def feature_count(encoder: nn.Module) -> int:

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from gymnasium import Space
 
-    from maze_core.data.batch import TensorTree
     from maze_core.models.policy import Policy
+    from maze_core.tree import TensorTree
 
 _EXPANSION = 4
 """Hidden units of a block, in widths."""

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     import numpy as np
     from gymnasium import Space
 
-    from maze_core.envs.vector import Tree
     from maze_core.plugins.discovery import Loader
+    from maze_core.tree import Tree
 
 
 class ActingPolicy(ABC):

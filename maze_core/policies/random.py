@@ -17,7 +17,7 @@ from maze_core.policies.base import ActingPolicy
 if TYPE_CHECKING:
     from gymnasium import Space
 
-    from maze_core.envs.vector import Tree
+    from maze_core.tree import Tree
 
 Sample = Callable[[np.random.Generator, np.ndarray | None], Any]
 """Returns one value of a leaf from a generator and the leaf's mask, if it has one."""

@@ -12,14 +12,16 @@ from maze_core.envs.share_envs import ShareEnvs
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.envs.transitions import Record
 from maze_core.runners.workers import Task
+from maze_core.tree import take_rows
 
 if TYPE_CHECKING:
     from maze_core.envs.builder import EnvBuilder
     from maze_core.envs.serial import SerialVectorEnv
     from maze_core.envs.transitions import Transitions
-    from maze_core.envs.vector import Tree, VectorEnv
+    from maze_core.envs.vector import VectorEnv
     from maze_core.envs.worker import Share
     from maze_core.runners.workers import Arrays, Shared
+    from maze_core.tree import Tree
 
 
 class Game(Protocol):
@@ -197,7 +199,7 @@ class _Given:
         """Go on for so many seconds; return the transitions, or the number of steps so far."""
         end, record = time.monotonic() + seconds, self._record
         while record.taken < self._steps:
-            actions = {key: leaf[record.taken] for key, leaf in self._actions.items()}
+            actions = take_rows(self._actions, record.taken)
             record.step(actions, self._env.step(actions, self._obs), self._obs)
             if time.monotonic() >= end:
                 break

@@ -8,6 +8,7 @@ from maze_core.envs.shared import SharedTree, has_room, scalars
 from maze_core.envs.spaces import LeafSpec, Specs
 from maze_core.errors import RunError
 from maze_core.runners.workers import Arrays, Shared
+from maze_core.tree import map_tree
 
 _VERSION = "#version"
 _BUFFERS = 2
@@ -21,7 +22,7 @@ class SharedParameters:
     """
 
     def __init__(self, arrays: Arrays) -> None:
-        self.specs: Specs = {name: LeafSpec(array.shape, array.dtype) for name, array in arrays.items()}
+        self.specs: Specs = map_tree(lambda array: LeafSpec(array.shape, array.dtype), arrays)
         needed = _BUFFERS * sum(array.nbytes for array in arrays.values())
         if not has_room(needed):
             size = f"{needed / 1e6:.0f} MB"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from maze_core.errors import ConfigError, MazeError, RunError
 from maze_core.plugins.closing import release
 from maze_core.runners.workers import Arrays, JobResult, Shared, Task
+from maze_core.tree import copy_tree, map_tree
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,7 +52,7 @@ class SerialPool:
 
     def share(self, arrays: Arrays) -> int:
         """Copy and publish parameters for the jobs that begin from now on. Return the version."""
-        self._shared = Shared(self._shared.version + 1, {name: _frozen(array) for name, array in arrays.items()})
+        self._shared = Shared(self._shared.version + 1, map_tree(_frozen, arrays))
         return self._shared.version
 
     def submit(self, job: Any, worker: int | None = None, patience: float = 1.0) -> int:
@@ -88,7 +89,7 @@ class SerialPool:
             "jobs": [[job.number, job.worker, job.content] for job in self._jobs],
             "submitted": self._submitted,
             "version": self._shared.version,
-            "arrays": {name: array.copy() for name, array in self._shared.arrays.items()},
+            "arrays": copy_tree(self._shared.arrays),
         }
 
     def load_state(self, state: dict[str, Any]) -> None:
@@ -105,7 +106,7 @@ class SerialPool:
             task.load_state(saved)
         self._jobs = deque(_Job(*job) for job in state["jobs"])
         self._submitted = state["submitted"]
-        self._shared = Shared(state["version"], {name: _frozen(array) for name, array in state["arrays"].items()})
+        self._shared = Shared(state["version"], map_tree(_frozen, state["arrays"]))
 
     def close(self) -> None:
         """Close the tasks; safe to call twice."""

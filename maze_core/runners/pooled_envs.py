@@ -12,10 +12,11 @@ import numpy as np
 from maze_core.envs.ledger import EpisodeLedger
 from maze_core.envs.serial import check_state, share_of_state
 from maze_core.envs.transitions import Transitions, joined
-from maze_core.envs.vector import StepResult, Tree
+from maze_core.envs.vector import StepResult
 from maze_core.envs.worker import shares_of
 from maze_core.errors import ConfigError, RunError
 from maze_core.runners.env_shares import Assignment, EnvJob, EnvShares, Game
+from maze_core.tree import Tree, take_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -89,10 +90,10 @@ class PooledVectorEnv:
 
     def step(self, actions: Tree, out: Tree) -> StepResult:
         """Step every environment once; write the next observations into `out`."""
-        replies = self._ask([("step", _part(actions, rows)) for rows in self._rows])
+        replies = self._ask([("step", take_rows(actions, rows)) for rows in self._rows])
         self._moves += 1
         result = _joined([result for result, _, _ in replies])
-        taken = {key: leaf[None] for key, leaf in actions.items()}
+        taken = take_rows(actions, None)
         self._ledger.add(taken, result.reward[None], (result.terminated | result.truncated)[None])
         for rows, (_, obs, begun) in zip(self._rows, replies, strict=True):
             self._ledger.see(rows, obs)
@@ -194,7 +195,9 @@ class PooledVectorEnv:
 
     def take(self, actions: Tree, look: Callable[[int], None]) -> Transitions:
         """Take some steps with these actions, leaves [T, N, …], in environment units; `look`: as for `gather`."""
-        return self._taken([("gather", self._long_slice, _columns(actions, rows)) for rows in self._rows], look)
+        return self._taken(
+            [("gather", self._long_slice, take_rows(actions, np.s_[:, rows])) for rows in self._rows], look
+        )
 
     @property
     def _long_slice(self) -> float:
@@ -206,7 +209,7 @@ class PooledVectorEnv:
         self._moves += 1
         whole = joined(parts)
         self._ledger.add(whole.actions, whole.rewards, whole.ended)
-        self._ledger.see(slice(None), {key: leaf[-1] for key, leaf in whole.obs.items()})
+        self._ledger.see(slice(None), take_rows(whole.obs, -1))
         self._ledger.memory = list(whole.memory)
         return whole
 
@@ -282,14 +285,6 @@ class PooledVectorEnv:
 
 def _patience(command: str) -> float:
     return 1.0 if command in ("step", "go on", "gather", "gather on") else _PATIENCE
-
-
-def _part(tree: Tree, rows: slice) -> Tree:
-    return {key: array[rows] for key, array in tree.items()}
-
-
-def _columns(tree: Tree, rows: slice) -> Tree:
-    return {key: array[:, rows] for key, array in tree.items()}
 
 
 def _joined(results: list[StepResult]) -> StepResult:

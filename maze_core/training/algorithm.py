@@ -12,7 +12,7 @@ from torch import nn
 from typing_extensions import TypeVar
 
 from maze_core.config.run import AlgorithmConfig, RunConfig
-from maze_core.data.batch import Batch, Loss, TensorTree
+from maze_core.data.batch import Batch, Loss
 from maze_core.data.shares import Share, even_shares
 from maze_core.envs.actors import actors_of
 from maze_core.envs.spaces import flatten_space
@@ -21,6 +21,7 @@ from maze_core.models.memory import remembers
 from maze_core.training.adam import Adam, Optimizer
 from maze_core.training.collector import Collector, load_state_of, state_of
 from maze_core.training.schedules import check_schedules
+from maze_core.tree import TensorTree
 
 if TYPE_CHECKING:
     from maze_core.models.policy import Policy

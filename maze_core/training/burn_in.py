@@ -14,12 +14,13 @@ from maze_core.data.sequences import Sequences
 from maze_core.errors import ConfigError
 from maze_core.models.actor_policy import probe
 from maze_core.models.memory import remembers
+from maze_core.tree import to_tensors
 
 if TYPE_CHECKING:
-    from maze_core.data.batch import TensorTree
     from maze_core.models.policy import Policy
     from maze_core.models.tree_distribution import TreeDistribution
     from maze_core.training.run import Run
+    from maze_core.tree import TensorTree
 
 
 class CriticBurnIn:
@@ -62,7 +63,7 @@ def _acting_parameters(run: Run) -> list[nn.Parameter]:
     """
     parameters = [p for p in run.policy.parameters() if p.requires_grad]
     zeros = probe(run.observation_space, 2)
-    obs = {key: torch.from_numpy(leaf).to(run.device) for key, leaf in zeros.items()}
+    obs = to_tensors(zeros, run.device)
     if remembers(run.policy):
         distribution, value = run.policy(
             obs, Sequences(np.array([len(next(iter(obs.values())))]), run.policy.initial_state(1))

@@ -12,9 +12,10 @@ from maze_core.training.adam import Adam
 from maze_core.training.targets import Target
 
 if TYPE_CHECKING:
-    from maze_core.data.batch import Batch, TensorTree
+    from maze_core.data.batch import Batch
     from maze_core.models.critics import StateActionCritics
     from maze_core.models.policy import Policy
+    from maze_core.tree import TensorTree
 
 
 def check_deterministic(policy: Policy, actions: JointActions, name: str) -> None:

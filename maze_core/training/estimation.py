@@ -14,13 +14,15 @@ from maze_core.plugins.configuration import policy_part
 from maze_core.policies.base import build_policy_plugin
 from maze_core.seeding import EpisodeSeeds, Purpose, generator, integer_seed
 from maze_core.training.process_state import isolated_rng
+from maze_core.tree import to_device
 
 if TYPE_CHECKING:
     from maze_core.acting.agent import Choice
-    from maze_core.envs.vector import StepResult, Tree, VectorEnv
+    from maze_core.envs.vector import StepResult, VectorEnv
     from maze_core.models.actor_normalizer import ActorNormalizer
     from maze_core.models.normalizer import ObservationNormalizer
     from maze_core.plugins.discovery import Loader
+    from maze_core.tree import Tree
 
 
 _ROWS = 4096
@@ -81,4 +83,4 @@ class _Seen:
             device = self._normalizer.count.device
             keys = self._normalizer.keys
             leaves = {key: torch.from_numpy(np.concatenate([row[key] for row in rows])) for key in keys}
-            self._normalizer.observe({key: leaf.to(device) for key, leaf in leaves.items()})
+            self._normalizer.observe(to_device(leaves, device))

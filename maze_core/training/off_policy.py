@@ -12,7 +12,7 @@ from maze_core.acting.stepper import Stepper
 from maze_core.data.lane_replay import LaneReplay
 from maze_core.data.replay_log import ReplayLog
 from maze_core.data.segment_replay import SegmentReplay
-from maze_core.data.segments import POLICY, below
+from maze_core.data.segments import POLICY
 from maze_core.data.trajectories_loader import load_trajectories
 from maze_core.errors import ConfigError
 from maze_core.plugins.configuration import policy_part
@@ -25,6 +25,7 @@ from maze_core.training.replays import replay_of
 from maze_core.training.run_dir import REPLAY
 from maze_core.training.saved.manifest import states
 from maze_core.training.workers.share_replay import ShareCollector, can_share
+from maze_core.tree import subtree
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -221,7 +222,9 @@ class ReplayCollector(Collector):
             self._take_some_first_steps()
             self._run.keep_state()
         if self._segments is not None and self._agent.memory is not None:
-            self._agent.memory.load_state(below(self._segments.memory(), POLICY))  # it goes on with these episodes
+            self._agent.memory.load_state(
+                subtree(self._segments.memory(), f"{POLICY}/")
+            )  # it goes on with these episodes
         return True
 
     def _take_some_first_steps(self) -> None:

@@ -10,18 +10,18 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from maze_core.data.batch import Batch, Loss, TensorTree
+from maze_core.data.batch import Batch, Loss
 from maze_core.data.discounts import rollout_discounts
 from maze_core.data.returns import explained_variance, generalized_advantages
 from maze_core.data.rollout import carried_rows
 from maze_core.data.rounding import nearly_equal
 from maze_core.models.memory import remembers
 from maze_core.training.remembered import remembered_values
+from maze_core.tree import TensorTree, flat_rows, take_rows, to_tensors
 
 if TYPE_CHECKING:
     from maze_core.data.rollout import Rollout
     from maze_core.data.sequences import Sequences
-    from maze_core.envs.vector import Tree
     from maze_core.models.policy import Policy
 
 _CHUNK = 2**21
@@ -124,8 +124,8 @@ def advantage_rows(
         `carried` is their log-probability at that time, and nan for others; `log_prob` contains it.
     """
     steps, num_envs = rollout.rewards.shape
-    obs = _to_device({k: v.reshape(-1, *v.shape[2:]) for k, v in rollout.obs.items()}, device)
-    actions = _to_device({k: v.reshape(-1, *v.shape[2:]) for k, v in rollout.actions.items()}, device)
+    obs = to_tensors(flat_rows(rollout.obs), device)
+    actions = to_tensors(flat_rows(rollout.actions), device)
     sequences: Sequences | None = None
     log_prob: Tensor | None = None
     valid = rollout.valid
@@ -152,9 +152,9 @@ def advantage_rows(
     if (carried := carried_rows(rollout)) is not None:
         arrays["carried"] = carried
     batch = Batch(
-        obs={k: v[: steps * num_envs] for k, v in obs.items()},
+        obs=take_rows(obs, np.s_[: steps * num_envs]),
         actions=actions,
-        extra=_to_device({k: v.reshape(-1, *v.shape[2:]) for k, v in arrays.items()}, device),
+        extra=to_tensors(flat_rows(arrays), device),
     )
     if keep is not None:
         batch = batch.map(lambda leaf: leaf[keep])
@@ -179,11 +179,11 @@ def _values_of(
         values = _values(policy, obs)
     else:
         acted, log_prob = _values_and_log_probs(policy, obs, actions)
-        values = np.concatenate([acted, _values(policy, {k: v[len(acted) :] for k, v in obs.items()})])
+        values = np.concatenate([acted, _values(policy, take_rows(obs, np.s_[len(acted) :]))])
     values = values.reshape(steps + 1, num_envs)
     values, next_values = values[:-1], values[1:].copy()
     for t, indices, final_obs in rollout.truncations:
-        next_values[t, indices] = _values(policy, _to_device(final_obs, device))
+        next_values[t, indices] = _values(policy, to_tensors(final_obs, device))
     return values, next_values, log_prob
 
 
@@ -192,9 +192,9 @@ def _values_and_log_probs(policy: Policy, obs: TensorTree, actions: TensorTree) 
     values, log_probs = [], []
     with torch.no_grad():
         for rows in _chunks(len(next(iter(actions.values()))), obs):
-            distribution, value = policy({k: v[rows] for k, v in obs.items()})
+            distribution, value = policy(take_rows(obs, rows))
             values.append(value)
-            log_probs.append(distribution.log_prob({k: v[rows] for k, v in actions.items()}))
+            log_probs.append(distribution.log_prob(take_rows(actions, rows)))
     return torch.cat(values).cpu().numpy(), torch.cat(log_probs)
 
 
@@ -204,9 +204,7 @@ def action_log_probs(policy: Policy, batch: Batch) -> Tensor:
         if batch.sequences is not None:
             return policy.distribution(batch.obs, batch.sequences).log_prob(batch.actions)
         chunks = [
-            policy.distribution({k: v[rows] for k, v in batch.obs.items()}).log_prob(
-                {k: v[rows] for k, v in batch.actions.items()}
-            )
+            policy.distribution(take_rows(batch.obs, rows)).log_prob(take_rows(batch.actions, rows))
             for rows in _chunks(len(batch), batch.obs)
         ]
     return torch.cat(chunks)
@@ -216,7 +214,7 @@ def _values(policy: Policy, obs: TensorTree) -> np.ndarray:
     """Return the critic's values [B] of observations, without a graph."""
     with torch.no_grad():
         rows = len(next(iter(obs.values())))
-        chunks = [policy.value({k: v[part] for k, v in obs.items()}) for part in _chunks(rows, obs)]
+        chunks = [policy.value(take_rows(obs, part)) for part in _chunks(rows, obs)]
     return torch.cat(chunks).cpu().numpy()
 
 
@@ -225,7 +223,3 @@ def _chunks(rows: int, obs: TensorTree) -> list[slice]:
     width = sum(leaf[:1].numel() for leaf in obs.values())
     size = min(max(_CHUNK // max(width, 1), 1), _CHUNK_ROWS)
     return [slice(start, min(start + size, rows)) for start in range(0, max(rows, 1), size)]
-
-
-def _to_device(tree: Tree, device: torch.device) -> TensorTree:
-    return {key: torch.from_numpy(leaf).to(device) for key, leaf in tree.items()}

@@ -10,14 +10,15 @@ import torch
 
 from maze_core.data.sequences import Pieces, Sequences, following_rows
 from maze_core.models.memory import remembers
+from maze_core.tree import select_rows, to_tensors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from maze_core.data.batch import TensorTree
     from maze_core.data.rollout import Rollout
     from maze_core.models.policy import Policy
     from maze_core.models.tree_distribution import TreeDistribution
+    from maze_core.tree import TensorTree
 
 
 def remembered_values(
@@ -40,17 +41,17 @@ def remembered_values(
     steps, lanes = rollout.rewards.shape
     device = next(iter(obs.values())).device
     pieces = Pieces.of(rollout.valid, rollout.terminated | rollout.truncated)
-    memory = {key: torch.from_numpy(leaf) for key, leaf in rollout.memory.items()}
+    memory = to_tensors(rollout.memory)
     state = pieces.states(policy.initial_state(len(pieces.lanes)), memory)
     everything = _with_final(obs, rollout, device)
     values, last_values = np.zeros(steps * lanes, np.float32), np.zeros(len(pieces.lanes), np.float32)
     found: list[tuple[_Part, TensorTree]] = []
     for part in _parts(rollout, pieces, sequence_length):
         chosen = torch.from_numpy(part.pieces).to(device)
-        before = {key: leaf.index_select(0, chosen) for key, leaf in state.items()}
+        before = select_rows(state, chosen)
         rows = torch.from_numpy(part.read).to(device)
         with torch.no_grad():
-            read = {key: leaf.index_select(0, rows) for key, leaf in everything.items()}
+            read = select_rows(everything, rows)
             _, value, after = policy.unroll(read, Sequences(part.read_lengths, before))
         found_values = value.numpy(force=True)
         values[part.rows] = found_values[~part.beyond]
@@ -67,7 +68,7 @@ def all_rows(policy: Policy, rollout: Rollout) -> Sequences:
     """Return all T * N rows of a rollout as sequences, filler rows as sequences of one; `order` as above."""
     cut = rollout.terminated | rollout.truncated | ~rollout.valid
     pieces = Pieces.of(np.ones_like(cut), cut)
-    memory = {key: torch.from_numpy(leaf) for key, leaf in rollout.memory.items()}
+    memory = to_tensors(rollout.memory)
     state = pieces.states(policy.initial_state(len(pieces.lanes)), memory)
     return Sequences(pieces.lengths, state, torch.from_numpy(pieces.rows(cut.shape[1])))
 

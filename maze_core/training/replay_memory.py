@@ -9,11 +9,12 @@ import torch
 
 from maze_core.data.lane_segments import LaneSegments
 from maze_core.data.segment_replay import SegmentReplay
-from maze_core.data.segments import POLICY, below
+from maze_core.data.segments import POLICY
 from maze_core.data.sequences import Sequences
 from maze_core.envs.vector import agents_of
 from maze_core.errors import ConfigError
 from maze_core.models.memory import Memory, remembers
+from maze_core.tree import subtree, to_device
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -21,10 +22,10 @@ if TYPE_CHECKING:
     import numpy as np
 
     from maze_core.config.run import RunConfig
-    from maze_core.data.batch import TensorTree
     from maze_core.envs.vector import VectorEnv
     from maze_core.models.policy import Policy
     from maze_core.training.run import Run
+    from maze_core.tree import TensorTree
 
 
 class Remembering(Protocol):
@@ -119,11 +120,11 @@ class ReplayMemory:
             state: before each sequence, leaves [S, …] named `NETWORK/…`; the networks without leaves are left out.
         """
         device = next(self.policy.parameters()).device
-        seen, before = ({key: leaf.to(device) for key, leaf in tree.items()} for tree in (obs, state))
+        seen, before = (to_device(tree, device) for tree in (obs, state))
         normalized = self.policy.normalized(seen) if self.others else seen
         after = {}
         for name, (network, normalizes) in self._networks.items():
-            if own := below(before, name):
+            if own := subtree(before, f"{name}/"):
                 after[name] = network.state_after(seen if normalizes else normalized, Sequences(lengths, own))
         return _joined(after)
 

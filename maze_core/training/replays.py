@@ -18,6 +18,7 @@ from maze_core.errors import ConfigError, MazeError
 from maze_core.models.memory import remembers
 from maze_core.policies.random import RandomPolicy
 from maze_core.seeding import EpisodeSeeds, Purpose, generator, integer_seed
+from maze_core.tree import copy_tree, take_rows
 
 if TYPE_CHECKING:
     from maze_core.data.frames import FrameStack
@@ -68,7 +69,7 @@ def _frame_stacks(run: Run) -> dict[str, FrameStack]:
             obs = allocate(specs, (1,))
             env.reset(EpisodeSeeds(run.seed, Purpose.REPLAY), obs)
             for _ in range(TRIED):
-                seen.append({key: leaf[0].copy() for key, leaf in obs.items()})
+                seen.append(copy_tree(take_rows(obs, 0)))
                 if len(env.step(policy.act(obs, [rng]), obs).final_indices):
                     break
     except MazeError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 
 from maze_core.acting.rollouts import Sampler
@@ -17,6 +18,7 @@ from maze_core.training.agent_groups import AgentGroups
 from maze_core.training.collector import Collector
 from maze_core.training.workers.share_sampler import ShareSampler
 from maze_core.training.workers.share_task import CollectShares, draws_itself
+from maze_core.tree import flat_rows, take_rows, to_tensors
 
 if TYPE_CHECKING:
     from gymnasium import Space
@@ -132,7 +134,7 @@ class RolloutCollector(Collector):
         normalizer, rollout, device = self._run.policy.normalizer, self.rollout, self._run.device
         if normalizer is not None:
             valid = torch.from_numpy(rollout.valid.reshape(-1)).to(device)
-            obs = {k: torch.from_numpy(v[:-1].reshape(-1, *v.shape[2:])).to(device) for k, v in rollout.obs.items()}
+            obs = to_tensors(flat_rows(take_rows(rollout.obs, np.s_[:-1])), device)
             normalizer.update(obs, valid)
 
     def state(self) -> dict[str, Any]:

@@ -21,9 +21,10 @@ from maze_core.policies.base import ActingPolicy
 
 if TYPE_CHECKING:
     from maze_core.acting.agent import Agent, Choice
-    from maze_core.envs.vector import StepResult, Tree, VectorEnv
+    from maze_core.envs.vector import StepResult, VectorEnv
     from maze_core.models.policy import Policy
     from maze_core.seeding import EpisodeSeeds
+    from maze_core.tree import Tree
 
 _STEPS_BETWEEN_LOOKS = 1000
 

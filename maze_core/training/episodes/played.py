@@ -17,6 +17,7 @@ from maze_core.envs.spaces import allocate, flatten_space, space_specs
 from maze_core.envs.vector import Episode, agents_of, copies_of
 from maze_core.envs.wrapper_memory import cycled
 from maze_core.seeding import EpisodeSeeds, Purpose, generator
+from maze_core.tree import map_tree, take_rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,8 +25,9 @@ if TYPE_CHECKING:
     from gymnasium import Space
 
     from maze_core.acting.agent import Agent, Choice
-    from maze_core.envs.vector import StepResult, Tree, VectorEnv
+    from maze_core.envs.vector import StepResult, VectorEnv
     from maze_core.envs.wrapper_memory import Memory
+    from maze_core.tree import Tree
 
     AgentOf = Callable[[Sequence[np.random.Generator]], Agent]
 
@@ -111,7 +113,7 @@ class _Recording:
         for k, row in enumerate(map(int, result.final_indices)):
             if row in self._playing:
                 self._playing.discard(row)
-                final = {key: leaf[k] for key, leaf in result.final_obs.items()}
+                final = take_rows(result.final_obs, k)
                 whole = self._trajectory(row, final, bool(result.terminated[row]), returns[row])
                 self.ended[row] = Played(row, (whole,), Episode(row, 0, whole.episode_return, len(whole)))
 
@@ -144,7 +146,7 @@ class _AgentsRecording:
         """Keep the steps of the rows that acted; add rewards to the last step of their agents."""
         taken = {key: clip(choice.actions[key]) for key, clip in self._clips.items()}
         for row in self._still(np.flatnonzero(result.valid)):
-            self._steps[row].append((_row(obs, row), _row(taken, row)))
+            self._steps[row].append((take_rows(obs, row), take_rows(taken, row)))
             self._rewards[row].append(0.0)
         for row in self._still(np.flatnonzero(result.reward)):
             if self._rewards[row]:
@@ -152,7 +154,7 @@ class _AgentsRecording:
         if result.final_obs is not None:
             place = {row: k for k, row in enumerate(result.final_indices.tolist())}
             for row in self._still(result.final_indices):
-                final = {key: leaf[place[row]] for key, leaf in result.final_obs.items()}
+                final = take_rows(result.final_obs, place[row])
                 self._close(row, final, bool(result.terminated[row]))
         for episode in result.episodes:
             if episode.env_index in self._playing:
@@ -179,11 +181,7 @@ class _AgentsRecording:
 
 def _clips(env: VectorEnv) -> dict[str, Callable[[np.ndarray], np.ndarray]]:
     """Return for each leaf of actions a function that copies them, clipped to their bounds."""
-    return {key: _clip(space) for key, space in flatten_space(env.action_space, "action").items()}
-
-
-def _row(tree: Tree, row: int) -> Tree:
-    return {key: leaf[row] for key, leaf in tree.items()}
+    return map_tree(_clip, flatten_space(env.action_space, "action"))
 
 
 def _clip(space: Space[Any]) -> Callable[[np.ndarray], np.ndarray]:

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from maze_core.data.batch import Batch, TensorTree
+from maze_core.data.batch import Batch
 from maze_core.data.sequences import Sequences
 from maze_core.training.learning.tensor_layout import TensorLayout
+from maze_core.tree import TensorTree
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -18,18 +18,19 @@ from maze_core.envs.spaces import allocated_bytes, space_specs
 from maze_core.envs.transitions import Record, Transitions
 from maze_core.models.parameters import state_arrays
 from maze_core.training.workers.share_task import draws_itself
+from maze_core.tree import take_rows, to_tensors
 
 if TYPE_CHECKING:
     from maze_core.acting.exploration import Change, Exploration
     from maze_core.acting.rule import RuleAgent
     from maze_core.acting.stepper import Sink
     from maze_core.envs.serial import SerialVectorEnv
-    from maze_core.envs.vector import Tree
     from maze_core.envs.worker import Share
     from maze_core.models.policy import Policy
     from maze_core.runners.workers import Arrays
     from maze_core.seeding import EpisodeSeeds
     from maze_core.training.run import Run
+    from maze_core.tree import Tree
 
 _MEMORY = "#memory/"
 """Where the memory of a policy is among the shared parameters."""
@@ -119,7 +120,7 @@ class ShareCollector:
         transitions = self._env.gather(arrays, self._on_steps)
         stepper.follow(agent, sink, transitions)
         if agent.memory is not None:
-            agent.memory.replace({key: torch.from_numpy(leaf) for key, leaf in transitions.remembered.items()})
+            agent.memory.replace(to_tensors(transitions.remembered))
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,5 +184,5 @@ class TransitionGatherer:
         transitions = record.transitions()
         if self._memory is not None:
             own = slice(self._share.first, self._share.first + self._share.count)
-            transitions.remembered = {k: v[own] for k, v in self._memory.snapshot(self._share.total).items()}
+            transitions.remembered = take_rows(self._memory.snapshot(self._share.total), own)
         return transitions

@@ -18,12 +18,14 @@ from maze_core.errors import RunError
 from maze_core.models.memory import remembers
 from maze_core.models.policy import acting_arrays
 from maze_core.training.workers.share_task import NOISE, Restored, ShareJob, ShareRollout
+from maze_core.tree import map_tree, take_rows, to_tensors
 
 if TYPE_CHECKING:
-    from maze_core.envs.vector import Episode, Tree
+    from maze_core.envs.vector import Episode
     from maze_core.envs.worker import Share
     from maze_core.models.policy import Policy
     from maze_core.runners.workers import WorkerPool
+    from maze_core.tree import Tree
 
 _PATIENCE = 10.0
 """Resetting and replaying may take this many times the time limit of a job."""
@@ -86,7 +88,7 @@ class ShareSampler:
         self._record(parts, rollout)
         if self._memory is not None:
             after = {key: np.concatenate([part.remembered[key] for part in parts]) for key in parts[0].remembered}
-            self._memory.replace({key: torch.from_numpy(leaf) for key, leaf in after.items()})
+            self._memory.replace(to_tensors(after))
             self._memory.replace(critic_memory_after(self._policy, rollout))
         return rollout
 
@@ -161,7 +163,7 @@ class ShareSampler:
         rows = self._rows[share]
         begun = [row - rows.start for row in self._begun if rows.start <= row < rows.stop]
         memory = {} if self._memory is None else self._memory.snapshot(self._num_envs)
-        remembered = {key: leaf[rows] for key, leaf in memory.items()}
+        remembered = take_rows(memory, rows)
         state = {"env": share_of_state(env, rows), "begun": begun, "remembered": remembered}
         return self._pool.submit(ShareJob(share, self._collected, state=state), share, _PATIENCE)
 
@@ -190,7 +192,7 @@ class ShareSampler:
             for key in {key for part in parts for key in part.actions}
         }
         self._ledger.add({**rollout.actions, **actions}, rollout.rewards, ended)
-        self._ledger.see(slice(None), {key: leaf[-1] for key, leaf in rollout.obs.items()})
+        self._ledger.see(slice(None), take_rows(rollout.obs, -1))
         self._ledger.memory = [each for part in parts for each in part.memory]
         self._begun = np.flatnonzero(ended[-1]).tolist()
 
@@ -219,8 +221,8 @@ def _allocated(piece: Rollout, rows: int) -> Rollout:
         return np.zeros((len(leaf), rows, *leaf.shape[2:]), leaf.dtype)
 
     return Rollout(
-        obs={key: wide(leaf) for key, leaf in piece.obs.items()},
-        actions={key: wide(leaf) for key, leaf in piece.actions.items()},
+        obs=map_tree(wide, piece.obs),
+        actions=map_tree(wide, piece.actions),
         rewards=wide(piece.rewards),
         terminated=wide(piece.terminated),
         truncated=wide(piece.truncated),

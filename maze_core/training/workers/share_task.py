@@ -17,17 +17,18 @@ from maze_core.envs.spaces import allocate, space_specs
 from maze_core.models.policy import acting_arrays
 from maze_core.runners.workers import Task
 from maze_core.seeding import EpisodeSeeds, Purpose
+from maze_core.tree import copy_tree, take_rows, to_arrays, to_tensors
 
 if TYPE_CHECKING:
     from maze_core.acting.agent import Agent
     from maze_core.data.rollout import Rollout
     from maze_core.envs.builder import EnvBuilder
     from maze_core.envs.serial import SerialVectorEnv
-    from maze_core.envs.vector import Tree
     from maze_core.envs.worker import Share
     from maze_core.envs.wrapper_memory import Memory
     from maze_core.models.policy import Policy
     from maze_core.runners.workers import Shared
+    from maze_core.tree import Tree
 
 NOISE = "#noise"
 """Where the state of the noise is among the shared parameters."""
@@ -178,7 +179,7 @@ class _Held:
         if self._memory is not None and state["remembered"]:
             whole = self._memory.current(self._share.total)
             own = torch.arange(self._share.first, self._share.first + self._share.count)
-            leaves = {key: torch.from_numpy(np.array(leaf)) for key, leaf in state["remembered"].items()}
+            leaves = to_tensors(copy_tree(state["remembered"]))
             self._memory.replace({key: whole[key].index_copy(0, own, leaf) for key, leaf in leaves.items()})
         self._sampler.restore(state)
 
@@ -209,7 +210,7 @@ class _Held:
         if self._memory is None:
             return {}
         own = slice(self._share.first, self._share.first + self._share.count)
-        return {key: leaf[own].numpy(force=True) for key, leaf in self._memory.current(self._share.total).items()}
+        return to_arrays(take_rows(self._memory.current(self._share.total), own))
 
 
 def draws_itself(policy: Policy) -> bool:

@@ -14,14 +14,14 @@ from maze_core.data.sequences import Sequences
 from maze_core.data.trajectories_files import TrajectoryError
 from maze_core.envs.masks import mask_leaves
 from maze_core.training.remembered import distribution_of, separate_rows
+from maze_core.tree import map_tree, take_rows, to_tensors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from maze_core.data.batch import TensorTree
     from maze_core.data.trajectories import Trajectories
-    from maze_core.envs.vector import Tree
     from maze_core.models.policy import Policy
+    from maze_core.tree import TensorTree, Tree
 
 CHUNK = 1024
 """Rows of one forward pass without gradients."""
@@ -40,7 +40,7 @@ class Rows:
         self._rows = np.concatenate(spans) if spans else np.zeros(0, np.int64)
         self.lengths = np.array([len(span) for span in spans], np.int64)
         """Rows of each episode, which lie one after the other."""
-        self._obs = {key: torch.from_numpy(leaf) for key, leaf in data.obs.items()}
+        self._obs = to_tensors(data.obs)
         self._obs_rows = data.observation_rows(self._rows)
         self._samples = samples
 
@@ -51,8 +51,8 @@ class Rows:
         """Return the rows at some positions, [B]."""
         obs_rows, rows = torch.from_numpy(self._obs_rows[positions]), torch.from_numpy(self._rows[positions])
         batch = Batch(
-            {key: leaf[obs_rows] for key, leaf in self._obs.items()},
-            {key: leaf[rows] for key, leaf in self._samples.items()},
+            take_rows(self._obs, obs_rows),
+            take_rows(self._samples, rows),
         )
         return batch.map(lambda leaf: leaf.to(device))
 
@@ -133,7 +133,7 @@ def as_samples(policy: Policy, data: Trajectories, device: torch.device, where: 
                 if bool(forbidden.any()):
                     place = _place(data, int(rows[forbidden.cpu().numpy()][0]))
                     raise TrajectoryError(f"{where}: the action of {place} is forbidden by its mask {mask[0]!r}")
-        parts.append({key: leaf.cpu() for key, leaf in samples.items()})
+        parts.append(map_tree(lambda leaf: leaf.cpu(), samples))
     return {key: torch.cat([part[key] for part in parts]) for key in parts[0]}
 
 
@@ -152,4 +152,4 @@ def fingerprint(data: Trajectories) -> str:
 
 
 def _tensors(tree: Tree, rows: np.ndarray, device: torch.device) -> TensorTree:
-    return {key: torch.from_numpy(leaf[rows]).to(device) for key, leaf in tree.items()}
+    return to_tensors(take_rows(tree, rows), device)

@@ -15,7 +15,7 @@ from maze_cutting_2d.geometry import WAYS
 if TYPE_CHECKING:
     from gymnasium import Space
 
-    from maze_core.envs.vector import Tree
+    from maze_core.tree import Tree
 
 _EDGE = 1e-5
 """What counts as equal lengths, in units of the sheet's longer side: observations are rounded to float32."""

@@ -10,12 +10,12 @@ import torch
 from gymnasium import Space
 from torch import nn
 
-from maze_core.data.batch import TensorTree
 from maze_core.envs.codecs import ActionCodec, ObservationCodec
 from maze_core.errors import ConfigError
 from maze_core.plugins.manager import Hooks
 from maze_core.plugins.members import Member
 from maze_core.training.process_state import isolated_rng
+from maze_core.tree import TensorTree, to_arrays
 from maze_devkit.findings import Check, Failed, NotApplicable
 from maze_devkit.process import left_alone
 from maze_devkit.spaces import ACTIONS, OBSERVATIONS
@@ -101,7 +101,7 @@ def _check_rows(title: str, tensor: torch.Tensor) -> None:
 
 
 def _check_actions(title: str, space: Space[Any], tree: TensorTree) -> None:
-    for action in ActionCodec(space).rows({key: leaf.detach().numpy() for key, leaf in tree.items()}):
+    for action in ActionCodec(space).rows(to_arrays(tree)):
         if not space.contains(action):
             raise Failed(f"{title}: the action {action!r:.80} is not in {space}")
 

@@ -11,9 +11,9 @@ import numpy as np
 
 from maze_core.envs.codecs import ActionCodec, ObservationCodec
 from maze_core.envs.soundness import equal
-from maze_core.envs.vector import Tree
 from maze_core.errors import ConfigError
 from maze_core.policies.base import ActingPolicy
+from maze_core.tree import Tree
 from maze_devkit.findings import Check, Failed, NotApplicable
 from maze_devkit.probes import Walk
 from maze_devkit.process import left_alone

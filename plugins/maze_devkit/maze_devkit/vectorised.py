@@ -16,6 +16,7 @@ from maze_core.envs.serial import SerialVectorEnv
 from maze_core.envs.soundness import STEPS
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.seeding import EpisodeSeeds, Purpose
+from maze_core.tree import map_tree
 from maze_devkit.findings import Failed, NotApplicable
 from maze_devkit.stepping import not_built
 
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
     import gymnasium
 
     from maze_core.envs.builder import EnvBuilder
-    from maze_core.envs.vector import Tree, VectorEnv
+    from maze_core.envs.vector import VectorEnv
+    from maze_core.tree import Tree
 
 _ENVS = 3
 _SEEDS = (3, 4)
@@ -109,7 +111,7 @@ def _actions(env: VectorEnv, seed: int) -> Iterator[Tree]:
     space.seed(seed)
     while True:
         tree = codec.tree(space.sample())
-        yield {key: np.repeat(leaf, _ENVS, 0) for key, leaf in tree.items()}
+        yield map_tree(lambda leaf: np.repeat(leaf, _ENVS, 0), tree)
 
 
 def _played(env: VectorEnv, seed: int) -> list[_Episode]:

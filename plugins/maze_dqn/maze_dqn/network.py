@@ -23,9 +23,9 @@ from maze_core.models.tree_distribution import TreeDistribution
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from maze_core.data.batch import TensorTree
     from maze_core.data.sequences import Sequences
     from maze_core.models.distributions import Distribution
+    from maze_core.tree import TensorTree
     from maze_dqn.returns import Returns
 
 _NEVER = -1e9

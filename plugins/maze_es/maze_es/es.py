@@ -17,6 +17,7 @@ from maze_core.runners.workers import OrderedResults
 from maze_core.training.adam import Adam, Optimizer
 from maze_core.training.algorithm import Algorithm
 from maze_core.training.schedules import scheduled
+from maze_core.tree import to_tensors
 from maze_es.config import ESConfig
 from maze_es.evaluator import PARAMETERS, EvaluatePairs, PairJob, PairResults, noise_seed
 from maze_es.noise import Noise
@@ -75,7 +76,7 @@ class ES(Algorithm):
         yield Batch({}, {}, {"index": indices, "rank": torch.from_numpy(ranks)})
         if run.policy.normalizer is not None:
             for result in results:
-                run.policy.normalizer.merge({name: torch.from_numpy(a) for name, a in result.moments.items()})
+                run.policy.normalizer.merge(to_tensors(result.moments))
 
     @hookimpl
     def compute_loss(self, policy: Policy, batch: Batch) -> Loss:

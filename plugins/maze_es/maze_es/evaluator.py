@@ -13,6 +13,7 @@ from maze_core.acting.stepper import Stepper
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.runners.workers import Task
 from maze_core.seeding import EpisodeSeeds, Purpose, integer_seed, torch_generator
+from maze_core.tree import take_rows, to_tensors
 from maze_es.moments import Moments
 from maze_es.noise import Noise
 from maze_es.pair_envs import pair_envs
@@ -22,11 +23,11 @@ from maze_es.search_space import SearchSpace
 
 if TYPE_CHECKING:
     from maze_core.acting.agent import Choice
-    from maze_core.data.batch import TensorTree
     from maze_core.envs.builder import EnvBuilder
-    from maze_core.envs.vector import StepResult, Tree
+    from maze_core.envs.vector import StepResult
     from maze_core.models.policy import Policy
     from maze_core.runners.workers import Arrays, Shared
+    from maze_core.tree import TensorTree, Tree
 
 PARAMETERS = "parameters"
 """Name of the searched vector among the shared arrays; the other arrays are the policy's buffers."""
@@ -83,7 +84,7 @@ class EvaluatePairs(Task):
         self._envs.pairs = min(_SAMPLE, self.pairs_per_job)
         self._envs.reset(EpisodeSeeds(self.seed, Purpose.TRAIN_EPISODES), self._obs)
         rows = slice(2 * self._envs.pairs)
-        return {key: torch.from_numpy(leaf[rows]).to(self._device) for key, leaf in self._obs.items()}
+        return to_tensors(take_rows(self._obs, rows), self._device)
 
     def run(self, job: PairJob, shared: Shared) -> PairResults:
         """Play one episode of each member of a job's pairs."""

@@ -6,12 +6,13 @@ import copy
 from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
+
+from maze_core.tree import to_tensors
 
 if TYPE_CHECKING:
-    from maze_core.envs.vector import Tree
     from maze_core.models.normalizer import ObservationNormalizer
     from maze_core.runners.workers import Arrays
+    from maze_core.tree import Tree
 
 _ROWS = 4096
 """Number of observations buffered before they are added."""
@@ -46,5 +47,5 @@ class Moments:
     def _flush(self, normalizer: ObservationNormalizer) -> None:
         if self._pending:
             rows = {k: np.concatenate([obs[k] for obs in self._pending]) for k in normalizer.keys}
-            normalizer.update({k: torch.from_numpy(leaf).to(normalizer.count.device) for k, leaf in rows.items()})
+            normalizer.update(to_tensors(rows, normalizer.count.device))
         self._pending, self._count = [], 0

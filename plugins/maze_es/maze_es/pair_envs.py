@@ -16,14 +16,15 @@ from maze_core.envs.wrapper_memory import lasting_layers
 from maze_core.errors import ConfigError, MazeError, RunError
 from maze_core.plugins.closing import release
 from maze_core.plugins.other_interfaces import check_reset
+from maze_core.tree import take_rows
 
 if TYPE_CHECKING:
     import gymnasium
 
     from maze_core.envs.builder import EnvBuilder
-    from maze_core.envs.vector import Tree
     from maze_core.envs.wrapper_memory import Memory
     from maze_core.seeding import EpisodeSeeds
+    from maze_core.tree import Tree
 
 
 class PairEnvs(ABC):
@@ -160,7 +161,7 @@ class SinglePairEnvs(PairEnvs):
     def _play(self, rows: np.ndarray, actions: Tree, out: Tree, result: StepResult) -> None:
         write, envs = self._observations.write, self._envs
         row, given = 0, []
-        chosen = {key: leaf[rows] for key, leaf in actions.items()}
+        chosen = take_rows(actions, rows)
         try:
             for row, action in zip(rows.tolist(), self._actions.rows(chosen), strict=True):
                 observation, reward, terminates, truncates, _ = envs[row].step(action)
@@ -185,7 +186,7 @@ class SinglePairEnvs(PairEnvs):
         self._check(out)
 
     def _check(self, out: Tree) -> None:
-        rows = {key: leaf[: 2 * self.pairs] for key, leaf in out.items()}
+        rows = take_rows(out, np.s_[: 2 * self.pairs])
         wrong = self._observations.wrong(rows)
         if wrong:
             raise RunError(f"{_place(wrong[0])} returned {wrong[1]}")
@@ -233,4 +234,4 @@ class NativePairEnvs(PairEnvs):
 
 def _side(tree: Tree, side: int) -> Tree:
     """Return every second row, as a view."""
-    return {key: leaf[side::2] for key, leaf in tree.items()}
+    return take_rows(tree, np.s_[side::2])

@@ -6,17 +6,19 @@ import copy
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
 from maze_core.models.actor_policy import batchable
 from maze_core.models.memory import remembers
+from maze_core.tree import take_rows
 from maze_es.rows import forward_of_rows
 
 if TYPE_CHECKING:
-    from maze_core.data.batch import TensorTree
     from maze_core.models.policy import Policy
+    from maze_core.tree import TensorTree
     from maze_es.search_space import SearchSpace
 
 
@@ -94,9 +96,9 @@ class VmappedPopulation(nn.Module):
         return acted
 
     def _member(self, parameters: TensorTree, *trees: TensorTree) -> Acted:
-        obs, noise, state = ({key: leaf.unsqueeze(0) for key, leaf in tree.items()} for tree in trees)
+        obs, noise, state = (take_rows(tree, None) for tree in trees)
         actions, after = functional_call(self, parameters, (obs, noise or None, state))
-        return {k: v.squeeze(0) for k, v in actions.items()}, {k: v.squeeze(0) for k, v in after.items()}
+        return take_rows(actions, 0), take_rows(after, 0)
 
     def forward(self, obs: TensorTree, noise: TensorTree | None, state: TensorTree) -> Acted:
         """Act with the parameters of one member, which `functional_call` puts in place."""
@@ -120,7 +122,7 @@ class SinglePopulation:
         for i, vector in enumerate(self._vectors):
             for name, value in self._space.split(vector).items():
                 self.policy.get_parameter(name).data.copy_(value)
-            own, drawn, before = ({k: v[i : i + 1] for k, v in (tree or {}).items()} for tree in (obs, noise, state))
+            own, drawn, before = (take_rows(tree or {}, np.s_[i : i + 1]) for tree in (obs, noise, state))
             acted.append(acting(self.policy, own, None if noise is None else drawn, before))
         both = zip(*acted, strict=True)
         actions, after = ({key: torch.cat([row[key] for row in rows]) for key in rows[0]} for rows in both)

@@ -11,11 +11,11 @@ from torch import Tensor
 from maze_core.acting.agent import Agent, Choice
 from maze_core.envs.masks import MaskCheck
 from maze_core.envs.spaces import allocate, space_specs
+from maze_core.tree import map_tree, take_rows, to_tensors
 from maze_es.population import remembered
 
 if TYPE_CHECKING:
-    from maze_core.data.batch import TensorTree
-    from maze_core.envs.vector import Tree
+    from maze_core.tree import TensorTree, Tree
     from maze_es.moments import Moments
     from maze_es.pair_envs import PairEnvs
     from maze_es.population import Population
@@ -52,11 +52,11 @@ class PopulationAgent(Agent):
         if self._playing is not self._envs.rows:
             self._follow(self._envs.rows)
         playing, batch = self._playing, self._batch
-        seen = {key: leaf[playing] for key, leaf in obs.items()}
+        seen = take_rows(obs, playing)
         self._moments.add(seen)
         self._masks.check(seen)
-        inputs = seen if batch is playing else {key: leaf[batch] for key, leaf in obs.items()}
-        state = {key: leaf[self._acting] for key, leaf in self._state.items()}
+        inputs = seen if batch is playing else take_rows(obs, batch)
+        state = take_rows(self._state, self._acting)
         chosen, after = self._population.act(self._tensors(inputs), self._draw(), state)
         self._state = {key: leaf.index_copy(0, self._acting, after[key]) for key, leaf in self._state.items()}
         for key, leaf in chosen.items():
@@ -80,7 +80,7 @@ class PopulationAgent(Agent):
             return None
         drawn = self._population.policy.draw_noise((len(self._members) // 2,), self._noise)
         rows = torch.from_numpy(self._batch // 2)
-        return {key: leaf[rows].to(self._device) for key, leaf in drawn.items()}
+        return map_tree(lambda leaf: leaf[rows].to(self._device), drawn)
 
     def _tensors(self, obs: Tree) -> TensorTree:
-        return {key: torch.from_numpy(leaf).to(self._device) for key, leaf in obs.items()}
+        return to_tensors(obs, self._device)

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from maze_core.errors import ConfigError
 from maze_core.models.actor_policy import probe
 from maze_core.training.remembered import distribution_of, separate_rows
+from maze_core.tree import to_tensors
 
 if TYPE_CHECKING:
     from maze_core.models.policy import Policy
@@ -53,7 +54,7 @@ def acting_parameters(policy: Policy, deterministic: bool) -> dict[str, tuple[in
     if not named:
         return {}
     device = next(iter(named.values())).device
-    obs = {key: torch.from_numpy(leaf).to(device) for key, leaf in probe(policy.observation_space, 1).items()}
+    obs = to_tensors(probe(policy.observation_space, 1), device)
     with torch.enable_grad():
         outputs = []
         for part in distribution_of(policy, obs, separate_rows(policy, len(next(iter(obs.values()))))).parts.values():

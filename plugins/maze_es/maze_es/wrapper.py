@@ -15,13 +15,13 @@ from maze_core.plugins import discovery
 from maze_core.plugins.configuration import policy_part
 from maze_core.policies.base import ActingPolicy, build_policy_plugin
 from maze_core.training.remembered import distribution_of
+from maze_core.tree import copy_tree, map_tree, to_arrays
 
 if TYPE_CHECKING:
-    from maze_core.data.batch import TensorTree
     from maze_core.data.sequences import Sequences
-    from maze_core.envs.vector import Tree
     from maze_core.models.policy import Policy
     from maze_core.models.tree_distribution import TreeDistribution
+    from maze_core.tree import TensorTree, Tree
 
 
 class PolicyWrapper(ActingPolicy):
@@ -114,7 +114,7 @@ class WrappedDistribution:
         actions = self._searched.env_action(samples)
         device = next(iter(actions.values())).device
         adapted = self._wrapper.adapt(_arrays(self._obs), _arrays(actions))
-        return {key: torch.from_numpy(np.ascontiguousarray(leaf)).to(device) for key, leaf in adapted.items()}
+        return map_tree(lambda leaf: torch.from_numpy(np.ascontiguousarray(leaf)).to(device), adapted)
 
 
 def wrap(policy: Policy, part: str | dict[str, Any]) -> WrappedPolicy:
@@ -134,4 +134,4 @@ def wrap(policy: Policy, part: str | dict[str, Any]) -> WrappedPolicy:
 
 
 def _arrays(tree: TensorTree) -> Tree:
-    return {key: leaf.detach().cpu().numpy().copy() for key, leaf in tree.items()}
+    return copy_tree(to_arrays(tree))

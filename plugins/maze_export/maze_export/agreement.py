@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from gymnasium import spaces
 
 from maze_core.acting.network import NetworkAgent, SharedNoise
@@ -16,15 +15,16 @@ from maze_core.envs.codecs import ActionCodec
 from maze_core.envs.spaces import allocate, float_bounds, leaves, space_specs, start_of
 from maze_core.errors import ConfigError
 from maze_core.seeding import EpisodeSeeds, Purpose, torch_generator
+from maze_core.tree import take_rows, to_tensors
 from maze_export.noise import joined
 
 if TYPE_CHECKING:
     from gymnasium import Space
 
     from maze_core.acting.agent import Choice
-    from maze_core.data.batch import TensorTree
-    from maze_core.envs.vector import StepResult, Tree, VectorEnv
+    from maze_core.envs.vector import StepResult, VectorEnv
     from maze_core.models.policy import Policy
+    from maze_core.tree import TensorTree, Tree
     from maze_export.formats import Play
     from maze_export.graph import ExportedPolicy
 
@@ -136,7 +136,7 @@ def _drawn(rng: np.random.Generator, draw: str, shape: tuple[int, ...]) -> np.nd
 
 def _chunks(tree: Tree, rows: int, size: int) -> Iterator[tuple[slice, Tree]]:
     for part in (slice(first, first + size) for first in range(0, rows, size)):
-        yield part, {key: leaf[part] for key, leaf in tree.items()}
+        yield part, take_rows(tree, part)
 
 
 class _Given:
@@ -147,7 +147,7 @@ class _Given:
 
     def draw(self, policy: Policy, steps: int) -> TensorTree:
         """Return the noise of one step."""
-        return {key: leaf.unsqueeze(0) for key, leaf in self._noise.items()}
+        return take_rows(self._noise, None)
 
     def state(self) -> dict[str, Any]:
         """Return nothing: nothing is drawn."""
@@ -163,10 +163,10 @@ def _actions_of_torch(exported: ExportedPolicy, obs: Tree, state: Tree, noise: T
     Also what the agent remembers afterwards, by the names of outputs.
     """
     policy, space = exported.policy, exported.interface.action_space
-    tensors = joined({name: torch.from_numpy(leaf) for name, leaf in noise.items()}, exported.noise)
+    tensors = joined(to_tensors(noise), exported.noise)
     agent = NetworkAgent(policy, _Given(tensors) if tensors else None)
     if agent.memory is not None:
-        agent.memory.load_state({key: torch.from_numpy(leaf) for key, leaf in state.items()})
+        agent.memory.load_state(to_tensors(state))
     chosen = agent.act(obs).actions
     after = {} if agent.memory is None else agent.memory.snapshot(len(next(iter(obs.values()))))
     executed = ActionCodec(space).batch(chosen)

@@ -13,12 +13,13 @@ import torch
 
 from maze_core.errors import ConfigError
 from maze_core.terminal_text import printable
+from maze_core.tree import to_arrays, to_tensors
 from maze_export.interface import METADATA, Interface
 
 if TYPE_CHECKING:
     from torch.export import ExportedProgram
 
-    from maze_core.envs.vector import Tree
+    from maze_core.tree import Tree
     from maze_export.graph import ExportedPolicy
 
 Format = Literal["onnx", "pt2"]
@@ -103,8 +104,8 @@ def _load_pt2(data: bytes, interface: Interface) -> Play:
 
     def play(inputs: Tree) -> Tree:
         with torch.no_grad():
-            outputs = module({name: torch.from_numpy(leaf) for name, leaf in inputs.items()})
-        return {name: leaf.numpy() for name, leaf in outputs.items()}
+            outputs = module(to_tensors(inputs))
+        return to_arrays(outputs)
 
     return play
 

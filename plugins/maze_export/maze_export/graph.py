@@ -21,8 +21,8 @@ from maze_export.noise import NoiseLeaves, joined, noise_leaves
 if TYPE_CHECKING:
     from gymnasium import Space
 
-    from maze_core.data.batch import TensorTree
     from maze_core.models.tree_distribution import TreeDistribution
+    from maze_core.tree import TensorTree
 
 
 class ExportedPolicy(nn.Module):

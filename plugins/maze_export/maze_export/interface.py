@@ -22,6 +22,7 @@ from maze_core.data.space_json import space_from_json, space_to_json
 from maze_core.envs.masks import mask_leaves
 from maze_core.envs.spaces import MAX_ENTRIES, flatten_space, leaf_spec, leaves
 from maze_core.plain_json import is_count, parse_object
+from maze_core.tree import map_tree
 
 if TYPE_CHECKING:
     from gymnasium import Space
@@ -70,7 +71,7 @@ class Interface:
     @property
     def observations(self) -> dict[str, Leaf]:
         """The inputs that are observations, by leaf key; dtypes as Maze stores them."""
-        specs = {key: leaf_spec(space) for key, space in flatten_space(self.observation_space, "observation").items()}
+        specs = map_tree(leaf_spec, flatten_space(self.observation_space, "observation"))
         return {key: Leaf(_input_name(key), spec.shape, spec.dtype.name) for key, spec in specs.items()}
 
     @property

@@ -21,8 +21,8 @@ from maze_export.interface import Leaf
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from maze_core.data.batch import TensorTree
     from maze_core.models.policy import Policy
+    from maze_core.tree import TensorTree
 
 NoiseLeaves = Mapping[str, tuple[Leaf, ...]]
 """The noise of each action leaf, by its key."""

@@ -19,13 +19,14 @@ from maze_core.envs.spaces import allocate, flatten_space, leaf_spec, space_spec
 from maze_core.errors import ConfigError, RunError
 from maze_core.policies.base import ActingPolicy
 from maze_core.terminal_text import printable
+from maze_core.tree import copy_tree
 from maze_export.interface import METADATA, Interface, Leaf, read_interface
 
 if TYPE_CHECKING:
     from gymnasium import Space
     from onnxruntime import InferenceSession
 
-    from maze_core.envs.vector import Tree
+    from maze_core.tree import Tree
 
 PT2_HINT = "Maze plays ONNX files only, since a pt2 file may contain pickle. Next: maze export RUN --out policy.onnx"
 _LARGEST_FILE = 2**31
@@ -72,11 +73,11 @@ class OnnxPolicy(ActingPolicy):
 
     def state(self) -> dict[str, Any]:
         """Return what the policy remembers, by input."""
-        return {name: leaf.copy() for name, leaf in self._remembered.items()}
+        return copy_tree(self._remembered)
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Restore the result of `state()`."""
-        self._remembered = {name: np.array(leaf) for name, leaf in state.items()}
+        self._remembered = copy_tree(state)
 
     def act(self, obs: Tree, rngs: Sequence[np.random.Generator]) -> Tree:
         """Run the file's network for all rows.

@@ -16,7 +16,7 @@ from maze_core.policies.base import ActingPolicy
 if TYPE_CHECKING:
     from gymnasium import Space
 
-    from maze_core.envs.vector import Tree
+    from maze_core.tree import Tree
 
 _UNITS = np.array([10.0, 20 / 3, 5.0, 7.5, 1.0, 2.5])
 """Units of the observation: m, m, m/s, m/s, rad, rad/s (half a screen of 20 m by 13.3 m; 50 frames per second)."""

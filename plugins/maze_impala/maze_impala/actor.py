@@ -14,6 +14,7 @@ from maze_core.envs.in_process import vector_env
 from maze_core.models.parameters import load_arrays
 from maze_core.seeding import EpisodeSeeds, Purpose, integer_seed
 from maze_core.training.remembered import all_rows, distribution_of
+from maze_core.tree import flat_rows, take_rows, to_tensors
 
 if TYPE_CHECKING:
     from maze_core.envs.builder import EnvBuilder
@@ -90,8 +91,8 @@ class Actor:
         self._sampler = Sampler(self._policy, self._env, self._n_steps, seeds, torch.Generator())
 
     def _log_prob(self, rollout: Rollout) -> np.ndarray:
-        obs = {k: torch.from_numpy(v[:-1].reshape(-1, *v.shape[2:])) for k, v in rollout.obs.items()}
-        actions = {k: torch.from_numpy(v.reshape(-1, *v.shape[2:])) for k, v in rollout.actions.items()}
+        obs = to_tensors(flat_rows(take_rows(rollout.obs, np.s_[:-1])))
+        actions = to_tensors(flat_rows(rollout.actions))
         sequences = all_rows(self._policy, rollout) if rollout.memory else None
         with torch.no_grad():  # as the learner computes what it compares them with
             log_prob = distribution_of(self._policy, obs, sequences).log_prob(actions)

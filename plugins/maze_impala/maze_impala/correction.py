@@ -9,9 +9,10 @@ import torch
 from torch import Tensor
 
 from maze_core.data.returns import explained_variance, vtrace
+from maze_core.tree import map_tree
 
 if TYPE_CHECKING:
-    from maze_core.data.batch import TensorTree
+    from maze_core.tree import TensorTree
     from maze_impala.config import ActorsConfig
 
 
@@ -28,7 +29,7 @@ def corrected(config: ActorsConfig, log_rho: Tensor, value: Tensor, steps: Tenso
     """
     shape = (config.n_rollout_steps, -1)
     values = value.numpy(force=True).reshape(shape)
-    data = {name: leaf.numpy(force=True).reshape(shape) for name, leaf in steps.items()}
+    data = map_tree(lambda leaf: leaf.numpy(force=True).reshape(shape), steps)
     following = np.concatenate([values[1:], data["bootstrap"][-1:]])
     following = np.where(data["continues"] > 0, following, data["bootstrap"])
     following[-1] = data["bootstrap"][-1]

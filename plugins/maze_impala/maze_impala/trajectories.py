@@ -8,17 +8,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from maze_core.data.batch import Batch, TensorTree
+from maze_core.data.batch import Batch
 from maze_core.data.discounts import rollout_discounts
 from maze_core.data.rollout import Rollout
 from maze_core.envs.spaces import space_specs
 from maze_core.free_memory import check_memory
 from maze_core.training.remembered import remembered_values
+from maze_core.tree import TensorTree, flat_rows, map_tree, take_rows, to_tensors
 
 if TYPE_CHECKING:
     from maze_core.data.sequences import Sequences
-    from maze_core.envs.vector import Tree
     from maze_core.models.policy import Policy
+    from maze_core.tree import Tree
     from maze_impala.actor import Delivery
     from maze_impala.config import ActorsConfig
 
@@ -63,11 +64,11 @@ class TrajectoryBatch:
             "actions": rollout.actions,
             "steps": {name: getattr(rollout, name) for name in _OF_STEPS} | {"log_prob": delivery.log_prob},
             "extra": rollout.extra,
-            "memory": {key: leaf[None] for key, leaf in rollout.memory.items()},
+            "memory": take_rows(rollout.memory, None),
         }
         for name, tree in trees.items():
             target = self._trees.setdefault(
-                name, {k: np.zeros((len(v), count * lanes, *v.shape[2:]), v.dtype) for k, v in tree.items()}
+                name, map_tree(lambda v: np.zeros((len(v), count * lanes, *v.shape[2:]), v.dtype), tree)
             )
             for key, leaf in tree.items():
                 target[key][:, column : column + lanes] = leaf
@@ -86,7 +87,7 @@ class TrajectoryBatch:
         rollout = Rollout(obs, actions, rewards, terminated, truncated, valid, self._truncations)
         sequences: Sequences | None = None
         if memory:
-            before = {key: leaf[0] for key, leaf in memory.items()}
+            before = take_rows(memory, 0)
             # Filler rows are sequences of one.
             remembering = replace(rollout, truncated=truncated | ~valid, valid=np.ones_like(valid), memory=before)
             _, bootstrap, sequences = remembered_values(policy, remembering, _rows(obs, device))
@@ -101,7 +102,7 @@ class TrajectoryBatch:
             "bootstrap": bootstrap,
             "weight": valid.astype(np.float32),
         }
-        acted_on = {key: leaf[:-1] for key, leaf in obs.items()}
+        acted_on = take_rows(obs, np.s_[:-1])
         return Batch(_rows(acted_on, device), _rows(actions, device), _rows(extra, device), sequences=sequences)
 
 
@@ -127,7 +128,7 @@ def _bootstrap(policy: Policy, rollout: Rollout, device: torch.device) -> np.nda
         for key, leaf in rollout.obs.items()
     }
     with torch.no_grad():
-        values = policy.value({k: torch.from_numpy(v).to(device) for k, v in tails.items()}).numpy(force=True)
+        values = policy.value(to_tensors(tails, device)).numpy(force=True)
     bootstrap = np.zeros_like(rollout.rewards)
     start = bootstrap.shape[1]
     bootstrap[-1] = values[:start]
@@ -139,4 +140,4 @@ def _bootstrap(policy: Policy, rollout: Rollout, device: torch.device) -> np.nda
 
 def _rows(tree: Tree, device: torch.device) -> TensorTree:
     """Return leaves [T, B, …] as tensors [T * B, …]."""
-    return {key: torch.from_numpy(leaf.reshape(-1, *leaf.shape[2:])).to(device) for key, leaf in tree.items()}
+    return to_tensors(flat_rows(tree), device)

@@ -21,8 +21,8 @@ from maze_core.errors import ConfigError
 if TYPE_CHECKING:
     from gymnasium import Space
 
-    from maze_core.envs.vector import Tree
     from maze_core.progress import Report
+    from maze_core.tree import Tree
 
 
 def import_minari(source: str, folder: Path, report: Report | None = None) -> int:

@@ -25,10 +25,10 @@ from maze_offline.recorded import RecordedSteps, check_without_steps
 
 if TYPE_CHECKING:
     from maze_core.config.run import AlgorithmConfig, RunConfig
-    from maze_core.data.batch import TensorTree
     from maze_core.models.policy import Policy
     from maze_core.training.adam import Optimizer
     from maze_core.training.run import Run
+    from maze_core.tree import TensorTree
 
 _SAMPLES = 2
 # Separates its random numbers from others of the same purpose.

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 
 from maze_core.data.frames import TRIED, FrameStack, find_stacks
 from maze_core.data.replay import ReplayBuffer
@@ -18,15 +17,16 @@ from maze_core.errors import ConfigError
 from maze_core.models.joint_actions import JointActions
 from maze_core.progress import progress_bar
 from maze_core.seeding import Purpose, generator
+from maze_core.tree import take_rows, to_device, to_tensors
 
 if TYPE_CHECKING:
     from gymnasium import Space
 
     from maze_core.config.run import RunConfig
-    from maze_core.data.batch import Batch, TensorTree
+    from maze_core.data.batch import Batch
     from maze_core.data.trajectories import Trajectories
-    from maze_core.envs.vector import Tree
     from maze_core.training.run import Run
+    from maze_core.tree import TensorTree, Tree
     from maze_offline.config import OfflineConfig
 
 _CHUNK = 1024
@@ -74,7 +74,7 @@ class RecordedSteps:
         if run.policy.normalizer is not None and run.init_from is None:
             for chosen in _chunks(data.steps):
                 obs = _tensors(data.obs, data.observation_rows(chosen))
-                run.policy.normalizer.update({key: leaf.to(run.device) for key, leaf in obs.items()})
+                run.policy.normalizer.update(to_device(obs, run.device))
 
     def __len__(self) -> int:
         return self._buffer.steps
@@ -107,7 +107,7 @@ def _frame_stacks(data: Trajectories, space: Space[Any]) -> dict[str, FrameStack
     """Return the leaves that are stacks of frames, judged by the first episode."""
     first = data[0]
     count = min(TRIED, len(first) + 1)
-    seen = [{key: leaf[i] for key, leaf in first.obs.items()} for i in range(count)]
+    seen = [take_rows(first.obs, i) for i in range(count)]
     return find_stacks(space_specs(space, "observation"), seen)
 
 
@@ -144,4 +144,4 @@ def _chunks(rows: int) -> list[np.ndarray]:
 
 
 def _tensors(tree: Tree, rows: np.ndarray) -> TensorTree:
-    return {key: torch.from_numpy(leaf[rows]) for key, leaf in tree.items()}
+    return to_tensors(take_rows(tree, rows))

@@ -13,10 +13,12 @@ from maze_core.acting.agent import Agent, Choice
 from maze_core.acting.forward import TorchForward
 from maze_core.acting.memory import RowMemory
 from maze_core.models.memory import remembers
+from maze_core.tree import copy_tree, take_rows
 
 if TYPE_CHECKING:
-    from maze_core.envs.vector import Episode, Tree
+    from maze_core.envs.vector import Episode
     from maze_core.models.policy import Policy
+    from maze_core.tree import Tree
 
 NOBODY = -1
 """The opponent before there is one, and in copies without opponents."""
@@ -117,7 +119,7 @@ class PoolAgent(Agent):
         choice = self._agent.act(obs)
         if not (self._opponents != NOBODY).any():
             return choice
-        samples, actions = ({key: np.array(leaf) for key, leaf in tree.items()} for tree in choice)
+        samples, actions = (copy_tree(tree) for tree in choice)
         if self._memory is not None:
             self._memory.before = self._memory.current(self.lanes.size)
         for opponent in np.unique(self._opponents[self._opponents != NOBODY]):
@@ -168,7 +170,7 @@ class PoolAgent(Agent):
         memory = None if self._memory is None else self._memory.some(rows, policy)
         forward = TorchForward(policy, memory=memory)
         drawn = policy.draw_noise((1, len(rows)), self._noise)
-        seen = {key: leaf[rows] for key, leaf in obs.items()}
+        seen = take_rows(obs, rows)
         choice = forward.act(seen, forward.by_step(drawn)[0] if drawn else {})
         if self._memory is not None and memory is not None:
             self._memory.put(rows, memory)

@@ -20,8 +20,8 @@ from maze_core.models.distributions import (
 from maze_core.models.tree_distribution import TreeDistribution
 
 if TYPE_CHECKING:
-    from maze_core.data.batch import TensorTree
     from maze_core.models.policy import Policy
+    from maze_core.tree import TensorTree
 
 Parameters = dict[str, dict[str, Tensor]]
 """The parameters of a tree's distributions: by action leaf, then by name, each [B, …]."""

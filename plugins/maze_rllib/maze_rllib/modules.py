@@ -18,12 +18,13 @@ from ray.rllib.core.rl_module.torch.torch_rl_module import TorchRLModule
 from torch import Tensor
 
 from maze_core.envs.spaces import allocate, space_specs
+from maze_core.tree import to_tensors
 from maze_rllib.distribution import adapter, parameters
 from maze_rllib.vector_env import single_key
 
 if TYPE_CHECKING:
-    from maze_core.data.batch import TensorTree
     from maze_core.models.policy import Policy
+    from maze_core.tree import TensorTree
 
 
 class ActorCriticModule(TorchRLModule, ValueFunctionAPI):  # type: ignore[misc]
@@ -92,7 +93,7 @@ def zeros(policy: Policy) -> TensorTree:
     """Return two rows of zero observations."""
     specs = space_specs(policy.observation_space, "observation")
     device = next(policy.parameters()).device
-    return {key: torch.from_numpy(leaf).to(device) for key, leaf in allocate(specs, (2,)).items()}
+    return to_tensors(allocate(specs, (2,)), device)
 
 
 def shown(tree: TensorTree, key: str | None) -> Any:

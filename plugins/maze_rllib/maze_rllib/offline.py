@@ -10,10 +10,12 @@ from ray.rllib.env.single_agent_episode import SingleAgentEpisode
 from ray.rllib.offline.offline_data import OfflineData
 from ray.rllib.policy.sample_batch import MultiAgentBatch, SampleBatch
 
+from maze_core.tree import take_rows, to_tensors
+
 if TYPE_CHECKING:
     from maze_core.data.trajectories import Trajectories
-    from maze_core.envs.vector import Tree
     from maze_core.models.policy import Policy
+    from maze_core.tree import Tree
 
 _MODULE = "default_policy"
 _CHUNK = 4096
@@ -51,8 +53,8 @@ class RecordedData(OfflineData):  # type: ignore[misc]
         recorded, start = self._data[number], int(self._data.starts[number])
         rows = range(start, start + len(recorded))
         return SingleAgentEpisode(
-            observations=[{k: v[t] for k, v in recorded.obs.items()} for t in range(len(recorded) + 1)],
-            actions=[{k: v[t] for k, v in self._samples.items()} for t in rows],
+            observations=[take_rows(recorded.obs, t) for t in range(len(recorded) + 1)],
+            actions=[take_rows(self._samples, t) for t in rows],
             rewards=recorded.rewards.tolist(),
             terminated=recorded.terminated,
             truncated=not recorded.terminated,
@@ -68,7 +70,7 @@ def as_samples(policy: Policy, data: Trajectories) -> Tree:
         for first in range(0, data.steps, _CHUNK):
             rows = np.arange(first, min(first + _CHUNK, data.steps))
             seen = data.observation_rows(rows)
-            obs = {key: torch.from_numpy(leaf[seen]).to(device) for key, leaf in data.obs.items()}
-            actions = {key: torch.from_numpy(leaf[rows]).to(device) for key, leaf in data.actions.items()}
+            obs = to_tensors(take_rows(data.obs, seen), device)
+            actions = to_tensors(take_rows(data.actions, rows), device)
             chunks.append(policy.distribution(obs).from_env_action(actions))
     return {key: torch.cat([chunk[key] for chunk in chunks]).cpu().numpy() for key in chunks[0]}

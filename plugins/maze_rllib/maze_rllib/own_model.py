@@ -15,10 +15,10 @@ from maze_core.envs.spaces import flatten_space
 from maze_core.errors import ConfigError
 from maze_core.models.distributions import BoxScale
 from maze_core.models.inputs import FlatInput, is_image
+from maze_core.tree import map_tree, to_arrays, to_tensors
 
 if TYPE_CHECKING:
-    from maze_core.data.batch import TensorTree
-    from maze_core.envs.vector import Tree
+    from maze_core.tree import TensorTree, Tree
 
 
 class PlainView:
@@ -65,7 +65,7 @@ class PlainView:
 
     def seen(self, tree: Tree) -> np.ndarray:
         """Like `observations`, for arrays."""
-        seen: np.ndarray = self.observations({key: torch.from_numpy(leaf) for key, leaf in tree.items()}).numpy()
+        seen: np.ndarray = self.observations(to_tensors(tree)).numpy()
         return seen
 
     def actions(self, chosen: Any) -> TensorTree:
@@ -76,9 +76,9 @@ class PlainView:
     def taken(self, chosen: Any) -> Tree:
         """Like `actions`, for arrays."""
         tree = chosen if self._action_key is None else {self._action_key: chosen}
-        tensors = {key: torch.as_tensor(np.asarray(leaf)) for key, leaf in tree.items()}
+        tensors = map_tree(lambda leaf: torch.as_tensor(np.asarray(leaf)), tree)
         whole = tensors if self._action_key is None else tensors[self._action_key]
-        return {key: leaf.numpy() for key, leaf in self.actions(whole).items()}
+        return to_arrays(self.actions(whole))
 
     def _canonical(self, key: str, space: gymnasium.Space[Any]) -> gymnasium.Space[Any]:
         if isinstance(space, spaces.Discrete):

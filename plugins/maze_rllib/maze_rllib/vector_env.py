@@ -22,8 +22,8 @@ from maze_rllib.own_model import PlainView
 
 if TYPE_CHECKING:
     from maze_core.envs.builder import EnvBuilder
-    from maze_core.envs.vector import Tree
     from maze_core.seeding import EpisodeSeeds
+    from maze_core.tree import Tree
 
 
 class TreeVectorEnv(VectorEnv[Any, Any, Any]):

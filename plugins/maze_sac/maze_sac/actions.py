@@ -20,8 +20,8 @@ from maze_core.models.joint_actions import JointActions, joined
 from maze_core.models.masks import joined_mask
 
 if TYPE_CHECKING:
-    from maze_core.data.batch import TensorTree
     from maze_core.models.tree_distribution import TreeDistribution
+    from maze_core.tree import TensorTree
 
 _REACHABLE = 0.98
 # Target entropy of a choice as a share of its largest entropy (Christodoulou 2019, arXiv 1910.07207).

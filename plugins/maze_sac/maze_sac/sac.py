@@ -9,8 +9,8 @@ import torch
 from gymnasium.spaces import Box
 from torch import Tensor, nn
 
-from maze_core.data.batch import Batch, Loss, TensorTree
-from maze_core.data.segments import below, replayed
+from maze_core.data.batch import Batch, Loss
+from maze_core.data.segments import replayed
 from maze_core.envs.spaces import flatten_space
 from maze_core.errors import ConfigError
 from maze_core.models.distributions import BoxScale
@@ -26,6 +26,7 @@ from maze_core.training.remembered import distribution_of
 from maze_core.training.replay_memory import ReplayMemory, TargetMemory, memory_builder
 from maze_core.training.schedules import scheduled
 from maze_core.training.targets import Target
+from maze_core.tree import TensorTree, subtree
 from maze_sac.actions import Decision, Temperature, decide, target_entropy
 from maze_sac.config import SACConfig, SACfDConfig
 from maze_sac.estimates import estimate_of, soft_target
@@ -209,7 +210,7 @@ class SAC(Algorithm):
         if batch.objective == "critic":
             return Loss(critic_loss, metrics)
 
-        decision = self._decide(policy, batch.obs, sequences, below(batch.extra, _NOISE))
+        decision = self._decide(policy, batch.obs, sequences, subtree(batch.extra, f"{_NOISE}/"))
         value = estimate.objective(decision, self._values(self._critics, features.detach(), decision.box, frozen=True))
         policy_loss = (coefficient * decision.negative_entropy - value).mean()
 
@@ -247,7 +248,7 @@ class SAC(Algorithm):
         """Return the policy's decision for the observations that follow."""
         sequences = replayed(batch)
         if sequences is None:
-            return self._decide(policy, batch.next_obs, noise=below(batch.extra, _NEXT_NOISE))
+            return self._decide(policy, batch.next_obs, noise=subtree(batch.extra, f"{_NEXT_NOISE}/"))
         return self._decide(policy, sequences.obs, sequences.beyond("policy")).rows(sequences.following)
 
     def _decide(

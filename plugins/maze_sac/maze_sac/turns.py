@@ -14,9 +14,9 @@ from maze_sac.actions import Decision, draw, log_probabilities
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from maze_core.data.batch import TensorTree
     from maze_core.models.distributions.routed import RoutedLeaf
     from maze_core.models.tree_distribution import TreeDistribution
+    from maze_core.tree import TensorTree
 
 
 def decide_in_turns(actions: JointActions, distribution: TreeDistribution, noise: TensorTree) -> Decision:

@@ -17,7 +17,7 @@ from maze_set_models.attention import AttentionLayer
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from maze_core.data.batch import TensorTree
+    from maze_core.tree import TensorTree
     from maze_set_models.config import SetTemplateConfig
     from maze_set_models.leaves import Leaves, SetLeaf
 

@@ -19,6 +19,7 @@ from maze_core.envs.spaces import flatten_space
 from maze_core.errors import ConfigError
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.hookspecs import hookimpl
+from maze_core.tree import copy_tree
 from maze_wrappers.leaves import Env
 
 
@@ -127,7 +128,7 @@ class _Counted(gymnasium.Wrapper[Any, Any, Any, Any]):
     def _look(self, observation: Any) -> None:
         if self._sees:
             tree = self._observations.tree(observation)
-            self._seen = {key: np.array(leaf) for key, leaf in tree.items()}
+            self._seen = copy_tree(tree)
 
 
 class InfoEventsConfig(PluginConfig):

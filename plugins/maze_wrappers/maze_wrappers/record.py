@@ -25,12 +25,12 @@ from maze_core.data.trajectories_files import (
 )
 from maze_core.data.trajectories_writer import TrajectoryWriter, encode_episode
 from maze_core.envs.codecs import ActionCodec, ObservationCodec
-from maze_core.envs.vector import Tree
 from maze_core.envs.wrapper_memory import reward_meter
 from maze_core.errors import ConfigError
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.hookspecs import hookimpl
 from maze_core.terminal_text import printable
+from maze_core.tree import Tree, copy_tree
 from maze_wrappers.leaves import Env
 
 
@@ -183,7 +183,7 @@ class _Recordings:
 
 def _copied(tree: Tree) -> Tree:
     """Return copies: environments may reuse their arrays."""
-    return {key: np.array(leaf) for key, leaf in tree.items()}
+    return copy_tree(tree)
 
 
 def _stacked(trees: list[Tree]) -> Tree:
