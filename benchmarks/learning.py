@@ -31,7 +31,7 @@ from against_random import against_random
 from command import MAZE, one_thread
 from statistics_of_runs import with_interval
 
-from maze_core.config.presets import named_presets, package, package_shelf, preset_of
+from maze_core.config.presets import named_presets, package, preset_of, presets_of_package
 from maze_core.plugins import discovery
 
 PAGE = "learning"
@@ -88,8 +88,8 @@ class Row:
         named = self.settings[self.settings.index("--preset") + 1] if "--preset" in self.settings else self.preset
         algorithm = discovery.load("algorithm", self.algorithm)
         places = [package(algorithm), package(discovery.load("env", "pettingzoo"))]
-        shelves = [shelf for place in places for shelf in package_shelf(place, self.algorithm)]
-        found = named_presets(self.algorithm, shelves).get(named or preset_of(self.env))
+        folders = [folder for place in places for folder in presets_of_package(place, self.algorithm)]
+        found = named_presets(self.algorithm, folders).get(named or preset_of(self.env))
         if found is None:
             return ""
         return hashlib.sha256(json.dumps(found.content, sort_keys=True).encode()).hexdigest()[:12]

@@ -26,7 +26,7 @@ from maze_ray.worker import pack
 from maze_core.context import RunContext
 from maze_core.runners.dev import DevRunner
 from maze_core.runners.workers import Shared
-from maze_core.training.workers.share_task import ShareJob
+from maze_core.training.workers.worker_task import CollectJob
 
 PAGE, HOSTS, STEPS, UPDATES = "scale", 2, 20, 5
 GATE = 2.0
@@ -122,7 +122,7 @@ class SimulatedPool(RayPool):
         if self._recorder is not None:
             task, self._recorder = self._recorder, None
             task.setup(0)
-            job = ShareJob(0, 0, 60.0) if hasattr(task, "_shares") else 0
+            job = CollectJob(0, 0, 60.0) if hasattr(task, "_shares") else 0
             value = pickle.dumps(task.run(job, Shared(1, arrays)))
             task.close()
             self._ray.get([host.learn.remote(value) for host in self._hosts])

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from maze_core.config.flags import flags
-from maze_core.config.presets import package, package_shelf, presets, presets_of_source
+from maze_core.config.presets import package, presets, presets_of_package, presets_of_source
 from maze_core.config.run import EvaluationConfig, RunConfig
 from maze_core.data.batch import Batch, Loss
 from maze_core.plugins.configuration import DEFAULTS
@@ -139,8 +139,8 @@ def _code(text: str) -> str:
 
 def _comment(plugin: Any, algorithm: str, name: str) -> str:
     """Return the comment at the head of a preset's file, as one paragraph."""
-    (shelf,) = package_shelf(package(plugin))
-    file = next(file for file, _ in shelf.files(algorithm) if file.stem == name)
+    (folder,) = presets_of_package(package(plugin))
+    file = next(file for file, _ in folder.files(algorithm) if file.stem == name)
     lines = takewhile(lambda line: line.startswith("#"), file.read_text(encoding="utf-8").splitlines())
     comment = " ".join(line[1:].strip() for line in lines)
     return f": {comment}" if comment else ""

@@ -14,11 +14,11 @@ from maze_core.acting.single import SingleAgent, compute_action
 from maze_core.config.base import PluginConfig
 from maze_core.config.raw import merge
 from maze_core.envs.gymnasium_wrapper import GymnasiumWrapperConfig
-from maze_core.envs.wrapper_memory import lasting_layers, recall
+from maze_core.envs.wrapper_carry import lasting_layers, recall
 from maze_core.errors import ConfigError
 from maze_core.plugins import discovery
 from maze_core.plugins.configuration import asks_for_patience, assemble, part_config
-from maze_core.plugins.shelves import experiment as experiment_file
+from maze_core.plugins.preset_paths import experiment as experiment_file
 from maze_core.run_parts import Part, Parts, as_mapping, as_path
 from maze_core.seeding import draw_seed
 from maze_core.training import api

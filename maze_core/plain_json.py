@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from typing import Any, TypeGuard
 
 CHECKSUM = "sha256"
-"""The key in a sealed mapping that holds the checksum of the others."""
+"""The key in a checksummed mapping that holds the checksum of the others."""
 
 
-def sealed(values: Mapping[str, Any]) -> dict[str, Any]:
+def checksummed(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values with a checksum, for `unsealed`."""
     return {**values, CHECKSUM: _checksum(values)}
 

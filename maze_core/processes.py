@@ -22,7 +22,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Literal
 
-from maze_core.culprit import their_traceback
+from maze_core.blame import their_traceback
 from maze_core.environment_variables import variables_set
 from maze_core.errors import ConfigError, MazeError
 from maze_core.local_modules import understand_local_modules

@@ -10,9 +10,9 @@ import numpy as np
 import torch
 
 from maze_core.acting.agent import Agent, Choice
-from maze_core.acting.drawn import Drawn
 from maze_core.acting.forward import Forward, TorchForward, fastest_forward
 from maze_core.acting.memory import RowMemory
+from maze_core.acting.noise_plan import NoisePlan
 from maze_core.models.memory import remembers
 from maze_core.seeding import load_random_states, random_states
 from maze_core.tree import map_tree, to_arrays
@@ -150,11 +150,11 @@ class NetworkAgent(Agent):
         choice = self._forward.act(obs, noise)
         return choice if self._exploration is None else self._exploration.explore(obs, choice)
 
-    def ahead(self, steps: int, rows: int) -> Drawn:
+    def ahead(self, steps: int, rows: int) -> NoisePlan:
         """Draw what decides the next steps of N = `rows` environments beside the network, as `act` would do."""
         noise = {} if self._noise is None else self._noise.draw(self.policy, steps)
         explored = {} if self._exploration is None else self._exploration.ahead(steps, rows)
-        return Drawn(to_arrays(noise), explored)
+        return NoisePlan(to_arrays(noise), explored)
 
     def state(self) -> dict[str, Any]:
         """Return random states and what is remembered. No noise that was drawn ahead may be left."""

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from maze_core import files
-from maze_core.plain_json import parse_object, sealed, unsealed
+from maze_core.plain_json import checksummed, parse_object, unsealed
 from maze_core.training.run_dir import CONFIG, RECORD
 from maze_core.training.saved.manifest import BEST, CHECKPOINTS
 from maze_core.training.saved.metrics_file import METRICS_FILE, read_metrics
@@ -111,4 +111,4 @@ def read_identity(run_dir: Path, name: str) -> dict[str, str]:
 
 def write_identity(run_dir: Path, name: str, values: Mapping[str, str]) -> None:
     """Write under which id a logger knows the run to the file `name`, for a resume."""
-    files.write_bytes(run_dir / name, json.dumps(sealed(values), indent=2).encode() + b"\n")
+    files.write_bytes(run_dir / name, json.dumps(checksummed(values), indent=2).encode() + b"\n")

@@ -37,13 +37,13 @@ def show(
       maze config show --algorithm ppo --env CartPole-v1 --set algorithm.lr=1e-3
       maze config show --experiment quick
     """
+    from maze_core.config.checksummed_yaml import read_checksummed
     from maze_core.config.plain_yaml import read_yaml
-    from maze_core.config.sealed import read_sealed
     from maze_core.plugins.configuration import assemble, dump, load_run_config
-    from maze_core.plugins.shelves import experiment as experiment_file
+    from maze_core.plugins.preset_paths import experiment as experiment_file
 
     if run is not None:  # as plain data: showing a configuration runs no code of it
-        read = read_sealed if run.is_dir() else read_yaml
+        read = read_checksummed if run.is_dir() else read_yaml
         whole = load_run_config(read(run / "config.yaml" if run.is_dir() else run), set_ or ())
     else:
         files = [] if experiment is None else [experiment_file(experiment)]

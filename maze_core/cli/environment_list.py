@@ -15,7 +15,7 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from maze_core.config.presets import named_presets, package_shelf, preset_of
+from maze_core.config.presets import named_presets, preset_of, presets_of_package
 from maze_core.envs.builder import EnvBuilder
 from maze_core.envs.imports import import_module
 from maze_core.errors import MazeError
@@ -23,7 +23,7 @@ from maze_core.local_modules import permit
 from maze_core.plugins import discovery
 from maze_core.plugins.closing import releasing
 from maze_core.plugins.configuration import env_config
-from maze_core.plugins.shelves import preset_shelves
+from maze_core.plugins.preset_paths import preset_paths
 
 BUILT = 20
 """Most environments of one list that are built to show their spaces."""
@@ -151,10 +151,10 @@ def _presets_with(source: str, has_ids: bool, problems: list[str]) -> dict[str, 
 
     found = {}
     for algorithm in discovery.names("algorithm"):
-        shelves = package_shelf(_package("env", source))
+        preset_folders = presets_of_package(_package("env", source))
         if has_ids:
-            shelves = preset_shelves(algorithm, _package("algorithm", algorithm), _package("env", source))
-        found[algorithm] = list(_caught(partial(named_presets, algorithm, shelves, skipped), problems) or ())
+            preset_folders = preset_paths(algorithm, _package("algorithm", algorithm), _package("env", source))
+        found[algorithm] = list(_caught(partial(named_presets, algorithm, preset_folders, skipped), problems) or ())
     return found
 
 
@@ -179,7 +179,7 @@ def _look(listed: Listed) -> None:
 
 
 def _spaces(listed: Listed) -> tuple[str, str]:
-    from maze_core.cli.places import env_layer
+    from maze_core.cli.option_paths import env_layer
 
     env, _ = env_config(env_layer(listed.env_source, listed.id or None), [], [])
     builder = EnvBuilder(env, (), 0, "check")

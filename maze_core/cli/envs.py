@@ -117,7 +117,7 @@ def check(
     from dataclasses import asdict
 
     from maze_core.cli.environment_report import examine_environment
-    from maze_core.cli.places import env_layer
+    from maze_core.cli.option_paths import env_layer
     from maze_core.plugins.configuration import env_config
 
     allow_local_modules()

@@ -20,8 +20,8 @@ from typing import Annotated, Any, TextIO, cast
 
 import typer
 
+from maze_core.blame import blame, callers, causes, their_traceback
 from maze_core.cli.commands import Commands
-from maze_core.culprit import callers, causes, culprit, their_traceback
 from maze_core.errors import ConfigError, MazeError, RunError
 from maze_core.interruption import end_on_signals
 from maze_core.terminal_text import printable, printable_lines
@@ -93,7 +93,7 @@ def _print_unforeseen(error: Exception) -> None:
     if _has_too_many_files(error):
         print(printable_lines(f"error: {describe(error)}\n{_MORE_FILES}"), file=sys.stderr)
         return
-    place, notes = culprit(error), getattr(error, "__notes__", ())
+    place, notes = blame(error), getattr(error, "__notes__", ())
     if place and not os.environ.get("MAZE_DEBUG"):
         _print_traceback(their_traceback(error))
         print(printable_lines("\n".join([f"error: {place} raised {describe(error)}", *notes])), file=sys.stderr)

@@ -85,7 +85,7 @@ def _page(info: PluginInfo) -> dict[str, Any]:
     from maze_core.config.presets import named_presets, package, presets_of_source
     from maze_core.plugins import discovery
     from maze_core.plugins.hookspecs import HookSpecs
-    from maze_core.plugins.shelves import preset_shelves
+    from maze_core.plugins.preset_paths import preset_paths
 
     plugin = discovery.load(info.kind, info.name)
     page["parameters"] = [
@@ -96,8 +96,8 @@ def _page(info: PluginInfo) -> dict[str, Any]:
     page["hooks"] = [hook for hook in vars(HookSpecs) if getattr(getattr(plugin, hook, None), "maze_impl", None)]
     page["presets"] = []
     if info.kind == "algorithm":
-        shelves = preset_shelves(info.name, package(plugin), None)
-        found = named_presets(info.name, shelves, lambda error: output.warn(str(error)))
+        preset_folders = preset_paths(info.name, package(plugin), None)
+        found = named_presets(info.name, preset_folders, lambda error: output.warn(str(error)))
         page["presets"] = [preset.title for preset in found.values()]
     if info.kind == "env":
         page["presets"] = [f"{title} ({owner})" for title, owner in presets_of_source(plugin)]
@@ -120,10 +120,10 @@ def _unknown(name: str, kind: str | None) -> None:
     from maze_core.config.explain import nearest
     from maze_core.errors import ConfigError
     from maze_core.plugins import discovery
-    from maze_core.plugins.left_aside import left_aside
+    from maze_core.plugins.uninstalled_plugins import uninstalled
 
     for each in discovery.KINDS if kind in (None, _PRESETS) else (kind,):
-        if advice := discovery.missing(each, name) or left_aside(name):
+        if advice := discovery.missing(each, name) or uninstalled(name):
             raise ConfigError(f"no plugin is called {name!r}", hint=advice)
     known = [found.name for found in _catalog(kind)]
     raise ConfigError(f"no plugin is called {name!r}; {nearest(name, sorted(set(known)))}")

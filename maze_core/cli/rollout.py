@@ -150,7 +150,7 @@ def _of_plugin(
     seed: int,
     video: Path | None,
 ) -> RolloutTask:
-    from maze_core.cli.places import env_layer
+    from maze_core.cli.option_paths import env_layer
     from maze_core.errors import ConfigError
     from maze_core.plugins.configuration import env_config, policy_config
     from maze_core.training.episodes.rollouts import task_of_plugin

@@ -10,7 +10,7 @@ from typer.core import TyperGroup
 
 from maze_core.cli import output
 from maze_core.cli.algorithm_command import algorithm_command, command_of
-from maze_core.cli.places import placed
+from maze_core.cli.option_paths import placed
 from maze_core.cli.start_up import lasting_imports
 from maze_core.local_modules import allow_local_modules
 from maze_core.terminal_text import argument, printable
@@ -48,7 +48,7 @@ class _Algorithms(TyperGroup):
             experiment, others = _experiment_in(args)
             named = next((each for each in others if each in self.list_commands(ctx)), None)
             if experiment is not None and named is None:
-                from maze_core.plugins.shelves import experiment_algorithm
+                from maze_core.plugins.preset_paths import experiment_algorithm
 
                 return super().parse_args(ctx, [experiment_algorithm(experiment, "maze train"), *args])
             rest = [each for each in args if each != named]
@@ -66,7 +66,7 @@ class _Algorithms(TyperGroup):
 
     def format_epilog(self, ctx: Any, formatter: Any) -> None:
         """List the experiments that there are."""
-        from maze_core.plugins.shelves import experiments
+        from maze_core.plugins.preset_paths import experiments
 
         if found := experiments():
             with formatter.section("Experiments"):
@@ -124,7 +124,7 @@ def _train_algorithm(
     **common: Any,
 ) -> None:
     from maze_core.plugins.configuration import assemble_with_preset
-    from maze_core.plugins.shelves import experiment as experiment_file
+    from maze_core.plugins.preset_paths import experiment as experiment_file
     from maze_core.training.run_dir import CONFIG, find_run
 
     allow_local_modules()

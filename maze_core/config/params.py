@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, JsonValue
 
-from maze_core.config.outside import Outside
+from maze_core.config.external_fields import Outside
 
 Width = Annotated[int, Field(gt=0, le=100_000)]
 """Units of a layer."""

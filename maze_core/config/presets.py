@@ -1,7 +1,7 @@
 """Presets: partial run configurations in folders, `NAME.yaml` or `ALGORITHM/NAME.yaml`.
 
 A file is for the algorithm that it names, or else for that of its folder. Where the folders are is said in
-`maze_core.plugins.shelves`.
+`maze_core.plugins.preset_paths`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from maze_core.errors import ConfigError
 
 
 @dataclass(frozen=True)
-class Shelf:
+class PresetFolder:
     """A folder of presets, or of experiments."""
 
     folder: Path
@@ -50,17 +50,17 @@ class Preset:
 
     file: Path
     content: Raw
-    shelf: Shelf
+    preset_folder: PresetFolder
 
     @property
     def title(self) -> str:
         """Its name, and where it comes from if that is neither the algorithm's nor the env source's package."""
-        if not self.shelf.trusted:
+        if not self.preset_folder.trusted:
             return f"{self.file.stem} ({self.file.as_posix()})"
-        return f"{self.file.stem} ({self.shelf.origin})" if self.shelf.origin else self.file.stem
+        return f"{self.file.stem} ({self.preset_folder.origin})" if self.preset_folder.origin else self.file.stem
 
 
-def choose(preset: str, env_id: str | None, algorithm: str, shelves: Sequence[Shelf]) -> Preset | None:
+def choose(preset: str, env_id: str | None, algorithm: str, preset_folders: Sequence[PresetFolder]) -> Preset | None:
     """Return the preset to apply, or None: the first with this name.
 
     `auto` takes the preset named like the environment, if there is one; `none` takes none.
@@ -71,16 +71,16 @@ def choose(preset: str, env_id: str | None, algorithm: str, shelves: Sequence[Sh
     if preset == "none":
         return None
     wanted = preset_of(env_id or "") if preset == "auto" else preset
-    for found in _read(algorithm, shelves, wanted):
+    for found in _read(algorithm, preset_folders, wanted):
         return found
     if preset == "auto":
         return None
-    known = named_presets(algorithm, shelves, skipped=lambda error: None)
+    known = named_presets(algorithm, preset_folders, skipped=lambda error: None)
     raise ConfigError(f"{algorithm} has no preset {preset!r}; {nearest(preset, known)}", "preset")
 
 
 def named_presets(
-    algorithm: str, shelves: Sequence[Shelf], skipped: Callable[[ConfigError], object] | None = None
+    algorithm: str, preset_folders: Sequence[PresetFolder], skipped: Callable[[ConfigError], object] | None = None
 ) -> dict[str, Preset]:
     """Return the presets for an algorithm by name, sorted.
 
@@ -90,20 +90,20 @@ def named_presets(
         ConfigError: a file cannot be read, and there is no `skipped`.
     """
     found: dict[str, Preset] = {}
-    for preset in _read(algorithm, shelves, skipped=skipped):
+    for preset in _read(algorithm, preset_folders, skipped=skipped):
         found.setdefault(preset.file.stem, preset)
     return dict(sorted(found.items()))
 
 
 def presets(plugin: type[Any], algorithm: str) -> dict[str, Raw]:
     """Return the presets in the package of an algorithm, by name."""
-    found = named_presets(algorithm, package_shelf(package(plugin), algorithm))
+    found = named_presets(algorithm, presets_of_package(package(plugin), algorithm))
     return {name: preset.content for name, preset in found.items()}
 
 
 def presets_of_source(source: type[Any]) -> list[tuple[str, str]]:
     """Return the presets in an env source's package: their names, each with the algorithm that it is for."""
-    return [pair for shelf in package_shelf(package(source)) for pair in shelf.contents()]
+    return [pair for each in presets_of_package(package(source)) for pair in each.contents()]
 
 
 def preset_of(env_id: str) -> str:
@@ -116,10 +116,12 @@ def package(plugin: type[Any]) -> str:
     return plugin.__module__.partition(".")[0]
 
 
-def package_shelf(name: str | None, algorithm: str = "", origin: str = "", folder: str = "presets") -> list[Shelf]:
-    """Return the shelf in a package, if it has one."""
+def presets_of_package(
+    name: str | None, algorithm: str = "", origin: str = "", folder: str = "presets"
+) -> list[PresetFolder]:
+    """Return the folder of presets in a package, if it has one."""
     place = package_folder(name) if name else None
-    return [Shelf(place / folder, algorithm, origin)] if place and (place / folder).is_dir() else []
+    return [PresetFolder(place / folder, algorithm, origin)] if place and (place / folder).is_dir() else []
 
 
 def package_folder(name: str) -> Path | None:
@@ -147,13 +149,13 @@ def algorithm_of(content: Raw, default: str = "") -> str:
 
 def _read(
     algorithm: str,
-    shelves: Sequence[Shelf],
+    preset_folders: Sequence[PresetFolder],
     name: str | None = None,
     skipped: Callable[[ConfigError], object] | None = None,
 ) -> Iterator[Preset]:
     """Yield the presets for an algorithm in order; with `name`, only the files of that name are read."""
-    for shelf in shelves:
-        for file, default in shelf.files(algorithm):
+    for folder in preset_folders:
+        for file, default in folder.files(algorithm):
             if name in (None, file.stem):
                 try:
                     content = read_yaml(file)
@@ -163,4 +165,4 @@ def _read(
                     skipped(error)
                     continue
                 if algorithm_of(content, default) == algorithm:
-                    yield Preset(file, content, shelf)
+                    yield Preset(file, content, folder)

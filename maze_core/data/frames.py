@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from maze_core.envs.spaces import LeafSpec, Specs
-from maze_core.free_memory import check_memory
+from maze_core.free_ram import check_memory
 
 if TYPE_CHECKING:
     from maze_core.tree import Tree

@@ -15,7 +15,7 @@ from maze_core.data.prioritized import Priorities, tree_bytes
 from maze_core.envs.actors import ELAPSED
 from maze_core.envs.goals import ACHIEVED
 from maze_core.envs.spaces import LeafSpec, Specs, allocate, allocated_bytes, space_specs
-from maze_core.free_memory import check_memory
+from maze_core.free_ram import check_memory
 from maze_core.tree import copy_tree, map_tree, take_rows, to_tensors
 
 if TYPE_CHECKING:

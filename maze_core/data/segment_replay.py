@@ -14,7 +14,7 @@ from maze_core.data.segments import POLICY, ReplayedSequences
 from maze_core.envs.actors import ELAPSED
 from maze_core.envs.spaces import LeafSpec, Specs, allocate, allocated_bytes, space_specs
 from maze_core.errors import ConfigError
-from maze_core.free_memory import check_memory
+from maze_core.free_ram import check_memory
 from maze_core.tree import TensorTree, copy_tree, map_tree, select_rows, subtree, take_rows, to_arrays, to_tensors
 
 if TYPE_CHECKING:

@@ -30,7 +30,7 @@ from maze_core import files
 from maze_core.data.space_json import space_from_json, space_to_json
 from maze_core.envs.spaces import LeafSpec, Role, flatten_space, space_specs
 from maze_core.errors import MazeError
-from maze_core.plain_json import is_count, is_number, parse_object, sealed, unsealed
+from maze_core.plain_json import checksummed, is_count, is_number, parse_object, unsealed
 from maze_core.terminal_text import argument, counted, printable, shown
 
 FORMAT, VERSION = "maze-trajectories", 2
@@ -153,7 +153,7 @@ def write_description(folder: Path, description: Description) -> None:
     observation, action = space_to_json(description.observation_space), space_to_json(description.action_space)
     head = {"format": FORMAT, "version": VERSION, "observation_space": observation, "action_space": action}
     head |= {_KIND: "raw", "wrapped_rewards": description.has_wrapped}
-    text = json.dumps(sealed({**head, "source": description.source}), indent=1, allow_nan=False)
+    text = json.dumps(checksummed({**head, "source": description.source}), indent=1, allow_nan=False)
     files.write_bytes(folder / DESCRIPTION, text.encode())
 
 
@@ -190,12 +190,12 @@ def read_description(folder: Path) -> Description:
 
 def encode_record(record: EpisodeRecord) -> bytes:
     """Return an episode's line of `episodes.jsonl`."""
-    return json.dumps(sealed(asdict(record)), allow_nan=False).encode() + b"\n"
+    return json.dumps(checksummed(asdict(record)), allow_nan=False).encode() + b"\n"
 
 
 def write_complete(folder: Path, episodes: int, steps: int) -> None:
     """Write at the end of a recording how much it holds."""
-    files.write_bytes(folder / COMPLETE, json.dumps(sealed({"episodes": episodes, "steps": steps})).encode())
+    files.write_bytes(folder / COMPLETE, json.dumps(checksummed({"episodes": episodes, "steps": steps})).encode())
 
 
 def read_complete(folder: Path) -> int | None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from maze_core.config.base import PluginConfig
 from maze_core.envs.agents import LimitedAgents, MultiAgentEnv
 from maze_core.envs.time_limits import EpisodeLimit, is_limited
-from maze_core.envs.wrapper_memory import Metered
+from maze_core.envs.wrapper_carry import Metered
 from maze_core.errors import ConfigError, PluginError
 from maze_core.plugins import discovery
 from maze_core.plugins.closing import release, releasing

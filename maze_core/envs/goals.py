@@ -11,7 +11,7 @@ import numpy as np
 from gymnasium import spaces
 
 from maze_core.envs.spaces import start_of
-from maze_core.envs.wrapper_memory import layers
+from maze_core.envs.wrapper_carry import layers
 from maze_core.errors import ConfigError, RunError
 from maze_core.terminal_text import shown
 

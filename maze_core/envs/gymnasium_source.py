@@ -12,9 +12,9 @@ from typing import Annotated, Any, ClassVar, Literal
 import gymnasium
 from pydantic import Field, JsonValue, PositiveInt
 
+from maze_core.blame import blame
 from maze_core.config.base import PluginConfig
-from maze_core.config.outside import Outside
-from maze_core.culprit import culprit
+from maze_core.config.external_fields import Outside
 from maze_core.envs.imports import import_module
 from maze_core.envs.mujoco_warnings import tame_mujoco
 from maze_core.errors import ConfigError, MazeError, RunError
@@ -116,7 +116,7 @@ def _type_error(config: GymnasiumConfig, exc: TypeError) -> MazeError:
     built = _last_locals(exc).get("env")
     if (other := foreign(built)) is not None:
         return other
-    if culprit(exc):
+    if blame(exc):
         return _cannot_be_built(config, exc)
     if missing := re.search(r"missing .*argument.*: '(\w+)'", text):
         return ConfigError(text, "env.kwargs", f"Next: --set env.kwargs.{missing.group(1)}=…")
@@ -133,7 +133,7 @@ def _last_locals(exc: BaseException) -> dict[str, Any]:
 
 def _cannot_be_built(config: GymnasiumConfig, exc: Exception) -> RunError:
     raised = exc.__cause__ if _RERAISED in str(exc) and exc.__cause__ is not None else exc
-    place = culprit(raised)
+    place = blame(raised)
     where = f" ({place})" if place else ""
     return RunError(f"the environment {config.id} cannot be built: {describe(raised)}{where}")
 

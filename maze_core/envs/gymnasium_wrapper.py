@@ -9,7 +9,7 @@ import gymnasium
 from pydantic import Field, JsonValue
 
 from maze_core.config.base import PluginConfig
-from maze_core.config.outside import Outside
+from maze_core.config.external_fields import Outside
 from maze_core.envs.imports import import_module
 from maze_core.envs.masks import check_kept
 from maze_core.errors import ConfigError

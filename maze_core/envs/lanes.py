@@ -23,7 +23,7 @@ from maze_core.plugins.closing import release
 from maze_core.tree import Tree, copy_tree, take_rows
 
 if TYPE_CHECKING:
-    from maze_core.envs.wrapper_memory import Memory
+    from maze_core.envs.wrapper_carry import Memory
     from maze_core.seeding import EpisodeSeeds
 
     MakeAgents = Callable[[int], MultiAgentEnv]

@@ -16,7 +16,7 @@ from maze_core.envs.faults import failure, place
 from maze_core.envs.masks import mask_leaves
 from maze_core.envs.spaces import allocate
 from maze_core.envs.vector import Episode, StepResult
-from maze_core.envs.wrapper_memory import vector_reward_meter
+from maze_core.envs.wrapper_carry import vector_reward_meter
 from maze_core.errors import ConfigError, MazeError, RunError
 from maze_core.plugins.closing import release
 from maze_core.plugins.other_interfaces import check_reset
@@ -25,7 +25,7 @@ from maze_core.tree import Tree, copy_tree, take_rows
 if TYPE_CHECKING:
     import gymnasium
 
-    from maze_core.envs.wrapper_memory import Memory
+    from maze_core.envs.wrapper_carry import Memory
     from maze_core.seeding import EpisodeSeeds
 
 

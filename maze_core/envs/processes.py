@@ -21,7 +21,7 @@ from maze_core.tree import Tree, map_tree, take_rows
 
 if TYPE_CHECKING:
     from maze_core.envs.serial import MakeEnv
-    from maze_core.envs.wrapper_memory import Memory
+    from maze_core.envs.wrapper_carry import Memory
     from maze_core.seeding import EpisodeSeeds
 
 _STARTING = (

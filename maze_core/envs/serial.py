@@ -19,7 +19,7 @@ from maze_core.envs.masks import mask_leaves
 from maze_core.envs.spaces import ROLES, allocate, leaves
 from maze_core.envs.step_log import StepLog
 from maze_core.envs.vector import Episode, StepResult
-from maze_core.envs.wrapper_memory import (
+from maze_core.envs.wrapper_carry import (
     Memory,
     RewardSum,
     episode_metrics,

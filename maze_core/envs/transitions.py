@@ -14,7 +14,7 @@ from maze_core.tree import Tree, take_rows
 
 if TYPE_CHECKING:
     from maze_core.envs.serial import SerialVectorEnv
-    from maze_core.envs.wrapper_memory import Memory
+    from maze_core.envs.wrapper_carry import Memory
 
 _NONE_ENDED = np.zeros(0, np.int64)
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import gymnasium
 
     from maze_core.envs.events import EventSummary
-    from maze_core.envs.wrapper_memory import Memory
+    from maze_core.envs.wrapper_carry import Memory
     from maze_core.seeding import EpisodeSeeds
 
 
@@ -31,7 +31,7 @@ class Episode:
     episode_return: float
     length: int
     metrics: dict[str, float] = field(default_factory=dict)
-    """Numbers that the environment or a wrapper reported, see `maze_core.envs.wrapper_memory.METRICS`, and KPIs."""
+    """Numbers that the environment or a wrapper reported, see `maze_core.envs.wrapper_carry.METRICS`, and KPIs."""
     events: EventSummary | None = None
     """Statistics of the events that they reported; None where none are declared."""
 

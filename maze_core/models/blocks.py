@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from maze_core.errors import ConfigError
-from maze_core.free_memory import free_memory
+from maze_core.free_ram import free_ram
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -78,7 +78,7 @@ def check_room(parameters: int) -> None:
     Call it before allocation: the system may grant memory that it does not have, and kill the process later.
     """
     needed = 16 * parameters
-    free = free_memory() if needed > 100_000_000 else None
+    free = free_ram() if needed > 100_000_000 else None
     if free is not None and needed > free:
         sizes = f"needs {needed / 1e9:.1f} GB to train, but only {free / 1e9:.1f} GB are free"
         raise ConfigError(

@@ -62,7 +62,9 @@ def catalog(kind: str | None = None) -> list[PluginInfo]:
 
 def preset_catalog() -> list[PluginInfo]:
     """Return every installed package of presets, with what it contains as its summary."""
-    from maze_core.plugins.shelves import preset_packages  # reading YAML takes time that a list of plugins can spare
+    from maze_core.plugins.preset_paths import (
+        preset_packages,  # reading YAML takes time that a list of plugins can spare
+    )
 
     infos = []
     for claim, contents, problem in preset_packages():

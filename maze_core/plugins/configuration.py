@@ -9,8 +9,9 @@ from typing import Any
 from pydantic import ValidationError
 
 from maze_core.config.base import PluginConfig
+from maze_core.config.checksummed_yaml import read_checksummed
 from maze_core.config.explain import combined, explain
-from maze_core.config.outside import (
+from maze_core.config.external_fields import (
     assigned,
     check_said,
     for_evaluation,
@@ -21,13 +22,12 @@ from maze_core.config.presets import Preset, choose, package
 from maze_core.config.raw import PARTS, Raw, assign, merge, parse_assignment
 from maze_core.config.renamed import moved
 from maze_core.config.run import RunConfig
-from maze_core.config.sealed import read_sealed
 from maze_core.config.wrapper_classes import by_path, check_classes
 from maze_core.errors import ConfigError, PluginError
 from maze_core.local_modules import permit
 from maze_core.plugins import discovery
 from maze_core.plugins.preferences import names_patience, says_its_end, with_preferences, without_patience
-from maze_core.plugins.shelves import preset_shelves
+from maze_core.plugins.preset_paths import preset_paths
 from maze_core.tolerant_output import to_stderr
 
 DEFAULTS: Raw = {
@@ -95,7 +95,7 @@ def assemble_with_preset(
     wanted = named[-1] if named and preset == "auto" else preset
     found = find_preset(wanted, asked, load)
     chosen = {} if found is None else merge({}, moved(found.content, _note(found.file)))
-    if found is not None and not found.shelf.trusted:
+    if found is not None and not found.preset_folder.trusted:
         untrusted.append((chosen, found.file))
     for content, source in untrusted:
         check_classes(content, by_path(assignments), source)
@@ -128,7 +128,7 @@ def load_run_config(
     if isinstance(source, Mapping):
         raw = moved(dict(source), _note(None))
     else:
-        raw = read_sealed(Path(source), _note(source))
+        raw = read_checksummed(Path(source), _note(source))
         check_classes(raw, by_path(assignments), Path(source))
     return resolve(assign(merge({}, raw), assignments), load)
 
@@ -145,7 +145,7 @@ def load_saved_config(
         ConfigError: a value does not fit; or it refers to another machine, or to a folder outside the current folder
             and the run's own, and neither the overrides nor `agreed`, the caller's own configuration, contain it.
     """
-    raw, assignments = merge({}, read_sealed(path, _note(path))), _said(overrides)
+    raw, assignments = merge({}, read_checksummed(path, _note(path))), _said(overrides)
     check_classes(raw, {**by_path(assignments), "agreed": agreed}, path)
     return _saved(assigned(raw, assignments, load, path, agreed), path, load)
 
@@ -165,7 +165,7 @@ def load_config_to_act(
     Raises:
         ConfigError: as for `load_saved_config`.
     """
-    raw, assignments = merge({}, read_sealed(path, _note(path))), _said(overrides)
+    raw, assignments = merge({}, read_checksummed(path, _note(path))), _said(overrides)
     check_classes(raw, by_path(assignments), path)
     raw, reaching = for_evaluation(raw, assignments, load, path, agreed)
     raw, missing = without_missing(raw, assignments, load, observers or {})
@@ -289,7 +289,7 @@ def _file_layer(source: Path | Raw, algorithm: str | None, quiet: bool = False) 
 
 
 def _parent_layer(path: Path, names_env: bool) -> Raw:
-    raw = merge({}, read_sealed(path))
+    raw = merge({}, read_checksummed(path))
     kept = ("model", "wrappers") if names_env else ("model", "wrappers", "env")
     return {part: raw[part] for part in kept if part in raw}
 
@@ -314,8 +314,8 @@ def find_preset(preset: Any, asked: Raw, load: discovery.Loader = discovery.load
     except ConfigError:
         return None  # resolve reports the unknown name together with all other problems
     source = _env_source(env, load)
-    shelves = preset_shelves(name, package(plugin), None if source is None else package(source))
-    return choose(preset, env_id if isinstance(env_id, str) else None, name, shelves)
+    preset_folders = preset_paths(name, package(plugin), None if source is None else package(source))
+    return choose(preset, env_id if isinstance(env_id, str) else None, name, preset_folders)
 
 
 def _env_source(env: Any, load: discovery.Loader) -> type[Any] | None:

@@ -22,8 +22,8 @@ from typing import Any
 from maze_core.bundled import published, publisher
 from maze_core.errors import ConfigError, PluginError
 from maze_core.local_modules import is_current_folder
-from maze_core.plugins.left_aside import left_aside
 from maze_core.plugins.renamed import instead
+from maze_core.plugins.uninstalled_plugins import uninstalled
 from maze_core.terminal_text import shown
 
 KINDS: Mapping[str, str] = {
@@ -270,7 +270,7 @@ def _unknown(kind: str, name: str) -> ConfigError:
     near = [other for other in known if other.lower() in near]
     if any(name == found.name for found in _declared() if found.kind == kind):
         hint = f"It is installed, but {DISABLE} turns it off"
-    elif advice := _hint(name) or missing(kind, name) or left_aside(name):
+    elif advice := _hint(name) or missing(kind, name) or uninstalled(name):
         hint = advice
     elif near:
         hint = f"Did you mean {' or '.join(near)}?"

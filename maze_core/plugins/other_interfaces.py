@@ -9,7 +9,7 @@ from typing import Any
 
 import gymnasium
 
-from maze_core.culprit import culprit
+from maze_core.blame import blame
 from maze_core.errors import ConfigError, RunError
 from maze_core.terminal_text import shown
 
@@ -61,7 +61,7 @@ def check_spaces(env: gymnasium.Env[Any, Any]) -> None:
         try:
             space = getattr(env, name)
         except Exception as exc:
-            if not isinstance(exc, AttributeError) or culprit(exc):
+            if not isinstance(exc, AttributeError) or blame(exc):
                 raise RunError(f"{name} of the environment raised {type(exc).__name__}: {exc}") from exc
             raise _wrong(f"{type(env.unwrapped).__name__} has no {name}", _DECLARE.format(name)) from exc
         if not isinstance(space, gymnasium.Space):
@@ -89,12 +89,12 @@ def old_api(error: BaseException) -> ConfigError | None:
     """Return the error for an environment whose `error` shows that it uses the old API; else None."""
     text = str(error)
     found = _UNPACKED.search(text) if isinstance(error, ValueError | TypeError) else None
-    if found is not None and not culprit(error):
+    if found is not None and not blame(error):
         if found[1] == "4" or "too many values to unpack (expected 4)" in text:
             return _wrong(f"{_OLD}: its step returns 4 values", _UPDATE)
         got = f"{found[1]} values" if found[1] else found[2] or "more than 5 values"
         return _wrong(f"the environment's step returns {got}, not 5 values", _UPDATE)
-    if isinstance(error, TypeError) and "reset() got an unexpected keyword argument" in text and not culprit(error):
+    if isinstance(error, TypeError) and "reset() got an unexpected keyword argument" in text and not blame(error):
         return _wrong(f"{_OLD}: its reset takes no seed or no options", _UPDATE)
     return None
 

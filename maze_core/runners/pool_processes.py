@@ -27,10 +27,10 @@ from maze_core.processes import (
     worker_variables,
 )
 from maze_core.runners import pool_worker
-from maze_core.runners.bell import LONG, Bell, has_bells
 from maze_core.runners.parameters import SharedParameters
 from maze_core.runners.pool_queued import AHEAD, Job, QueuedPool
 from maze_core.runners.result_transfer import Unpacker
+from maze_core.runners.wakeup import LONG, Wakeup, has_wakeups
 from maze_core.runners.workers import Arrays, JobResult, Task
 
 _PATIENCE = 2.0
@@ -97,13 +97,13 @@ class ProcessPool(QueuedPool):
         self._parameters: SharedParameters | None = None
         self._complete = False
         self._members: list[_Member] = []
-        self._bell: Bell | None = None
+        self._bell: Wakeup | None = None
         self._unheard = False
         """True: there are messages for which the bell has not rung."""
         self._channels = selectors.DefaultSelector()
         """The pipe and the end of each worker's process, with its number and whether it is the end."""
         try:
-            self._bell = Bell() if has_bells() else None
+            self._bell = Wakeup() if has_wakeups() else None
             for number in range(count):
                 self._members.append(self._start(number))
             while not all(member.ready for member in self._members):

@@ -9,16 +9,16 @@ from typing import Any
 from maze_core.errors import ConfigError
 from maze_core.plugins.closing import release
 from maze_core.processes import begin_worker, errors_told
-from maze_core.runners.bell import Bell, Listener
 from maze_core.runners.parameters import ParameterReader
 from maze_core.runners.result_transfer import Packer
+from maze_core.runners.wakeup import Listener, Wakeup
 from maze_core.runners.workers import Shared, Task
 
 LONG_FOLLOWS = ("long",)
 """What announces a message longer than `LONG`, which must be read while it is written."""
 
 
-def main(pipe: Connection, bell: Bell | None, task: bytes, number: int) -> None:
+def main(pipe: Connection, bell: Wakeup | None, task: bytes, number: int) -> None:
     """Run jobs until the driver says close or exits, or the task fails. `bell`: rings after messages; None: none."""
     begin_worker(stays=True)
     with errors_told(pipe):
@@ -36,7 +36,7 @@ def not_portable(exc: Exception) -> ConfigError:
 
 
 class _Worker:
-    def __init__(self, pipe: Connection, bell: Bell | None, task: Task) -> None:
+    def __init__(self, pipe: Connection, bell: Wakeup | None, task: Task) -> None:
         self._pipe, self._task = pipe, task
         self._listener = Listener(pipe.fileno(), bell)
         self._packer = Packer()

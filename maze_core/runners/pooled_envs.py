@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from maze_core.envs.ledger import EpisodeLedger
+from maze_core.envs.episode_log import EpisodeLog
 from maze_core.envs.serial import check_state, share_of_state
 from maze_core.envs.transitions import Transitions, joined
 from maze_core.envs.vector import StepResult
 from maze_core.envs.worker import shares_of
 from maze_core.errors import ConfigError, RunError
-from maze_core.runners.env_shares import Assignment, EnvJob, EnvShares, Game
+from maze_core.runners.worker_envs_task import Assignment, EnvJob, EnvTask, Game
 from maze_core.tree import Tree, take_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from maze_core.envs.builder import EnvBuilder
-    from maze_core.envs.wrapper_memory import Memory
+    from maze_core.envs.wrapper_carry import Memory
     from maze_core.runners.workers import Arrays, Task, WorkerPool
     from maze_core.seeding import EpisodeSeeds
 
@@ -66,14 +66,14 @@ class PooledVectorEnv:
         self._moves = 0
         """The number of moves so far: of calls of `step` and `gather`."""
         self._rows = [slice(share.first, share.first + share.count) for share in shares]
-        self._pool = start(EnvShares(builder, shares), count)
+        self._pool = start(EnvTask(builder, shares), count)
         self._finalizer = weakref.finalize(self, self._pool.close)
         spaces = self._ask([("spaces",)] * count)
         self.observation_space, self.action_space = spaces[0]
         if any(other != spaces[0] for other in spaces):
             self.close()
             raise ConfigError("the environments of a run must all have the same spaces", where="env")
-        self._ledger = EpisodeLedger(self.observation_space, self.action_space, num_envs)
+        self._episode_log = EpisodeLog(self.observation_space, self.action_space, num_envs)
         self._pending: list[Memory] = []
         """Memory to load at the next reset; empty: keep the current one."""
         self._seeds: EpisodeSeeds | None = None
@@ -85,7 +85,7 @@ class PooledVectorEnv:
         # After the loss of a worker, another one first replays the earlier episodes, which wrappers remember.
         command = "begin" if self._seeds is None else "reset"
         self._begin(seeds, [(command, seeds, self._pending[rows]) for rows in self._rows], out)
-        self._ledger.begin()
+        self._episode_log.begin()
         self._pending = []
 
     def step(self, actions: Tree, out: Tree) -> StepResult:
@@ -94,17 +94,17 @@ class PooledVectorEnv:
         self._moves += 1
         result = _joined([result for result, _, _ in replies])
         taken = take_rows(actions, None)
-        self._ledger.add(taken, result.reward[None], (result.terminated | result.truncated)[None])
+        self._episode_log.add(taken, result.reward[None], (result.terminated | result.truncated)[None])
         for rows, (_, obs, begun) in zip(self._rows, replies, strict=True):
-            self._ledger.see(rows, obs)
+            self._episode_log.see(rows, obs)
             for row, memory in begun.items():
-                self._ledger.memory[rows.start + row] = memory
+                self._episode_log.memory[rows.start + row] = memory
         self._write(out)
         return result
 
     def state(self) -> dict[str, Any]:
         """Return the unfinished episodes, as `SerialVectorEnv.state` does for the same environments."""
-        return self._ledger.state()
+        return self._episode_log.state()
 
     def restore(self, seeds: EpisodeSeeds, state: dict[str, Any], out: Tree) -> None:
         """Replay the unfinished episodes of `state`; write the current observations into `out`.
@@ -113,7 +113,7 @@ class PooledVectorEnv:
         """
         check_state(state, self.num_envs)
         self._begin(seeds, [("restore", seeds, share_of_state(state, rows)) for rows in self._rows], out)
-        self._ledger.load(state)
+        self._episode_log.load(state)
         self._pending = []
 
     def memory(self) -> list[Memory]:
@@ -208,9 +208,9 @@ class PooledVectorEnv:
         parts = self._ask(commands, look)
         self._moves += 1
         whole = joined(parts)
-        self._ledger.add(whole.actions, whole.rewards, whole.ended)
-        self._ledger.see(slice(None), take_rows(whole.obs, -1))
-        self._ledger.memory = list(whole.memory)
+        self._episode_log.add(whole.actions, whole.rewards, whole.ended)
+        self._episode_log.see(slice(None), take_rows(whole.obs, -1))
+        self._episode_log.memory = list(whole.memory)
         return whole
 
     def close(self) -> None:
@@ -228,7 +228,7 @@ class PooledVectorEnv:
     def _place(self, rows: slice, reply: tuple[Any, ...]) -> None:
         """Record where some environments stand, which had to begin other episodes if theirs cannot be replayed."""
         obs, episode, length, memory, _ = reply
-        self._ledger.place(rows, episode, length, obs, memory)
+        self._episode_log.place(rows, episode, length, obs, memory)
 
     def _ask(self, commands: list[tuple[Any, ...]], look: Callable[[int], None] = lambda steps: None) -> list[Any]:
         """Return the replies to each share's command. A share that has lost its worker is restored first.
@@ -279,7 +279,7 @@ class PooledVectorEnv:
         return self._pool.submit(EnvJob(share, command, arguments, self._moves), share, _patience(command))
 
     def _write(self, out: Tree) -> None:
-        for key, array in self._ledger.observation.items():
+        for key, array in self._episode_log.observation.items():
             out[key][...] = array
 
 

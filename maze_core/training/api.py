@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from maze_core.config.run import RunConfig
 from maze_core.errors import ConfigError, RunError
 from maze_core.files import write_bytes
-from maze_core.free_memory import is_about_memory
+from maze_core.free_ram import is_about_memory
 from maze_core.interruption import graceful_interrupts
 from maze_core.plugins import discovery
 from maze_core.plugins.discovery import describe

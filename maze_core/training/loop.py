@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING, Literal
 
 from maze_core.errors import LostError, RunError
-from maze_core.free_memory import is_about_memory
+from maze_core.free_ram import is_about_memory
 from maze_core.interruption import Preempted
 from maze_core.terminal_text import argument
 from maze_core.training.episodes.evaluation import EvaluationInterrupted

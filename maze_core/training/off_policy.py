@@ -24,7 +24,7 @@ from maze_core.training.replay_memory import check_segments
 from maze_core.training.replays import replay_of
 from maze_core.training.run_dir import REPLAY
 from maze_core.training.saved.manifest import states
-from maze_core.training.workers.share_replay import ShareCollector, can_share
+from maze_core.training.workers.worker_replay import WorkerReplay, can_share
 from maze_core.tree import subtree
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ class ReplayCollector(Collector):
     """Collects transitions of N training environments into a replay buffer, and saves the buffer with each checkpoint.
 
     A step is one forward pass for all environments, one vector step and writes into the buffer's arrays. Where the
-    runner has workers that can do the same, they take the `n_steps` on their own (`ShareCollector`).
+    runner has workers that can do the same, they take the `n_steps` on their own (`WorkerReplay`).
 
     Args:
         run: provides environments, policy and counters.
@@ -151,7 +151,7 @@ class ReplayCollector(Collector):
         self._first_agent = _first_policy(run, first_policy, env)
         seeds = EpisodeSeeds(run.seed, Purpose.TRAIN_EPISODES)
         self._stepper = Stepper(env, seeds)
-        self._shared = ShareCollector.of(run, env, self._agent, seeds, n_steps, exploration) if shared else None
+        self._shared = WorkerReplay.of(run, env, self._agent, seeds, n_steps, exploration) if shared else None
         self._order = generator(run.seed, Purpose.REPLAY)
         self._warm = False
         self.replay: Replay = replay_of(run, env, capacity, priority_exponent, memory, her_goals)

@@ -16,7 +16,7 @@ from maze_core.data.returns import explained_variance, generalized_advantages
 from maze_core.data.rollout import carried_rows
 from maze_core.data.rounding import nearly_equal
 from maze_core.models.memory import remembers
-from maze_core.training.remembered import remembered_values
+from maze_core.training.recurrent import remembered_values
 from maze_core.tree import TensorTree, flat_rows, take_rows, to_tensors
 
 if TYPE_CHECKING:

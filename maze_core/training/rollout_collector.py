@@ -11,13 +11,13 @@ from maze_core.acting.rollouts import Sampler
 from maze_core.envs.actors import actors_of
 from maze_core.envs.spaces import allocated_bytes, space_specs
 from maze_core.envs.vector import copies_of
-from maze_core.free_memory import check_memory
+from maze_core.free_ram import check_memory
 from maze_core.seeding import EpisodeSeeds, Purpose, torch_generator
 from maze_core.training.actor_metrics import actor_metrics
 from maze_core.training.agent_groups import AgentGroups
 from maze_core.training.collector import Collector
-from maze_core.training.workers.share_sampler import ShareSampler
-from maze_core.training.workers.share_task import CollectShares, draws_itself
+from maze_core.training.workers.worker_sampler import WorkerSampler
+from maze_core.training.workers.worker_task import CollectTask, draws_itself
 from maze_core.tree import flat_rows, take_rows, to_tensors
 
 if TYPE_CHECKING:
@@ -63,23 +63,23 @@ class RolloutCollector(Collector):
         self._groups = AgentGroups(run)
         noise = torch_generator(run.seed, Purpose.POLICY_NOISE)
         shared = exploration is None and not run.hooks.wraps_agent and self._share(n_steps, num_envs, noise)
-        self._sampler: Sampler | ShareSampler = shared or self._lockstep(n_steps, num_envs, noise, exploration)
+        self._sampler: Sampler | WorkerSampler = shared or self._lockstep(n_steps, num_envs, noise, exploration)
 
-    def _share(self, n_steps: int, num_envs: int, noise: torch.Generator) -> ShareSampler | None:
+    def _share(self, n_steps: int, num_envs: int, noise: torch.Generator) -> WorkerSampler | None:
         """Return a sampler whose workers step the environments; None where they have to be stepped from here."""
         run = self._run
         # With several actors rows are computed in groups, whose sizes depend on all environments.
         if run.device.type != "cpu" or self._actors is not None or draws_itself(run.policy):
             return None
 
-        def task_of(shares: list[Share]) -> CollectShares:
-            return CollectShares(
+        def task_of(shares: list[Share]) -> CollectTask:
+            return CollectTask(
                 run.policy, run.env_builder("training"), run.seed, shares, n_steps, torch.get_num_threads()
             )
 
         _check_rollout(run.observation_space, num_envs, n_steps)
         found = run.collectors(task_of, num_envs)
-        return found and ShareSampler(run.policy, *found, noise, self._show_progress)
+        return found and WorkerSampler(run.policy, *found, noise, self._show_progress)
 
     def _lockstep(
         self, n_steps: int, num_envs: int, noise: torch.Generator, exploration: Exploration | None

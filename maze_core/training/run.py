@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from maze_core.envs.time_limits import missing_time_limit
-from maze_core.envs.wrapper_memory import cycled, fits, training_memory
+from maze_core.envs.wrapper_carry import cycled, fits, training_memory
 from maze_core.errors import ConfigError, RunError
-from maze_core.free_memory import is_about_memory
+from maze_core.free_ram import is_about_memory
 from maze_core.models.actor_normalizer import ActorNormalizer
 from maze_core.models.actor_policy import build_policy
 from maze_core.models.normalizer import ObservationNormalizer
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from maze_core.envs.histograms import Histogram
     from maze_core.envs.vector import VectorEnv
     from maze_core.envs.worker import Share
-    from maze_core.envs.wrapper_memory import Memory
+    from maze_core.envs.wrapper_carry import Memory
     from maze_core.models.policy import Policy
     from maze_core.plugins.discovery import Loader
     from maze_core.policies.base import ActingPolicy

@@ -16,7 +16,7 @@ from typing import IO, Any
 
 from maze_core import files
 from maze_core.errors import CheckpointError, ConfigError
-from maze_core.plain_json import parse_object, sealed, unsealed
+from maze_core.plain_json import checksummed, parse_object, unsealed
 from maze_core.terminal_text import argument, printable
 from maze_core.training.saved.manifest import BEST, CHECKPOINTS, LAST, checkpoints
 
@@ -219,7 +219,7 @@ def write_record(folder: Path, record: dict[str, Any]) -> None:
 
 def encoded_record(record: dict[str, Any]) -> bytes:
     """Return the contents of `run.json`."""
-    return json.dumps(sealed({"format": _RECORD_FORMAT, **record}), indent=1).encode()
+    return json.dumps(checksummed({"format": _RECORD_FORMAT, **record}), indent=1).encode()
 
 
 def read_record(folder: Path) -> dict[str, Any]:

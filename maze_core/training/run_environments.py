@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from maze_core.config.run import RunConfig
     from maze_core.envs.vector import VectorEnv
     from maze_core.envs.worker import Share
-    from maze_core.envs.wrapper_memory import Memory
+    from maze_core.envs.wrapper_carry import Memory
     from maze_core.plugins.discovery import Loader
     from maze_core.runners.workers import Task, WorkerPool
 

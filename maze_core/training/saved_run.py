@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from maze_core.config.checksummed_yaml import read_checksummed
 from maze_core.config.run import RunConfig
-from maze_core.config.sealed import read_sealed
 from maze_core.errors import CheckpointError, ConfigError, MazeError
 from maze_core.plain_json import is_count, is_number
 from maze_core.plugins import discovery
@@ -95,7 +95,7 @@ def reopen(
     with lock(run_dir):
         config = load_saved_config(run_dir / CONFIG, overrides, load, agreed)
         if overrides:
-            before = read_sealed(run_dir / CONFIG)
+            before = read_checksummed(run_dir / CONFIG)
             _check_algorithm(config, before.get("algorithm"), run_dir)
             _check_seed(config.seed, before.get("seed"), run_dir)
         saved = read_checkpoint(checkpoint_folder(run_dir, checkpoint))

@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from maze_core.plain_json import CHECKSUM, sealed
+from maze_core.plain_json import CHECKSUM, checksummed
 
 Mutation = Callable[[random.Random, bytes], bytes]
 DEEP = 100_000
@@ -145,7 +145,7 @@ def resealed(document: Any) -> Any:
     """A document whose own checksum, if it has one, agrees with it."""
     if not isinstance(document, dict) or not isinstance(document.pop(CHECKSUM, None), str):
         return document
-    return sealed(document)
+    return checksummed(document)
 
 
 def _changed(chance: random.Random, document: Any) -> Any:

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from maze_core.cli.main import app
 from maze_core.errors import ConfigError
 from maze_core.local_modules import allow_local_modules
-from maze_core.plain_json import sealed, unsealed
+from maze_core.plain_json import checksummed, unsealed
 from maze_core.plugins import discovery
 from maze_core.plugins.configuration import assemble, part_config
 from maze_core.training import api
@@ -239,8 +239,8 @@ MANIFESTS = [
     '{"format": 1, "sha256": {"../x": 1}}',
     '{"format": 2}',
     '{"format": 2, "files": {"../x": 1}, "sequence": 1, "beside": {}}',
-    json.dumps(sealed({"format": 2, "files": {"../x": 1}, "sequence": 1, "beside": {}})),
-    json.dumps(sealed({"format": 2, "files": []})),
+    json.dumps(checksummed({"format": 2, "files": {"../x": 1}, "sequence": 1, "beside": {}})),
+    json.dumps(checksummed({"format": 2, "files": []})),
 ]
 MANIFESTS += ['{"format": [], "sha256": {}}', '{"format": 1, "sha256": {"model.safetensors": 3}}']
 
@@ -308,7 +308,7 @@ def test_states_with_a_manifest_that_fits(run, seed):
         (folder / "state.json").write_bytes(data)
         manifest = unsealed(manifest)
         manifest["files"]["state.json"] = sha256(data).hexdigest()
-        (folder / "manifest.json").write_text(json.dumps(sealed(manifest)))
+        (folder / "manifest.json").write_text(json.dumps(checksummed(manifest)))
     for command in (["resume", run, "--set", "algorithm.n_epochs=2"], ["eval", run]):
         result = maze(*command)
         if result.exit_code:  # 1: the run that went on from it failed

@@ -11,7 +11,7 @@ import yaml
 from typer.testing import CliRunner
 
 from maze_core.cli.main import app
-from maze_core.config.sealed import sealed
+from maze_core.config.checksummed_yaml import checksummed
 from maze_core.local_modules import is_current_folder
 
 CARTS = """
@@ -74,7 +74,7 @@ def name_in(run, **env):
     path = run / "config.yaml"
     config = yaml.safe_load(path.read_text())
     config["env"] = {"name": "gymnasium", **env}
-    path.write_text(sealed(yaml.safe_dump(config)))
+    path.write_text(checksummed(yaml.safe_dump(config)))
 
 
 @pytest.mark.parametrize("command", COMMANDS)

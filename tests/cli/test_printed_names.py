@@ -12,7 +12,7 @@ from maze_core.callbacks.console_output import LiveOutput, PlainOutput
 from maze_core.cli.main import app
 from maze_core.cli.output import print_json, print_table
 from maze_core.errors import ConfigError
-from maze_core.plain_json import sealed, unsealed
+from maze_core.plain_json import checksummed, unsealed
 from maze_core.progress import progress_bar
 from tests.maze_compare.made_runs import make_run
 
@@ -67,7 +67,7 @@ def test_a_recording(tmp_path, known_plugins):
     maze("rollout", "--policy", "random", "--env", "CartPole-v1", "-n", "1", "--record", tmp_path / "demos")
     path = tmp_path / "demos" / "trajectories.json"
     description = unsealed(json.loads(path.read_text()))
-    path.write_text(json.dumps(sealed(description | {"source": {NAME: {NAME: NAME}, "deep": [[NAME]]}})))
+    path.write_text(json.dumps(checksummed(description | {"source": {NAME: {NAME: NAME}, "deep": [[NAME]]}})))
     shown = maze("trajectories", "info", tmp_path / "demos")
     assert shown.exit_code == 0
     assert f"{PLAIN}  {PLAIN} {PLAIN}" in shown.stdout

@@ -10,9 +10,9 @@ import pytest
 from maze_devkit.envs import CountingEnv
 from typer.testing import CliRunner
 
+from maze_core.blame import blame, callers, their_traceback
 from maze_core.cli import main as command
 from maze_core.cli.main import app
-from maze_core.culprit import callers, culprit, their_traceback
 from maze_core.errors import ConfigError
 
 pytestmark = pytest.mark.usefixtures("known_plugins")
@@ -312,7 +312,7 @@ def shown(capsys, function):
 
 def test_nothing_is_theirs_in_an_error_without_a_traceback():
     error = ValueError("x")
-    assert (their_traceback(error), culprit(error), callers(error)) == ("", "", [])
+    assert (their_traceback(error), blame(error), callers(error)) == ("", "", [])
 
 
 def test_mujoco_writes_no_log_and_no_deprecations(tmp_path, monkeypatch, capfd):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from maze_core.config.checksummed_yaml import checksummed
 from maze_core.config.renamed import updated
-from maze_core.config.sealed import sealed
 from maze_core.errors import ConfigError
 from maze_core.plugins.configuration import assemble, dump, load_config_to_act, load_run_config, load_saved_config
 
@@ -36,7 +36,7 @@ def test_a_run_of_a2c_without_newer_parameters_does_what_it_did(tmp_path):
     lines = dump(config).splitlines(keepends=True)
     text = "".join(line for line in lines if line.split(":")[0].strip() not in ("normalize_rewards", "beta1", "beta2"))
     assert len(text.splitlines()) == len(lines) - 3
-    (tmp_path / "config.yaml").write_text(sealed(text))
+    (tmp_path / "config.yaml").write_text(checksummed(text))
     assert load_saved_config(tmp_path / "config.yaml") == config
 
 
@@ -52,7 +52,7 @@ def test_a_run_of_an_earlier_version_opens(tmp_path):
     text = dump(now).replace("  num_envs: 3\n", "").replace("  name: dev\n", "  name: dev\n  concurrency: 3\n")
     text = text.replace("  num_envs: 16\n", "  concurrency: null\n")
     assert text.count("concurrency") == 2
-    (tmp_path / "config.yaml").write_text(sealed(text))
+    (tmp_path / "config.yaml").write_text(checksummed(text))
     loaded = load_saved_config(tmp_path / "config.yaml")
     assert loaded.algorithm == now.algorithm
     assert loaded.evaluation.num_envs == 3
@@ -93,7 +93,7 @@ def test_a_run_with_patience_of_the_algorithm_opens(load, tmp_path, capsys):
     text = dump(now).replace("    patience: 7\n", "").replace("  name: sac\n", "  name: sac\n  patience: 7\n")
     assert "    patience" not in text
     file = tmp_path / "config.yaml"
-    file.write_text(sealed(text))
+    file.write_text(checksummed(text))
     assert load(file) == now
     assert capsys.readouterr().err == f"note: {file}: {NOTE}\n"
 

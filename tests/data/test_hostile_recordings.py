@@ -11,7 +11,7 @@ from maze_core.cli.main import app
 from maze_core.data.space_json import space_from_json, space_to_json
 from maze_core.data.trajectories_files import TrajectoryError
 from maze_core.data.trajectories_loader import load_trajectories
-from maze_core.plain_json import sealed, unsealed
+from maze_core.plain_json import checksummed, unsealed
 
 BOX = {"type": "Box", "shape": [4], "dtype": "float32", "low": -1.0, "high": 1.0}
 SPACES = [
@@ -53,7 +53,7 @@ def demos(recorded, tmp_path):
 
 def changed(text, **values):
     """A mapping with other values, whose checksum a stranger has made to agree."""
-    return json.dumps(sealed(unsealed(json.loads(text)) | values))
+    return json.dumps(checksummed(unsealed(json.loads(text)) | values))
 
 
 def check(demos, *parts):
@@ -102,9 +102,11 @@ def test_episodes(demos, field):
 def test_a_changed_value_is_damage_and_files_of_earlier_versions_have_no_checksum(demos, name, field, value):
     path = demos / name
     first, *rest = [unsealed(json.loads(each)) for each in _texts(path)]
-    path.write_text("".join(json.dumps(each) + "\n" for each in (sealed(first) | {field: value}, *map(sealed, rest))))
+    path.write_text(
+        "".join(json.dumps(each) + "\n" for each in (checksummed(first) | {field: value}, *map(checksummed, rest)))
+    )
     check(demos, name)
-    path.write_text("".join(json.dumps(each) + "\n" for each in (first, *map(sealed, rest))))
+    path.write_text("".join(json.dumps(each) + "\n" for each in (first, *map(checksummed, rest))))
     check(demos, name)
     as_version_1(demos, first if name == "trajectories.json" else None)
     assert len(load_trajectories(demos)) == 2

@@ -14,7 +14,7 @@ from maze_core.data.trajectories import Trajectory
 from maze_core.envs.serial import SerialVectorEnv
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.errors import ConfigError
-from maze_core.free_memory import free_memory
+from maze_core.free_ram import free_ram
 from maze_core.seeding import EpisodeSeeds, Purpose
 
 OBSERVATION = spaces.Box(-np.inf, np.inf, (3,), np.float32)
@@ -190,7 +190,7 @@ def test_a_buffer_of_another_size_or_kind_takes_what_it_can(tmp_path):
 
 
 def test_the_tree_counts_for_the_memory():
-    rows = (free_memory() or 0) // 30  # they fit, but not with 16 to 32 bytes more for each
+    rows = (free_ram() or 0) // 30  # they fit, but not with 16 to 32 bytes more for each
     if not rows:
         pytest.skip("the free memory is unknown here")
     tiny = spaces.Box(0, 1, (1,), np.uint8)

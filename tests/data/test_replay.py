@@ -16,7 +16,7 @@ from maze_core.envs.serial import SerialVectorEnv
 from maze_core.envs.spaces import allocate, allocated_bytes
 from maze_core.envs.vector import StepResult
 from maze_core.errors import ConfigError
-from maze_core.free_memory import check_memory, free_memory
+from maze_core.free_ram import check_memory, free_ram
 from maze_core.seeding import EpisodeSeeds, Purpose
 
 OBSERVATION = spaces.Box(-np.inf, np.inf, (3,), np.float32)
@@ -263,4 +263,4 @@ def test_memory_is_compared_with_what_is_free():
         check_memory(901 * 10**6 // 90 * 90, 901 * 10**6 // 90, "here", free=10**9)
     assert caught.value.where == "here"
     assert "Set here to at most 10,000,000" in str(caught.value)
-    assert free_memory() is None or free_memory() > 10**6
+    assert free_ram() is None or free_ram() > 10**6

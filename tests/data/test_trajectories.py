@@ -19,7 +19,7 @@ from maze_core.data.trajectories_files import TrajectoryError
 from maze_core.data.trajectories_loader import load_trajectories
 from maze_core.data.trajectories_writer import TrajectoryWriter
 from maze_core.envs.spaces import allocate, space_specs
-from maze_core.plain_json import sealed, unsealed
+from maze_core.plain_json import checksummed, unsealed
 
 OBSERVATION = spaces.Dict(
     {
@@ -193,7 +193,7 @@ def test_rows_behind_the_last_whole_episode_do_not_count(tmp_path):
 
 def other(**values):
     """A change of values in a mapping, whose checksum agrees."""
-    return lambda data: json.dumps(sealed(unsealed(json.loads(data)) | values)).encode()
+    return lambda data: json.dumps(checksummed(unsealed(json.loads(data)) | values)).encode()
 
 
 def damage(folder, path, change):

@@ -11,7 +11,7 @@ import pytest
 from maze_compare.groups import differing, flatten, group, labels, number, spread
 from maze_compare.records import find_records, read_run
 
-from maze_core.config.sealed import sealed
+from maze_core.config.checksummed_yaml import checksummed
 from maze_core.errors import ConfigError
 from maze_core.training.run_dir import is_locked, lock
 from maze_core.training.saved.manifest import Extent
@@ -94,7 +94,7 @@ def test_damaged_folders_are_skipped_with_one_line(make_run, name, text):
 
 def test_what_to_do_about_a_damaged_folder_is_a_sentence_of_its_own(make_run):
     folder = make_run("a", [1.0])
-    (folder / "config.yaml").write_text(sealed((folder / "config.yaml").read_text()) + "seed: 3\n")
+    (folder / "config.yaml").write_text(checksummed((folder / "config.yaml").read_text()) + "seed: 3\n")
     said: list[str] = []
     assert find_records([folder], said.append) == []
     assert "its checksum does not match. To change a run: maze resume" in said[0]

@@ -18,7 +18,7 @@ import time
 
 import pytest
 import yaml
-from maze_compare.board import Runs, board, progress, sparkline
+from maze_compare.table import Runs, progress, runs_table, sparkline
 from maze_compare.watching import watch
 from rich.console import Console
 from typer.testing import CliRunner
@@ -32,7 +32,7 @@ __all__ = ["make_run"]
 
 def drawn(runs, width=140, height=24, metric="eval/return_mean"):
     console = Console(file=io.StringIO(), width=width, height=height, force_terminal=False)
-    console.print(board(runs, metric, width, height))
+    console.print(runs_table(runs, metric, width, height))
     return console.file.getvalue().splitlines()
 
 
@@ -68,7 +68,7 @@ def test_running_runs_come_first_with_progress_and_curve(make_run, tmp_path):
 def test_a_run_is_read_again_only_when_it_changes_or_its_process_ends(make_run, tmp_path, monkeypatch):
     done, going = make_run("done", [1.0]), make_run("going", [1.0], outcome=None)
     runs, read = Runs([tmp_path / "runs"]), []
-    from maze_compare import board as module
+    from maze_compare import table as module
 
     whole = module.read_or_damaged
     monkeypatch.setattr(module, "read_or_damaged", lambda folder: (read.append(folder.name), whole(folder))[1])

@@ -10,7 +10,7 @@ OTHERS = [check.name for check in checks("algorithm") if check.name not in NAMES
 
 ABLE = ALGORITHM.replace(
     "from maze_core.config import params",
-    "from maze_core.config import params\nfrom maze_core.training import remembered",
+    "from maze_core.config import params\nfrom maze_core.training import recurrent",
 )
 ABLE = ABLE.replace(
     "    needs_critic = True\n", "    needs_critic = True\n    supports_memory = True\n    supports_actors = True\n"
@@ -45,7 +45,7 @@ BROKEN = {
         "memory", "policy(batch.obs, batch.sequences)", "policy(batch.obs)", "without their sequences"),
     "rows that forget what was before them": (
         "memory", "policy(batch.obs, batch.sequences)",
-        "policy(batch.obs, remembered.separate_rows(policy, len(batch)))",
+        "policy(batch.obs, recurrent.separate_rows(policy, len(batch)))",
         "gives no gradient"),
     "a memory that is not saved": (
         "memory", '{"collector": self.collector.state()}',

@@ -14,7 +14,7 @@ from maze_core.envs.lanes import LanesVectorEnv
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.errors import ConfigError
 from maze_core.seeding import EpisodeSeeds, Purpose
-from maze_core.training.remembered import separate_rows
+from maze_core.training.recurrent import separate_rows
 from tests.maze_pettingzoo.test_adapters import Lives
 
 SEEDS = EpisodeSeeds(3, Purpose.TRAIN_EPISODES)

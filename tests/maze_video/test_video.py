@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 from maze_core.cli.main import app
 from maze_core.errors import ConfigError
 from maze_core.plugins import discovery
-from maze_core.training.episodes.video import open_studio
+from maze_core.training.episodes.video import open_recorder
 from tests.agents import CrowdSource
 
 
@@ -38,7 +38,7 @@ def test_each_episode_is_a_film_and_no_error_of_the_display_is_printed(tmp_path,
 
 def test_without_the_distribution_it_says_what_to_install(no_studio, tmp_path, quick):
     with pytest.raises(ConfigError, match="Next: pip install maze-video"):
-        open_studio(None, tmp_path / "films")
+        open_recorder(None, tmp_path / "films")
     result = maze("rollout", "--policy", "random", "--env", "CartPole-v1", "-n", 1, "--video", tmp_path / "films")
     assert result.exit_code == 2
     said = result.stderr.splitlines()
@@ -74,5 +74,5 @@ def test_agents_that_cannot_render_are_refused(tmp_path, quick):
     pytest.importorskip("imageio")
     builder = quick(CrowdSource).run.env_builder("evaluation")
     with pytest.raises(ConfigError, match=r"--video: the environment cannot render images: render\(\) returned None"):
-        open_studio(builder, tmp_path / "films").vector_env(1)
+        open_recorder(builder, tmp_path / "films").vector_env(1)
     assert not (tmp_path / "films").exists()

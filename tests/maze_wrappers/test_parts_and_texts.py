@@ -108,7 +108,7 @@ def test_texts_become_numbers_of_words():
     assert env.reset(seed=1)[0]["mission"].tolist() == [1, 2, 3, 4, 5, 5]
     env = wrap(grid, ("tokenize", {"length": 4, "vocabulary": 100}))
     assert contained(env)["robot"]["name"] == contained(env)["pair"][1] == spaces.MultiDiscrete([101] * 4)
-    # Drawn by the letters: the same in every process.
+    # NoisePlan by the letters: the same in every process.
     assert env.reset(seed=1)[0]["mission"].tolist() == [61, 57, 79, 34]
     longer = wrap(grid, ("tokenize", {"length": 9}))
     assert longer.reset(seed=1)[0]["mission"][6:].tolist() == [0, 0, 0]

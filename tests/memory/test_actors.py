@@ -19,7 +19,7 @@ from maze_core.models.actor_policy import ActorPolicy, build_policy
 from maze_core.models.mlp import MlpConfig, MlpModel
 from maze_core.policies.random import RandomPolicy
 from maze_core.seeding import EpisodeSeeds, Purpose
-from maze_core.training.remembered import all_rows, remembered_values
+from maze_core.training.recurrent import all_rows, remembered_values
 
 STEPS, LANES = 17, 3
 GROUPS = ["shared", "per_actor"]

@@ -12,7 +12,7 @@ from maze_core.envs.lanes import LanesVectorEnv
 from maze_core.models.actor_policy import build_policy
 from maze_core.models.mlp import MlpConfig, MlpModel
 from maze_core.seeding import EpisodeSeeds, Purpose
-from maze_core.training.remembered import all_rows, remembered_values
+from maze_core.training.recurrent import all_rows, remembered_values
 from tests.agents import Crowd, CrowdSource, Mixed, MixedSource
 
 SEEDS = EpisodeSeeds(3, Purpose.TRAIN_EPISODES)

@@ -13,7 +13,7 @@ from torch import nn
 from maze_core.errors import ConfigError
 from maze_core.models.composer import Composition
 from maze_core.models.template import TemplateConfig, TemplateModel
-from maze_core.training.remembered import separate_rows
+from maze_core.training.recurrent import separate_rows
 
 SEEN = spaces.Dict(
     {

@@ -13,7 +13,7 @@ from maze_core.models.actor_policy import build_policy
 from maze_core.models.delta_values import summed_values
 from maze_core.models.mlp import MlpConfig, MlpModel
 from maze_core.seeding import EpisodeSeeds, Purpose
-from maze_core.training.remembered import remembered_values
+from maze_core.training.recurrent import remembered_values
 
 SEEDS = EpisodeSeeds(3, Purpose.TRAIN_EPISODES)
 

@@ -18,7 +18,7 @@ from maze_core.plugins.base import Plugin
 from maze_core.plugins.hookspecs import hookimpl
 from maze_core.policies.base import ActingPolicy
 from maze_core.policies.random import RandomPolicy
-from maze_core.training.episodes.played import play
+from maze_core.training.episodes.episode_recorder import play
 from maze_core.training.estimation import estimate_statistics
 
 ACTIONS = {

@@ -1,4 +1,4 @@
-"""Every bit of a manifest, of a run's record and of its sealed configuration counts."""
+"""Every bit of a manifest, of a run's record and of its checksummed configuration counts."""
 
 import json
 import random
@@ -6,8 +6,8 @@ import random
 import pytest
 import torch
 
+from maze_core.config.checksummed_yaml import checksummed, read_checksummed
 from maze_core.config.plain_yaml import to_yaml
-from maze_core.config.sealed import read_sealed, sealed
 from maze_core.errors import ConfigError
 from maze_core.training.run_dir import read_record, write_record
 from maze_core.training.saved.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
@@ -86,10 +86,10 @@ def test_a_flipped_bit_in_a_record_is_noticed(tmp_path):
 
 def test_a_flipped_bit_in_a_configuration_is_noticed(tmp_path):
     path = tmp_path / "config.yaml"
-    data = sealed(to_yaml({"seed": 1, "env": {"name": "gymnasium", "id": "CartPole-v1"}})).encode()
+    data = checksummed(to_yaml({"seed": 1, "env": {"name": "gymnasium", "id": "CartPole-v1"}})).encode()
     for changed in flips(data, 10**9):
         path.write_bytes(changed)
         with pytest.raises(ConfigError):
-            read_sealed(path)
+            read_checksummed(path)
     path.write_bytes(data.partition(b"\n")[2])  # as its user is told to do
-    assert read_sealed(path)["seed"] == 1
+    assert read_checksummed(path)["seed"] == 1

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from maze_core import Plugin, PluginConfig, RunContext
 from maze_core.cli.main import app
-from maze_core.config.outside import Outside, assigned, elsewhere, for_evaluation, marked_fields
+from maze_core.config.external_fields import Outside, assigned, elsewhere, for_evaluation, marked_fields
 from maze_core.config.plain_yaml import read_yaml, to_yaml
 from maze_core.config.raw import parse_assignment
 from maze_core.errors import ConfigError

@@ -17,7 +17,7 @@ from maze_core.data.trajectories_files import DESCRIPTION, TrajectoryError
 from maze_core.data.trajectories_loader import load_trajectories
 from maze_core.data.trajectories_writer import TrajectoryWriter
 from maze_core.errors import ConfigError
-from maze_core.plain_json import sealed, unsealed
+from maze_core.plain_json import checksummed, unsealed
 from maze_core.training.demonstrations import as_trained
 from maze_core.training.episodes.rollouts import roll_out, task_of_run
 
@@ -196,7 +196,7 @@ def recorded(folder, *episodes, wrappers=(), wrapped=False, old=False):
     if old:  # as an earlier version wrote it
         head = unsealed(json.loads((folder / DESCRIPTION).read_text()))
         kept = {key: value for key, value in head.items() if key not in ("rewards", "wrapped_rewards")}
-        (folder / DESCRIPTION).write_text(json.dumps(sealed(kept)))
+        (folder / DESCRIPTION).write_text(json.dumps(checksummed(kept)))
     return folder
 
 
@@ -226,7 +226,7 @@ def test_recordings_are_joined_if_their_rewards_are_of_one_kind(tmp_path):
 def test_a_description_that_lies_about_its_rewards_is_refused(value, tmp_path):
     folder = recorded(tmp_path / "a", steps_of([1, 2]))
     head = unsealed(json.loads((folder / DESCRIPTION).read_text()))
-    (folder / DESCRIPTION).write_text(json.dumps(sealed({**head, "wrapped_rewards": value})))
+    (folder / DESCRIPTION).write_text(json.dumps(checksummed({**head, "wrapped_rewards": value})))
     with pytest.raises(TrajectoryError, match="it does not say which rewards are recorded"):
         load_trajectories(folder)
 

@@ -11,8 +11,8 @@ import torch
 
 from maze_core.acting.network import NetworkAgent, SharedNoise
 from maze_core.acting.rule import RuleAgent
-from maze_core.acting.share import ShareAgent
 from maze_core.acting.stepper import Stepper
+from maze_core.acting.worker_agent import WorkerAgent
 from maze_core.envs.masks import MaskCheck
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.envs.vector import Episode, copies_of
@@ -154,7 +154,7 @@ def _agent(
     rows = env.num_envs if share is None else share.total
     masks = MaskCheck(env.observation_space, env.action_space)
     network = NetworkAgent(policy, None if deterministic else SharedNoise(rows, noise), masks=masks)
-    return network if share is None else ShareAgent(network, share)
+    return network if share is None else WorkerAgent(network, share)
 
 
 class _Quota:

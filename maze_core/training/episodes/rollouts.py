@@ -26,9 +26,9 @@ from maze_core.runners.dev import DevConfig, DevRunner
 from maze_core.runners.workers import Task
 from maze_core.tolerant_output import to_stderr, tolerant_output
 from maze_core.training.episodes.endless import WAY_OUT, cut_message, episodes_cut
-from maze_core.training.episodes.played import Played, play
+from maze_core.training.episodes.episode_recorder import Played, play
 from maze_core.training.episodes.statistics import summarize
-from maze_core.training.episodes.video import open_studio
+from maze_core.training.episodes.video import open_recorder
 from maze_core.training.process_state import torch_threads
 from maze_core.training.run_dir import versions
 
@@ -38,12 +38,12 @@ if TYPE_CHECKING:
     from maze_core.config.base import PluginConfig
     from maze_core.data.trajectories import Trajectory
     from maze_core.envs.vector import VectorEnv
-    from maze_core.envs.wrapper_memory import Memory
+    from maze_core.envs.wrapper_carry import Memory
     from maze_core.models.policy import Policy
     from maze_core.plugins.discovery import Loader
     from maze_core.runners.base import Runner
     from maze_core.runners.workers import Shared, WorkerPool
-    from maze_core.training.episodes.played import AgentOf
+    from maze_core.training.episodes.episode_recorder import AgentOf
     from maze_core.training.run import Run
 
 LANES = 8
@@ -114,11 +114,11 @@ class RolloutTask(Task):
 
     def setup(self, worker: int) -> None:
         """Build the environments and the agent."""
-        self._studio = None if self.video is None else open_studio(self.builder, self.video)
+        self._films = None if self.video is None else open_recorder(self.builder, self.video)
         self._env: VectorEnv | None = (
             DevRunner(DevConfig()).vector_env(self.builder, self.lanes)
-            if self._studio is None
-            else self._studio.vector_env(self.lanes)
+            if self._films is None
+            else self._films.vector_env(self.lanes)
         )
         self._agent_of = self.player(self._env.observation_space, self._env.action_space)
         self._memory = self.memory or self._env.memory()
@@ -128,8 +128,8 @@ class RolloutTask(Task):
         first, count = block
         if self._env is None:
             raise RunError("the environments are closed")
-        if self._studio is not None:
-            self._studio.film(first, count)
+        if self._films is not None:
+            self._films.film(first, count)
         yield from play(self._env, self._agent_of, self.seed, first, count, stopped, self._memory)
 
     def run(self, job: tuple[int, int], shared: Shared) -> list[Played]:

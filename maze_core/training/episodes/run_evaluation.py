@@ -14,8 +14,8 @@ from maze_core.seeding import EpisodeSeeds, Purpose, integer_seed
 from maze_core.training.episodes.endless import EndlessEpisodes
 from maze_core.training.episodes.evaluation import EvaluationInterrupted, evaluate_policy
 from maze_core.training.episodes.event_statistics import event_histograms
-from maze_core.training.episodes.share_evaluation import evaluate_on_workers
 from maze_core.training.episodes.statistics import summarize
+from maze_core.training.episodes.worker_evaluation import evaluate_on_workers
 from maze_core.training.process_state import isolated_rng, torch_threads
 
 if TYPE_CHECKING:

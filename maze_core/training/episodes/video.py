@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from maze_core.envs.wrapper_memory import cycled
+from maze_core.envs.wrapper_carry import cycled
 from maze_core.errors import ConfigError
 from maze_core.plugins import discovery
 from maze_core.seeding import EpisodeSeeds, Purpose, torch_generator
@@ -21,7 +21,7 @@ VIDEO = "maze.video"
 """The entry-point group for filming: `studio` is called with an environment's builder and a folder."""
 
 
-class Studio(Protocol):
+class FilmRecorder(Protocol):
     """Films episodes of environments that are stepped in turn."""
 
     def vector_env(self, num_envs: int) -> VectorEnv:
@@ -34,7 +34,7 @@ class Studio(Protocol):
         """Return the file of an episode."""
 
 
-def open_studio(builder: EnvBuilder, folder: Path) -> Studio:
+def open_recorder(builder: EnvBuilder, folder: Path) -> FilmRecorder:
     """Return the studio that films environments into a folder.
 
     Raises:
@@ -43,7 +43,7 @@ def open_studio(builder: EnvBuilder, folder: Path) -> Studio:
     claims = discovery.entries(VIDEO, "studio")
     if not claims:
         raise ConfigError("filming needs maze-video, which is not installed", "--video", "Next: pip install maze-video")
-    studio: Studio = discovery.import_claim(claims[0])(builder, folder)
+    studio: FilmRecorder = discovery.import_claim(claims[0])(builder, folder)
     return studio
 
 
@@ -51,18 +51,18 @@ class Film:
     """The film of the first episode of `maze eval`, in a folder. Close it after use.
 
     Raises:
-        ConfigError: as for `open_studio`, or the environment cannot render; nothing has been played.
+        ConfigError: as for `open_recorder`, or the environment cannot render; nothing has been played.
     """
 
     def __init__(self, run: Run, folder: Path) -> None:
-        self._run, self._studio = run, open_studio(run.env_builder("evaluation"), folder)
-        self._env = self._studio.vector_env(1)
+        self._run, self._films = run, open_recorder(run.env_builder("evaluation"), folder)
+        self._env = self._films.vector_env(1)
         self._env.load_memory(cycled(run.wrapper_memory(), range(1)))
 
     def shoot(self, *, deterministic: bool | None = None, policy: ActingPolicy | None = None) -> list[Path]:
         """Play the episode and return the files. `policy` acts instead of the run's network."""
         run = self._run
-        self._studio.film(0, 1)
+        self._films.film(0, 1)
         default = run.config.evaluation.deterministic
         evaluate_policy(
             run.policy if policy is None else policy,
@@ -72,7 +72,7 @@ class Film:
             deterministic=default if deterministic is None else deterministic,
             noise=torch_generator(run.seed, Purpose.EVAL_NOISE, 0),
         )
-        return [self._studio.path(0)]
+        return [self._films.path(0)]
 
     def close(self) -> None:
         """Close the environment and the file."""

@@ -13,9 +13,9 @@ from maze_core.errors import PluginError
 from maze_core.plugins.manager import Hooks
 from maze_core.runners.workers import Task
 from maze_core.seeding import Purpose, integer_seed
+from maze_core.training.learning.batch_transfer import BatchHeader, received
 from maze_core.training.learning.gradients import Gradients
 from maze_core.training.learning.learner_group import LearnerGroup, LearnerLost
-from maze_core.training.learning.share_transfer import ShareHeader, received
 from maze_core.training.learning.tensor_layout import TensorLayout
 from maze_core.training.process_state import isolated_rng
 
@@ -56,7 +56,7 @@ class Join:
 class GradientJob:
     """The job of each optimizer step."""
 
-    share: ShareHeader | None
+    share: BatchHeader | None
     """None: there are too few rows for all learners."""
     weight: float
     """Of the share: all weights add up to 1."""

@@ -13,6 +13,7 @@ import torch
 from maze_core.data.batch import Batch, Loss
 from maze_core.errors import PluginError, RunError
 from maze_core.plugins.python_objects import KnownPlugins
+from maze_core.training.learning.batch_transfer import header_of
 from maze_core.training.learning.gradients import Gradients
 from maze_core.training.learning.learner_check import IN_LOSS
 from maze_core.training.learning.learner_group import DRIVER, LearnerGroup, LearnerLost, listener_at
@@ -25,7 +26,6 @@ from maze_core.training.learning.learner_task import (
     identity,
     named_tensors,
 )
-from maze_core.training.learning.share_transfer import header_of
 from maze_core.training.learning.tensor_layout import TensorLayout
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from maze_core import files
-from maze_core.free_memory import free_memory
-from maze_core.plain_json import CHECKSUM, parse_object, sealed, unsealed
+from maze_core.free_ram import free_ram
+from maze_core.plain_json import CHECKSUM, checksummed, parse_object, unsealed
 
 FORMAT = 2
 _BEFORE = 1
@@ -53,7 +53,7 @@ class Manifest:
         """Return the file's contents."""
         extents = {name: asdict(extent) for name, extent in self.extents.items()}
         facts = {"format": FORMAT, "files": self.sha256, "sequence": self.sequence, "beside": extents}
-        return json.dumps(sealed(facts), indent=1).encode()
+        return json.dumps(checksummed(facts), indent=1).encode()
 
 
 def read_manifest(folder: Path) -> Manifest:
@@ -99,7 +99,7 @@ def read_contents(folder: Path, manifest: Manifest) -> dict[str, bytes]:
 
 
 def _verified(path: Path, digest: str) -> bytes:
-    free = free_memory()
+    free = free_ram()
     limit = _STATE_BYTES if path.name == STATE or free is None else free
     data = files.read_bytes(path, limit, root_of(path.parent))
     if hashlib.sha256(data).hexdigest() != digest:

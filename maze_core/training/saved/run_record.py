@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from maze_core.config.sealed import sealed
+from maze_core.config.checksummed_yaml import checksummed
 from maze_core.errors import ConfigError, RunError
 from maze_core.files import write_bytes
 from maze_core.models.parameters import parameter_counts
@@ -51,7 +51,7 @@ def write_config(run: Run) -> None:
         return
     lines = [f"# {name} {version}" for name, version in run.versions.items()]
     text = "\n".join([dump(run.config), "# Written with:", *lines, ""])
-    write_bytes(run.run_dir / CONFIG, sealed(text).encode())
+    write_bytes(run.run_dir / CONFIG, checksummed(text).encode())
 
 
 def rewrite_config(run: Run, run_dir: Path) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from maze_atari.config import AtariConfig
 from maze_core import ConfigError, Plugin, PluginConfig, hookimpl
-from maze_core.envs.wrapper_memory import VectorRewardMeter
+from maze_core.envs.wrapper_carry import VectorRewardMeter
 from maze_core.terminal_text import shown
 
 VectorEnv = gymnasium.vector.VectorEnv[Any, Any, Any]

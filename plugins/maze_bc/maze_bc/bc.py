@@ -24,7 +24,7 @@ from maze_core.plugins.hookspecs import hookimpl
 from maze_core.progress import progress_bar
 from maze_core.seeding import Purpose, generator
 from maze_core.training.algorithm import Algorithm
-from maze_core.training.remembered import distribution_of
+from maze_core.training.recurrent import distribution_of
 from maze_core.training.schedules import scheduled
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from maze_core.data.batch import Batch
 from maze_core.data.sequences import Sequences
 from maze_core.data.trajectories_files import TrajectoryError
 from maze_core.envs.masks import mask_leaves
-from maze_core.training.remembered import distribution_of, separate_rows
+from maze_core.training.recurrent import distribution_of, separate_rows
 from maze_core.tree import map_tree, take_rows, to_tensors
 
 if TYPE_CHECKING:

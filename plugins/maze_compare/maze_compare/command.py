@@ -184,8 +184,8 @@ def watch(
 
     from rich.console import Console
 
-    from maze_compare.board import Runs
     from maze_compare.records import DamagedRun, State
+    from maze_compare.table import Runs
     from maze_compare.watching import watch as watch_runs
     from maze_core.errors import ConfigError
 

@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
+from maze_core.config.checksummed_yaml import read_checksummed
 from maze_core.config.raw import Raw
-from maze_core.config.sealed import read_sealed
 from maze_core.errors import ConfigError
 from maze_core.plain_json import is_count, is_number
 from maze_core.training.run_dir import CONFIG, RECORD, is_locked, read_record
@@ -128,7 +128,7 @@ def read_run(path: Path) -> RunRecord:
     """
     if not os.path.lexists(path / CONFIG):
         raise ConfigError(f"{path} is not a run directory (it has no {CONFIG})")
-    config = read_sealed(path / CONFIG)
+    config = read_checksummed(path / CONFIG)
     if not all(isinstance(config.get(part), dict) for part in ("env", "algorithm")):
         raise ConfigError(f"{path / CONFIG} is not the configuration of a run")
     facts = read_record(path)

@@ -1,4 +1,4 @@
-"""`maze runs watch`: the board on a terminal, until Ctrl-C."""
+"""`maze runs watch`: the runs_table on a terminal, until Ctrl-C."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from maze_compare.board import board
+from maze_compare.table import runs_table
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -39,11 +39,11 @@ def watch(
     wait = pause or threading.Event().wait
     if not console.is_terminal:
         console.width = _PIPE
-        console.print(board(read(), metric, _PIPE, 10**6, unicode))
+        console.print(runs_table(read(), metric, _PIPE, 10**6, unicode))
         return
     with suppress(KeyboardInterrupt), _terminated_like_interrupted(), _live(console) as live:
         while True:
-            live.update(board(read(), metric, console.width, console.height, unicode), refresh=True)
+            live.update(runs_table(read(), metric, console.width, console.height, unicode), refresh=True)
             wait(every)
 
 

@@ -58,10 +58,10 @@ def _kinds(name: str, kind: str | None) -> list[str]:
     kinds = {claim.kind for claim in discovery.declarations() if claim.name == name}
     if not kinds:
         from maze_core.config.explain import nearest
-        from maze_core.plugins.left_aside import left_aside
+        from maze_core.plugins.uninstalled_plugins import uninstalled
 
         known = sorted({claim.name for claim in discovery.declarations()})
-        advice = left_aside(name)
+        advice = uninstalled(name)
         told = f"no plugin is called {name!r}"
         raise ConfigError(told if advice else f"{told}; {nearest(name, known)}", hint=advice)
     return [each for each in discovery.KINDS if each in kinds]

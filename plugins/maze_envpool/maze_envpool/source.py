@@ -11,7 +11,7 @@ from pydantic import Field, JsonValue, NonNegativeInt, PositiveInt
 
 from maze_core import ConfigError, Plugin, PluginConfig, hookimpl
 from maze_core.config.explain import nearest
-from maze_core.config.outside import Outside
+from maze_core.config.external_fields import Outside
 from maze_core.terminal_text import shown
 
 VectorEnv = gymnasium.vector.VectorEnv[Any, Any, Any]

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, JsonValue, NonNegativeInt, PositiveInt
 
 from maze_core.config import params
-from maze_core.config.outside import Outside
+from maze_core.config.external_fields import Outside
 from maze_core.config.run import AlgorithmConfig
 
 

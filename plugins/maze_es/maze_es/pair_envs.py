@@ -12,7 +12,7 @@ from maze_core.envs.codecs import ActionCodec, ObservationCodec
 from maze_core.envs.faults import failure
 from maze_core.envs.native import NativeVectorEnv
 from maze_core.envs.vector import StepResult
-from maze_core.envs.wrapper_memory import lasting_layers
+from maze_core.envs.wrapper_carry import lasting_layers
 from maze_core.errors import ConfigError, MazeError, RunError
 from maze_core.plugins.closing import release
 from maze_core.plugins.other_interfaces import check_reset
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import gymnasium
 
     from maze_core.envs.builder import EnvBuilder
-    from maze_core.envs.wrapper_memory import Memory
+    from maze_core.envs.wrapper_carry import Memory
     from maze_core.seeding import EpisodeSeeds
     from maze_core.tree import Tree
 

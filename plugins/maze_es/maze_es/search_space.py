@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from maze_core.errors import ConfigError
 from maze_core.models.actor_policy import probe
-from maze_core.training.remembered import distribution_of, separate_rows
+from maze_core.training.recurrent import distribution_of, separate_rows
 from maze_core.tree import to_tensors
 
 if TYPE_CHECKING:

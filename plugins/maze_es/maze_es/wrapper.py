@@ -14,7 +14,7 @@ from maze_core.models.memory import remembers
 from maze_core.plugins import discovery
 from maze_core.plugins.configuration import policy_part
 from maze_core.policies.base import ActingPolicy, build_policy_plugin
-from maze_core.training.remembered import distribution_of
+from maze_core.training.recurrent import distribution_of
 from maze_core.tree import copy_tree, map_tree, to_arrays
 
 if TYPE_CHECKING:

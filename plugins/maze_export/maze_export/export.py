@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from maze_core import files
 from maze_core.envs.in_process import vector_env
-from maze_core.envs.wrapper_memory import cycled
+from maze_core.envs.wrapper_carry import cycled
 from maze_core.errors import ConfigError
 from maze_core.terminal_text import shown
 from maze_core.training.process_state import torch_threads

@@ -12,7 +12,7 @@ from gymnasium import spaces
 
 from maze_core import files
 from maze_core.config.base import PluginConfig
-from maze_core.config.outside import Outside
+from maze_core.config.external_fields import Outside
 from maze_core.data.space_json import space_to_json
 from maze_core.envs.actors import acting_space
 from maze_core.envs.spaces import allocate, flatten_space, leaf_spec, space_specs, start_of

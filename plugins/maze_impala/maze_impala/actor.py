@@ -13,7 +13,7 @@ from maze_core.data.rollout import Rollout, carried_rows
 from maze_core.envs.in_process import vector_env
 from maze_core.models.parameters import load_arrays
 from maze_core.seeding import EpisodeSeeds, Purpose, integer_seed
-from maze_core.training.remembered import all_rows, distribution_of
+from maze_core.training.recurrent import all_rows, distribution_of
 from maze_core.tree import flat_rows, take_rows, to_tensors
 
 if TYPE_CHECKING:

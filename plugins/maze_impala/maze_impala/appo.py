@@ -13,7 +13,7 @@ from maze_core.data.batch import Batch, Loss
 from maze_core.plugins.hookspecs import hookimpl
 from maze_core.training.agent_groups import GROUP
 from maze_core.training.on_policy import actor_critic_loss, normalized
-from maze_core.training.remembered import distribution_of
+from maze_core.training.recurrent import distribution_of
 from maze_core.training.surrogate import clipped_surrogate, row_divergence
 from maze_core.training.targets import Target
 from maze_impala.config import APPOConfig

@@ -12,8 +12,8 @@ from maze_core.data.batch import Batch
 from maze_core.data.discounts import rollout_discounts
 from maze_core.data.rollout import Rollout
 from maze_core.envs.spaces import space_specs
-from maze_core.free_memory import check_memory
-from maze_core.training.remembered import remembered_values
+from maze_core.free_ram import check_memory
+from maze_core.training.recurrent import remembered_values
 from maze_core.tree import TensorTree, flat_rows, map_tree, take_rows, to_tensors
 
 if TYPE_CHECKING:

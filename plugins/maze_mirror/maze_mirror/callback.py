@@ -11,7 +11,7 @@ from pydantic import NonNegativeFloat, field_validator
 
 from maze_core.cli import output
 from maze_core.config.base import PluginConfig
-from maze_core.config.outside import Outside
+from maze_core.config.external_fields import Outside
 from maze_core.errors import ConfigError
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.hookspecs import hookimpl

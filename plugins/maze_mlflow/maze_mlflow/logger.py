@@ -23,7 +23,7 @@ from maze_core.callbacks.points import (
     write_identity,
 )
 from maze_core.config.base import PluginConfig
-from maze_core.config.outside import Outside
+from maze_core.config.external_fields import Outside
 from maze_core.environment_variables import variables_set
 from maze_core.errors import ConfigError
 from maze_core.plugins.hookspecs import hookimpl

@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field, NonNegativeInt, PositiveInt
 
 from maze_core.config import params
-from maze_core.config.outside import Outside
+from maze_core.config.external_fields import Outside
 from maze_core.config.run import AlgorithmConfig
 from maze_core.models.blocks import Activation
 

@@ -15,7 +15,7 @@ from typing import Annotated, Any, ClassVar, Literal, get_origin, get_type_hints
 from pydantic import Field, JsonValue
 
 from maze_core.config.base import PluginConfig
-from maze_core.config.outside import Outside
+from maze_core.config.external_fields import Outside
 from maze_core.environment_variables import changed_since, put_back
 from maze_core.envs.agents import MultiAgentEnv
 from maze_core.envs.faults import failure

@@ -68,7 +68,7 @@ def _configured(
     runner: str,
 ) -> RunConfig:
     """Return the configuration to train with: of a run, or of an algorithm."""
-    from maze_core.config.sealed import read_sealed
+    from maze_core.config.checksummed_yaml import read_checksummed
     from maze_core.config.wrapper_classes import check_modules
     from maze_core.plugins import discovery
     from maze_core.plugins.configuration import assemble_with_preset, load_saved_config
@@ -82,7 +82,7 @@ def _configured(
     own = find_run(Path(target)) / CONFIG
     permit(env)
     load_saved_config(own, ["callbacks=null", f"runner={{name: {runner}}}", *overrides])  # the run may be a stranger's
-    check_modules(read_sealed(own), target)
+    check_modules(read_checksummed(own), target)
     return assemble_with_preset(None, env, "none", [own, *files], overrides, flags)[0]
 
 

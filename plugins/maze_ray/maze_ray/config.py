@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field, NonNegativeInt, PositiveFloat
 
 from maze_core.config.base import PluginConfig
-from maze_core.config.outside import Outside
+from maze_core.config.external_fields import Outside
 from maze_core.config.params import SideBySide
 
 

@@ -13,7 +13,7 @@ from maze_core.runners.pool_queued import AHEAD
 
 if TYPE_CHECKING:
     from maze_core.runners.pool_queued import Job
-    from maze_ray.line import Line
+    from maze_ray.socket_channel import SocketChannel
 
 
 @dataclass(slots=True)
@@ -34,7 +34,7 @@ class Member:
     process: int = 0
     at_home: bool = False
     """True if it is on the driver's node."""
-    line: Line | None = None
+    line: SocketChannel | None = None
     """The way of its jobs; None: they are calls of Ray."""
     service: Any = None
     """Ray's reference to the end of the call that serves the line."""

@@ -11,11 +11,11 @@ from maze_core.errors import RunError
 from maze_core.runners.pool_queued import AHEAD, Job, QueuedPool
 from maze_core.runners.workers import Arrays, JobResult, Task
 from maze_core.terminal_text import counted
-from maze_ray.line import Arrivals, Door, has_lines
 from maze_ray.losses import node_has_died, reason_of
 from maze_ray.member import Member
 from maze_ray.parameters import Parameters
 from maze_ray.session import Session, import_ray
+from maze_ray.socket_channel import Arrivals, Door, has_channels
 from maze_ray.worker import Worker, packed_task, unpack, versions
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class RayPool(QueuedPool):
         self._unheard = False
         """True: there are messages on lines for which the bell has not rung."""
         self._home = self._ray.get_runtime_context().get_node_id()
-        self._door = Door() if lines and has_lines() else None
+        self._door = Door() if lines and has_channels() else None
         try:
             self._actor = self._ray.remote(Worker).options(
                 num_cpus=0 if self._session.is_local else cpus,

@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from maze_core.culprit import their_traceback
+from maze_core.blame import their_traceback
 from maze_core.errors import ConfigError, MazeError
 from maze_core.plugins.closing import release
 from maze_core.processes import begin_worker
-from maze_core.runners.bell import Listener
 from maze_core.runners.result_transfer import LARGE
+from maze_core.runners.wakeup import Listener
 from maze_core.runners.workers import Shared
-from maze_ray.line import Line, call
 from maze_ray.parameters import received
 from maze_ray.session import import_ray
+from maze_ray.socket_channel import SocketChannel, call
 
 if TYPE_CHECKING:
     from maze_core.runners.workers import Task
@@ -54,7 +54,7 @@ class Worker:
             door: the address of the driver's `Door`; None: this worker is called through Ray.
         """
         begin_worker()
-        self._line: Line | None = None
+        self._line: SocketChannel | None = None
         try:
             different = differences(theirs)
             self._task = _unpack(task)

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from maze_core.culprit import causes
+from maze_core.blame import causes
 from maze_core.envs.vector import Episode
 from maze_core.errors import ConfigError, MazeError, RunError
 from maze_rllib.env_runner import LENGTHS, RETURNS

@@ -8,7 +8,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 
 from maze_core.config import params
-from maze_core.config.outside import Outside
+from maze_core.config.external_fields import Outside
 from maze_core.config.run import AlgorithmConfig
 from maze_core.models.blocks import Activation
 from maze_core.models.stacked_norms import Norm

@@ -22,7 +22,7 @@ from maze_core.training.adam import Adam
 from maze_core.training.algorithm import Algorithm
 from maze_core.training.critics import critics_of
 from maze_core.training.off_policy import ReplayCollector
-from maze_core.training.remembered import distribution_of
+from maze_core.training.recurrent import distribution_of
 from maze_core.training.replay_memory import ReplayMemory, TargetMemory, memory_builder
 from maze_core.training.schedules import scheduled
 from maze_core.training.targets import Target

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from maze_core.cli import output
-from maze_core.cli.places import placed
+from maze_core.cli.option_paths import placed
 from maze_core.local_modules import allow_local_modules, permit
 
 if TYPE_CHECKING:
@@ -241,7 +241,7 @@ def _overrides(texts: list[str] | None, common: dict[str, Any]) -> dict[str, Any
 
 
 def _algorithm_of(experiment: str) -> str:
-    from maze_core.plugins.shelves import experiment_algorithm
+    from maze_core.plugins.preset_paths import experiment_algorithm
 
     return experiment_algorithm(experiment, "maze sweep")
 
@@ -256,7 +256,7 @@ def _config(algorithm: str | None, experiment: str | None, files: list[Path] | N
     from maze_core.config.presets import algorithm_of
     from maze_core.config.raw import merge
     from maze_core.errors import ConfigError
-    from maze_core.plugins.shelves import experiment as experiment_file
+    from maze_core.plugins.preset_paths import experiment as experiment_file
 
     named = [] if experiment is None else [experiment_file(experiment)]
     layers: dict[str, Any] = {}

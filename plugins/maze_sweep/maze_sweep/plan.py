@@ -13,12 +13,12 @@ from maze_compare.records import RETURN
 from pydantic import Field, JsonValue, NonNegativeInt, PositiveInt, SerializeAsAny, ValidationError
 
 from maze_core.config.base import ConfigModel, PluginConfig
+from maze_core.config.checksummed_yaml import checksummed, read_verified
 from maze_core.config.explain import combined, explain
-from maze_core.config.outside import elsewhere, reaches
+from maze_core.config.external_fields import elsewhere, reaches
 from maze_core.config.plain_yaml import parse_mapping, to_yaml
 from maze_core.config.raw import Raw, assign, merge
 from maze_core.config.run import RunConfig
-from maze_core.config.sealed import read_verified, sealed
 from maze_core.errors import ConfigError
 from maze_core.files import write_bytes
 from maze_core.plugins import discovery
@@ -127,7 +127,7 @@ def read_plan(folder: Path) -> Raw:
 
 def write_plan(folder: Path, plan: SweepPlan) -> None:
     """Write the plan to a sweep's folder atomically."""
-    write_bytes(folder / PLAN, sealed(to_yaml(plan.model_dump(mode="json"))).encode())
+    write_bytes(folder / PLAN, checksummed(to_yaml(plan.model_dump(mode="json"))).encode())
 
 
 def check_continues(plan: SweepPlan, before: SweepPlan, folder: Path) -> None:
@@ -177,7 +177,7 @@ def _named_preset(plan: Raw, config: Raw, load: discovery.Loader) -> Raw:
     name = config.get("preset", name) if name == "auto" else name
     parts = {"algorithm": plan.get("algorithm"), "env": plan.get("env") or {}}
     found = None if name == "auto" else find_preset(name, merge(merge({}, config), parts), load)
-    return {} if found is None or found.shelf.trusted else found.content
+    return {} if found is None or found.preset_folder.trusted else found.content
 
 
 def _points(over: Raw, folder: Path) -> Iterator[Point]:

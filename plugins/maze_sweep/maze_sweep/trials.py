@@ -14,7 +14,7 @@ from maze_compare.records import RunRecord, read_run
 from maze_core import files
 from maze_core.config.run import RunConfig
 from maze_core.errors import ConfigError
-from maze_core.plain_json import parse_json, parse_object, sealed, unsealed
+from maze_core.plain_json import checksummed, parse_json, parse_object, unsealed
 from maze_core.training.saved.metrics_file import METRICS_FILE
 from maze_sweep.plan import SweepPlan
 from maze_sweep.searchers.space import Point
@@ -154,7 +154,7 @@ def read_trials(folder: Path, plan: SweepPlan) -> list[Trial]:
 def write_trials(folder: Path, trials: list[Trial]) -> None:
     """Save the requested points, and which of them were pruned."""
     saved = [{"point": each.point, **({"pruned": True} if each.pruned else {})} for each in trials]
-    files.write_bytes(folder / TRIALS, json.dumps(sealed({"trials": saved}), indent=1).encode())
+    files.write_bytes(folder / TRIALS, json.dumps(checksummed({"trials": saved}), indent=1).encode())
 
 
 def _epoch(line: bytes) -> dict[str, Any] | None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import gymnasium
 
-from maze_core.culprit import culprit
+from maze_core.blame import blame
 from maze_core.environment_variables import variables_set
 from maze_core.envs.event_layers import events_of
 from maze_core.envs.pictures import as_rgb
@@ -18,7 +18,7 @@ from maze_core.envs.serial import SerialVectorEnv
 from maze_core.errors import ConfigError
 from maze_core.plugins.closing import releasing
 from maze_core.plugins.discovery import describe
-from maze_core.training.episodes.played import play
+from maze_core.training.episodes.episode_recorder import play
 from maze_core.training.process_state import torch_threads
 from maze_view.pictures import Film
 
@@ -131,7 +131,7 @@ def _rendering(builder: EnvBuilder) -> tuple[EnvBuilder, str]:
             env.reset(seed=0)
             as_rgb(env.render())
     except ValueError as error:
-        return builder, describe(error) if culprit(error) else str(error)
+        return builder, describe(error) if blame(error) else str(error)
     except Exception as error:  # noqa: BLE001 — whatever an environment's drawing code raises
         return builder, " ".join(describe(error).split())
     return able, ""

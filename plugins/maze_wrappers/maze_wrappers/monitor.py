@@ -13,7 +13,7 @@ from maze_core.config.base import PluginConfig
 from maze_core.data.running_moments import RunningMoments
 from maze_core.envs.codecs import ActionCodec, ObservationCodec
 from maze_core.envs.spaces import flatten_space
-from maze_core.envs.wrapper_memory import METRICS
+from maze_core.envs.wrapper_carry import METRICS
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.hookspecs import hookimpl
 from maze_wrappers.leaves import Env

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from gymnasium import Space
 from pydantic import Field, JsonValue
 
-from maze_core.config.outside import Outside
+from maze_core.config.external_fields import Outside
 from maze_core.errors import ConfigError
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.hookspecs import hookimpl

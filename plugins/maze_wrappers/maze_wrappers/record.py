@@ -14,7 +14,7 @@ import numpy as np
 from pydantic import PositiveInt
 
 from maze_core.config.base import PluginConfig
-from maze_core.config.outside import Outside
+from maze_core.config.external_fields import Outside
 from maze_core.data.trajectories import Trajectory
 from maze_core.data.trajectories_files import (
     Description,
@@ -25,7 +25,7 @@ from maze_core.data.trajectories_files import (
 )
 from maze_core.data.trajectories_writer import TrajectoryWriter, encode_episode
 from maze_core.envs.codecs import ActionCodec, ObservationCodec
-from maze_core.envs.wrapper_memory import reward_meter
+from maze_core.envs.wrapper_carry import reward_meter
 from maze_core.errors import ConfigError
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.hookspecs import hookimpl

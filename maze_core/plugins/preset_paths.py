@@ -11,7 +11,7 @@ from pathlib import Path
 
 from maze_core.config.explain import nearest
 from maze_core.config.plain_yaml import read_yaml
-from maze_core.config.presets import Shelf, algorithm_of, package_folder, package_shelf, yaml_files
+from maze_core.config.presets import PresetFolder, algorithm_of, package_folder, presets_of_package, yaml_files
 from maze_core.errors import ConfigError, MazeError
 from maze_core.plugins import discovery
 from maze_core.terminal_text import argument
@@ -20,26 +20,26 @@ GROUP = "maze.presets"
 """The entry-point group of packages with folders `presets` and `experiments`."""
 
 
-def preset_shelves(algorithm: str, algorithm_package: str | None, source_package: str | None) -> list[Shelf]:
+def preset_paths(algorithm: str, algorithm_package: str | None, source_package: str | None) -> list[PresetFolder]:
     """Return where the presets for an algorithm are; the first with a name is the one that is used."""
     return [
-        Shelf(Path("presets"), origin="the project", trusted=False),
-        *package_shelf(algorithm_package, algorithm),
-        *package_shelf(source_package),
+        PresetFolder(Path("presets"), origin="the project", trusted=False),
+        *presets_of_package(algorithm_package, algorithm),
+        *presets_of_package(source_package),
         *_installed("presets"),
     ]
 
 
-def experiment_shelves() -> list[Shelf]:
+def experiment_paths() -> list[PresetFolder]:
     """Return where experiments are; the first with a name is the one that is used."""
-    return [Shelf(Path("experiments"), origin="the project", trusted=False), *_installed("experiments")]
+    return [PresetFolder(Path("experiments"), origin="the project", trusted=False), *_installed("experiments")]
 
 
 def experiments() -> dict[str, Path]:
     """Return the files of all experiments by name, sorted."""
     found: dict[str, Path] = {}
-    for shelf in experiment_shelves():
-        for file in yaml_files(shelf.folder):
+    for each in experiment_paths():
+        for file in yaml_files(each.folder):
             found.setdefault(file.stem, file)
     return dict(sorted(found.items()))
 
@@ -93,24 +93,24 @@ def _looked_at(claim: discovery.Declaration) -> tuple[list[str], str]:
     if package_folder(module) is None:
         return [], f"there is no package {module}"
     try:
-        found = [f"{name} ({algorithm})" for shelf in package_shelf(module) for name, algorithm in shelf.contents()]
-        for shelf in package_shelf(module, folder="experiments"):
-            found += [f"{file.stem} (experiment)" for file in yaml_files(shelf.folder) if read_yaml(file) is not None]
+        found = [f"{name} ({algorithm})" for each in presets_of_package(module) for name, algorithm in each.contents()]
+        for each in presets_of_package(module, folder="experiments"):
+            found += [f"{file.stem} (experiment)" for file in yaml_files(each.folder) if read_yaml(file) is not None]
     except MazeError as error:
         return [], str(error)
     return found, "" if found else f"{module} has neither presets nor experiments"
 
 
-def _installed(folder: str) -> list[Shelf]:
+def _installed(folder: str) -> list[PresetFolder]:
     """Return the folders of this name in the packages of the group."""
-    shelves = []
+    preset_folders = []
     for claim in discovery.group(GROUP):
         if claim.entry_point.value.replace(".", "").isidentifier():
-            shelves += package_shelf(claim.entry_point.module, origin=claim.origin, folder=folder)
-    return shelves
+            preset_folders += presets_of_package(claim.entry_point.module, origin=claim.origin, folder=folder)
+    return preset_folders
 
 
 def _places() -> str:
     here = Path("experiments").resolve()
     first = str(here) if here.is_dir() else f"{here} (there is no such folder)"
-    return ", ".join([first, *(shelf.origin for shelf in experiment_shelves()[1:])])
+    return ", ".join([first, *(each.origin for each in experiment_paths()[1:])])

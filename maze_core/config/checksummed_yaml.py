@@ -18,12 +18,12 @@ _LIKE = re.compile(r"sha256|of the lines below|[0-9a-f]{32}")
 _FIRST_LINE = re.compile(re.escape(_SEAL).replace(re.escape("{digest}"), "([0-9a-f]{64})"))
 
 
-def sealed(text: str) -> str:
+def checksummed(text: str) -> str:
     """Return YAML with its checksum in a line above."""
     return _SEAL.format(digest=_digest(text)) + text
 
 
-def read_sealed(path: Path, tell: Callable[[str], None] = lambda text: None) -> Raw:
+def read_checksummed(path: Path, tell: Callable[[str], None] = lambda text: None) -> Raw:
     """Return the mapping in a run's `config.yaml`; keys of earlier versions are renamed.
 
     `tell` is called with a sentence for each key that is elsewhere now. Files of earlier versions without a checksum
@@ -37,7 +37,7 @@ def read_sealed(path: Path, tell: Callable[[str], None] = lambda text: None) -> 
 
 
 def read_verified(path: Path, change: str = "") -> str:
-    """Return the text of a sealed file, or of one without a checksum. `change` says how to change its contents.
+    """Return the text of a checksummed file, or of one without a checksum. `change` says how to change its contents.
 
     Raises:
         ConfigError: it is missing, or was changed after Maze wrote it.

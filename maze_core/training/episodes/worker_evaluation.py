@@ -13,7 +13,7 @@ from maze_core.envs.actors import actors_of
 from maze_core.envs.vector import agents_of
 from maze_core.policies.base import ActingPolicy
 from maze_core.training.episodes.evaluation import Playing, evaluation_mode
-from maze_core.training.workers.share_task import draws_itself
+from maze_core.training.workers.worker_task import draws_itself
 
 if TYPE_CHECKING:
     from maze_core.envs.vector import Episode, VectorEnv
@@ -36,12 +36,12 @@ class EvaluationGame:
     threads: int
     """Torch's threads, on which the last digits of large products may depend."""
 
-    def begin(self, env: VectorEnv, share: Share) -> ShareOfGame:
+    def begin(self, env: VectorEnv, share: Share) -> WorkerGame:
         """Return the part of an environment that is a share of the evaluation's."""
-        return ShareOfGame(self, env, share)
+        return WorkerGame(self, env, share)
 
 
-class ShareOfGame:
+class WorkerGame:
     """The episodes of one share, in a worker."""
 
     def __init__(self, game: EvaluationGame, env: VectorEnv, share: Share) -> None:

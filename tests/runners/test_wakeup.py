@@ -5,14 +5,14 @@ import threading
 
 import pytest
 
-from maze_core.runners.bell import Bell, Listener, has_bells
+from maze_core.runners.wakeup import Listener, Wakeup, has_wakeups
 
-pytestmark = pytest.mark.skipif(not has_bells(), reason="there are bells on Linux only")
+pytestmark = pytest.mark.skipif(not has_wakeups(), reason="there are bells on Linux only")
 
 
 @pytest.fixture
 def bell():
-    bell = Bell()
+    bell = Wakeup()
     yield bell
     bell.close()
     bell.close()

@@ -20,7 +20,7 @@ _TREES = ("obs", "actions", "extra", "next_obs")
 
 
 @dataclass(frozen=True, slots=True)
-class ShareHeader:
+class BatchHeader:
     """A share of a batch without its tensors, which the group sends."""
 
     layout: TensorLayout
@@ -29,7 +29,7 @@ class ShareHeader:
     """Of the sequences, [S]; None: there are none."""
 
 
-def header_of(batch: Batch) -> tuple[ShareHeader, dict[str, Tensor]]:
+def header_of(batch: Batch) -> tuple[BatchHeader, dict[str, Tensor]]:
     """Return a share's header and its tensors by name."""
     tensors = {f"{tree}/{key}": leaf for tree in _TREES for key, leaf in getattr(batch, tree).items()}
     sequences = batch.sequences
@@ -38,10 +38,10 @@ def header_of(batch: Batch) -> tuple[ShareHeader, dict[str, Tensor]]:
         if sequences.order is not None:
             tensors["order/"] = sequences.order
     lengths = None if sequences is None else sequences.lengths
-    return ShareHeader(TensorLayout(tensors), batch.objective, lengths), tensors
+    return BatchHeader(TensorLayout(tensors), batch.objective, lengths), tensors
 
 
-def received(header: ShareHeader, buffer: Tensor, device: torch.device) -> Batch:
+def received(header: BatchHeader, buffer: Tensor, device: torch.device) -> Batch:
     """Return the share that was sent."""
     trees: dict[str, TensorTree] = {}
     for name, view in header.layout.views(buffer).items():

@@ -17,8 +17,8 @@ from maze_devkit.probes import Doors, Workshop
 from maze_core.acting.rollouts import Sampler
 from maze_core.runners.dev import DevRunner
 from maze_core.runners.pool_serial import SerialPool
-from maze_core.training.workers import share_sampler
-from maze_core.training.workers.share_sampler import ShareSampler
+from maze_core.training.workers import worker_sampler
+from maze_core.training.workers.worker_sampler import WorkerSampler
 
 SMALL = {"algorithm.num_envs": 5, "algorithm.n_rollout_steps": 12, "evaluation.num_envs": 2}
 
@@ -111,9 +111,9 @@ def test_a_run_is_bit_equal(quick, shared, whole_state, assert_same, monkeypatch
     folders = []
     for count in (0, workers):
         shared(count, every=5 if workers == 2 else 0)
-        monkeypatch.setattr(share_sampler, "_SLICE", 0.0 if workers == 5 else 10.0)
+        monkeypatch.setattr(worker_sampler, "_SLICE", 0.0 if workers == 5 else 10.0)
         context = quick(env, algorithm, SMALL | model)
-        assert isinstance(sampler_of(context), ShareSampler if count else Sampler)
+        assert isinstance(sampler_of(context), WorkerSampler if count else Sampler)
         context.train()
         folders.append(context.run_dir)
     assert_same(*(whole_state(folder) for folder in folders))
@@ -193,7 +193,7 @@ def test_what_cannot_be_shared_is_stepped_in_lockstep(quick, shared, monkeypatch
     assert isinstance(sampler_of(quick(SeededWalk, "pqn", {"algorithm.num_envs": 3})), Sampler)  # exploration
     native = {"env.vectorization": "native"}
     assert isinstance(sampler_of(quick("CartPole-v1", "ppo", native)), Sampler)
-    assert isinstance(sampler_of(quick(SeededWalk, "ppo")), ShareSampler)
+    assert isinstance(sampler_of(quick(SeededWalk, "ppo")), WorkerSampler)
 
 
 def test_a_model_of_a_notebook_acts_in_this_process(quick):

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _NOISE, _EXPLORED = "#noise/", "#explored/"
 
 
-class Drawn(NamedTuple):
+class NoisePlan(NamedTuple):
     """What `NetworkAgent.ahead` drew for T steps of N environments."""
 
     noise: Tree
@@ -35,12 +35,12 @@ class Drawn(NamedTuple):
         }
 
     @staticmethod
-    def among(arrays: Mapping[str, np.ndarray]) -> Drawn:
+    def among(arrays: Mapping[str, np.ndarray]) -> NoisePlan:
         """Return the result of `arrays()` out of others."""
-        return Drawn(subtree(arrays, _NOISE), subtree(arrays, _EXPLORED))
+        return NoisePlan(subtree(arrays, _NOISE), subtree(arrays, _EXPLORED))
 
 
-class DrawnNoise:
+class PlannedNoise:
     """Noise that was drawn elsewhere, for the steps that the agent expects next."""
 
     def __init__(self) -> None:
@@ -62,7 +62,7 @@ class DrawnNoise:
         """Do nothing."""
 
 
-class DrawnExploration(Exploration):
+class PlannedExploration(Exploration):
     """Changes actions by what was drawn elsewhere, step by step."""
 
     def __init__(self, change: Change) -> None:

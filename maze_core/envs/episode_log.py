@@ -13,11 +13,11 @@ from maze_core.tree import copy_tree
 if TYPE_CHECKING:
     from gymnasium import Space
 
-    from maze_core.envs.wrapper_memory import Memory
+    from maze_core.envs.wrapper_carry import Memory
     from maze_core.tree import Tree
 
 
-class EpisodeLedger:
+class EpisodeLog:
     """Records what restoring the unfinished episodes of N environments needs, as `SerialVectorEnv` does itself.
 
     So they can go on anywhere, also after the process that stepped them was lost.

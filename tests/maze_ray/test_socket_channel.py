@@ -14,12 +14,12 @@ import pytest
 
 pytest.importorskip("maze_ray")
 
-from maze_ray.line import Arrivals, Door, Line, call, has_lines
+from maze_ray.socket_channel import Arrivals, Door, SocketChannel, call, has_channels
 
 from tests.runners.pool_contract import PoolContract, collect_all
 
 ray = pytest.importorskip("ray")
-pytestmark = pytest.mark.skipif(not has_lines(), reason="Linux only")
+pytestmark = pytest.mark.skipif(not has_channels(), reason="Linux only")
 
 
 @pytest.fixture
@@ -65,8 +65,11 @@ def test_a_line_that_breaks_costs_its_worker_but_no_job(start):
 def test_a_message_arrives_whole():
     large = [np.random.default_rng(n).random(200_000) for n in range(3)]
     message = {"small": np.arange(3), "large": large, "text": "x"}
-    here, there = (Line(end) for end in socket.socketpair())
-    code = "import socket, sys; from maze_ray.line import Line\nline = Line(socket.socket(fileno=int(sys.argv[1])))\n"
+    here, there = (SocketChannel(end) for end in socket.socketpair())
+    code = (
+        "import socket, sys; from maze_ray.socket_channel import SocketChannel\n"
+        "line = SocketChannel(socket.socket(fileno=int(sys.argv[1])))\n"
+    )
     with closing(here):
         echo = f"{code}line.send(line.receive())"
         number = there.fileno()
@@ -94,7 +97,7 @@ def test_only_workers_of_this_node_and_user_are_let_in():
             command = [sys.executable, "-S", "-c", textwrap.dedent(intruder), door.address[1:]]
             stranger = subprocess.Popen(command, stdout=subprocess.PIPE)
             connection, _ = door._socket.accept()  # look at it as `admit` does, which would go on waiting
-            from maze_ray.line import _is_ours
+            from maze_ray.socket_channel import _is_ours
 
             assert not _is_ours(connection)
             connection.close()
@@ -107,7 +110,7 @@ def test_only_workers_of_this_node_and_user_are_let_in():
 
 
 def test_arrivals_come_from_threads_and_lines():
-    here, there = (Line(end) for end in socket.socketpair())
+    here, there = (SocketChannel(end) for end in socket.socketpair())
     with closing(Arrivals()) as arrivals, closing(here), closing(there):
         arrivals.watch(here, "its owner")
         assert arrivals.get(0.0) == ([], [])

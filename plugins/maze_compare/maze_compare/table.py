@@ -110,7 +110,7 @@ def sparkline(values: Sequence[float], points: int = _POINTS) -> str:
     return "".join(_BLOCKS[round((value - low) / span * 7) if span else 3] for value in means)
 
 
-def board(runs: Sequence[Found], metric: str, width: int, height: int, unicode: bool = True) -> RenderableType:
+def runs_table(runs: Sequence[Found], metric: str, width: int, height: int, unicode: bool = True) -> RenderableType:
     """Return a table of at most `height` lines.
 
     Args:

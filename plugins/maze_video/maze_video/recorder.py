@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import gymnasium
 import numpy as np
 
-from maze_core.culprit import culprit
+from maze_core.blame import blame
 from maze_core.environment_variables import variables_set
 from maze_core.envs.agents import MultiAgentEnv, Round, WrappedAgents
 from maze_core.envs.lanes import LanesVectorEnv
@@ -118,8 +118,8 @@ class _AgentsCamera(WrappedAgents):
         super().close()
 
 
-class Studio:
-    """Films environments that are stepped in turn; `maze_core.training.episodes.video.open_studio` returns it.
+class FilmRecorder:
+    """Films environments that are stepped in turn; `maze_core.training.episodes.video.open_recorder` returns it.
 
     Raises:
         ConfigError: the environment cannot render, or the video libraries are not installed.
@@ -166,7 +166,7 @@ class Studio:
                 raise
             raise _cannot_render(title, "it takes no render_mode") from None
         except ValueError as error:
-            raise _cannot_render(title, describe(error) if culprit(error) else str(error)) from error
+            raise _cannot_render(title, describe(error) if blame(error) else str(error)) from error
         except Exception as error:
             raise _cannot_render(title, describe(error)) from error
 

@@ -8,9 +8,9 @@ import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from maze_core.envs.share_envs import ShareEnvs
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.envs.transitions import Record
+from maze_core.envs.worker_envs import WorkerEnvs
 from maze_core.runners.workers import Task
 from maze_core.tree import take_rows
 
@@ -62,7 +62,7 @@ class EnvJob:
     """The number of moves before, of which `step` and `gather` are one each."""
 
 
-class EnvShares(Task):
+class EnvTask(Task):
     """The task: steps shares of the environments. Any worker can restore any share from the actions recorded.
 
     The answer is None if this worker does not hold the share's episodes, or not where the driver left them: after the
@@ -74,7 +74,7 @@ class EnvShares(Task):
 
     def setup(self, worker: int) -> None:
         """Build this worker's own share."""
-        self._envs = ShareEnvs(self._builder, self._shares)
+        self._envs = WorkerEnvs(self._builder, self._shares)
         self._out: dict[int, Tree] = {}
         """Current observations of the shares that this worker has stepped."""
         self._moves: dict[int, int] = {}

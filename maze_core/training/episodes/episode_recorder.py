@@ -15,7 +15,7 @@ from maze_core.envs.native import NativeVectorEnv
 from maze_core.envs.serial import SerialVectorEnv
 from maze_core.envs.spaces import allocate, flatten_space, space_specs
 from maze_core.envs.vector import Episode, agents_of, copies_of
-from maze_core.envs.wrapper_memory import cycled
+from maze_core.envs.wrapper_carry import cycled
 from maze_core.seeding import EpisodeSeeds, Purpose, generator
 from maze_core.tree import map_tree, take_rows
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from maze_core.acting.agent import Agent, Choice
     from maze_core.envs.vector import StepResult, VectorEnv
-    from maze_core.envs.wrapper_memory import Memory
+    from maze_core.envs.wrapper_carry import Memory
     from maze_core.tree import Tree
 
     AgentOf = Callable[[Sequence[np.random.Generator]], Agent]

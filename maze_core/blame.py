@@ -27,7 +27,7 @@ def their_traceback(error: BaseException) -> str:
     return "".join(whole.format()).rstrip() if _keep_theirs(whole, error) else ""
 
 
-def culprit(error: BaseException) -> str:
+def blame(error: BaseException) -> str:
     """Return file and line that raised an exception outside Maze, such as `mine.py, line 7`; empty for Maze's own."""
     for each in causes(error, "__cause__"):
         if isinstance(each, SyntaxError) and each.filename:

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from maze_core.acting.drawn import Drawn, DrawnExploration, DrawnNoise
 from maze_core.acting.network import NetworkAgent
+from maze_core.acting.noise_plan import NoisePlan, PlannedExploration, PlannedNoise
 from maze_core.acting.replay import ReplaySink
-from maze_core.acting.share import ShareAgent
 from maze_core.acting.stepper import Stepper
+from maze_core.acting.worker_agent import WorkerAgent
 from maze_core.envs.actors import actors_of
 from maze_core.envs.spaces import allocated_bytes, space_specs
 from maze_core.envs.transitions import Record, Transitions
 from maze_core.models.parameters import state_arrays
-from maze_core.training.workers.share_task import draws_itself
+from maze_core.training.workers.worker_task import draws_itself
 from maze_core.tree import take_rows, to_tensors
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def can_share(run: Run, n_steps: int, num_envs: int, exploration: Exploration | 
     )
 
 
-class ShareCollector:
+class WorkerReplay:
     """The driver's side: lets the workers of environments take some steps of all of them.
 
     What chance decides is drawn here, and goes out with the parameters and with what the policy remembers. So workers
@@ -83,7 +83,7 @@ class ShareCollector:
         seeds: EpisodeSeeds,
         n_steps: int,
         exploration: Exploration | None,
-    ) -> ShareCollector | None:
+    ) -> WorkerReplay | None:
         """Return one for a run that `can_share`; None where its environments are stepped in lockstep nevertheless."""
         if not hasattr(env, "gather"):
             return None
@@ -95,7 +95,7 @@ class ShareCollector:
         def show(steps: int) -> None:
             run.progress.env_steps += steps
 
-        return ShareCollector(agent, env, n_steps, show)
+        return WorkerReplay(agent, env, n_steps, show)
 
     def take(self, stepper: Stepper, agent: RuleAgent, sink: Sink, steps: int) -> bool:
         """Let all environments take steps with the actions of another agent, at most so many; False if it has to see.
@@ -146,11 +146,11 @@ class TransitionGatherer:
     def __init__(self, assignment: CollectTransitions, env: SerialVectorEnv, share: Share) -> None:
         torch.set_num_threads(assignment.threads)
         self._n_steps = assignment.n_steps
-        self._noise = DrawnNoise() if assignment.change is None else None
-        self._exploration = None if assignment.change is None else DrawnExploration(assignment.change)
+        self._noise = PlannedNoise() if assignment.change is None else None
+        self._exploration = None if assignment.change is None else PlannedExploration(assignment.change)
         network = NetworkAgent(assignment.policy, self._noise, exploration=self._exploration, fast_rows=share.total)
         self._memory, self._share = network.memory, share
-        self._agent = ShareAgent(network, share)
+        self._agent = WorkerAgent(network, share)
         self._parameters = state_arrays(assignment.policy, passing=True)
         self._record = Record(env, assignment.n_steps)
         self._sink = ReplaySink(self._record, env, None, torch.device("cpu"), lambda result: None)
@@ -160,7 +160,7 @@ class TransitionGatherer:
         """Begin the next steps from these observations, with these parameters and what was drawn."""
         for name, leaf in self._parameters.items():
             leaf[...] = arrays[name]
-        drawn = Drawn.among(arrays)
+        drawn = NoisePlan.among(arrays)
         if self._noise is not None:
             self._noise.take(drawn.noise)
         if self._exploration is not None:

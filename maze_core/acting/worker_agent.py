@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from maze_core.tree import Tree
 
 
-class ShareAgent(Agent):
+class WorkerAgent(Agent):
     """Acts for a share of the rows exactly as an agent for all of them would.
 
     The last digits of a matrix product depend on the number of its rows. So the agent computes all rows, those of the

@@ -11,7 +11,7 @@ from maze_core.terminal_text import shown
 _LIMIT = 100_000
 
 
-def left_aside(name: str) -> str:
+def uninstalled(name: str) -> str:
     """Return what to do about a plugin that a distribution in the current folder declares; empty if none does.
 
     Nothing is imported.

@@ -6,7 +6,7 @@ import pytest
 
 from maze_core.errors import ConfigError
 from maze_core.plugins import discovery
-from maze_core.plugins.left_aside import left_aside
+from maze_core.plugins.uninstalled_plugins import uninstalled
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def test_a_distribution_that_is_not_installed_is_named(declare, folder):
     declare(folder, "[maze.algorithms]\nanother = a:B\ntwin = maze_twin.twin:Twin\n")
     with pytest.raises(ConfigError, match=rf"(?s)unknown algorithm 'twin'.*{folder}.*pip install -e"):
         discovery.load("algorithm", "twin")
-    assert not left_aside("twi")
+    assert not uninstalled("twi")
 
 
 def test_other_folders_say_nothing(declare, tmp_path):
@@ -35,4 +35,4 @@ def test_other_folders_say_nothing(declare, tmp_path):
     (tmp_path / "linked.egg-info").symlink_to(tmp_path / "folder")
     (tmp_path / "waiting.egg-info").mkdir()
     os.mkfifo(tmp_path / "waiting.egg-info" / "entry_points.txt")
-    assert not left_aside("twin")
+    assert not uninstalled("twin")

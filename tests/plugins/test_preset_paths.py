@@ -13,7 +13,7 @@ from maze_core.context import RunContext
 from maze_core.errors import ConfigError
 from maze_core.plugins import discovery
 from maze_core.plugins.configuration import assemble, assemble_with_preset
-from maze_core.plugins.shelves import experiment, experiment_algorithm, experiments, preset_shelves
+from maze_core.plugins.preset_paths import experiment, experiment_algorithm, experiments, preset_paths
 
 
 @pytest.fixture
@@ -78,8 +78,8 @@ def test_presets_of_the_project_come_first_and_say_where_they_are(project):
     for name in ("others", "nobodys", "theirs"):
         with pytest.raises(ConfigError, match=f"no preset '{name}'"):
             lr(preset=name)
-    listed = named_presets("ppo", preset_shelves("ppo", "maze_ppo", None))
-    assert [each.title for each in listed.values() if not each.shelf.trusted] == [
+    listed = named_presets("ppo", preset_paths("ppo", "maze_ppo", None))
+    assert [each.title for each in listed.values() if not each.preset_folder.trusted] == [
         "CartPole-v1 (presets/ppo/CartPole-v1.yaml)",
         "own (presets/own.yaml)",
     ]

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from maze_core.envs.worker import Share
 
 
-class ShareEnvs:
+class WorkerEnvs:
     """Environments by share, built when they are first asked for.
 
     Args:

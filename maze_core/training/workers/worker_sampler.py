@@ -12,12 +12,12 @@ import torch
 from maze_core.acting.memory import RowMemory
 from maze_core.acting.rollouts import critic_memory_after
 from maze_core.data.rollout import Rollout
-from maze_core.envs.ledger import EpisodeLedger
+from maze_core.envs.episode_log import EpisodeLog
 from maze_core.envs.serial import check_state, share_of_state
 from maze_core.errors import RunError
 from maze_core.models.memory import remembers
 from maze_core.models.policy import acting_arrays
-from maze_core.training.workers.share_task import NOISE, Restored, ShareJob, ShareRollout
+from maze_core.training.workers.worker_task import NOISE, CollectJob, Restored, WorkerRollout
 from maze_core.tree import map_tree, take_rows, to_tensors
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ _SLICE = 10.0
 """Seconds after which a worker tells that it is alive; at most this share of a job's time limit."""
 
 
-class ShareSampler:
+class WorkerSampler:
     """Collects the rollouts of N environments from workers; the same as `Sampler` does in this process.
 
     Parameters and the state of the noise go out once for each rollout, for all workers. A worker that was lost is
@@ -41,7 +41,7 @@ class ShareSampler:
 
     Args:
         policy: the policy of which the workers have copies, on the CPU.
-        pool: workers with the task `CollectShares`, one for each share.
+        pool: workers with the task `CollectTask`, one for each share.
         shares: of each worker.
         noise: the workers draw the sampling noise from its state.
         on_steps: called within long rollouts, with the number of steps of environments since the last call.
@@ -61,7 +61,7 @@ class ShareSampler:
         self._num_envs = shares[0].total
         self._noise = noise
         self._memory = RowMemory(policy) if remembers(policy) else None
-        self._ledger = EpisodeLedger(policy.observation_space, policy.action_space, self._num_envs)
+        self._episode_log = EpisodeLog(policy.observation_space, policy.action_space, self._num_envs)
         self._collected = 0
         """Rollouts so far; at least 1 after a restart."""
         self._begun: list[int] = []
@@ -95,7 +95,7 @@ class ShareSampler:
     def state(self) -> dict[str, Any]:
         """Return everything that decides the next rollout except the policy, as `Sampler.state` does."""
         remembered = {} if self._memory is None else {"memory": self._memory.state()}
-        env = self._ledger.state() if self._collected else None
+        env = self._episode_log.state() if self._collected else None
         return {"noise": self._noise.get_state(), **remembered, "env": env, "begun": list(self._begun)}
 
     def load_state(self, state: dict[str, Any]) -> None:
@@ -109,28 +109,28 @@ class ShareSampler:
         self._collected += 1
         self._begun = list(state.get("begun", []))
         before = np.asarray(state["env"]["episode"])
-        self._ledger.load(state["env"])
+        self._episode_log.load(state["env"])
         jobs = {self._restore(number, state["env"]): number for number in range(len(self._shares))}
         for share, answer in self._answers(jobs):
             self._place(share, answer)
-        anew = np.flatnonzero(self._ledger.state()["episode"] != before).tolist()
+        anew = np.flatnonzero(self._episode_log.state()["episode"] != before).tolist()
         self._begun = sorted({*self._begun, *anew})
 
     # Asking
 
-    def _gather(self) -> list[ShareRollout]:
+    def _gather(self) -> list[WorkerRollout]:
         """Return the rollouts of all shares, in order."""
         questions = [self._question(share) for share in range(len(self._shares))]
         numbers = self._pool.submit_each(questions, self._patience)
         jobs = dict(zip(numbers, range(len(numbers)), strict=True))
-        parts: dict[int, ShareRollout] = {}
+        parts: dict[int, WorkerRollout] = {}
         steps = [0] * len(self._shares)
         for share, answer in self._answers(jobs):
-            if isinstance(answer, ShareRollout):
+            if isinstance(answer, WorkerRollout):
                 parts[share] = answer
                 continue
             if answer is None:
-                jobs[self._restore(share, self._ledger.state())] = share
+                jobs[self._restore(share, self._episode_log.state())] = share
                 continue
             if isinstance(answer, Restored):
                 _repeat(answer.warnings)
@@ -155,8 +155,8 @@ class ShareSampler:
     def _patience(self) -> float:
         return 1.0 if self._collected else _PATIENCE
 
-    def _question(self, share: int) -> ShareJob:
-        return ShareJob(share, self._collected, self._slice)
+    def _question(self, share: int) -> CollectJob:
+        return CollectJob(share, self._collected, self._slice)
 
     def _restore(self, share: int, env: dict[str, Any]) -> int:
         """Let the share's worker replay its unfinished episodes."""
@@ -165,7 +165,7 @@ class ShareSampler:
         memory = {} if self._memory is None else self._memory.snapshot(self._num_envs)
         remembered = take_rows(memory, rows)
         state = {"env": share_of_state(env, rows), "begun": begun, "remembered": remembered}
-        return self._pool.submit(ShareJob(share, self._collected, state=state), share, _PATIENCE)
+        return self._pool.submit(CollectJob(share, self._collected, state=state), share, _PATIENCE)
 
     # Recording
 
@@ -177,9 +177,9 @@ class ShareSampler:
 
     def _place(self, share: int, answer: Restored) -> None:
         _repeat(answer.warnings)
-        self._ledger.place(self._rows[share], answer.episode, answer.length, answer.obs, answer.memory)
+        self._episode_log.place(self._rows[share], answer.episode, answer.length, answer.obs, answer.memory)
 
-    def _record(self, parts: list[ShareRollout], rollout: Rollout) -> None:
+    def _record(self, parts: list[WorkerRollout], rollout: Rollout) -> None:
         """Take the rollout into the ledger, and put its episodes in order."""
         ended = rollout.terminated | rollout.truncated
         its: dict[int, list[Episode]] = {}
@@ -191,16 +191,16 @@ class ShareSampler:
             key: np.concatenate([part.actions.get(key, part.rollout.actions[key]) for part in parts], 1)
             for key in {key for part in parts for key in part.actions}
         }
-        self._ledger.add({**rollout.actions, **actions}, rollout.rewards, ended)
-        self._ledger.see(slice(None), take_rows(rollout.obs, -1))
-        self._ledger.memory = [each for part in parts for each in part.memory]
+        self._episode_log.add({**rollout.actions, **actions}, rollout.rewards, ended)
+        self._episode_log.see(slice(None), take_rows(rollout.obs, -1))
+        self._episode_log.memory = [each for part in parts for each in part.memory]
         self._begun = np.flatnonzero(ended[-1]).tolist()
 
 
 _FLAGS = ("rewards", "terminated", "truncated", "valid")
 
 
-def _joined(parts: list[ShareRollout], rows: list[slice], past: Rollout | None) -> Rollout:
+def _joined(parts: list[WorkerRollout], rows: list[slice], past: Rollout | None) -> Rollout:
     """Return the rollouts of all shares as one, in the arrays of the past one where there is one."""
     pieces = [part.rollout for part in parts]
     joined = past or _allocated(pieces[0], rows[-1].stop)

@@ -16,8 +16,8 @@ from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from maze_core.runners.bell import Bell
 from maze_core.runners.result_transfer import LARGE
+from maze_core.runners.wakeup import Wakeup
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,7 +27,7 @@ _TRANSFER = 60.0
 _BACKLOG = 4096
 
 
-class Line:
+class SocketChannel:
     """One end of a connection. Messages are pickles; their large arrays follow without being copied into them."""
 
     def __init__(self, connection: socket.socket, timeout: float | None = _TRANSFER) -> None:
@@ -71,16 +71,16 @@ class Line:
         content, *arrays = [self._read(size) for size in struct.unpack(f"<{count}Q", self._read(8 * count))]
         return pickle.loads(content, buffers=arrays)  # noqa: S301 — from another process of this run
 
-    def send_bell(self, bell: Bell) -> None:
+    def send_bell(self, bell: Wakeup) -> None:
         """Let the other end listen for a bell. Raises OSError as `send` does."""
         socket.send_fds(self._socket, [b"*"], [bell.fileno()])
 
-    def receive_bell(self) -> Bell:
+    def receive_bell(self) -> Wakeup:
         """Return the bell that was sent. Raises EOFError or another OSError if the other end is gone."""
         _, events, _, _ = socket.recv_fds(self._socket, 1, 1)
         if not events:
             raise EOFError
-        return Bell(events[0])
+        return Wakeup(events[0])
 
     def close(self) -> None:
         """Hang up."""
@@ -110,17 +110,17 @@ class Door:
         self._socket.bind(self.address)
         self._socket.listen(_BACKLOG)
         self._socket.settimeout(_TRANSFER)
-        self._waiting: dict[int, Line] = {}
-        self._bell = Bell()
+        self._waiting: dict[int, SocketChannel] = {}
+        self._bell = Wakeup()
 
-    def admit(self, number: int) -> Line:
+    def admit(self, number: int) -> SocketChannel:
         """Return the line of worker `number`, which has called. Raises OSError if it has not."""
         while number not in self._waiting:
             connection, _ = self._socket.accept()
             if not _is_ours(connection):
                 connection.close()
                 continue
-            line = Line(connection)
+            line = SocketChannel(connection)
             with suppress(OSError, EOFError):  # a worker that died meanwhile
                 self._waiting[line.receive()] = line
         line = self._waiting.pop(number)
@@ -140,13 +140,13 @@ class Door:
         self._bell.close()
 
 
-def call(address: str, number: int) -> Line | None:
+def call(address: str, number: int) -> SocketChannel | None:
     """Return worker `number`'s line to the driver on the same node; None if it cannot be reached."""
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         connection.settimeout(_TRANSFER)
         connection.connect(address)
-        line = Line(connection, None)
+        line = SocketChannel(connection, None)
         line.send(number)
     except OSError:
         connection.close()
@@ -154,7 +154,7 @@ def call(address: str, number: int) -> Line | None:
     return line
 
 
-def has_lines() -> bool:
+def has_channels() -> bool:
     """Return True where there are such sockets."""
     return sys.platform == "linux"
 
@@ -182,11 +182,11 @@ class Arrivals:
         with suppress(OSError):  # it rings already, or nobody waits any more
             self._button.send(b".")
 
-    def watch(self, line: Line, owner: Any) -> None:
+    def watch(self, line: SocketChannel, owner: Any) -> None:
         """Let `get` return the owner of a line as soon as there is a message."""
         self._selector.register(line, selectors.EVENT_READ, owner)
 
-    def forget(self, line: Line) -> None:
+    def forget(self, line: SocketChannel) -> None:
         """End `watch`."""
         self._selector.unregister(line)
 

@@ -17,12 +17,12 @@ LONG = 16_384
 """Bytes of a message that may wait unread for the bell. The writer of a longer one may have to wait for the reader."""
 
 
-def has_bells() -> bool:
+def has_wakeups() -> bool:
     """Return True on Linux: elsewhere workers wait for messages."""
     return sys.platform == "linux"
 
 
-class Bell:
+class Wakeup:
     """A bell, on the driver's and on the workers' side. As an argument of a process that starts, it reaches that one.
 
     Args:
@@ -58,7 +58,7 @@ class Listener:
         bell: rings after they were written; None: they are noticed without.
     """
 
-    def __init__(self, channel: int, bell: Bell | None) -> None:
+    def __init__(self, channel: int, bell: Wakeup | None) -> None:
         self._kept = bell  # open as long as somebody listens
         self._bell: select.epoll | None = None
         if bell is not None:
@@ -74,5 +74,5 @@ class Listener:
             self._bell.poll()
 
 
-def _received(event: Any) -> Bell:
-    return Bell(event.detach())
+def _received(event: Any) -> Wakeup:
+    return Wakeup(event.detach())

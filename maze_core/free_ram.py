@@ -15,7 +15,7 @@ _SHARE = 0.9
 # The share of the free memory for one buffer: networks, environments and the system need the rest.
 
 
-def free_memory() -> int | None:
+def free_ram() -> int | None:
     """Return the bytes that this process may still allocate on its machine and in its container; None if unknown."""
     known = [
         free for free in (_free_on_machine(), *(_free_in_cgroup(*files) for files in _CGROUPS)) if free is not None
@@ -28,7 +28,7 @@ def check_memory(needed: int, rows: int, where: str, free: int | None = None, wh
 
     `free`: free bytes; None: measure. `what`: the name of the rows.
     """
-    free = free_memory() if free is None else free
+    free = free_ram() if free is None else free
     if free is None or needed <= _SHARE * free:
         return
     fitting = int(_SHARE * free / (needed / rows))

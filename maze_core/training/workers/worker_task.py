@@ -11,9 +11,9 @@ import torch
 
 from maze_core.acting.network import NetworkAgent, SharedNoise
 from maze_core.acting.rollouts import Sampler
-from maze_core.acting.share import ShareAgent
-from maze_core.envs.share_envs import ShareEnvs
+from maze_core.acting.worker_agent import WorkerAgent
 from maze_core.envs.spaces import allocate, space_specs
+from maze_core.envs.worker_envs import WorkerEnvs
 from maze_core.models.policy import acting_arrays
 from maze_core.runners.workers import Task
 from maze_core.seeding import EpisodeSeeds, Purpose
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from maze_core.envs.builder import EnvBuilder
     from maze_core.envs.serial import SerialVectorEnv
     from maze_core.envs.worker import Share
-    from maze_core.envs.wrapper_memory import Memory
+    from maze_core.envs.wrapper_carry import Memory
     from maze_core.models.policy import Policy
     from maze_core.runners.workers import Shared
     from maze_core.tree import Tree
@@ -34,7 +34,7 @@ NOISE = "#noise"
 """Where the state of the noise is among the shared parameters."""
 
 
-class ShareJob(NamedTuple):  # pickled in half the time that a dataclass takes
+class CollectJob(NamedTuple):  # pickled in half the time that a dataclass takes
     """What to do with a share of the environments."""
 
     share: int
@@ -58,7 +58,7 @@ class Restored:
     warnings: list[tuple[str, type[Warning]]]
 
 
-class ShareRollout(NamedTuple):
+class WorkerRollout(NamedTuple):
     """A rollout of n environments."""
 
     rollout: Rollout
@@ -73,11 +73,11 @@ class ShareRollout(NamedTuple):
     """The state of the noise afterwards, the same in all workers: only the first share tells it."""
 
 
-Answer = ShareRollout | Restored | int | None
+Answer = WorkerRollout | Restored | int | None
 """Of a rollout that is not complete: the number of steps so far. None: this worker does not hold the share."""
 
 
-class CollectShares(Task):
+class CollectTask(Task):
     """The task. A worker can take over any share; the driver knows where the environments stand.
 
     Args:
@@ -99,12 +99,12 @@ class CollectShares(Task):
         """Build the environments of the worker's own share."""
         torch.set_num_threads(self._threads)
         self._held: dict[int, _Held] = {}
-        self._envs = ShareEnvs(self._builder, self._shares)
+        self._envs = WorkerEnvs(self._builder, self._shares)
         self._envs.of(worker)
         self._parameters = acting_arrays(self._policy)
         self._noise = torch.Generator()
 
-    def run(self, job: ShareJob, shared: Shared) -> Answer:
+    def run(self, job: CollectJob, shared: Shared) -> Answer:
         """Collect a rollout, or a part of it, with the newest parameters."""
         if job.state is not None:
             return self._restore(job, job.state)
@@ -128,7 +128,7 @@ class CollectShares(Task):
         seeds = EpisodeSeeds(self._seed, Purpose.TRAIN_EPISODES)
         return _Held(self._policy, self._envs.of(share), self._shares[share], self._n_steps, seeds, self._noise)
 
-    def _restore(self, job: ShareJob, state: dict[str, Any]) -> Restored:
+    def _restore(self, job: CollectJob, state: dict[str, Any]) -> Restored:
         held = self._held[job.share] = self._hold(job.share)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
@@ -167,7 +167,7 @@ class _Held:
         if not isinstance(network, NetworkAgent):
             raise TypeError(f"a network acts in a worker, not {type(network).__name__}")
         self._memory = network.memory
-        self._agent = ShareAgent(network, self._share)
+        self._agent = WorkerAgent(network, self._share)
         return self._agent
 
     def _count(self) -> None:
@@ -190,7 +190,7 @@ class _Held:
         self._noise_after = self._noise.get_state().numpy()
         self.under_way, self._steps = True, 0
 
-    def collect(self, seconds: float) -> ShareRollout | int:
+    def collect(self, seconds: float) -> WorkerRollout | int:
         """Go on with the rollout for so many seconds; return it, or the number of its steps so far."""
         if not self._sampler.advance(seconds):
             return self._steps
@@ -198,7 +198,7 @@ class _Held:
         self.under_way = False
         self.number += 1
         noise = None if self._share.first else self._noise_after
-        return ShareRollout(rollout, self._taken(rollout), list(self.env.episode_memory), self._remembered(), noise)
+        return WorkerRollout(rollout, self._taken(rollout), list(self.env.episode_memory), self._remembered(), noise)
 
     def _taken(self, rollout: Rollout) -> Tree:
         """Return the leaves of the actions in environment units that differ from those of the rollout at some step."""

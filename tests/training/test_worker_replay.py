@@ -17,6 +17,7 @@ import pytest
 import torch
 from maze_devkit.envs import SeededWalk
 from maze_devkit.probes import Doors, Workshop
+from tests.training.test_share_rollouts import Forgetful, Pushed, aged
 
 from maze_core import Policy, RunContext
 from maze_core.envs.serial import SerialVectorEnv
@@ -27,8 +28,7 @@ from maze_core.runners.dev import DevRunner
 from maze_core.runners.pooled_envs import PooledVectorEnv
 from maze_core.seeding import EpisodeSeeds, Purpose
 from maze_core.training.saved.checkpoint import read_checkpoint
-from maze_core.training.workers import share_replay
-from tests.training.test_share_rollouts import Forgetful, Pushed, aged
+from maze_core.training.workers import worker_replay
 
 SMALL = {
     "algorithm.num_envs": 5,
@@ -206,7 +206,7 @@ def test_what_cannot_be_shared_is_stepped_in_lockstep(built, shared, monkeypatch
     assert not is_shared(SeededWalk, "sac", SEVERAL | {"model.normalize_observations": True})
     assert not is_shared(Doors, "dqn", SEVERAL)  # masks decide what is drawn
     assert not is_shared("CartPole-v1", "sac", SEVERAL | {"env.vectorization": "native"})
-    monkeypatch.setattr(share_replay, "_LARGEST", 12 * 5 * 2 * 4)
+    monkeypatch.setattr(worker_replay, "_LARGEST", 12 * 5 * 2 * 4)
     assert is_shared(SeededWalk, "sac", SEVERAL)
     assert not is_shared(SeededWalk, "sac", SEVERAL | {"algorithm.num_envs": 6})
 
