@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import difflib
 import os
-import re
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -22,6 +21,7 @@ from typing import Any
 from maze_core.bundled import published, publisher
 from maze_core.errors import ConfigError, PluginError
 from maze_core.local_modules import is_current_folder
+from maze_core.plugins.distribution_facts import facts_of, normal, requirements_on
 from maze_core.plugins.renamed import instead
 from maze_core.plugins.uninstalled_plugins import uninstalled
 from maze_core.terminal_text import shown
@@ -175,13 +175,13 @@ def incompatibility(distribution: str) -> str:
     from packaging.requirements import InvalidRequirement, Requirement
 
     core = core_version()
-    for line in _requires(distribution):
+    for line in requirements_on(distribution, CORE):
         try:
             requirement = Requirement(line)
         except InvalidRequirement:
             continue
         applies = requirement.marker is None or requirement.marker.evaluate({"extra": ""})
-        if _normal(requirement.name) != CORE or not applies or not core:
+        if not applies or not core:
             continue
         if not requirement.specifier.contains(core, prereleases=True):
             return f"it needs {CORE}{requirement.specifier}, but this is {CORE} {core}"
@@ -346,29 +346,18 @@ def _entry_points(distribution: metadata.Distribution) -> list[metadata.EntryPoi
 
 def _identity(distribution: metadata.Distribution) -> tuple[str, str]:
     try:
-        return _normal(distribution.metadata["Name"]), str(distribution.metadata["Version"] or "")
+        return normal(distribution.metadata["Name"]), str(distribution.metadata["Version"] or "")
     except (TypeError, AttributeError, KeyError):  # no METADATA, or one without a name
         folder = getattr(distribution, "_path", None)
-        return _normal(getattr(folder, "stem", "unknown").rpartition("-")[0] or "unknown"), ""
-
-
-def _normal(name: str) -> str:
-    return re.sub(r"[-_.]+", "-", name).lower()
+        return normal(getattr(folder, "stem", "unknown").rpartition("-")[0] or "unknown"), ""
 
 
 def core_version() -> str:
     """Return the version of the running core, or an empty string if it is not installed."""
     try:
-        return metadata.version(CORE)
+        return facts_of(CORE).version
     except metadata.PackageNotFoundError:
         return ""
-
-
-def _requires(distribution: str) -> list[str]:
-    try:
-        return metadata.requires(distribution) or []
-    except metadata.PackageNotFoundError:
-        return []
 
 
 def _disabled() -> set[str]:

@@ -76,7 +76,8 @@ def torch_threads(count: int) -> Iterator[None]:
 def isolated_rng(seed: int) -> Iterator[None]:
     """Seed torch's global generators inside the block, and restore them afterwards."""
     with process_turn(), torch.random.fork_rng():
-        torch.manual_seed(seed)
+        # `torch.manual_seed` also formats a stack for each kind of accelerator, there or not.
+        (torch.manual_seed if torch.accelerator.is_available() else torch.default_generator.manual_seed)(seed)
         yield
 
 

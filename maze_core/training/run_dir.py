@@ -10,13 +10,14 @@ import shutil
 import time
 from contextlib import suppress
 from datetime import datetime
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from typing import IO, Any
 
 from maze_core import files
 from maze_core.errors import CheckpointError, ConfigError
 from maze_core.plain_json import checksummed, parse_object, unsealed
+from maze_core.plugins.distribution_facts import facts_of
 from maze_core.terminal_text import argument, printable
 from maze_core.training.saved.manifest import BEST, CHECKPOINTS, LAST, checkpoints
 
@@ -206,7 +207,7 @@ def versions(distributions: list[str]) -> dict[str, str]:
     found = {"python": platform.python_version()}
     for name in ["maze-core", "torch", "gymnasium", "numpy", *distributions]:
         try:
-            found[name] = version(name)
+            found[name] = facts_of(name).version
         except PackageNotFoundError:
             found[name] = "not installed"
     return found
