@@ -2,37 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 
+from maze_core.acting.assembler import Assembler
+from maze_core.data.replay import ReplayBuffer
 from maze_core.envs.masks import MaskCheck
 from maze_core.envs.spaces import allocate, space_specs
-from maze_core.tree import map_tree, to_tensors
+from maze_core.envs.vector import agents_of
+from maze_core.tree import map_tree, take_rows, to_tensors
 
 if TYPE_CHECKING:
     from maze_core.acting.agent import Choice
+    from maze_core.data.segment_replay import SegmentReplay
     from maze_core.envs.vector import StepResult, VectorEnv
     from maze_core.models.normalizer import ObservationNormalizer
     from maze_core.tree import TensorTree, Tree
 
 
-class TransitionStore(Protocol):
-    """Where the transitions of N environments go, step by step: a replay buffer."""
-
-    def begin(self, obs: Tree) -> None:
-        """Store the current observations, leaves [N, …]."""
-
-    def step(self, actions: Tree, result: StepResult, obs: Tree) -> None:
-        """Store one step from them; `obs`: the next observations."""
-
-
 class ReplaySink:
-    """Writes the transitions of N environments into a replay buffer, whose rows are in environment units.
+    """Writes the transitions of N environments into replay, whose rows are in environment units.
 
     Args:
-        replay: the buffer.
+        replay: rows or segments.
         env: the environments.
         normalizer: learns from every observation that is acted on; None: there is none.
         device: where the normaliser is.
@@ -44,13 +39,16 @@ class ReplaySink:
 
     def __init__(
         self,
-        replay: TransitionStore,
+        replay: ReplayBuffer | SegmentReplay,
         env: VectorEnv,
         normalizer: ObservationNormalizer | None,
         device: torch.device,
         on_step: Callable[[StepResult], None],
     ) -> None:
         self._replay, self._on_step = replay, on_step
+        # Rows of environments with one agent each are complete after every step, and written in place.
+        self._rows = replay if isinstance(replay, ReplayBuffer) and not agents_of(env) else None
+        self._assembler = Assembler(env.num_envs)
         self._normalizer, self._device = normalizer, device
         self._masks = MaskCheck(env.observation_space, env.action_space)
         specs = space_specs(env.observation_space, "observation")
@@ -60,7 +58,8 @@ class ReplaySink:
     def begin(self) -> None:
         """Begin the next rows of the buffer with the current observations, which are in `obs`."""
         self._masks.check(self.obs)
-        self._replay.begin(self.obs)
+        if self._rows is not None:
+            self._rows.begin(self.obs)
 
     def room(self, obs: Tree) -> Tree:
         """Return the arrays that the current observations are not in."""
@@ -72,9 +71,33 @@ class ReplaySink:
         if self._normalizer is not None:
             valid = torch.from_numpy(result.valid).to(self._device) if result.has_filler else None
             self._normalizer.update(self._to_device(obs), valid)
-        self._replay.step(choice.actions, result, following)
+        if self._rows is not None:
+            self._rows.step(choice.actions, result, following)
+        else:
+            self._replay.add(self._assembler.add(obs, choice.actions, result, following))
         self._on_step(result)
         self._masks.check(self.obs)
+
+    @property
+    def open(self) -> tuple[np.ndarray, Tree]:
+        """The rows whose action is open, [K], and what these were chosen from, leaves [K, …]."""
+        rows = np.flatnonzero(self._assembler.open)
+        return rows, take_rows(self._assembler.obs, rows)
+
+    def forget(self, rows: Sequence[int]) -> None:
+        """Drop what is open in these rows: their episodes have just begun."""
+        if self._rows is None:
+            self._assembler.forget(rows)
+            self._replay.forget(rows)
+
+    def state(self) -> dict[str, Any]:
+        """Return the open transitions; nothing where all are complete."""
+        return {} if self._rows is not None else self._assembler.state()
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Restore the result of `state()`."""
+        if state:
+            self._assembler.load_state(state)
 
     def _to_device(self, obs: Tree) -> TensorTree:
         tensors = to_tensors(obs)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,7 +11,7 @@ import torch
 from maze_core.acting.forward import TorchForward
 from maze_core.acting.lanes import LaneSink
 from maze_core.acting.memory import RowMemory
-from maze_core.acting.network import NetworkAgent, SharedNoise
+from maze_core.acting.network import NetworkAgent, Noise, SharedNoise
 from maze_core.acting.stepper import Stepper
 from maze_core.data.rollout import Rollout
 from maze_core.data.sequences import Pieces, Sequences
@@ -20,7 +20,7 @@ from maze_core.envs.spaces import allocate, space_specs
 from maze_core.envs.vector import agents_of
 from maze_core.errors import RunError
 from maze_core.models.memory import remembers
-from maze_core.tree import flat_rows, map_tree, take_rows, to_tensors
+from maze_core.tree import flat_rows, map_tree, put_rows, take_rows, to_tensors
 
 if TYPE_CHECKING:
     from maze_core.acting.agent import Agent, Choice
@@ -41,13 +41,20 @@ class RolloutSink:
         samples: leaves [T, N, …]
         masks: the leaves of `obs` that are action masks.
         on_step: called after each step of the environments.
+        complete: also keep `env_actions` and `terminations`, which replay and the log of unfinished episodes need.
     """
 
     def __init__(
-        self, obs: Tree, samples: Tree, masks: Collection[str] = (), on_step: Callable[[], None] = lambda: None
+        self,
+        obs: Tree,
+        samples: Tree,
+        masks: Collection[str] = (),
+        on_step: Callable[[], None] = lambda: None,
+        *,
+        complete: bool = False,
     ) -> None:
         steps, rows = next(iter(samples.values())).shape[:2]
-        self._on_step, self._masks = on_step, masks
+        self._on_step, self._masks, self._complete = on_step, masks, complete
         self.steps = 0
         """Steps taken of this rollout."""
         self._rows = [take_rows(obs, t) for t in range(steps + 1)]
@@ -71,8 +78,7 @@ class RolloutSink:
         for leaf in rollout.obs.values():
             leaf[0] = leaf[-1]
         self.steps = 0
-        rollout.truncations.clear()
-        rollout.episodes.clear()
+        rollout.clear()
         rollout.terminated.fill(False)
         rollout.truncated.fill(False)
         rollout.valid.fill(True)
@@ -94,6 +100,8 @@ class RolloutSink:
         rollout, t = self.rollout, self.steps
         for key, sample in choice.samples.items():
             rollout.actions[key][t] = sample
+        if self._complete:
+            self._keep_actions(choice)
         rollout.rewards[t] = result.reward
         if result.has_filler:
             rollout.valid[t] = result.valid
@@ -111,6 +119,9 @@ class RolloutSink:
     def judge(self, log_prob: LogProbs) -> None:
         """Do nothing: no action is open."""
 
+    def forget(self, rows: Sequence[int]) -> None:
+        """Do nothing: no transition is open between two rollouts."""
+
     def acted_on(self, steps: int) -> Tree:
         """Return the masks of the first steps, filler rows left out; leaves [R, …]."""
         valid = self.rollout.valid[:steps]
@@ -125,9 +136,26 @@ class RolloutSink:
 
     def _add_cut(self, result: StepResult) -> None:
         cut, final_obs = result.truncated[result.final_indices], result.final_obs
-        if final_obs is not None and cut.any():
-            final = take_rows(final_obs, cut)
-            self.rollout.truncations.append((self.steps, result.final_indices[cut], final))
+        if final_obs is None:
+            return
+        for ends, which in ((self.rollout.truncations, cut), (self.rollout.terminations, ~cut)):
+            if which.any() and (self._complete or which is cut):
+                ends.append((self.steps, result.final_indices[which], take_rows(final_obs, which)))
+
+    def _keep_actions(self, choice: Choice) -> None:
+        """Keep actions in environment units: in arrays of their own only where they are not the samples."""
+        rollout, t = self.rollout, self.steps
+        for key, action in choice.actions.items():
+            samples, kept = rollout.actions.get(key), rollout.env_actions.get(key)
+            if samples is not None and action is choice.samples[key] and (kept is None or kept is samples):
+                rollout.env_actions[key] = samples
+                continue
+            if kept is None or kept is samples:
+                steps = len(rollout.rewards)
+                own = rollout.env_actions[key] = np.zeros((steps, *action.shape), action.dtype)
+                if kept is not None:
+                    own[:t] = kept[:t]
+            rollout.env_actions[key][t] = action
 
 
 class Sampler:
@@ -147,6 +175,7 @@ class Sampler:
         wrapped: returns the agent that acts instead of the policy's.
         rows: the number of rows that the policy acts for, more than those of `env`, which `wrapped` then has to choose;
             what the critic alone remembers is left to the caller. None: those of `env`.
+        complete: as for `RolloutSink`.
     """
 
     def __init__(
@@ -155,15 +184,17 @@ class Sampler:
         env: VectorEnv,
         n_steps: int,
         seeds: EpisodeSeeds,
-        noise: torch.Generator,
+        noise: torch.Generator | Noise,
         on_step: Callable[[], None] = lambda: None,
         exploration: Exploration | None = None,
         wrapped: Callable[[Agent], Agent] = lambda agent: agent,
         rows: int | None = None,
+        *,
+        complete: bool = False,
     ) -> None:
-        self.noise = noise
         self._env, self._n_steps = env, n_steps
-        drawn = SharedNoise(rows or env.num_envs, noise) if exploration is None else None
+        shared = SharedNoise(rows or env.num_envs, noise) if isinstance(noise, torch.Generator) else noise
+        drawn = shared if exploration is None else None
         network = NetworkAgent(policy, drawn, exploration=exploration, fast_rows=rows or env.num_envs)
         self._memory = network.memory if rows is None else None
         self._policy, self._agent = policy, wrapped(network)
@@ -175,13 +206,18 @@ class Sampler:
         self._sink = (
             LaneSink(obs, samples, self._masks.leaves, on_step, self._memory)
             if agents_of(env)
-            else RolloutSink(obs, samples, self._masks.leaves, on_step)
+            else RolloutSink(obs, samples, self._masks.leaves, on_step, complete=complete)
         )
 
     @property
     def rollout(self) -> Rollout:
         """The last rollout."""
         return self._sink.rollout
+
+    @property
+    def steps(self) -> int:
+        """Steps taken of the rollout that is under way."""
+        return self._sink.steps
 
     def collect(self) -> Rollout:
         """Step every environment `n_steps` times; the returned arrays are overwritten by the next call."""
@@ -249,12 +285,14 @@ class Sampler:
         """Restore the result of `state()`; unfinished episodes are replayed."""
         self._stepper.check(state)
         self._agent.load_state(state)
-        self.restore(state)
-        self._sink.load_state(state)
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Restore only where the environments stand."""
         self._stepper.restore(state, self._sink.current)
+        self._sink.load_state(state)
+        self._sink.forget(self._stepper.begun)
+
+    def stand(self, obs: Tree) -> None:
+        """Go on from the current observations, leaves [N, …], of environments that were begun elsewhere."""
+        put_rows(self._sink.current, slice(None), obs)
+        self._stepper.stand(self._sink.current)
 
 
 def critic_memory_after(policy: Policy, rollout: Rollout) -> TensorTree:

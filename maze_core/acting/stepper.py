@@ -10,10 +10,13 @@ import numpy as np
 from maze_core.acting.agent import Choice
 from maze_core.envs.serial import check_state
 from maze_core.envs.vector import copies_of
+from maze_core.tree import put_rows
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from maze_core.acting.agent import Agent
-    from maze_core.envs.transitions import Transitions
+    from maze_core.data.rollout import Rollout
     from maze_core.envs.vector import StepResult, VectorEnv
     from maze_core.seeding import EpisodeSeeds
     from maze_core.tree import Tree
@@ -73,6 +76,13 @@ class Stepper:
         """Go on from other arrays, which hold the current observations."""
         self._obs = obs
 
+    def stand(self, obs: Tree, begun: Sequence[int] = ()) -> None:
+        """Go on from the current observations of environments that were stepped elsewhere.
+
+        `begun`: the environments whose episode has just begun, of which no agent has been told.
+        """
+        self._obs, self._begun = obs, list(begun)
+
     def step(self, agent: Agent, sink: Sink, steps: int = 1) -> None:
         """Step every environment `steps` times. `begin` or `restore` comes first."""
         obs, env = self._obs, self.env
@@ -105,16 +115,15 @@ class Stepper:
             # Looking at the clock costs as much as a step of a quick environment.
             at_once = 2 * at_once if spent < seconds / 10 else 1
 
-    def follow(self, agent: Agent, sink: Sink, transitions: Transitions) -> None:
+    def follow(self, agent: Agent, sink: Sink, rollout: Rollout) -> None:
         """Let agent and sink see steps that were taken elsewhere, as if they were taken here."""
         obs = self._obs
         if obs is None:
             raise RuntimeError("the environments have not been reset")
-        for actions, result, after in transitions.steps():
+        for actions, result, after in rollout.steps():
             self.announce(agent)
             following = sink.room(obs)
-            for key, leaf in after.items():
-                following[key][...] = leaf
+            put_rows(following, slice(None), after)
             self._obs, self._begun = following, result.begun
             sink.add(obs, Choice(actions, actions), result, following)
             obs = following

@@ -31,8 +31,6 @@ class WorkerAgent(Agent):
         self._first, self._own = share.first, slice(share.first, share.first + share.count)
         self._obs: Tree = {}
         """The last observations of all rows."""
-        self.taken: list[Tree] = []
-        """The actions since `expect`, leaves [n, …]: those leaves that are not the samples themselves."""
 
     def begin(self, rows: Sequence[int]) -> None:
         """Forget the episodes of these rows of the share."""
@@ -44,7 +42,6 @@ class WorkerAgent(Agent):
 
     def expect(self, steps: int) -> None:
         """Prepare for so many steps."""
-        self.taken.clear()
         self.agent.expect(steps)
 
     def act(self, obs: Tree) -> Choice:
@@ -55,8 +52,9 @@ class WorkerAgent(Agent):
         for key, leaf in obs.items():
             self._obs[key][own] = leaf
         samples, actions = self.agent.act(self._obs)
-        self.taken.append({key: leaf[own] for key, leaf in actions.items() if leaf is not samples[key]})
-        return Choice(take_rows(samples, own), take_rows(actions, own))
+        its = take_rows(samples, own)
+        # The same arrays stay the same.
+        return Choice(its, {k: its[k] if leaf is samples.get(k) else leaf[own] for k, leaf in actions.items()})
 
     def state(self) -> dict[str, Any]:
         """Return what decides the next actions, of all rows."""

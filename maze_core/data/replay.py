@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ from maze_core.data.prioritized import Priorities, tree_bytes
 from maze_core.envs.actors import ELAPSED
 from maze_core.envs.goals import ACHIEVED
 from maze_core.envs.spaces import LeafSpec, Specs, allocate, allocated_bytes, space_specs
+from maze_core.errors import ConfigError
 from maze_core.free_ram import check_memory
 from maze_core.tree import copy_tree, map_tree, take_rows, to_tensors
 
@@ -23,10 +24,12 @@ if TYPE_CHECKING:
 
     from maze_core.data.goals import Hindsight
     from maze_core.data.trajectories import Trajectory
+    from maze_core.data.transitions import Transitions
     from maze_core.envs.vector import StepResult
     from maze_core.tree import Tree
 
 Rows = slice | np.ndarray
+_NONE = -1
 _BOOKKEEPING = {
     "reward": LeafSpec((), np.dtype(np.float32)),
     "terminated": LeafSpec((), np.dtype(np.bool_)),
@@ -67,6 +70,8 @@ class ReplayBuffer:
         priority_exponent: draw steps in proportion to their errors to this power; None: uniformly.
         hindsight: exchanges the goals of sampled steps; None: they keep them.
         stacks: leaves of observations that are stacks of frames, by key. Each of their frames is stored once.
+        lanes: the number of agents in all environments, whose transitions come by `add`; 0: those of N environments
+            with one agent each come by `begin` and `step`.
 
     Raises:
         ConfigError: the rows do not fit into the free memory; nothing is allocated.
@@ -81,7 +86,10 @@ class ReplayBuffer:
         priority_exponent: float | None = None,
         hindsight: Hindsight | None = None,
         stacks: Stacks = _NO_STACKS,
+        lanes: int = 0,
     ) -> None:
+        if capacity < 8 * lanes:
+            raise ConfigError(f"must be at least {8 * lanes} where {lanes} agents act, in all environments", where)
         self._spaces, self._where = (observation_space, action_space), where
         self.capacity = capacity
         self._hindsight = hindsight
@@ -95,7 +103,9 @@ class ReplayBuffer:
         self.steps = 0
         """Steps added so far, overwritten ones included."""
         self.open = 0
-        """Number of newest rows without an action: one for each environment."""
+        """Number of newest rows that are not final: one for each environment; of lanes, those since the oldest open."""
+        self._latest = np.full(lanes, _NONE, np.int64)
+        """The number of the row with what each lane acts on, or acted on last; -1: there is none."""
 
     def lay_out(self, stacks: Stacks) -> None:
         """Allocate the rows of an empty buffer; arguments and errors as for the class."""
@@ -158,6 +168,45 @@ class ReplayBuffer:
         self._prioritize(rows)
         self.steps += result.steps
         self._append(obs, count, first + np.arange(count))
+
+    def add(self, done: Transitions) -> None:
+        """Store transitions of lanes.
+
+        A row is written when its observation is known, which is when the transition before it is complete. So the rows
+        of lanes that wait lie among others. Until its own transition is complete, it has no step.
+        """
+        if not len(done.rows):
+            return
+        first = np.flatnonzero(self._latest[done.rows] == _NONE)
+        self._observe(done.rows[first], take_rows(done.obs, first))
+        before = self._latest[done.rows].copy()
+        slots = before % self.capacity
+        for key, column in self._actions.items():
+            column[slots] = done.actions[key]
+        self._reward[slots], self._terminated[slots], self._truncated[slots] = (
+            done.rewards,
+            done.terminated,
+            done.truncated,
+        )
+        self._observe(done.rows, done.following)
+        self._ahead[slots] = self._latest[done.rows] - before
+        self._prioritize(slots)
+        self.steps += len(slots)
+        self.forget(done.rows[done.ended])
+
+    def _observe(self, lanes: np.ndarray, obs: Tree) -> None:
+        """Write a row without a step for each of these lanes."""
+        numbers = self.rows + np.arange(len(lanes))
+        self._append(obs, len(lanes))
+        self._latest[lanes] = numbers
+        # An old one may be overwritten: the lane begins another when it acts.
+        self._latest[self._latest < self.rows - self.capacity] = _NONE
+
+    def forget(self, lanes: Sequence[int] | np.ndarray) -> None:
+        """Expect no step from the latest rows of these lanes."""
+        self._latest[lanes] = _NONE
+        waiting = self._latest[self._latest != _NONE]
+        self.open = self.rows - int(waiting.min()) if len(waiting) else 0
 
     def add_episode(self, episode: Trajectory) -> None:
         """Store a recorded episode of L steps; at most `capacity - 1` fit. Not between `begin` and `step`."""
@@ -342,6 +391,26 @@ class ReplayBuffer:
             column[rows] = columns[name][-count:]
         self._prioritize(rows)
         self.rows, self.open = end, 0
+
+    def open_state(self) -> dict[str, Any] | None:
+        """Return the rows of lanes that are not final; None for environments with one agent, which `begin` writes."""
+        if not len(self._latest):
+            return None
+        slots = (self.settled + np.arange(self.open)) % self.capacity
+        priorities = None if self.priorities is None else self.priorities[slots]
+        rows = self.read(self.settled, self.open)
+        return {"first": self.settled, "rows": rows, "latest": self._latest.copy(), "priorities": priorities}
+
+    def load_open_state(self, state: dict[str, Any] | None) -> None:
+        """Restore the result of `open_state()`, after the final rows."""
+        if state is None:
+            return
+        self.restore(state["first"], state["rows"])
+        self._latest[:] = state["latest"]
+        self.open = self.rows - state["first"]
+        if self.priorities is not None and state["priorities"] is not None:
+            slots = (state["first"] + np.arange(self.open)) % self.capacity
+            self.priorities.restore(slots, state["priorities"])
 
     def open_frames(self) -> dict[str, list[list[int]]]:
         """Return the numbers of the frames that the open rows show, by leaf."""

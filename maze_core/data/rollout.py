@@ -1,15 +1,25 @@
-"""Rollouts: T steps of N environments in preallocated arrays."""
+"""Rollouts: T steps of N environments in preallocated arrays, all that travels from environments to learning."""
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from maze_core.envs.vector import StepResult
+from maze_core.tree import concat_trees, map_tree, take_rows
+
 if TYPE_CHECKING:
     from maze_core.envs.vector import Episode
+    from maze_core.envs.wrapper_carry import Memory
     from maze_core.tree import Tree
+
+Ends = list[tuple[int, np.ndarray, "Tree"]]
+"""(t, env indices [K], following observations with leaves [K, …]) of rows whose episode goes no further."""
+_OF_STEPS = ("rewards", "terminated", "truncated", "valid")
 
 
 @dataclass(slots=True)
@@ -28,7 +38,7 @@ class Rollout:
     """[T, N] bool"""
     valid: np.ndarray
     """[T, N] bool; False where the environment produced a filler row, and behind a lane's last row"""
-    truncations: list[tuple[int, np.ndarray, Tree]] = field(default_factory=list)
+    truncations: Ends = field(default_factory=list)
     """(t, env indices [K], following observations with leaves [K, …]) of the episodes cut by a time limit, and of the
     last rows of lanes with fewer than T"""
     episodes: list[Episode] = field(default_factory=list)
@@ -41,13 +51,76 @@ class Rollout:
     carried: np.ndarray | None = None
     """[N] float32, log-probabilities of the actions of row 0 that were chosen before this rollout, with the parameters
     of that time; nan where row 0 began in this rollout. None where no action can be carried over."""
+    env_actions: Tree = field(default_factory=dict)
+    """Leaves [T, N, …] in environment units, the arrays of `actions` where they are the same; empty: not kept"""
+    terminations: Ends = field(default_factory=list)
+    """The last observations of the episodes that ended by themselves, as `truncations`; empty: they are not kept"""
+    after: Tree = field(default_factory=dict)
+    """What the policy remembers after the last row, leaves [N, …], where a worker tells it"""
+    carry: list[Memory] = field(default_factory=list)
+    """What each environment's wrappers remembered when its current episode began, where a worker tells it"""
+    version: int = 0
+    """Version of the acting parameters, where workers run ahead"""
+
+    @property
+    def ended(self) -> np.ndarray:
+        """[T, N] bool; True where a step ended an episode."""
+        ended: np.ndarray = self.terminated | self.truncated
+        return ended
 
     @property
     def continues(self) -> np.ndarray:
         """[T, N] bool; True where the next row of the lane is valid and in the same episode. Row T - 1 counts too."""
-        following: np.ndarray = ~(self.terminated | self.truncated)
+        following: np.ndarray = ~self.ended
         following[:-1] &= self.valid[1:]
         return following
+
+    def clear(self) -> None:
+        """Forget what is not in arrays that are written again: the next rollout begins."""
+        self.extra = {}
+        for kept in (self.truncations, self.terminations, self.episodes, self.carry):
+            kept.clear()
+
+    def wide(self, rows: int) -> Rollout:
+        """Return an empty rollout like this one, with so many environments."""
+
+        def columns(leaf: np.ndarray) -> np.ndarray:
+            return np.zeros((len(leaf), rows, *leaf.shape[2:]), leaf.dtype)
+
+        empty: dict[str, Any] = {name: columns(getattr(self, name)) for name in _OF_STEPS}
+        empty |= {name: map_tree(columns, getattr(self, name)) for name in ("obs", "actions")}
+        empty["memory"] = map_tree(lambda leaf: np.zeros((rows, *leaf.shape[1:]), leaf.dtype), self.memory)
+        return Rollout(**empty)
+
+    def put(self, column: int, part: Rollout) -> None:
+        """Copy a rollout of n environments, as long as this one, into the columns from `column` on."""
+        rows = slice(column, column + part.rewards.shape[1])
+        for key, leaf in part.extra.items():
+            if key not in self.extra:
+                self.extra[key] = np.zeros((*self.rewards.shape, *leaf.shape[2:]), leaf.dtype)
+        for own, its in ((self.obs, part.obs), (self.actions, part.actions), (self.extra, part.extra)):
+            for key, leaf in its.items():
+                own[key][:, rows] = leaf
+        for name in _OF_STEPS:
+            getattr(self, name)[:, rows] = getattr(part, name)
+        for key, leaf in part.memory.items():
+            self.memory[key][rows] = leaf
+        self.truncations += [(t, column + indices, obs) for t, indices, obs in part.truncations]
+        self.terminations += [(t, column + indices, obs) for t, indices, obs in part.terminations]
+
+    def steps(self) -> Iterator[tuple[Tree, StepResult, Tree]]:
+        """Yield actions, result and next observations of each step, as `VectorEnv.step` takes and returns them.
+
+        For rollouts of environments with one agent each, with `env_actions` and `terminations`.
+        """
+        ended, episodes, last = self.ended, deque(self.episodes), _by_step([*self.truncations, *self.terminations])
+        for t, rewards in enumerate(self.rewards):
+            rows = np.flatnonzero(ended[t])
+            result = StepResult(rewards, self.terminated[t], self.truncated[t], self.valid[t], rows)
+            if len(rows):
+                result.final_obs = last[t][1]
+                result.episodes = [episodes.popleft() for _ in rows]
+            yield take_rows(self.env_actions, t), result, take_rows(self.obs, t + 1)
 
 
 def carried_rows(rollout: Rollout) -> np.ndarray | None:
@@ -57,3 +130,51 @@ def carried_rows(rollout: Rollout) -> np.ndarray | None:
     rows = np.full(rollout.rewards.shape, np.nan, np.float32)
     rows[0] = rollout.carried
     return rows
+
+
+def joined(parts: Sequence[Rollout], past: Rollout | None = None) -> Rollout:
+    """Return the rollouts of shares of the environments, which took as many steps, as one process would record them.
+
+    `past`: a rollout whose arrays may be overwritten; it is used if they fit.
+    """
+    shape = len(parts[0].rewards), sum(part.rewards.shape[1] for part in parts)
+    whole = past if past is not None and past.rewards.shape == shape else parts[0].wide(shape[1])
+    whole.clear()
+    columns = np.cumsum([0, *(part.rewards.shape[1] for part in parts)]).tolist()
+    for column, part in zip(columns, parts, strict=False):
+        whole.put(column, part)
+    whole.truncations[:] = [(t, *end) for t, end in _by_step(whole.truncations).items()]
+    whole.terminations[:] = [(t, *end) for t, end in _by_step(whole.terminations).items()]
+    whole.env_actions = {
+        key: whole.actions[key]
+        if all(part.env_actions[key] is part.actions.get(key) for part in parts)
+        else np.concatenate([part.env_actions[key] for part in parts], 1)
+        for key in parts[0].env_actions
+    }
+    whole.after = concat_trees([part.after for part in parts])
+    whole.carry += [each for part in parts for each in part.carry]
+    whole.episodes += _in_order([part.episodes for part in parts], whole.ended)
+    return whole
+
+
+def _by_step(ends: Ends) -> dict[int, tuple[np.ndarray, Tree]]:
+    """Return the environments and observations of each step that has some, in order."""
+    by_step: dict[int, list[tuple[np.ndarray, Tree]]] = {}
+    for t, indices, obs in sorted(ends, key=lambda end: end[0]):
+        by_step.setdefault(t, []).append((indices, obs))
+    return {t: several[0] if len(several) == 1 else _sorted(several) for t, several in by_step.items()}
+
+
+def _sorted(several: list[tuple[np.ndarray, Tree]]) -> tuple[np.ndarray, Tree]:
+    indices = np.concatenate([each for each, _ in several])
+    order = np.argsort(indices)
+    return indices[order], take_rows(concat_trees([obs for _, obs in several]), order)
+
+
+def _in_order(episodes: Sequence[list[Episode]], ended: np.ndarray) -> list[Episode]:
+    """Return the episodes of all shares in the order of steps, then of environments."""
+    its: dict[int, deque[Episode]] = {}
+    for share in episodes:
+        for episode in share:
+            its.setdefault(episode.env_index, deque()).append(episode)
+    return [its[row].popleft() for row in np.nonzero(ended)[1].tolist()]

@@ -15,13 +15,23 @@ from maze_core.envs.actors import ELAPSED
 from maze_core.envs.spaces import LeafSpec, Specs, allocate, allocated_bytes, space_specs
 from maze_core.errors import ConfigError
 from maze_core.free_ram import check_memory
-from maze_core.tree import TensorTree, copy_tree, map_tree, select_rows, subtree, take_rows, to_arrays, to_tensors
+from maze_core.tree import (
+    TensorTree,
+    copy_tree,
+    map_tree,
+    put_rows,
+    select_rows,
+    subtree,
+    take_rows,
+    to_arrays,
+    to_tensors,
+)
 
 if TYPE_CHECKING:
     from gymnasium import Space
 
     from maze_core.data.trajectories import Trajectory
-    from maze_core.envs.vector import StepResult
+    from maze_core.data.transitions import Transitions
     from maze_core.tree import Tree
 
 Carry = Callable[[TensorTree, np.ndarray, TensorTree], TensorTree]
@@ -30,7 +40,7 @@ _NOBODY: Mapping[str, str] = MappingProxyType({})
 
 
 class SegmentReplay:
-    """The newest segments of N environments stepped together, and of recorded episodes.
+    """The newest segments of N rows, and of recorded episodes.
 
     Steps 0 … length - 1 of an episode are its first segment, the next ones the second, and so on; its last may be
     shorter. A segment also has up to `burn_in` observations of the episode before its first step, and what was
@@ -45,6 +55,7 @@ class SegmentReplay:
         burn_in: most observations before them.
         initial: what is remembered where an episode begins, leaves [1, …] named `NETWORK/…`.
         carry: returns what networks remember after some rows, those of which it gets a memory.
+        lanes: N, the number of environments, or of the agents in all of them.
         where: the setting that an error about the memory names.
         targets: networks that begin the burn-in with what another one remembered, by name: target networks.
 
@@ -64,6 +75,7 @@ class SegmentReplay:
         burn_in: int,
         initial: TensorTree,
         carry: Carry,
+        lanes: int,
         where: str = "",
         targets: Mapping[str, str] = _NOBODY,
     ) -> None:
@@ -73,8 +85,9 @@ class SegmentReplay:
         self.specs = _specs(observation_space, action_space, length, burn_in, self._initial)
         check_memory(self.nbytes, rows, where)
         self._columns = allocate(self.specs, (self.capacity,))
-        self._open: Tree | None = None
-        """The segments that are not complete, one for each environment, leaves [N, …]."""
+        self._open = allocate(self.specs, (lanes,))
+        """The segments that are not complete, one for each row, leaves [N, …]."""
+        self.forget(range(lanes))
         self.rows = 0
         """Segments written so far, overwritten ones included; the number of the next one."""
         self.steps = 0
@@ -91,43 +104,28 @@ class SegmentReplay:
 
     # Writing
 
-    def begin(self, obs: Tree) -> None:
-        """Go on from the environments' current observations, leaves [N, …]; at the first call, begin episodes."""
-        count = len(next(iter(obs.values())))
-        if self._open is None:
-            self._open = allocate(self.specs, (count,))
-            self.restart(range(count), obs)
-        else:
-            self._see(self._open, np.arange(count), obs)
+    def add(self, done: Transitions) -> None:
+        """Add transitions; a row's segment is complete after `length` of them, and where its episode ends."""
+        opened, rows = self._open, done.rows
+        self._see(rows, done.obs)
+        at = opened["steps"][rows]
+        for key, leaf in done.actions.items():
+            opened[f"action/{key}"][rows, at] = leaf
+        opened["reward"][rows, at], opened["terminated"][rows] = done.rewards, done.terminated
+        opened["steps"][rows] += 1
+        self._see(rows, done.following)
+        ended = np.zeros(len(opened["steps"]), bool)
+        ended[rows[done.ended]] = True
+        self._close(rows[done.ended | (opened["steps"][rows] == self.length)], ended)
+        self.forget(rows[done.ended])
+        self.steps += len(rows)
 
-    def restart(self, lanes: Sequence[int], obs: Tree) -> None:
-        """Begin episodes in some environments with the current observations, leaves [N, …]."""
-        opened, rows = self._opened(), np.asarray(lanes, np.int64)
-        opened["steps"][rows] = opened["burnt"][rows] = 0
+    def forget(self, rows: Sequence[int] | np.ndarray) -> None:
+        """Begin episodes in some rows; what was not complete there is lost."""
+        rows = np.asarray(rows, np.int64)
+        self._open["steps"][rows] = self._open["burnt"][rows] = 0
         for key, leaf in self._initial.items():
-            opened[f"state/{key}"][rows] = leaf
-        self._see(opened, rows, take_rows(obs, rows))
-
-    def step(self, actions: Tree, result: StepResult, obs: Tree) -> None:
-        """Store one step of every environment; filler rows are left out.
-
-        `actions`: leaves [N, …] in environment units; `obs`: leaves [N, …], the observations for the next actions.
-        """
-        opened = self._opened()
-        lanes = np.flatnonzero(result.valid) if result.has_filler else np.arange(len(result.reward))
-        at = opened["steps"][lanes]
-        for key, leaf in actions.items():
-            opened[f"action/{key}"][lanes, at] = leaf[lanes]
-        opened["reward"][lanes, at], opened["terminated"][lanes] = result.reward[lanes], result.terminated[lanes]
-        opened["steps"][lanes] += 1
-        self._see(opened, lanes, take_rows(obs, lanes))
-        if len(result.final_indices) and result.final_obs is not None:
-            self._see(opened, result.final_indices, result.final_obs)
-        ended = result.terminated | result.truncated
-        self._close(lanes[ended[lanes] | (opened["steps"][lanes] == self.length)], ended)
-        if begun := result.begun:
-            self.restart(begun, obs)
-        self.steps += result.steps
+            self._open[f"state/{key}"][rows] = leaf
 
     def add_episode(self, episode: Trajectory) -> None:
         """Store a recorded episode; what is remembered in it is computed with the networks as they are."""
@@ -148,29 +146,28 @@ class SegmentReplay:
             self._append(record | {f"state/{key}": leaf for key, leaf in state.items()})
         self.steps += count
 
-    def memory(self) -> TensorTree:
-        """Return what networks remember before the current observations, leaves [N, …] named `NETWORK/…`."""
-        opened = self._opened()
+    def memory(self, rows: np.ndarray, obs: Tree) -> TensorTree:
+        """Return what networks remember before the current observations, leaves [N, …] named `NETWORK/…`.
+
+        `rows`: those whose transition is not complete, [K]; `obs`: what they acted on, leaves [K, …].
+        """
+        opened = self._open
         after = self._after(opened, opened["burnt"] + opened["steps"], _remembered(opened))
+        if len(rows):
+            put_rows(after, rows, self._carried(obs, np.ones(len(rows), np.int64), take_rows(after, rows)))
         return to_tensors(after)
 
-    def _opened(self) -> Tree:
-        if self._open is None:
-            raise RuntimeError("call `begin` first")
-        return self._open
-
-    @staticmethod
-    def _see(opened: Tree, lanes: np.ndarray, obs: Tree) -> None:
-        """Write observations, leaves [n, …], behind the last steps of some environments."""
-        at = opened["burnt"][lanes] + opened["steps"][lanes]
+    def _see(self, rows: np.ndarray, obs: Tree) -> None:
+        """Write observations, leaves [n, …], behind the last steps of some rows."""
+        at = self._open["burnt"][rows] + self._open["steps"][rows]
         for key, leaf in obs.items():
-            opened[f"obs/{key}"][lanes, at] = leaf
+            self._open[f"obs/{key}"][rows, at] = leaf
 
     def _close(self, lanes: np.ndarray, ended: np.ndarray) -> None:
         """Store complete segments, and begin the next ones of episodes that go on."""
         if not len(lanes):
             return
-        opened = self._opened()
+        opened = self._open
         self._append(take_rows(opened, lanes))
         lanes = lanes[~ended[lanes]]
         if not len(lanes):
@@ -303,11 +300,10 @@ class SegmentReplay:
 
     def open_state(self) -> dict[str, Any]:
         """Return the segments that are not complete."""
-        opened = None if self._open is None else copy_tree(self._open)
-        return {"sequence_length": self.length, "burn_in": self.burn_in, "open": opened}
+        return {"sequence_length": self.length, "burn_in": self.burn_in, "open": copy_tree(self._open)}
 
     def load_open_state(self, state: dict[str, Any]) -> None:
-        """Restore the result of `open_state`; `begin` follows.
+        """Restore the result of `open_state`.
 
         Raises:
             ConfigError: the segments were of other lengths.
@@ -317,8 +313,8 @@ class SegmentReplay:
                 raise ConfigError(
                     f"the replay data of this run are for {before}, which cannot change to {now}", f"algorithm.{name}"
                 )
-        opened = state["open"]
-        self._open = None if opened is None else copy_tree(opened)
+        if state["open"] is not None:
+            self._open = copy_tree(state["open"])
 
     def priority_state(self) -> None:
         """Return None: there are no priorities."""

@@ -250,11 +250,13 @@ def feature_count(encoder: nn.Module) -> int:
 
 
 def acting_arrays(policy: Policy) -> dict[str, np.ndarray]:
-    """Return the result of `state_arrays` without the blocks that only the critic reads: all that acting needs.
+    """Return what acting needs, buffers that are not saved included: `state_arrays` without the critic's own blocks.
 
     A subclass may act with any of its blocks, so of one all are returned.
     """
     if type(policy) is not Policy:
-        return state_arrays(policy)
+        return state_arrays(policy, passing=True)
     blocks = [(name, block) for name, block in policy.named_children() if name not in _OF_CRITICS]
-    return {f"{name}.{key}": array for name, block in blocks for key, array in state_arrays(block).items()}
+    return {
+        f"{name}.{key}": array for name, block in blocks for key, array in state_arrays(block, passing=True).items()
+    }

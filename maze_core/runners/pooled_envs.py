@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from maze_core.data.rollout import Rollout, joined
 from maze_core.envs.episode_log import EpisodeLog
 from maze_core.envs.serial import check_state, share_of_state
-from maze_core.envs.transitions import Transitions, joined
 from maze_core.envs.vector import StepResult
 from maze_core.envs.worker import shares_of
 from maze_core.errors import ConfigError, RunError
@@ -79,6 +79,8 @@ class PooledVectorEnv:
         self._seeds: EpisodeSeeds | None = None
         self._assignment: bytes | None = None
         """What the workers have been told to do with the environments."""
+        self._rollout: Rollout | None = None
+        """The last one, whose arrays the next one overwrites."""
 
     def reset(self, seeds: EpisodeSeeds, out: Tree) -> None:
         """Begin episode 0 everywhere; write the first observations into `out` (leaves `[N, …]`)."""
@@ -183,8 +185,8 @@ class PooledVectorEnv:
         self._assignment = content
         return True
 
-    def gather(self, arrays: Arrays, look: Callable[[int], None]) -> Transitions:
-        """Let every worker take the next steps of the assignment; return them.
+    def gather(self, arrays: Arrays, look: Callable[[int], None]) -> Rollout:
+        """Let every worker take the next steps of the assignment; the next call overwrites the arrays returned.
 
         Args:
             arrays: are shared with the workers; always of the same names, shapes and types.
@@ -193,7 +195,7 @@ class PooledVectorEnv:
         self._pool.share(arrays)
         return self._taken([("gather", self._long_slice)] * len(self._rows), look)
 
-    def take(self, actions: Tree, look: Callable[[int], None]) -> Transitions:
+    def take(self, actions: Tree, look: Callable[[int], None]) -> Rollout:
         """Take some steps with these actions, leaves [T, N, …], in environment units; `look`: as for `gather`."""
         return self._taken(
             [("gather", self._long_slice, take_rows(actions, np.s_[:, rows])) for rows in self._rows], look
@@ -203,14 +205,14 @@ class PooledVectorEnv:
     def _long_slice(self) -> float:
         return min(_LONG_SLICE, self._pool.job_timeout / 10)
 
-    def _taken(self, commands: list[tuple[Any, ...]], look: Callable[[int], None]) -> Transitions:
-        """Return the steps that the workers took, which the ledger records."""
+    def _taken(self, commands: list[tuple[Any, ...]], look: Callable[[int], None]) -> Rollout:
+        """Return the steps that the workers took, and keep the unfinished episodes."""
         parts = self._ask(commands, look)
         self._moves += 1
-        whole = joined(parts)
-        self._episode_log.add(whole.actions, whole.rewards, whole.ended)
+        self._rollout = whole = joined(parts, self._rollout)
+        self._episode_log.add(whole.env_actions, whole.rewards, whole.ended)
         self._episode_log.see(slice(None), take_rows(whole.obs, -1))
-        self._episode_log.memory = list(whole.memory)
+        self._episode_log.memory = list(whole.carry)
         return whole
 
     def close(self) -> None:

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import pickle
-import time
 import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from maze_core.envs.spaces import allocate, space_specs
-from maze_core.envs.transitions import Record
 from maze_core.envs.worker_envs import WorkerEnvs
 from maze_core.runners.workers import Task
-from maze_core.tree import take_rows
 
 if TYPE_CHECKING:
+    from maze_core.data.rollout import Rollout
     from maze_core.envs.builder import EnvBuilder
     from maze_core.envs.serial import SerialVectorEnv
-    from maze_core.envs.transitions import Transitions
     from maze_core.envs.vector import VectorEnv
     from maze_core.envs.worker import Share
     from maze_core.runners.workers import Arrays, Shared
@@ -34,10 +31,13 @@ class Game(Protocol):
 class Gatherer(Protocol):
     """Takes some steps at a time of a share of the environments, in the middle of their episodes."""
 
-    def begin(self, arrays: Arrays, obs: Tree) -> None:
-        """Begin the next steps from the current observations, leaves [n, …], with what the driver shares."""
+    def begin(self, arrays: Arrays, obs: Tree, actions: Tree | None = None) -> None:
+        """Begin the next steps from the current observations, leaves [n, …], with what the driver shares.
 
-    def advance(self, seconds: float) -> Transitions | int:
+        `actions`: those to take, leaves [T, n, …]; None: it chooses them.
+        """
+
+    def advance(self, seconds: float) -> Rollout | int:
         """Go on for so many seconds; return the steps, or the number of those so far."""
 
 
@@ -108,8 +108,7 @@ class EnvTask(Task):
         if job.command == "memory":
             return env.memory()
         if job.command == "gather":
-            known = job.share in self._gatherers or len(job.arguments) > 1
-            return self._gather(job, shared.arrays) if known else None
+            return self._gather(job, shared.arrays) if job.share in self._gatherers else None
         (actions,) = job.arguments
         out = self._out[job.share]
         del self._moves[job.share]
@@ -165,10 +164,10 @@ class EnvTask(Task):
         seconds, *actions = job.arguments
         out = self._out[job.share]
         if arrays is not None:
-            gatherer = _Given(self._envs.of(job.share), *actions) if actions else self._gatherers[job.share]
+            gatherer = self._gatherers[job.share]
             del self._moves[job.share]
             self._gathering[job.share] = job.number, gatherer
-            gatherer.begin(arrays, out)
+            gatherer.begin(arrays, out, *actions)
         answer = self._gathering[job.share][1].advance(seconds)
         if not isinstance(answer, int):
             for key, leaf in answer.obs.items():
@@ -181,26 +180,3 @@ class EnvTask(Task):
         """Close the environments."""
         if hasattr(self, "_envs"):
             self._envs.close()
-
-
-class _Given:
-    """Takes steps with actions that the driver chose, leaves [T, n, …]."""
-
-    def __init__(self, env: SerialVectorEnv, actions: Tree) -> None:
-        self._env, self._actions = env, actions
-        self._steps = len(next(iter(actions.values())))
-        self._record = Record(env, self._steps)
-
-    def begin(self, arrays: Arrays, obs: Tree) -> None:
-        """Begin; the current observations will be in `obs`, leaves [n, …]."""
-        self._obs = obs
-
-    def advance(self, seconds: float) -> Transitions | int:
-        """Go on for so many seconds; return the transitions, or the number of steps so far."""
-        end, record = time.monotonic() + seconds, self._record
-        while record.taken < self._steps:
-            actions = take_rows(self._actions, record.taken)
-            record.step(actions, self._env.step(actions, self._obs), self._obs)
-            if time.monotonic() >= end:
-                break
-        return record.transitions() if record.taken == self._steps else record.taken

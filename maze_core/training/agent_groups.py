@@ -32,5 +32,6 @@ class AgentGroups:
             self._numbers = np.array([of[actor] for actor in sorted(of)])
 
     def name(self, rollout: Rollout) -> None:
-        """Let `extra` of a rollout hold only the `group` of each row, [T, N]; nothing where all belong to one."""
-        rollout.extra = {} if self._numbers is None else {GROUP: self._numbers[rollout.obs[ACTOR][:-1]]}
+        """Let `extra` of a rollout hold the `group` of each row, [T, N], where not all belong to one."""
+        if self._numbers is not None:
+            rollout.extra[GROUP] = self._numbers[rollout.obs[ACTOR][:-1]]

@@ -9,11 +9,11 @@ from maze_core.acting.network import NetworkAgent, SharedNoise
 from maze_core.acting.replay import ReplaySink
 from maze_core.acting.rule import RuleAgent
 from maze_core.acting.stepper import Stepper
-from maze_core.data.lane_replay import LaneReplay
 from maze_core.data.replay_log import ReplayLog
 from maze_core.data.segment_replay import SegmentReplay
 from maze_core.data.segments import POLICY
 from maze_core.data.trajectories_loader import load_trajectories
+from maze_core.envs.vector import agents_of
 from maze_core.errors import ConfigError
 from maze_core.plugins.configuration import policy_part
 from maze_core.policies.base import build_policy_plugin
@@ -24,7 +24,7 @@ from maze_core.training.replay_memory import check_segments
 from maze_core.training.replays import replay_of
 from maze_core.training.run_dir import REPLAY
 from maze_core.training.saved.manifest import states
-from maze_core.training.workers.worker_replay import WorkerReplay, can_share
+from maze_core.training.workers.remote import RemoteCollector, can_share_replay
 from maze_core.tree import subtree
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ class ReplayCollector(Collector):
     """Collects transitions of N training environments into a replay buffer, and saves the buffer with each checkpoint.
 
     A step is one forward pass for all environments, one vector step and writes into the buffer's arrays. Where the
-    runner has workers that can do the same, they take the `n_steps` on their own (`WorkerReplay`).
+    runner has workers that can do the same, they take the `n_steps` on their own (`RemoteCollector`).
 
     Args:
         run: provides environments, policy and counters.
@@ -143,7 +143,7 @@ class ReplayCollector(Collector):
         run.explores = exploration is not None
         self._utd = Fraction(str(utd))  # exactly what was written: 0.1 is a tenth
         self._due = Fraction(0)
-        shared = can_share(run, n_steps, num_envs, exploration)
+        shared = can_share_replay(run, n_steps, num_envs, exploration)
         self._env = env = run.training_env(num_envs, collecting=shared)
         drawn_from = torch_generator(run.seed, Purpose.POLICY_NOISE)
         noise = SharedNoise(env.num_envs, drawn_from) if exploration is None else None
@@ -151,7 +151,7 @@ class ReplayCollector(Collector):
         self._first_agent = _first_policy(run, first_policy, env)
         seeds = EpisodeSeeds(run.seed, Purpose.TRAIN_EPISODES)
         self._stepper = Stepper(env, seeds)
-        self._shared = WorkerReplay.of(run, env, self._agent, seeds, n_steps, exploration) if shared else None
+        self._remote = RemoteCollector.of(run, env, self._agent, seeds, n_steps, exploration) if shared else None
         self._order = generator(run.seed, Purpose.REPLAY)
         self._warm = False
         self.replay: Replay = replay_of(run, env, capacity, priority_exponent, memory, her_goals)
@@ -223,14 +223,14 @@ class ReplayCollector(Collector):
             self._run.keep_state()
         if self._segments is not None and self._agent.memory is not None:
             self._agent.memory.load_state(
-                subtree(self._segments.memory(), f"{POLICY}/")
+                subtree(self._segments.memory(*self._sink.open), f"{POLICY}/")
             )  # it goes on with these episodes
         return True
 
     def _take_some_first_steps(self) -> None:
         stepper, agent, sink = self._stepper, self._first_agent, self._sink
         missing = max(1, steps_of_each(self._initial_steps - self.replay.steps, self._env.num_envs))
-        if self._shared is None or not self._shared.take(stepper, agent, sink, missing):
+        if self._remote is None or not self._remote.take(stepper, agent, sink, missing):
             stepper.step(agent, sink)
 
     def collect(self) -> int:
@@ -240,11 +240,13 @@ class ReplayCollector(Collector):
         """
         self._begin()
         before = self.replay.steps
-        if self._shared is None:
+        if self._remote is None:
             self._agent.expect(self._n_steps)
             self._stepper.step(self._agent, self._sink, self._n_steps)
         else:
-            self._shared.collect(self._stepper, self._sink)
+            rollout = self._remote.collect(self._stepper)
+            self._stepper.follow(self._agent, self._sink, rollout)
+            self._remote.remember(rollout)
         due, self._due = divmod(self._due + self._utd * (self.replay.steps - before), 1)
         return due
 
@@ -281,7 +283,8 @@ class ReplayCollector(Collector):
             "due": [self._due.numerator, self._due.denominator],
             "order": self._order.bit_generator.state,
             "replay": self._opened_log().commit(),
-            "open": self.replay.open_state() if isinstance(self.replay, LaneReplay | SegmentReplay) else None,
+            "open": self.replay.open_state(),
+            "sink": self._sink.state(),
         }
 
     def load_state(self, state: dict[str, Any]) -> None:
@@ -292,6 +295,12 @@ class ReplayCollector(Collector):
             ConfigError: the state is of another number of environments.
         """
         self._stepper.check(state)
+        if agents_of(self._env) and "sink" not in state:
+            raise ConfigError(
+                "an earlier version saved the replay data of several agents, with which this one cannot go on",
+                "algorithm",
+                "Next: a new run with --init-from, which takes the parameters over.",
+            )
         self._agent.load_state(state)
         self._first_agent.load_state(state["first_policy"])
         self._warm = state["warm"]
@@ -300,13 +309,13 @@ class ReplayCollector(Collector):
         if self._segments is not None:
             self._segments.load_open_state(state["open"])  # first, since it says what the rows are
         self._opened_log().load(state["replay"])
-        if isinstance(self.replay, LaneReplay):
-            self.replay.load_open_state(state["open"])  # behind the rows that are settled
+        if self._segments is None:
+            self.replay.load_open_state(state["open"])  # behind the rows that are final
+        self._sink.load_state(state.get("sink", {}))
         self._stepper.restore(state, self._sink.obs)
         if self._stepper.started:
             self._sink.begin()
-            if self._segments is not None:
-                self._segments.restart(self._stepper.begun, self._sink.obs)
+            self._sink.forget(self._stepper.begun)
 
     def prune(self) -> None:
         """Delete rows on disk that no checkpoint refers to."""

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import torch
 
-from maze_core.data.lane_segments import LaneSegments
 from maze_core.data.segment_replay import SegmentReplay
 from maze_core.data.segments import POLICY
 from maze_core.data.sequences import Sequences
@@ -100,10 +99,10 @@ class ReplayMemory:
         lanes, fewest = env.num_envs, 2 * self.length * env.num_envs
         if agents_of(env) and rows < fewest:
             raise ConfigError(f"must be at least {fewest}: two sequences for each of {lanes} agents", where)
-        kind = LaneSegments if agents_of(env) else SegmentReplay
         spaces = env.observation_space, env.action_space
         leaders = {name: target.leader for name, target in self.targets.items()}
-        return kind(*spaces, rows, self.length, self.burn_in, self.initial_state(1), self.after, where, leaders)
+        initial = self.initial_state(1)
+        return SegmentReplay(*spaces, rows, self.length, self.burn_in, initial, self.after, lanes, where, leaders)
 
     def initial_state(self, rows: int) -> TensorTree:
         """Return what all networks but targets remember where episodes begin, leaves [rows, …] named `NETWORK/…`."""

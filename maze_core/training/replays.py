@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from maze_core.config.base import PluginConfig
 from maze_core.data.frames import TRIED, find_stacks, may_be_stacks
 from maze_core.data.goals import Hindsight
-from maze_core.data.lane_replay import LaneReplay
 from maze_core.data.replay import ReplayBuffer
 from maze_core.envs.goals import GoalRewards
 from maze_core.envs.serial import SerialVectorEnv
@@ -49,10 +48,9 @@ def replay_of(
     hindsight = _hindsight(run, env, her_goals) if her_goals else None
     if memory is not None:
         return memory.replay(env, capacity, _WHERE)
-    if agents_of(env):
-        return LaneReplay(*spaces, capacity, env.num_envs, _WHERE, priority_exponent)
-    stacks = _frame_stacks(run) if hindsight is None else {}
-    return ReplayBuffer(*spaces, capacity, _WHERE, priority_exponent, hindsight, stacks)
+    lanes = env.num_envs if agents_of(env) else 0
+    stacks = _frame_stacks(run) if hindsight is None and not lanes else {}
+    return ReplayBuffer(*spaces, capacity, _WHERE, priority_exponent, hindsight, stacks, lanes)
 
 
 def _frame_stacks(run: Run) -> dict[str, FrameStack]:

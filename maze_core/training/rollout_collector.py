@@ -16,8 +16,7 @@ from maze_core.seeding import EpisodeSeeds, Purpose, torch_generator
 from maze_core.training.actor_metrics import actor_metrics
 from maze_core.training.agent_groups import AgentGroups
 from maze_core.training.collector import Collector
-from maze_core.training.workers.worker_sampler import WorkerSampler
-from maze_core.training.workers.worker_task import CollectTask, draws_itself
+from maze_core.training.workers.remote import RemoteSampler, can_share
 from maze_core.tree import flat_rows, take_rows, to_tensors
 
 if TYPE_CHECKING:
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 
     from maze_core.acting.exploration import Exploration
     from maze_core.data.rollout import Rollout
-    from maze_core.envs.worker import Share
+    from maze_core.envs.vector import VectorEnv
     from maze_core.training.reward_scale import RewardScale
     from maze_core.training.run import Run
 
@@ -62,33 +61,18 @@ class RolloutCollector(Collector):
         self._actors = actors_of(run.observation_space)
         self._groups = AgentGroups(run)
         noise = torch_generator(run.seed, Purpose.POLICY_NOISE)
-        shared = exploration is None and not run.hooks.wraps_agent and self._share(n_steps, num_envs, noise)
-        self._sampler: Sampler | WorkerSampler = shared or self._lockstep(n_steps, num_envs, noise, exploration)
-
-    def _share(self, n_steps: int, num_envs: int, noise: torch.Generator) -> WorkerSampler | None:
-        """Return a sampler whose workers step the environments; None where they have to be stepped from here."""
-        run = self._run
-        # With several actors rows are computed in groups, whose sizes depend on all environments.
-        if run.device.type != "cpu" or self._actors is not None or draws_itself(run.policy):
-            return None
-
-        def task_of(shares: list[Share]) -> CollectTask:
-            return CollectTask(
-                run.policy, run.env_builder("training"), run.seed, shares, n_steps, torch.get_num_threads()
-            )
-
-        _check_rollout(run.observation_space, num_envs, n_steps)
-        found = run.collectors(task_of, num_envs)
-        return found and WorkerSampler(run.policy, *found, noise, self._show_progress)
+        shared = not run.hooks.wraps_agent and can_share(run, exploration)
+        env = run.training_env(num_envs, collecting=shared)
+        _check_rollout(env.observation_space, env.num_envs, n_steps)
+        seeds = EpisodeSeeds(run.seed, Purpose.TRAIN_EPISODES)
+        remote = RemoteSampler.of(run, env, n_steps, seeds, noise, exploration) if shared else None
+        self._sampler: Sampler | RemoteSampler = remote or self._lockstep(env, n_steps, seeds, noise, exploration)
 
     def _lockstep(
-        self, n_steps: int, num_envs: int, noise: torch.Generator, exploration: Exploration | None
+        self, env: VectorEnv, n_steps: int, seeds: EpisodeSeeds, noise: torch.Generator, exploration: Exploration | None
     ) -> Sampler:
         """Return a sampler that steps the environments together, one forward for all."""
-        run = self._run
-        env = run.training_env(num_envs)
-        _check_rollout(env.observation_space, env.num_envs, n_steps)
-        copies, seeds = copies_of(env), EpisodeSeeds(run.seed, Purpose.TRAIN_EPISODES)
+        run, copies = self._run, copies_of(env)
         return Sampler(
             run.policy,
             env,

@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     from maze_core.envs.builder import EnvBuilder
     from maze_core.envs.histograms import Histogram
     from maze_core.envs.vector import VectorEnv
-    from maze_core.envs.worker import Share
     from maze_core.envs.wrapper_carry import Memory
     from maze_core.models.policy import Policy
     from maze_core.plugins.discovery import Loader
@@ -251,15 +250,6 @@ class Run(RunProgress):
     def workers(self, task: Task, count: int | None = None) -> WorkerPool:
         """Return workers started by the runner, closed with the run; `count` None: the runner chooses how many."""
         return self._environments.workers(task, count)
-
-    def collectors(
-        self, task_of: Callable[[list[Share]], Task], num_envs: int
-    ) -> tuple[WorkerPool, list[Share]] | None:
-        """Return workers for the rollouts of `num_envs` training environments, and the share of each.
-
-        None where the environments are stepped by `training_env`.
-        """
-        return self._environments.collectors(task_of, num_envs)
 
     def learners(self, task: Task, count: int) -> tuple[WorkerPool, str]:
         """Return further learners started by the runner, closed with the run, and this machine's address for them."""

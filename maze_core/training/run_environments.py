@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -10,8 +9,6 @@ from typing import TYPE_CHECKING, Any
 from maze_core.envs.builder import EnvBuilder
 from maze_core.envs.in_process import vector_env
 from maze_core.envs.vector import agents_of
-from maze_core.envs.worker import shares_of
-from maze_core.errors import ConfigError
 from maze_core.models.groups import tells_agents
 from maze_core.plugins.closing import release, releasing
 
@@ -21,7 +18,6 @@ if TYPE_CHECKING:
     from maze_core.config.base import PluginConfig
     from maze_core.config.run import RunConfig
     from maze_core.envs.vector import VectorEnv
-    from maze_core.envs.worker import Share
     from maze_core.envs.wrapper_carry import Memory
     from maze_core.plugins.discovery import Loader
     from maze_core.runners.workers import Task, WorkerPool
@@ -113,23 +109,6 @@ class RunEnvironments:
         self._pools.append(pool)
         return pool
 
-    def collectors(
-        self, task_of: Callable[[list[Share]], Task], num_envs: int
-    ) -> tuple[WorkerPool, list[Share]] | None:
-        """Return workers for the rollouts of the training environments, and the share of each.
-
-        None where environments are stepped in this process, or what they need cannot be sent to others.
-        """
-        if not self.has_collectors or self._is_native(num_envs):
-            return None
-        shares = shares_of(num_envs, self._runner.default_workers)
-        try:
-            pool: WorkerPool = self._runner.collectors(task_of(shares), len(shares))
-        except ConfigError:  # such as a model that was defined in a notebook; other mistakes show without workers too
-            return None
-        self._pools.append(pool)
-        return pool, shares
-
     def learners(self, task: Task, count: int, gpus: bool) -> tuple[WorkerPool, str]:
         """Return further learners started by the runner, and the address of this machine for them."""
         pool, host = self._runner.learners(task, count, gpus)
@@ -139,13 +118,6 @@ class RunEnvironments:
     def close(self) -> None:
         """Close all workers and environments."""
         release(*self._pools, self._training, self._evaluation, *self._spares)
-
-    def _is_native(self, num_envs: int) -> bool:
-        """Return True where the training environments have a vectorised form, which is stepped in this process."""
-        native = self.builder("training").vector_env(num_envs)
-        if native is not None:
-            release(native)
-        return native is not None
 
     def _evaluation_size(self) -> int:
         return max(1, min(self._config.evaluation.num_envs, self._config.evaluation_episodes))

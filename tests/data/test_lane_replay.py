@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from maze_core.data.lane_replay import LaneReplay
+from maze_core.acting.assembler import Assembler
+from maze_core.data.replay import ReplayBuffer
 from maze_core.envs.agents import Round
 from maze_core.envs.lanes import LanesVectorEnv
 from maze_core.envs.spaces import allocate, space_specs
@@ -35,8 +36,8 @@ def filled(make, steps, capacity=1000, copies=1, **more):
     env = LanesVectorEnv(make, copies, **more)
     out = allocate(space_specs(env.observation_space, "observation"), (env.num_envs,))
     env.reset(SEEDS, out)
-    replay = LaneReplay(env.observation_space, env.action_space, capacity, env.num_envs, "there")
-    replay.begin(out)
+    replay = ReplayBuffer(env.observation_space, env.action_space, capacity, "there", lanes=env.num_envs)
+    assembler = Assembler(env.num_envs)
     rng, closed, opened = np.random.default_rng(2), [], {}
     for _ in range(steps):
         actions = {}
@@ -48,7 +49,7 @@ def filled(make, steps, capacity=1000, copies=1, **more):
             actions[key] = np.array(drawn)
         before = {key: leaf.copy() for key, leaf in out.items()}
         result = env.step(actions, out)
-        replay.step(actions, result, out)
+        replay.add(assembler.add(before, actions, result, out))
         for lane in range(env.num_envs):
             if result.valid[lane]:
                 seen = {key: leaf[lane] for key, leaf in before.items()}
@@ -62,6 +63,8 @@ def filled(make, steps, capacity=1000, copies=1, **more):
                 place = result.final_indices.tolist().index(lane)
                 end = "terminated" if result.terminated[lane] else "truncated"
                 closed.append((*opened.pop(lane), end, {k: v[place].copy() for k, v in result.final_obs.items()}))
+    acting = {lane: {key: leaf[lane] for key, leaf in out.items()} for lane in np.flatnonzero(result.acting)}
+    closed += [(*opened[lane], "", obs) for lane, obs in acting.items() if lane in opened]
     return replay, closed
 
 
@@ -150,7 +153,7 @@ def test_rounds_discount_sampled_steps_by_the_time_between():
 @pytest.mark.parametrize("steps", [3, 40])
 def test_what_is_open_is_saved(steps):
     def copied(old):
-        new = LaneReplay(env.observation_space, env.action_space, 60, 6)
+        new = ReplayBuffer(env.observation_space, env.action_space, 60, lanes=6)
         new.restore(max(0, old.rows - 60), old.read(max(0, old.rows - 60), old.settled - max(0, old.rows - 60)))
         new.rows, new.steps = old.settled, old.steps
         new.load_open_state(old.open_state())
@@ -161,7 +164,7 @@ def test_what_is_open_is_saved(steps):
     new = copied(old)
     assert (new.rows, new.steps, new.open, new.settled) == (old.rows, old.steps, old.open, old.settled)
     assert stored(new) == stored(old)
-    assert new._opened.tolist() == old._opened.tolist()
+    assert new.open_state()["latest"].tolist() == old.open_state()["latest"].tolist()
 
 
 def test_a_buffer_too_small_for_its_lanes_is_refused():

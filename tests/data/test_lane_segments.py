@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from maze_core.data.lane_segments import LaneSegments
+from maze_core.acting.assembler import Assembler
+from maze_core.data.segment_replay import SegmentReplay
 from maze_core.envs.lanes import LanesVectorEnv
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.seeding import EpisodeSeeds, Purpose
@@ -35,10 +36,11 @@ class Played:
         self.env = env = LanesVectorEnv(lambda _: make(), copies)
         initial = {"policy/sum": torch.zeros(1, dtype=torch.float64), "policy/n": torch.zeros(1, dtype=torch.int64)}
         spaces = env.observation_space, env.action_space
-        self.buffer = LaneSegments(*spaces, rows or 4000 * length, length, burn_in, initial, summed)
+        rows = rows or 4000 * length
+        self.buffer = SegmentReplay(*spaces, rows, length, burn_in, initial, summed, env.num_envs)
+        self.assembler = Assembler(env.num_envs)
         self.out = allocate(space_specs(env.observation_space, "observation"), (env.num_envs,))
         env.reset(SEEDS, self.out)
-        self.buffer.begin(self.out)
         self.rng, self.finished, self.episodes = np.random.default_rng(2), [], {}
         self.go_on(steps)
 
@@ -47,8 +49,9 @@ class Played:
             actions = self.random_actions()
             before = {key: leaf.copy() for key, leaf in self.out.items()}
             result = self.env.step(actions, self.out)
-            self.buffer.step(actions, result, self.out)
+            self.buffer.add(self.assembler.add(before, actions, result, self.out))
             self.note(before, actions, result)
+            self.acting = result.acting
 
     def random_actions(self):
         actions, space = {}, self.env.action_space
@@ -77,13 +80,14 @@ class Played:
     def expected(self):
         """All complete segments, as `stored` returns them, in no order."""
         length, burn_in, found = self.buffer.length, self.buffer.burn_in, []
-        unfinished = [(steps, None, False) for steps in self.episodes.values()]
-        for steps, last, terminated in self.finished + unfinished:
+        unfinished = [(steps, self.acted_on_next(lane), False) for lane, steps in self.episodes.items()]
+        every = [(*each, False) for each in self.finished] + [(*each, True) for each in unfinished]
+        for steps, last, terminated, lane_goes_on in every:
             observations = [seen for seen, _, _ in steps] + ([] if last is None else [last])
             sums = [float(total({key: leaf[None] for key, leaf in seen.items()})) for seen in observations]
             for start in range(0, len(steps), length):
                 stop = min(start + length, len(steps))
-                if stop >= len(observations) or (last is None and stop - start < length):
+                if stop >= len(observations) or (lane_goes_on and stop - start < length):
                     continue  # what follows is not known yet
                 read = start - min(burn_in, start)
                 found.append((
@@ -93,6 +97,10 @@ class Played:
                     terminated and stop == len(steps), start - read, read, round(float(sum(sums[:read])), 2),
                 ))  # fmt: skip
         return found
+
+    def acted_on_next(self, lane):
+        """What an agent acts on in the next step; None where it waits."""
+        return {key: leaf[lane].copy() for key, leaf in self.out.items()} if self.acting[lane] else None
 
     def stored(self):
         records = self.buffer.read(max(0, self.buffer.rows - self.buffer.capacity), len(self.buffer))
@@ -135,7 +143,9 @@ def test_a_full_buffer_holds_the_newest_segments():
 
 def test_the_memory_of_a_lane_that_waits_does_not_change():
     played = Played(Crowd, 40, 3, 2)
-    remembered = played.buffer.memory()["policy/n"].tolist()
+    rows = np.flatnonzero(played.assembler.open)
+    obs = {key: leaf[rows] for key, leaf in played.assembler.obs.items()}
+    remembered = played.buffer.memory(rows, obs)["policy/n"].tolist()
     assert remembered == [len(played.episodes[lane]) for lane in range(played.env.num_envs)]
     assert max(remembered) > 3
 

@@ -8,6 +8,7 @@ import torch
 from gymnasium import spaces
 from maze_devkit.envs import CountingEnv
 
+from maze_core.acting.assembler import Assembler
 from maze_core.data.replay_log import ReplayLog
 from maze_core.data.segment_replay import SegmentReplay
 from maze_core.data.segments import replayed
@@ -20,6 +21,8 @@ from maze_core.seeding import EpisodeSeeds, Purpose
 
 OBSERVATION = spaces.Box(-np.inf, np.inf, (3,), np.float32)
 ACTION = spaces.Discrete(3)
+NOBODY = np.zeros(0, np.int64), {}
+"""The rows whose action is open, and what it was chosen from."""
 SIZES = [(1, 0), (3, 0), (4, 2), (3, 7), (100, 5)]
 """Steps of a segment, and of its burn-in."""
 
@@ -31,9 +34,9 @@ def summed(obs, lengths, state):
     return {"policy/sum": state["policy/sum"] + sums, "critics/0/n": state["critics/0/n"] + torch.from_numpy(lengths)}
 
 
-def buffer_of(length, burn_in, rows=None):
+def buffer_of(length, burn_in, rows=None, count=2):
     initial = {"policy/sum": torch.zeros(1, 3), "critics/0/n": torch.zeros(1, dtype=torch.int64)}
-    return SegmentReplay(OBSERVATION, ACTION, rows or 200 * length, length, burn_in, initial, summed)
+    return SegmentReplay(OBSERVATION, ACTION, rows or 200 * length, length, burn_in, initial, summed, count)
 
 
 def play(buffer, lengths, steps, truncate, env=None, seed=3):
@@ -42,15 +45,15 @@ def play(buffer, lengths, steps, truncate, env=None, seed=3):
     env = SerialVectorEnv(lambda i: CountingEnv(lengths[i], tag=i + 1, truncate=truncate), count)
     obs = allocate(space_specs(OBSERVATION, "observation"), (count,))
     env.reset(EpisodeSeeds(0, Purpose.TRAIN_EPISODES), obs)
-    buffer.begin(obs)
     go_on(buffer, env, obs, steps, np.random.default_rng(seed))
     return env, obs
 
 
 def go_on(buffer, env, obs, steps, rng):
+    assembler = Assembler(env.num_envs)
     for _ in range(steps):
-        actions = {"action": rng.integers(3, size=env.num_envs)}
-        buffer.step(actions, env.step(actions, obs), obs)
+        actions, before = {"action": rng.integers(3, size=env.num_envs)}, {k: leaf.copy() for k, leaf in obs.items()}
+        buffer.add(assembler.add(before, actions, env.step(actions, obs), obs))
 
 
 def drawn(buffer, count=1000, **options):
@@ -90,7 +93,7 @@ def assert_segments_are_right(batch, lengths, length, truncate, n_step=1):
 @pytest.mark.parametrize("truncate", [False, True])
 @pytest.mark.parametrize(("length", "burn_in"), SIZES)
 def test_segments_are_those_that_were_played(length, burn_in, truncate):
-    buffer = buffer_of(length, burn_in)
+    buffer = buffer_of(length, burn_in, count=3)
     lengths = [1, 4, 11]
     play(buffer, lengths, 60, truncate)
     assert buffer.steps == 180
@@ -139,14 +142,13 @@ def test_a_restored_buffer_goes_on_as_if_nothing_had_happened(tmp_path, steps):
     rows, opened = log.commit(), buffer.open_state()
     again.load_open_state(opened)
     later.load(rows)
-    again.begin({key: leaf.copy() for key, leaf in obs.items()})
-    again.restart([1] if steps == 0 else [], obs)
-    rng = np.random.default_rng(5)
+    again.forget([1] if steps == 0 else [])
+    rng, assembler = np.random.default_rng(5), Assembler(2)
     for _ in range(40):
-        actions = {"action": rng.integers(3, size=2)}
-        result = env.step(actions, obs)
+        actions, before = {"action": rng.integers(3, size=2)}, {key: leaf.copy() for key, leaf in obs.items()}
+        done = assembler.add(before, actions, env.step(actions, obs), obs)
         for each in (buffer, again):
-            each.step(actions, result, obs)
+            each.add(done)
     assert (buffer.rows, buffer.steps) == (again.rows, again.steps)
     for key, leaf in drawn(buffer).obs.items():
         np.testing.assert_array_equal(leaf, drawn(again).obs[key])
@@ -157,21 +159,20 @@ def test_a_restored_buffer_goes_on_as_if_nothing_had_happened(tmp_path, steps):
 def test_filler_rows_take_no_step_and_begin_an_episode():
     """As gymnasium's own vector environments have them: after its end, an environment takes a step that is none."""
     buffer = buffer_of(2, 1)
-    obs = {"observation": np.array([[1, 0, 0], [2, 0, 0]], np.float32)}
-    buffer.begin(obs)
+    obs, assembler = {"observation": np.array([[1, 0, 0], [2, 0, 0]], np.float32)}, Assembler(2)
     flags = np.zeros(2, bool)
     played = np.array([0, 0])
     for t in range(12):
         filler = (np.array([t % 4 == 3, False])) if t else flags
         ends = np.array([t % 4 == 2, False])
         played = np.where(filler, 0, played + 1)
-        episode = [t // 4 + (t % 4 == 3), 0]
+        episode, before = [t // 4 + (t % 4 == 3), 0], obs
         obs = {"observation": np.array([[1, episode[0], played[0]], [2, 0, played[1]]], np.float32)}
         rewards = np.array([1 + played[0] / 100, 2 + played[1] / 100], np.float32)
         ended = np.flatnonzero(ends)
         final = {"observation": obs["observation"][ended]} if len(ended) else None
         result = StepResult(rewards, flags, ends, ~filler, ended, final, has_filler=bool(filler.any()))
-        buffer.step({"action": np.zeros(2, np.int64)}, result, obs)
+        buffer.add(assembler.add(before, {"action": np.zeros(2, np.int64)}, result, obs))
     assert buffer.steps == 21
     assert_segments_are_right(drawn(buffer), [3, 12], 2, truncate=True)
 
@@ -188,9 +189,9 @@ def test_a_target_reads_the_burn_in_from_what_its_leader_remembered_before_it(le
 
     initial = {"policy/sum": torch.zeros(1, 3), "critics/0/n": torch.zeros(1, dtype=torch.int64)}
     targets = {"target": "policy", "targets": "critics"}
-    buffer = SegmentReplay(OBSERVATION, ACTION, 200 * length, length, burn_in, initial, both, targets=targets)
+    buffer = SegmentReplay(OBSERVATION, ACTION, 200 * length, length, burn_in, initial, both, 3, targets=targets)
     env, _ = play(buffer, [1, 4, 11], 60, truncate=True)
-    assert not any(key.startswith("target") for key in buffer.memory())
+    assert not any(key.startswith("target") for key in buffer.memory(*NOBODY))
     assert not any("target" in name for name in buffer.specs)
     sequences = replayed(drawn(buffer, 200))
     rows = drawn(buffer, 200).obs["observation"][sequences.starts]
@@ -205,7 +206,7 @@ def test_a_target_reads_the_burn_in_from_what_its_leader_remembered_before_it(le
 def test_what_is_remembered_of_the_episodes_that_go_on():
     buffer = buffer_of(4, 2)
     play(buffer, [50, 7], 23, truncate=False)
-    counts = buffer.memory()
+    counts = buffer.memory(*NOBODY)
     assert counts["critics/0/n"].tolist() == [23, 2]
     assert counts["policy/sum"][0].tolist() == [23.0, 0.0, 22 * 23 / 2]
 
@@ -214,8 +215,6 @@ def test_what_cannot_be_is_refused():
     buffer = buffer_of(4, 2)
     with pytest.raises(ValueError, match="no complete segment"):
         drawn(buffer)
-    with pytest.raises(RuntimeError, match="begin"):
-        buffer.memory()
     with pytest.raises(ConfigError, match=r"are for 4, which cannot change to 5") as caught:
         buffer_of(5, 2).load_open_state(buffer.open_state())
     assert caught.value.where == "algorithm.sequence_length"

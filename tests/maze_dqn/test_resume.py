@@ -49,13 +49,6 @@ with RunContext(Doors, algorithm, preset="none", seed=1, silent=True, run_dir=ru
 """
 
 
-def state_of(run_dir, whole_state, name="last"):
-    """The whole state; of the replay data what they are, not which files they lie in."""
-    state = whole_state(run_dir, name)
-    state["algorithm"]["collector"].get("replay", {}).pop("segments", None)
-    return state
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("algorithm", ["dqn", "pqn"])
 def test_kill_9_ends_bit_equal(learn, tmp_path, whole_state, assert_same, algorithm):
@@ -79,7 +72,7 @@ def test_kill_9_ends_bit_equal(learn, tmp_path, whole_state, assert_same, algori
     whole = learn(Doors, algorithm, values)
     whole.train()
     for name in ("last", "previous"):
-        assert_same(state_of(run_dir, whole_state, name), state_of(whole.run_dir, whole_state, name))
+        assert_same(whole_state(run_dir, name), whole_state(whole.run_dir, name))
 
 
 @pytest.mark.parametrize("algorithm", ["dqn", "pqn"])
@@ -90,7 +83,7 @@ def test_stop_in_the_middle_of_an_epoch(learn, whole_state, assert_same, algorit
     assert stopped.resume(stopped.run_dir).outcome == "finished"
     whole = learn(Doors, algorithm, values, callbacks={"bomb": bomb(at=0)})
     whole.train()
-    assert_same(state_of(stopped.run_dir, whole_state), state_of(whole.run_dir, whole_state))
+    assert_same(whole_state(stopped.run_dir), whole_state(whole.run_dir))
     if algorithm == "dqn":
         priorities = whole.run.algorithm._collector.state()["replay"]["priorities"]
         assert len(set(priorities["values"].tolist())) > 10

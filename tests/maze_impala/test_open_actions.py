@@ -42,15 +42,15 @@ def test_actors_send_the_log_probabilities_of_the_parameters_that_acted(quick, m
     weights, noise = [], torch.Generator().manual_seed(1)
     for job in range(8):
         arrays = {key: leaf.copy() for key, leaf in state_arrays(policy).items()}
-        delivery = actor.run(job, Shared(job + 1, arrays))
-        carried = carried_rows(delivery.rollout)
-        own = np.zeros(delivery.log_prob.shape, bool) if carried is None else ~np.isnan(carried)
+        rollout = actor.run(job, Shared(job + 1, arrays))
+        carried = carried_rows(rollout)
+        own = np.zeros(rollout.extra["log_prob"].shape, bool) if carried is None else ~np.isnan(carried)
         assert own[1:].sum() == 0
-        delivery.rollout.carried = None
-        now = actor._log_prob(delivery.rollout)
-        rows = delivery.rollout.valid
-        np.testing.assert_allclose(delivery.log_prob[rows & ~own], now[rows & ~own], rtol=1e-5)
-        weights += np.exp(now - delivery.log_prob)[rows & own].tolist()
+        rollout.carried = None
+        now = actor._log_prob(rollout)
+        rows = rollout.valid
+        np.testing.assert_allclose(rollout.extra["log_prob"][rows & ~own], now[rows & ~own], rtol=1e-5)
+        weights += np.exp(now - rollout.extra["log_prob"])[rows & own].tolist()
         with torch.no_grad():
             for parameter in policy.parameters():
                 parameter += 0.5 * torch.randn(parameter.shape, generator=noise)

@@ -101,7 +101,7 @@ def transitions(adapter, episodes, rng=None):
     stepper.move(sink.carry())
     while len(sink.rollout.episodes) < episodes:
         stepper.step(ByObservation(rng), sink)
-    stopped = sink._open.copy()
+    stopped = sink._assembler.open.copy()
     sink.finish()
     found = Counter()
     for lane, name in enumerate(env.agents):

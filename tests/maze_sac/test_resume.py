@@ -74,13 +74,6 @@ QUICK = {
 }
 
 
-def state_of(context_or_dir, whole_state, name="last"):
-    """The whole state; of the replay data what they are, not which files they lie in."""
-    state = whole_state(context_or_dir, name)
-    del state["algorithm"]["collector"]["replay"]["segments"]
-    return state
-
-
 def replay_of(run_dir, env, name="last"):
     """The rows of a checkpoint that can be sampled, as a new process finds them.
 
@@ -99,7 +92,7 @@ def replay_of(run_dir, env, name="last"):
 
 def assert_runs_equal(one, other, env, whole_state, assert_same):
     for name in ("last", "previous", "best"):
-        assert_same(state_of(one, whole_state, name), state_of(other, whole_state, name))
+        assert_same(whole_state(one, name), whole_state(other, name))
         assert replay_of(one, env, name) == replay_of(other, env, name)
 
 
@@ -131,7 +124,7 @@ def test_kill_9_with_memory_masks_and_several_actors_ends_bit_equal(sac, tmp_pat
     whole = sac(Carousel, REMEMBERING | QUICK, run_dir=tmp_path / "whole")
     whole.train()
     for name in ("last", "previous", "best"):
-        assert_same(state_of(run_dir, whole_state, name), state_of(whole.run_dir, whole_state, name))
+        assert_same(whole_state(run_dir, name), whole_state(whole.run_dir, name))
     one, other = (segments_of(each) for each in (run_dir, whole.run_dir))
     assert len(one["steps"]) == 15
     for name, column in one.items():
@@ -214,12 +207,12 @@ def test_every_checkpoint_can_be_gone_on_from(sac, whole_state, assert_same):
     """Also one that is older than all rows in the ring."""
     context = sac(Workshop, SETTINGS | QUICK, callbacks={"best_checkpoint": KeepThird})
     context.train()
-    expected, rows = state_of(context.run_dir, whole_state), replay_of(context.run_dir, Workshop())
+    expected, rows = whole_state(context.run_dir), replay_of(context.run_dir, Workshop())
     oldest = rows[0] - 60
     assert replay_of(context.run_dir, Workshop(), "best")[0] < oldest
     for name in ("previous", "best"):
         context.resume(context.run_dir, name)
-        assert_same(state_of(context.run_dir, whole_state), expected)
+        assert_same(whole_state(context.run_dir), expected)
         assert replay_of(context.run_dir, Workshop()) == rows
 
 

@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from maze_core.runners.dev import DevRunner
+from maze_core.runners.pooled_envs import PooledVectorEnv
+from tests.forgetful import Forgetful
 from tests.forked import Forked
 
 MODULE = """
@@ -62,3 +65,20 @@ def metrics():
         return [{k: v for k, v in each.items() if k != "seconds" and not k.startswith("time/")} for each in records]
 
     return read
+
+
+@pytest.fixture
+def shared(monkeypatch):
+    """`shared(workers, every=0)`: from now on `dev` collects with so many workers; every few jobs one is lost."""
+
+    def share(workers, every=0):
+        def collecting_env(runner, builder, num_envs):
+            if builder.vector_env(num_envs) is not None:
+                return runner.vector_env(builder, num_envs)
+            return PooledVectorEnv(builder, num_envs, workers, Forgetful)
+
+        monkeypatch.setattr(DevRunner, "has_collectors", bool(workers))
+        monkeypatch.setattr(DevRunner, "collecting_env", collecting_env)
+        monkeypatch.setattr(Forgetful, "every", every)
+
+    return share

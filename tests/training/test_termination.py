@@ -136,13 +136,7 @@ def test_steps_that_fill_a_replay_buffer_are_not_lost(quick, sender, whole_state
     quick(**parts).resume(stopped.run_dir)
     whole = quick(**parts)
     whole.train()
-    # Of the replay data what they are, not which files they lie in.
-    assert_same(*(without_files(whole_state(each.run_dir)) for each in (stopped, whole)))
-
-
-def without_files(state):
-    del state["algorithm"]["collector"]["replay"]["segments"]
-    return state
+    assert_same(whole_state(stopped.run_dir), whole_state(whole.run_dir))
 
 
 @pytest.mark.parametrize("pause", [0.01, 1.0])

@@ -6,11 +6,12 @@ import pytest
 import torch
 from maze_devkit.envs import SeededWalk
 from maze_devkit.probes import Doors
-from tests.training.test_share_rollouts import Forgetful, aged
 
 from maze_core.runners import pooled_envs
 from maze_core.runners.dev import DevRunner
 from maze_core.runners.pooled_envs import PooledVectorEnv
+from tests.forgetful import Forgetful
+from tests.training.test_worker_rollouts import aged
 
 SMALL = {"algorithm.num_envs": 2, "algorithm.n_rollout_steps": 8, "evaluation.num_envs": 5, "evaluation.n_episodes": 12}
 

@@ -17,18 +17,19 @@ import pytest
 import torch
 from maze_devkit.envs import SeededWalk
 from maze_devkit.probes import Doors, Workshop
-from tests.training.test_share_rollouts import Forgetful, Pushed, aged
 
 from maze_core import Policy, RunContext
 from maze_core.envs.serial import SerialVectorEnv
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.errors import RunError
 from maze_core.runners import pooled_envs
-from maze_core.runners.dev import DevRunner
 from maze_core.runners.pooled_envs import PooledVectorEnv
 from maze_core.seeding import EpisodeSeeds, Purpose
 from maze_core.training.saved.checkpoint import read_checkpoint
-from maze_core.training.workers import worker_replay
+from maze_core.training.workers import remote
+from maze_core.training.workers.assignment import CollectAssignment
+from tests.forgetful import Forgetful
+from tests.training.test_worker_rollouts import Pushed, aged
 
 SMALL = {
     "algorithm.num_envs": 5,
@@ -57,23 +58,6 @@ def built(tmp_path, known_plugins):
             return stack.enter_context(RunContext(env, algorithm, overrides=SMALL | options, **parts))
 
         yield build
-
-
-@pytest.fixture
-def shared(monkeypatch):
-    """`shared(workers, every=0)`: from now on `dev` collects with so many workers."""
-
-    def share(workers, every=0):
-        def collecting_env(runner, builder, num_envs):
-            if builder.vector_env(num_envs) is not None:
-                return runner.vector_env(builder, num_envs)
-            return PooledVectorEnv(builder, num_envs, workers, Forgetful)
-
-        monkeypatch.setattr(DevRunner, "has_collectors", bool(workers))
-        monkeypatch.setattr(DevRunner, "collecting_env", collecting_env)
-        monkeypatch.setattr(Forgetful, "every", every)
-
-    return share
 
 
 def collector_of(context):
@@ -107,17 +91,10 @@ def test_a_run_is_bit_equal(built, shared, whole_state, assert_same, monkeypatch
         shared(number, every=5 if workers == 2 else 0)
         monkeypatch.setattr(pooled_envs, "_LONG_SLICE", 0.0 if workers == 3 else 10.0)
         context = built(env, algorithm, options)
-        assert (collector_of(context)._shared is not None) == bool(number)
+        assert (collector_of(context)._remote is not None) == bool(number)
         context.train()
         folders.append(context.run_dir)
     assert_same(*(whole_state(folder) for folder in folders))
-
-
-def state_of(run_dir, whole_state):
-    """The whole state without the names of files."""
-    state = whole_state(run_dir)
-    del state["algorithm"]["collector"]["replay"]["segments"]
-    return state
 
 
 def rows_of(context):
@@ -138,7 +115,7 @@ def test_a_run_moves_to_other_workers(built, shared, whole_state, assert_same, a
     shared(workers[1])
     later = built(aged, algorithm, options, run_dir=None)
     assert later.resume(half.run_dir).outcome == "finished"
-    assert_same(state_of(half.run_dir, whole_state), state_of(whole.run_dir, whole_state))
+    assert_same(whole_state(half.run_dir), whole_state(whole.run_dir))
 
 
 def test_worker_processes_one_of_which_is_killed(built, whole_state, assert_same):
@@ -161,7 +138,7 @@ def test_worker_processes_one_of_which_is_killed(built, whole_state, assert_same
 _SCRIPT = """
 import json, sys
 from maze_core import RunContext
-from tests.training.test_share_rollouts import Pushed
+from tests.training.test_worker_rollouts import Pushed
 if __name__ == "__main__":
     values, run_dir = json.loads(sys.argv[1]), sys.argv[2]
     runner = {"name": "local", "workers": 2}
@@ -188,17 +165,17 @@ def test_kill_9_ends_bit_equal(built, tmp_path, whole_state, assert_same):
     options = STEPS | {"algorithm.n_epochs": epochs}
     later = built(Pushed, "td3", options, run_dir=None, runner={"name": "local", "workers": 2})
     assert later.resume(run_dir).outcome == "finished"
-    assert collector_of(later)._shared is not None
+    assert collector_of(later)._remote is not None
     whole = built(Pushed, "td3", options)
     whole.train()
-    assert_same(state_of(run_dir, whole_state), state_of(whole.run_dir, whole_state))
+    assert_same(whole_state(run_dir), whole_state(whole.run_dir))
 
 
 def test_what_cannot_be_shared_is_stepped_in_lockstep(built, shared, monkeypatch):
     shared(2)
 
     def is_shared(env, algorithm, options, **parts):
-        return collector_of(built(env, algorithm, options, run_dir=None, **parts))._shared is not None
+        return collector_of(built(env, algorithm, options, run_dir=None, **parts))._remote is not None
 
     assert is_shared(SeededWalk, "sac", SEVERAL)
     assert not is_shared(SeededWalk, "sac", {"algorithm.n_rollout_steps": 1})
@@ -206,7 +183,7 @@ def test_what_cannot_be_shared_is_stepped_in_lockstep(built, shared, monkeypatch
     assert not is_shared(SeededWalk, "sac", SEVERAL | {"model.normalize_observations": True})
     assert not is_shared(Doors, "dqn", SEVERAL)  # masks decide what is drawn
     assert not is_shared("CartPole-v1", "sac", SEVERAL | {"env.vectorization": "native"})
-    monkeypatch.setattr(worker_replay, "_LARGEST", 12 * 5 * 2 * 4)
+    monkeypatch.setattr(remote, "_LARGEST", 12 * 5 * 2 * 4)
     assert is_shared(SeededWalk, "sac", SEVERAL)
     assert not is_shared(SeededWalk, "sac", SEVERAL | {"algorithm.num_envs": 6})
 
@@ -236,7 +213,7 @@ def test_a_model_of_a_notebook_acts_in_this_process(built, monkeypatch):
 
     monkeypatch.delitem(SMALL, "model.hidden")
     context = built(SeededWalk, "sac", SEVERAL, runner={"name": "local", "workers": 1}, model=build)
-    assert collector_of(context)._shared is None
+    assert collector_of(context)._remote is None
     assert context.train().outcome == "finished"
 
 
@@ -276,7 +253,7 @@ def test_live_progress_within_a_collection(built, shared, monkeypatch):
     shared(2)
     run = built(SeededWalk, "sac", SEVERAL).run
     collector, seen = run.algorithm._collector, []
-    monkeypatch.setattr(collector._shared, "_on_steps", lambda steps: seen.append(steps))
+    monkeypatch.setattr(collector._remote, "_on_steps", lambda steps: seen.append(steps))
     collector.collect()
     assert sum(seen) == 5 * 11  # the last step comes with the transitions
     assert run.env_steps == run.progress.env_steps == 5 * 12
@@ -284,6 +261,13 @@ def test_live_progress_within_a_collection(built, shared, monkeypatch):
 
 class StoppedError(Exception):
     pass
+
+
+class Own(torch.nn.Module):
+    out_features = 2
+
+    def forward(self, obs):
+        return obs["observation"].float()
 
 
 @pytest.mark.parametrize("after", [1, 3])
@@ -296,6 +280,8 @@ def test_steps_go_on_after_an_interrupted_call(monkeypatch, after):
     obs = [allocate(space_specs(env.observation_space, "observation"), (5,)) for env in envs]
     for env, out in zip(envs, obs, strict=True):
         env.reset(seeds, out)
+    policy = Policy(envs[0].observation_space, envs[0].action_space, Own())
+    assert envs[1].assign(CollectAssignment(policy, None, seeds, 6, 1))
     calls = []
 
     def stop(steps):
@@ -335,4 +321,4 @@ def test_a_stop_within_the_first_steps(built, shared, whole_state, assert_same):
     shared(0)
     whole = built(SeededWalk, "sac", options)
     whole.train()
-    assert_same(state_of(stopped.run_dir, whole_state), state_of(whole.run_dir, whole_state))
+    assert_same(whole_state(stopped.run_dir), whole_state(whole.run_dir))

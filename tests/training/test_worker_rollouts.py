@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import os
 import signal
 
@@ -15,45 +14,11 @@ from maze_devkit.envs import CountingEnv, SeededWalk
 from maze_devkit.probes import Doors, Workshop
 
 from maze_core.acting.rollouts import Sampler
-from maze_core.runners.dev import DevRunner
-from maze_core.runners.pool_serial import SerialPool
-from maze_core.training.workers import worker_sampler
-from maze_core.training.workers.worker_sampler import WorkerSampler
+from maze_core.runners import pooled_envs
+from maze_core.training.workers import assignment
+from maze_core.training.workers.remote import RemoteSampler
 
 SMALL = {"algorithm.num_envs": 5, "algorithm.n_rollout_steps": 12, "evaluation.num_envs": 2}
-
-
-class Forgetful(SerialPool):
-    """Workers in this process. Every few jobs one is lost, and another one is set up in its place."""
-
-    every = 0
-    job_timeout = 60.0
-
-    def __init__(self, task, count):
-        super().__init__(task, count)
-        self.job_timeout, self._answered, self._fresh = Forgetful.job_timeout, 0, task
-
-    def collect(self, timeout=None):
-        self._answered += 1
-        if self.every and self._answered % self.every == 0:
-            worker = self._jobs[0].worker
-            self._tasks[worker].close()
-            self._tasks[worker] = copy.copy(self._fresh)
-            self._tasks[worker].setup(worker)
-        return super().collect(timeout)
-
-
-@pytest.fixture
-def shared(monkeypatch):
-    """`shared(workers, every=0)`: from now on `dev` collects rollouts with so many workers."""
-
-    def share(workers, every=0):
-        monkeypatch.setattr(DevRunner, "has_collectors", bool(workers))
-        monkeypatch.setattr(DevRunner, "default_workers", property(lambda runner: workers))
-        monkeypatch.setattr(DevRunner, "collectors", lambda runner, task, count: Forgetful(task, count))
-        monkeypatch.setattr(Forgetful, "every", every)
-
-    return share
 
 
 def sampler_of(context):
@@ -99,6 +64,7 @@ CASES = {
     "lstm and another of the critic": ("a2c", SeededWalk, {"model.memory": "lstm", "model.critic": "separate"}),
     "nested spaces and masks": ("ppo", Workshop, {"model.name": "template"}),
     "masks": ("a2c", Doors, {}),
+    "exploration": ("pqn", aged, {}),
     "wrappers that remember": ("a2c", aged, {}),
 }
 
@@ -111,9 +77,9 @@ def test_a_run_is_bit_equal(quick, shared, whole_state, assert_same, monkeypatch
     folders = []
     for count in (0, workers):
         shared(count, every=5 if workers == 2 else 0)
-        monkeypatch.setattr(worker_sampler, "_SLICE", 0.0 if workers == 5 else 10.0)
+        monkeypatch.setattr(pooled_envs, "_LONG_SLICE", 0.0 if workers == 5 else 10.0)
         context = quick(env, algorithm, SMALL | model)
-        assert isinstance(sampler_of(context), WorkerSampler if count else Sampler)
+        assert isinstance(sampler_of(context), RemoteSampler if count else Sampler)
         context.train()
         folders.append(context.run_dir)
     assert_same(*(whole_state(folder) for folder in folders))
@@ -161,7 +127,7 @@ def test_worker_processes_some_of_which_are_killed(quick, whole_state, assert_sa
         context = quick(SeededWalk, "a2c", options, runner=runner)
         context.train(2)
         if runner != "dev":
-            pools = [sampler_of(context)._pool, context.run._evaluation._env._pool]
+            pools = [context.run.training_env(5)._pool, context.run._evaluation._env._pool]
             for pool in pools:
                 os.kill(pool.pids[1], signal.SIGKILL)
             with pytest.warns(RuntimeWarning, match="worker 1 .* died with exit code -9"):
@@ -184,16 +150,15 @@ class Restless(torch.nn.Module):
 
 def test_what_cannot_be_shared_is_stepped_in_lockstep(quick, shared, monkeypatch):
     from maze_core.models.policy import Policy
-    from maze_core.training import rollout_collector
 
     shared(2)
     walk = SeededWalk()
     restless = Policy(walk.observation_space, walk.action_space, Restless())
-    assert rollout_collector.draws_itself(restless)
-    assert isinstance(sampler_of(quick(SeededWalk, "pqn", {"algorithm.num_envs": 3})), Sampler)  # exploration
+    assert assignment.draws_itself(restless)
+    assert isinstance(sampler_of(quick(Doors, "pqn", {"algorithm.num_envs": 3})), Sampler)  # masks decide what is drawn
     native = {"env.vectorization": "native"}
     assert isinstance(sampler_of(quick("CartPole-v1", "ppo", native)), Sampler)
-    assert isinstance(sampler_of(quick(SeededWalk, "ppo")), WorkerSampler)
+    assert isinstance(sampler_of(quick(SeededWalk, "ppo")), RemoteSampler)
 
 
 def test_a_model_of_a_notebook_acts_in_this_process(quick):

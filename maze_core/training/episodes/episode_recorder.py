@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from gymnasium import spaces
 
+from maze_core.acting.assembler import Assembler
 from maze_core.acting.stepper import Stepper
 from maze_core.data.trajectories import Trajectory
 from maze_core.envs.native import NativeVectorEnv
@@ -133,9 +134,10 @@ class _AgentsRecording:
         self._specs, self._rows = space_specs(env.observation_space, "observation"), env.num_envs
         self._seeds, self._lanes, self._clips = seeds, len(agents_of(env)), _clips(env)
         self._playing = set(range(copies_of(env)))
+        self._assembler = Assembler(env.num_envs)
         self._steps: list[list[tuple[Tree, Tree]]] = [[] for _ in range(env.num_envs)]
         """Observation and action of each step of the current part, for each row."""
-        self._rewards: list[list[float]] = [[] for _ in range(env.num_envs)]
+        self._rewards: list[list[np.float32]] = [[] for _ in range(env.num_envs)]
         self._parts: list[list[Trajectory]] = [[] for _ in range(env.num_envs)]
 
     def room(self, obs: Tree) -> Tree:
@@ -143,19 +145,16 @@ class _AgentsRecording:
         return allocate(self._specs, (self._rows,))
 
     def add(self, obs: Tree, choice: Choice, result: StepResult, following: Tree) -> None:
-        """Keep the steps of the rows that acted; add rewards to the last step of their agents."""
+        """Keep the transitions that are complete, with actions clipped to their bounds."""
         taken = {key: clip(choice.actions[key]) for key, clip in self._clips.items()}
-        for row in self._still(np.flatnonzero(result.valid)):
-            self._steps[row].append((take_rows(obs, row), take_rows(taken, row)))
-            self._rewards[row].append(0.0)
-        for row in self._still(np.flatnonzero(result.reward)):
-            if self._rewards[row]:
-                self._rewards[row][-1] += float(result.reward[row])
-        if result.final_obs is not None:
-            place = {row: k for k, row in enumerate(result.final_indices.tolist())}
-            for row in self._still(result.final_indices):
-                final = take_rows(result.final_obs, place[row])
-                self._close(row, final, bool(result.terminated[row]))
+        done = self._assembler.add(obs, taken, result, following)
+        for k, row in enumerate(done.rows.tolist()):
+            if row // self._lanes not in self._playing:
+                continue
+            self._steps[row].append((take_rows(done.obs, k), take_rows(done.actions, k)))
+            self._rewards[row].append(done.rewards[k])
+            if done.ended[k]:
+                self._close(row, take_rows(done.following, k), bool(done.terminated[k]))
         for episode in result.episodes:
             if episode.env_index in self._playing:
                 self._playing.discard(episode.env_index)
@@ -163,19 +162,13 @@ class _AgentsRecording:
                 parts = tuple(part for row in rows for part in self._parts[row])
                 self.ended[episode.env_index] = Played(episode.env_index, parts, episode)
 
-    def _still(self, rows: np.ndarray) -> list[int]:
-        """Return the rows whose first episode goes on."""
-        return [row for row in rows.tolist() if row // self._lanes in self._playing]
-
     def _close(self, row: int, final: Tree, terminated: bool) -> None:
         """End the part of a row's agent; one that never acted has none."""
         steps, rewards = self._steps[row], np.array(self._rewards[row], np.float32)
-        if steps:
-            obs = {key: np.stack([*(seen[key] for seen, _ in steps), last]) for key, last in final.items()}
-            actions = {key: np.stack([action[key] for _, action in steps]) for key in self._clips}
-            total, seed = float(sum(self._rewards[row])), self._seeds(row // self._lanes, 0)
-            part = Trajectory(obs, actions, rewards, terminated, not terminated, total, seed, rewards)
-            self._parts[row].append(part)
+        obs = {key: np.stack([*(seen[key] for seen, _ in steps), last]) for key, last in final.items()}
+        actions = {key: np.stack([action[key] for _, action in steps]) for key in self._clips}
+        total, seed = float(rewards.sum(dtype=np.float64)), self._seeds(row // self._lanes, 0)
+        self._parts[row].append(Trajectory(obs, actions, rewards, terminated, not terminated, total, seed, rewards))
         self._steps[row], self._rewards[row] = [], []
 
 

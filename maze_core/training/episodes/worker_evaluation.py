@@ -13,7 +13,7 @@ from maze_core.envs.actors import actors_of
 from maze_core.envs.vector import agents_of
 from maze_core.policies.base import ActingPolicy
 from maze_core.training.episodes.evaluation import Playing, evaluation_mode
-from maze_core.training.workers.worker_task import draws_itself
+from maze_core.training.workers.assignment import draws_itself
 
 if TYPE_CHECKING:
     from maze_core.envs.vector import Episode, VectorEnv

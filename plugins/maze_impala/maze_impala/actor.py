@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
 from maze_core.acting.rollouts import Sampler
-from maze_core.data.rollout import Rollout, carried_rows
+from maze_core.data.rollout import carried_rows
 from maze_core.envs.in_process import vector_env
 from maze_core.models.parameters import load_arrays
 from maze_core.seeding import EpisodeSeeds, Purpose, integer_seed
@@ -17,21 +16,15 @@ from maze_core.training.recurrent import all_rows, distribution_of
 from maze_core.tree import flat_rows, take_rows, to_tensors
 
 if TYPE_CHECKING:
+    from maze_core.data.rollout import Rollout
     from maze_core.envs.builder import EnvBuilder
     from maze_core.envs.vector import VectorEnv
     from maze_core.models.policy import Policy
     from maze_core.runners.workers import Shared
 
 
-@dataclass(frozen=True, slots=True)
-class Delivery:
-    """A rollout from an actor. The actor reuses the arrays for its next rollout."""
-
-    rollout: Rollout
-    log_prob: np.ndarray
-    """[T, N], log-probabilities of the actions under the policy that chose them."""
-    version: int
-    """Version of the acting parameters."""
+LOG_PROB = "log_prob"
+"""Where a rollout has the log-probabilities of its actions."""
 
 
 class Actor:
@@ -52,19 +45,25 @@ class Actor:
     def setup(self, worker: int) -> None:
         """Build the environments."""
         self._env: VectorEnv = vector_env(self._builder, self._num_envs, worker * self._num_envs)
+        self._noise = torch.Generator()
         self._version = 0
         self._first_job: int | None = None
 
-    def run(self, job: int, shared: Shared) -> Delivery:
-        """Collect one rollout with the newest parameters."""
+    def run(self, job: int, shared: Shared) -> Rollout:
+        """Collect one rollout with the newest parameters.
+
+        `extra` holds as `log_prob` the log-probabilities of the actions under the policy that chose them, [T, N].
+        """
         if shared.version != self._version:
             load_arrays(self._policy, shared.arrays)
             self._version = shared.version
         if self._first_job is None:
             self._begin(job)
-        self._sampler.noise.manual_seed(integer_seed(self._seed, Purpose.ACTOR, job))
+        self._noise.manual_seed(integer_seed(self._seed, Purpose.ACTOR, job))
         rollout = self._sampler.collect()
-        return Delivery(rollout, self._log_prob(rollout), self._version)
+        rollout.extra[LOG_PROB] = self._log_prob(rollout)
+        rollout.version = self._version
+        return rollout
 
     def state(self) -> dict[str, Any]:
         """Return the state of the environments."""
@@ -88,7 +87,7 @@ class Actor:
         """Prepare the first rollout. Its number determines the seeds: a restarted actor plays new episodes."""
         self._first_job = job
         seeds = EpisodeSeeds(self._seed, Purpose.TRAIN_EPISODES, (job,))
-        self._sampler = Sampler(self._policy, self._env, self._n_steps, seeds, torch.Generator())
+        self._sampler = Sampler(self._policy, self._env, self._n_steps, seeds, self._noise)
 
     def _log_prob(self, rollout: Rollout) -> np.ndarray:
         obs = to_tensors(flat_rows(take_rows(rollout.obs, np.s_[:-1])))

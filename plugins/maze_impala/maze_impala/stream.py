@@ -13,7 +13,7 @@ from maze_core.runners.workers import OrderedResults
 from maze_core.training.actor_metrics import actor_metrics
 from maze_core.training.agent_groups import GROUP, AgentGroups
 from maze_core.training.reward_scale import RewardScale
-from maze_impala.actor import Actor, Delivery
+from maze_impala.actor import LOG_PROB, Actor
 from maze_impala.trajectories import TrajectoryBatch, check_trajectories
 
 if TYPE_CHECKING:
@@ -55,22 +55,22 @@ class TrajectoryStream:
             self._asked += 1
         for place in range(config.rollouts_per_batch):
             result = self._results.of(self._under_way.popleft())
-            delivery: Delivery = result.value
+            rollout: Rollout = result.value
             if self._acting is not None:
-                run.record(actor_metrics(self._acting, run.action_space, delivery.rollout))
-            self._groups.name(delivery.rollout)
-            self._let_change(delivery.rollout)
+                run.record(actor_metrics(self._acting, run.action_space, rollout))
+            self._groups.name(rollout)
+            self._let_change(rollout)
             if self._scale is not None:
-                self._scale(delivery.rollout, result.worker)
-            self._trajectories.put(place, delivery)
-            self._count(delivery, version - delivery.version)
+                self._scale(rollout, result.worker)
+            self._trajectories.put(place, rollout)
+            self._count(rollout, version - rollout.version)
         return self._trajectories.rows(run.policy, run.device)
 
     def _let_change(self, rollout: Rollout) -> None:
         """Let plugins change a rollout. Raise RunError if one adds values, since the batches would not have them."""
         run = self._run
         run.hooks.change_rollout(run, rollout)
-        if added := sorted(rollout.extra.keys() - {GROUP}):
+        if added := sorted(rollout.extra.keys() - {GROUP, LOG_PROB}):
             raise RunError(
                 f"a plugin adds {', '.join(map(repr, added))} to rollouts (hook change_rollout), but the batches of "
                 f"{run.config.algorithm.name} have no such values\nNext: maze train ppo, or a2c."
@@ -90,9 +90,9 @@ class TrajectoryStream:
         if self._scale is not None and "reward_scale" in state:
             self._scale.load_state(state["reward_scale"], episodes=bool(state["actors"]))
 
-    def _count(self, delivery: Delivery, staleness: int) -> None:
+    def _count(self, rollout: Rollout, staleness: int) -> None:
         """Update the run's counters. `staleness`: updates since the acting parameters."""
         run = self._run
-        run.count_env_steps(int(delivery.rollout.valid.sum()))
-        run.statistics.add(delivery.rollout.episodes)
+        run.count_env_steps(int(rollout.valid.sum()))
+        run.statistics.add(rollout.episodes)
         run.record({"train/staleness_mean": float(staleness)})

@@ -10,24 +10,21 @@ import torch
 
 from maze_core.data.batch import Batch
 from maze_core.data.discounts import rollout_discounts
-from maze_core.data.rollout import Rollout
 from maze_core.envs.spaces import space_specs
 from maze_core.free_ram import check_memory
 from maze_core.training.recurrent import remembered_values
-from maze_core.tree import TensorTree, flat_rows, map_tree, take_rows, to_tensors
+from maze_core.tree import TensorTree, flat_rows, take_rows, to_tensors
 
 if TYPE_CHECKING:
+    from maze_core.data.rollout import Rollout
     from maze_core.data.sequences import Sequences
     from maze_core.models.policy import Policy
     from maze_core.tree import Tree
-    from maze_impala.actor import Delivery
     from maze_impala.config import ActorsConfig
 
 
 _OTHER_BYTES = 32
 """Bytes of one step without observation and action: reward, flags, log-probability."""
-_OF_STEPS = ("rewards", "terminated", "truncated", "valid")
-"""Arrays [T, N] of a rollout."""
 
 
 def check_trajectories(config: ActorsConfig, policy: Policy) -> None:
@@ -48,31 +45,17 @@ class TrajectoryBatch:
 
     def __init__(self, config: ActorsConfig) -> None:
         self._config = config
-        self._trees: dict[str, Tree] = {}
-        """What rollouts consist of, leaves [·, B, …]; allocated with the first rollout's layout."""
-        self._truncations: list[tuple[int, np.ndarray, Tree]] = []
+        self._rollout: Rollout | None = None
+        """The rollouts of the batch side by side; allocated with the layout of the first."""
 
-    def put(self, place: int, delivery: Delivery) -> None:
+    def put(self, place: int, part: Rollout) -> None:
         """Copy a rollout into the batch; `place` is its number in the batch, and 0 begins a new one."""
+        lanes = part.rewards.shape[1]  # more than environments where several agents act
+        if self._rollout is None:
+            self._rollout = part.wide(self._config.rollouts_per_batch * lanes)
         if place == 0:
-            self._truncations.clear()
-        rollout, count = delivery.rollout, self._config.rollouts_per_batch
-        lanes = rollout.rewards.shape[1]  # more than environments where several agents act
-        column = place * lanes
-        trees = {
-            "obs": rollout.obs,
-            "actions": rollout.actions,
-            "steps": {name: getattr(rollout, name) for name in _OF_STEPS} | {"log_prob": delivery.log_prob},
-            "extra": rollout.extra,
-            "memory": take_rows(rollout.memory, None),
-        }
-        for name, tree in trees.items():
-            target = self._trees.setdefault(
-                name, map_tree(lambda v: np.zeros((len(v), count * lanes, *v.shape[2:]), v.dtype), tree)
-            )
-            for key, leaf in tree.items():
-                target[key][:, column : column + lanes] = leaf
-        self._truncations += [(t, column + envs, final_obs) for t, envs, final_obs in rollout.truncations]
+            self._rollout.clear()
+        self._rollout.put(place * lanes, part)
 
     def rows(self, policy: Policy, device: torch.device) -> Batch:
         """Return a batch of T * B rows, time-major.
@@ -82,28 +65,27 @@ class TrajectoryBatch:
         value of the next observation, where it is not in the next row), `weight` (0 for filler rows) and, where agents
         have different networks, `group`, the number of the row's network.
         """
-        obs, actions, steps, memory = (self._trees[name] for name in ("obs", "actions", "steps", "memory"))
-        rewards, terminated, truncated, valid = (steps[name] for name in _OF_STEPS)
-        rollout = Rollout(obs, actions, rewards, terminated, truncated, valid, self._truncations)
+        rollout = self._rollout
+        if rollout is None:
+            raise RuntimeError("no rollout has been put into the batch")
         sequences: Sequences | None = None
-        if memory:
-            before = take_rows(memory, 0)
+        valid = rollout.valid
+        if rollout.memory:
             # Filler rows are sequences of one.
-            remembering = replace(rollout, truncated=truncated | ~valid, valid=np.ones_like(valid), memory=before)
-            _, bootstrap, sequences = remembered_values(policy, remembering, _rows(obs, device))
+            remembering = replace(rollout, truncated=rollout.truncated | ~valid, valid=np.ones_like(valid))
+            _, bootstrap, sequences = remembered_values(policy, remembering, _rows(rollout.obs, device))
         else:
             bootstrap = _bootstrap(policy, rollout, device)
         extra = {
-            **self._trees["extra"],
-            "log_prob": steps["log_prob"],
-            "reward": clipped_rewards(rewards, self._config.reward_clipping),
+            **rollout.extra,
+            "reward": clipped_rewards(rollout.rewards, self._config.reward_clipping),
             "discount": rollout_discounts(rollout, self._config.gamma),
             "continues": (rollout.continues & valid).astype(np.float32),
             "bootstrap": bootstrap,
             "weight": valid.astype(np.float32),
         }
-        acted_on = take_rows(obs, np.s_[:-1])
-        return Batch(_rows(acted_on, device), _rows(actions, device), _rows(extra, device), sequences=sequences)
+        acted_on = take_rows(rollout.obs, np.s_[:-1])
+        return Batch(_rows(acted_on, device), _rows(rollout.actions, device), _rows(extra, device), sequences=sequences)
 
 
 def clipped_rewards(rewards: np.ndarray, clipping: str) -> np.ndarray:

@@ -8,24 +8,22 @@ import numpy as np
 import pytest
 from maze_devkit.envs import CountingEnv, SeededWalk
 
+from maze_core.data.rollout import joined
 from maze_core.envs.serial import SerialVectorEnv
 from maze_core.envs.spaces import allocate, space_specs
-from maze_core.envs.transitions import Record, joined
 from maze_core.seeding import EpisodeSeeds, Purpose
+from maze_core.training.workers.assignment import _GivenSteps
 
 STEPS = 9
 
 
 def recorded(make, actions, first, stop):
-    """Return the transitions of environments `first` to `stop - 1`."""
+    """Return the rollout of environments `first` to `stop - 1`."""
     env = SerialVectorEnv(lambda index: make(), stop - first, first)
     out = allocate(space_specs(env.observation_space, "observation"), (stop - first,))
-    env.reset(EpisodeSeeds(1, Purpose.TRAIN_EPISODES), out)
-    record = Record(env, STEPS)
-    for t in range(STEPS):
-        own = {key: leaf[t, first:stop] for key, leaf in actions.items()}
-        record.step(own, env.step(own, out), out)
-    return record.transitions()
+    seeds = EpisodeSeeds(1, Purpose.TRAIN_EPISODES)
+    env.reset(seeds, out)
+    return _GivenSteps(env, seeds, out, {key: leaf[:, first:stop] for key, leaf in actions.items()}).advance(60.0)
 
 
 @pytest.mark.parametrize("make", [SeededWalk, lambda: CountingEnv(3, 0, truncate=True), lambda: CountingEnv(99, 0)])
@@ -52,4 +50,4 @@ def test_joined_steps_are_those_of_one_process(make, edges):
                 np.testing.assert_array_equal(result.final_obs[key], expected.final_obs[key])
         count += 1
     assert count == STEPS
-    assert len(whole.memory) == 5
+    assert len(whole.carry) == 5

@@ -1,0 +1,27 @@
+"""Workers without processes, of which some are lost, for tests of what runs on workers collect."""
+
+from __future__ import annotations
+
+import copy
+
+from maze_core.runners.pool_serial import SerialPool
+
+
+class Forgetful(SerialPool):
+    """Workers in this process. Every few jobs one is lost, and another one is set up in its place."""
+
+    every = 0
+    job_timeout = 60.0
+
+    def __init__(self, task, count):
+        super().__init__(task, count)
+        self.job_timeout, self._answered, self._fresh = Forgetful.job_timeout, 0, task
+
+    def collect(self, timeout=None):
+        self._answered += 1
+        if self.every and self._answered % self.every == 0:
+            worker = self._jobs[0].worker
+            self._tasks[worker].close()
+            self._tasks[worker] = copy.copy(self._fresh)
+            self._tasks[worker].setup(worker)
+        return super().collect(timeout)
