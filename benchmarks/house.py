@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import ast
 import json
+import math
 import re
 import subprocess
 import sys
@@ -171,7 +172,9 @@ def traced() -> Trace:
 def _print_trace(folder: Path) -> None:
     """Train with a profiler and print what it saw."""
     from maze_core.cli.main import main as maze
+    from maze_core.training.saved import kept
 
+    kept._SLOW = math.inf  # a traced update is slow, and a copy of the state would be taken after it
     trace, updates = Trace(), 0
 
     def ours(code: CodeType) -> str | None:
