@@ -13,6 +13,7 @@ from maze_core.acting.several import SeveralAgents
 from maze_core.acting.single import SingleAgent, compute_action
 from maze_core.config.base import PluginConfig
 from maze_core.config.raw import merge
+from maze_core.config.record import CONFIG
 from maze_core.envs.gymnasium_wrapper import GymnasiumWrapperConfig
 from maze_core.envs.wrapper_carry import lasting_layers, recall
 from maze_core.errors import ConfigError
@@ -24,7 +25,7 @@ from maze_core.seeding import draw_seed
 from maze_core.training import api
 from maze_core.training.episodes.rollouts import roll_out, task_of_run
 from maze_core.training.episodes.run_evaluation import FINAL_EVALUATION
-from maze_core.training.run_dir import CONFIG, find_run
+from maze_core.training.run_dir import find_run
 
 if TYPE_CHECKING:
     import gymnasium

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from maze_core import files
+from maze_core.config.record import CONFIG, RECORD
 from maze_core.plain_json import checksummed, parse_object, unsealed
-from maze_core.training.run_dir import CONFIG, RECORD
 from maze_core.training.saved.manifest import BEST, CHECKPOINTS
 from maze_core.training.saved.metrics_file import METRICS_FILE, read_metrics
 

@@ -123,9 +123,10 @@ def _train_algorithm(
     quiet: bool | None,
     **common: Any,
 ) -> None:
+    from maze_core.config.record import CONFIG
     from maze_core.plugins.configuration import assemble_with_preset
     from maze_core.plugins.preset_paths import experiment as experiment_file
-    from maze_core.training.run_dir import CONFIG, find_run
+    from maze_core.training.run_dir import find_run
 
     allow_local_modules()
     typed = placed(common)

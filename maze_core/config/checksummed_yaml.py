@@ -5,10 +5,12 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from maze_core.config.plain_yaml import parse_mapping, read_text
 from maze_core.config.raw import Raw
+from maze_core.config.record import RECORD, configurations, read_record
 from maze_core.config.renamed import updated
 from maze_core.errors import ConfigError
 
@@ -30,10 +32,31 @@ def read_checksummed(path: Path, tell: Callable[[str], None] = lambda text: None
     are not verified.
 
     Raises:
-        ConfigError: it is missing, not YAML, or was changed after Maze wrote it.
+        ConfigError: it is missing, not YAML, was changed after Maze wrote it, or is that of another run.
     """
     change = f"To change a run: maze resume {path.parent} --set PATH=VALUE. "
-    return updated(parse_mapping(read_verified(path, change), str(path)), tell)
+    text = read_verified(path, change)
+    if _is_another(text, path) and _is_another(text := read_verified(path, change), path):  # a resume may replace both
+        raise ConfigError(
+            f"is not the configuration of this run: it has another checksum than {RECORD} beside it says",
+            str(path),
+            "Put back the file that the run had. To use this one in its place: delete its first line.",
+        )
+    return updated(parse_mapping(text, str(path)), tell)
+
+
+def _is_another(text: str, path: Path) -> bool:
+    """Return True for a checksummed configuration that the record beside it does not know."""
+    sum_of_file, known = checksum(text), []
+    with suppress(ConfigError):  # a folder without a whole record is refused by those who need one
+        known = configurations(read_record(path.parent))
+    return bool(known) and sum_of_file is not None and sum_of_file not in known
+
+
+def checksum(text: str) -> str | None:
+    """Return the checksum in the first line of a checksummed text; None where there is none."""
+    first = _FIRST_LINE.match(text)
+    return first[1] if first else None
 
 
 def read_verified(path: Path, change: str = "") -> str:

@@ -27,7 +27,6 @@ from maze_core.training.run_dir import (
     create_run_dir,
     discard_run_dir,
     lock,
-    write_record,
 )
 from maze_core.training.saved.run_record import describe_run, note_summary, observers, spaces_of, write_config
 from maze_core.training.saved_run import open_policy, reopen
@@ -91,7 +90,6 @@ def _create_directory(run: Run, run_dir: Path | None, here: Path) -> None:
         check_disk_space(run.run_dir, needed + run.algorithm.disk_bytes + _LOGS_BYTES)
         describe_run(run)
         _draw(run, run.run_dir / NETWORK)
-        write_config(run)
         record = {
             "started": datetime.now(UTC).isoformat(timespec="seconds"),
             "versions": run.versions,
@@ -101,7 +99,7 @@ def _create_directory(run: Run, run_dir: Path | None, here: Path) -> None:
             "observers": observers(run),
             **spaces_of(run),
         }
-        write_record(run.run_dir, record)
+        write_config(run, run.run_dir, record)
         # From here on the run can be resumed, whenever it is killed.
         with borrowed_rng(run):
             run.store("last")

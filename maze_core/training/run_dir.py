@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import json
 import platform
 import re
 import shutil
@@ -12,22 +11,19 @@ from contextlib import suppress
 from datetime import datetime
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 from maze_core import files
+from maze_core.config.record import CONFIG, RECORD
 from maze_core.errors import CheckpointError, ConfigError
-from maze_core.plain_json import checksummed, parse_object, unsealed
 from maze_core.plugins.distribution_facts import facts_of
 from maze_core.terminal_text import argument, printable
 from maze_core.training.saved.manifest import BEST, CHECKPOINTS, LAST, checkpoints
 
-CONFIG, RECORD, NETWORK, LOCK, REPLAY = "config.yaml", "run.json", "network.svg", ".lock", "replay"
+NETWORK, LOCK, REPLAY = "network.svg", ".lock", "replay"
 
 _BEGINNING = (CONFIG, RECORD, NETWORK, LOCK, CHECKPOINTS, REPLAY)
 """What a run writes before its first checkpoint."""
-_RECORD_BYTES = 10_000_000
-_RECORD_FORMAT = 2
-"""The format of `run.json`; files of earlier versions name none, and the oldest have no checksum."""
 
 
 def create_run_dir(run_dir: Path | None, env_name: str, algorithm: str, seed: int, here: Path = Path()) -> Path:
@@ -211,40 +207,3 @@ def versions(distributions: list[str]) -> dict[str, str]:
         except PackageNotFoundError:
             found[name] = "not installed"
     return found
-
-
-def write_record(folder: Path, record: dict[str, Any]) -> None:
-    """Write `run.json`, facts about a run besides its configuration, with a checksum."""
-    files.write_bytes(folder / RECORD, encoded_record(record))
-
-
-def encoded_record(record: dict[str, Any]) -> bytes:
-    """Return the contents of `run.json`."""
-    return json.dumps(checksummed({"format": _RECORD_FORMAT, **record}), indent=1).encode()
-
-
-def read_record(folder: Path) -> dict[str, Any]:
-    """Read `run.json`.
-
-    Raises:
-        ConfigError: it is missing or damaged.
-    """
-    path = folder / RECORD
-    try:
-        record = parse_object(files.read_bytes(path, _RECORD_BYTES))
-        record = unsealed(record, required="format" in record)
-        if record.pop("format", _RECORD_FORMAT) != _RECORD_FORMAT:
-            raise ValueError(f"it has another format than {_RECORD_FORMAT}, which this version of Maze reads")
-    except FileNotFoundError:
-        raise ConfigError(f"there is no {printable(path)}, which every run needs") from None
-    except OSError as error:
-        raise ConfigError(f"{printable(path)} cannot be read: {error.strerror}") from error
-    except ValueError as error:
-        raise ConfigError(f"{printable(path)} is damaged: {printable(error, 200)}") from error
-    if not {"versions", "preset"} <= record.keys():  # every version wrote them
-        raise ConfigError(f"{printable(path)} is damaged: it is not the record of a run")
-    summary = record.get("summary")
-    texts = [record.get(name) for name in ("preset", "observation_space", "action_space")]
-    if not isinstance(summary, dict | None) or not all(isinstance(text, str | None) for text in texts):
-        raise ConfigError(f"{printable(path)} is damaged: it has values of wrong types")
-    return record

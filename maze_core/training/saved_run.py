@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from maze_core.config.checksummed_yaml import read_checksummed
+from maze_core.config.record import CONFIG, read_record
 from maze_core.config.run import RunConfig
 from maze_core.errors import CheckpointError, ConfigError, MazeError
 from maze_core.plain_json import is_count, is_number
@@ -21,7 +22,7 @@ from maze_core.terminal_text import argument, counted, printable
 from maze_core.tolerant_output import to_stderr, tolerant_output
 from maze_core.training.process_state import process_turn, torch_threads
 from maze_core.training.run import Run
-from maze_core.training.run_dir import CONFIG, checkpoint_folder, find_run, lock, read_record
+from maze_core.training.run_dir import checkpoint_folder, find_run, lock
 from maze_core.training.saved.checkpoint import Checkpoint, check_finite, read_checkpoint
 from maze_core.training.saved.metrics_file import METRICS_FILE, damage, read_metrics
 from maze_core.training.saved.run_record import describe_run, noted_observers, rewrite_config, spaces_of

@@ -13,10 +13,10 @@ from maze_mirror.index import PART_BYTES
 from maze_mirror.snapshot import Snapshot
 from maze_mirror.store import Store
 
+from maze_core.config.record import read_record
 from maze_core.errors import ConfigError
 from maze_core.plugins.manager import Hooks
 from maze_core.training import api
-from maze_core.training.run_dir import read_record
 
 
 def contents(folder):

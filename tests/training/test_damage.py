@@ -4,15 +4,19 @@ import json
 import shutil
 import warnings
 from contextlib import closing
+from itertools import count
 
 import pytest
 import torch
 from typer.testing import CliRunner
 
+from maze_core import files
 from maze_core.cli.main import app
+from maze_core.config import checksummed_yaml
+from maze_core.config.record import read_record, write_record
 from maze_core.plugins.configuration import assemble
 from maze_core.training import api
-from maze_core.training.run_dir import read_record, write_record
+from maze_core.training.saved import run_record
 from maze_core.training.saved.checkpoint import Checkpoint, check_finite, read_checkpoint, write_checkpoint
 
 pytestmark = pytest.mark.usefixtures("known_plugins")
@@ -81,6 +85,67 @@ def test_a_configuration_that_was_edited_by_hand_is_told_from_a_damaged_one_by_i
     path.write_text(path.read_text().partition("\n")[2])
     for name, command in commands(run).items():
         assert maze(*command)[0] == 0, name
+
+
+def trained_otherwise(run):
+    """The folder of a run with another seed."""
+    other = run.parent / "other"
+    api.train(assemble("ppo", "CartPole-v1", "none", flags=FLAGS | {"seed": 2}), other)
+    return other
+
+
+def test_the_whole_configuration_of_another_run_is_not_taken_up(run):
+    path = run / "config.yaml"
+    shutil.copy(trained_otherwise(run) / "config.yaml", path)
+    for name, command in commands(run).items():
+        code, said = maze(*command)
+        assert code == 2, (name, said)
+        assert any(f"{path}: is not the configuration of this run" in line for line in said), (name, said)
+    path.write_text(path.read_text().partition("\n")[2])  # which says that the file is meant
+    assert maze(*commands(run)["show"])[0] == 0
+
+
+def test_the_configuration_of_a_run_of_an_earlier_version_is_taken_up(run):
+    record = read_record(run)
+    del record["config_sha256"]
+    write_record(run, record)
+    for name, command in commands(run).items():
+        assert maze(*command)[0] == 0, name
+
+
+@pytest.mark.parametrize("earlier", [False, True])
+@pytest.mark.parametrize("writes", [0, 1, 2, 3])
+def test_a_resume_that_is_killed_while_it_changes_the_configuration(run, monkeypatch, writes, earlier):
+    """It writes `run.json`, `config.yaml` and `run.json`; whatever was written, the run goes on."""
+    if earlier:
+        record = read_record(run)
+        del record["config_sha256"]
+        write_record(run, record)
+    done, write = count(), files.write_bytes
+
+    def killed(*given):
+        if next(done) == writes:
+            raise KeyboardInterrupt
+        write(*given)
+
+    for module in (files, run_record):
+        monkeypatch.setattr(module, "write_bytes", killed)
+    with pytest.raises(KeyboardInterrupt):
+        api.resume(run, ["algorithm.n_epochs=5"])
+    monkeypatch.undo()
+    assert len(read_record(run).get("config_sha256", [])) == ([1, 2, 2, 1] if not earlier else [0, 2, 2, 1])[writes]
+    for name, command in commands(run).items():
+        assert maze(*command)[0] == 0, name
+    assert len(read_record(run)["config_sha256"]) == 1
+    shutil.copy(trained_otherwise(run) / "config.yaml", run)
+    assert maze(*commands(run)["eval"])[0] == 2
+
+
+def test_a_reader_meets_a_resume_that_replaces_configuration_and_record(run, monkeypatch):
+    other = trained_otherwise(run)
+    found = iter([(other / "config.yaml").read_text(), (run / "config.yaml").read_text()])
+    monkeypatch.setattr(checksummed_yaml, "read_text", lambda path: next(found))
+    assert checksummed_yaml.read_checksummed(run / "config.yaml")["seed"] == 1
 
 
 def test_the_configuration_of_a_run_is_one_that_another_may_begin_with(run):

@@ -8,8 +8,8 @@ import torch
 
 from maze_core.config.checksummed_yaml import checksummed, read_checksummed
 from maze_core.config.plain_yaml import to_yaml
+from maze_core.config.record import read_record, write_record
 from maze_core.errors import ConfigError
-from maze_core.training.run_dir import read_record, write_record
 from maze_core.training.saved.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 from maze_core.training.saved.manifest import Extent, is_whole, read_manifest
 

@@ -5,9 +5,9 @@ import json
 import pytest
 
 from maze_core import Plugin, RunContext, hookimpl
+from maze_core.config.record import read_record, write_record
 from maze_core.errors import ConfigError
 from maze_core.training import api
-from maze_core.training.run_dir import read_record, write_record
 from maze_core.training.saved_evaluation import evaluate_saved
 
 

@@ -7,12 +7,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from maze_core.config.checksummed_yaml import checksummed
+from maze_core.config.checksummed_yaml import checksum, checksummed
+from maze_core.config.plain_yaml import read_text
+from maze_core.config.record import CONFIG, configurations, read_record, with_configurations, write_record
 from maze_core.errors import ConfigError, RunError
 from maze_core.files import write_bytes
 from maze_core.models.parameters import parameter_counts
 from maze_core.plugins.configuration import dump
-from maze_core.training.run_dir import CONFIG, read_record, versions, write_record
+from maze_core.training.run_dir import versions
 
 if TYPE_CHECKING:
     from maze_core.training.run import Run
@@ -45,13 +47,14 @@ def spaces_of(run: Run) -> dict[str, str]:
     return {"observation_space": str(run.observation_space), "action_space": str(run.action_space)}
 
 
-def write_config(run: Run) -> None:
-    """Write `config.yaml`, if the run has a directory."""
-    if run.run_dir is None:
-        return
+def write_config(run: Run, run_dir: Path, record: dict[str, Any]) -> None:
+    """Write `config.yaml` and `run.json`, which has the checksum of the other; killed at any moment, both still fit."""
     lines = [f"# {name} {version}" for name, version in run.versions.items()]
-    text = "\n".join([dump(run.config), "# Written with:", *lines, ""])
-    write_bytes(run.run_dir / CONFIG, checksummed(text).encode())
+    text = checksummed("\n".join([dump(run.config), "# Written with:", *lines, ""]))
+    new = [digest for digest in [checksum(text)] if digest is not None]
+    write_record(run_dir, with_configurations(record, [*configurations(record), *new]))
+    write_bytes(run_dir / CONFIG, text.encode())
+    write_record(run_dir, with_configurations(record, new))
 
 
 def rewrite_config(run: Run, run_dir: Path) -> None:
@@ -61,8 +64,10 @@ def rewrite_config(run: Run, run_dir: Path) -> None:
         ConfigError: the folder cannot be written.
     """
     try:
-        write_config(run)
-        write_record(run_dir, {**read_record(run_dir), "observers": observers(run)})
+        record = {**read_record(run_dir), "observers": observers(run)}
+        standing = checksum(read_text(run_dir / CONFIG))
+        known = [*configurations(record), *([standing] if standing else [])]
+        write_config(run, run_dir, with_configurations(record, sorted(set(known))))
     except OSError as error:
         raise ConfigError(f"cannot write to {run_dir}: {error.strerror}") from error
 

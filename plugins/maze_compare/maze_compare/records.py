@@ -11,9 +11,10 @@ from typing import Literal
 
 from maze_core.config.checksummed_yaml import read_checksummed
 from maze_core.config.raw import Raw
+from maze_core.config.record import CONFIG, RECORD, read_record
 from maze_core.errors import ConfigError
 from maze_core.plain_json import is_count, is_number
-from maze_core.training.run_dir import CONFIG, RECORD, is_locked, read_record
+from maze_core.training.run_dir import is_locked
 from maze_core.training.saved.manifest import last_extents
 from maze_core.training.saved.metrics_file import METRICS_FILE, damage, read_metrics
 

@@ -12,10 +12,10 @@ from pydantic import NonNegativeFloat, field_validator
 from maze_core.cli import output
 from maze_core.config.base import PluginConfig
 from maze_core.config.external_fields import Outside
+from maze_core.config.record import encoded_record, read_record
 from maze_core.errors import ConfigError
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.hookspecs import hookimpl
-from maze_core.training.run_dir import encoded_record, read_record
 from maze_mirror.address import checked, masked, reason
 from maze_mirror.background import Background
 from maze_mirror.copier import Copier, SupersededError

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from maze_core import files
-from maze_core.training.run_dir import RECORD
+from maze_core.config.record import RECORD
 
 IDENTITY = "mirror.json"
 """The file of the run directory that says which copies are its own."""

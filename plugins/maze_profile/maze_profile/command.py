@@ -69,10 +69,11 @@ def _configured(
 ) -> RunConfig:
     """Return the configuration to train with: of a run, or of an algorithm."""
     from maze_core.config.checksummed_yaml import read_checksummed
+    from maze_core.config.record import CONFIG
     from maze_core.config.wrapper_classes import check_modules
     from maze_core.plugins import discovery
     from maze_core.plugins.configuration import assemble_with_preset, load_saved_config
-    from maze_core.training.run_dir import CONFIG, find_run
+    from maze_core.training.run_dir import find_run
 
     flags: dict[str, Any] = {"runner": {"name": runner}}
     if env_source is not None:

@@ -18,13 +18,14 @@ from maze_core.config.explain import combined, explain
 from maze_core.config.external_fields import elsewhere, reaches
 from maze_core.config.plain_yaml import parse_mapping, to_yaml
 from maze_core.config.raw import Raw, assign, merge
+from maze_core.config.record import CONFIG
 from maze_core.config.run import RunConfig
 from maze_core.errors import ConfigError
 from maze_core.files import write_bytes
 from maze_core.plugins import discovery
 from maze_core.plugins.configuration import DEFAULTS, assemble_with_preset, find_preset
 from maze_core.terminal_text import argument
-from maze_core.training.run_dir import CONFIG, find_run
+from maze_core.training.run_dir import find_run
 from maze_sweep.searchers.space import Choices, Point, Space, parse_space
 
 PLAN = "sweep.yaml"

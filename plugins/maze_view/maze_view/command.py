@@ -84,9 +84,9 @@ def _sorted(places: list[Path]) -> tuple[list[RunRecord], list[Path]]:
     """Return the runs and the recordings at some places."""
     from maze_compare.records import find_records
 
+    from maze_core.config.record import CONFIG
     from maze_core.data.trajectories_files import DESCRIPTION
     from maze_core.errors import ConfigError
-    from maze_core.training.run_dir import CONFIG
 
     others = [each for each in places if not (each / CONFIG).is_file()]  # a run may contain recordings
     recordings = [each for each in others if (each / DESCRIPTION).is_file() or any(each.glob(f"*/{DESCRIPTION}"))]
