@@ -147,7 +147,7 @@ def load_saved_config(
     """
     raw, assignments = merge({}, read_checksummed(path, _note(path))), _said(overrides)
     check_classes(raw, {**by_path(assignments), "agreed": agreed}, path)
-    return _saved(assigned(raw, assignments, load, path, agreed), path, load)
+    return _saved(assigned(raw, assignments, load, path, agreed), path, load, raw)
 
 
 def load_config_to_act(
@@ -167,9 +167,9 @@ def load_config_to_act(
     """
     raw, assignments = merge({}, read_checksummed(path, _note(path))), _said(overrides)
     check_classes(raw, by_path(assignments), path)
-    raw, reaching = for_evaluation(raw, assignments, load, path, agreed)
-    raw, missing = without_missing(raw, assignments, load, observers or {})
-    return _saved(raw, path, load), reaching, missing
+    kept, reaching = for_evaluation(raw, assignments, load, path, agreed)
+    kept, missing = without_missing(kept, assignments, load, observers or {})
+    return _saved(kept, path, load, raw), reaching, missing
 
 
 def _said(overrides: Sequence[str]) -> list[tuple[tuple[str, ...], Any]]:
@@ -179,9 +179,14 @@ def _said(overrides: Sequence[str]) -> list[tuple[tuple[str, ...], Any]]:
     return assignments
 
 
-def _saved(raw: Raw, path: Path, load: discovery.Loader) -> RunConfig:
+def _saved(raw: Raw, path: Path, load: discovery.Loader, before: Raw) -> RunConfig:
+    """Return the configuration `raw`; `before` is what the file `path` holds."""
     config = resolve(raw, load)
     if config.seed is None:
+        if before.get("seed") is not None:
+            raise ConfigError(
+                f"cannot be unset: a saved run has a seed, here {before['seed']}", "seed", "Leave it out."
+            )
         raise ConfigError(
             f"is missing in {path}; a saved run has one", "seed", "Next: --set seed=1, or the seed that the run had"
         )

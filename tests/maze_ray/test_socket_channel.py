@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import os
+import pickle
 import socket
 import subprocess
 import sys
 import textwrap
-from contextlib import closing
+from contextlib import closing, suppress
 
 import numpy as np
 import pytest
 
 pytest.importorskip("maze_ray")
 
-from maze_ray.socket_channel import Arrivals, Door, SocketChannel, call, has_channels
+from maze_ray.socket_channel import Arrivals, Door, NoMessageError, SocketChannel, call, has_channels
 
-from tests.runners.pool_contract import PoolContract, collect_all
+from maze_core.errors import RunError
+from tests.runners.pool_contract import Answers, PoolContract, collect_all
+from tests.spoilt import SPOILT_BYTES
 
 ray = pytest.importorskip("ray")
 pytestmark = pytest.mark.skipif(not has_channels(), reason="Linux only")
@@ -60,6 +63,109 @@ def test_a_line_that_breaks_costs_its_worker_but_no_job(start):
     pool.submit(("shared", 0.0), worker=0)
     version, arrays = pool.collect().value
     assert (version, arrays["weight"]) == (1, (weight.tolist(), False))
+
+
+class Writes(Answers):
+    """Writes each job into the line that leads to the driver, and then answers."""
+
+    def run(self, job, shared):
+        for descriptor in range(3, 200):
+            with suppress(OSError), socket.socket(fileno=os.dup(descriptor)) as found:
+                if found.family == socket.AF_UNIX and found.getpeername()[:5] == b"\0maze":
+                    found.send(job)
+        return "done"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("content", [SPOILT_BYTES["a text"], SPOILT_BYTES["an endless message"], b"\xf5ma"])
+def test_a_worker_that_writes_into_its_line(start, content):
+    pool = start(1, Writes())
+    pool.submit(content)
+    with pytest.raises(RunError, match=r"worker 0 .*sent bytes that are no message\. Something in it, such as the env"):
+        pool.collect()
+
+
+@pytest.mark.slow
+def test_a_driver_that_writes_into_a_line(start):
+    pool = start(1)
+    pool._members[0].line._socket.sendall(SPOILT_BYTES["zeros"])
+    pool.submit(("who", 0.0))
+    with pytest.raises(RunError, match=r"to .*worker 0 .*this process sent bytes that are no message"):
+        pool.collect()
+
+
+@pytest.fixture
+def ends():
+    here, there = socket.socketpair()
+    there.settimeout(0.2)
+    with here, there:
+        yield here, SocketChannel(there, 0.2)
+
+
+def sent(message):
+    """The bytes of a message."""
+    here, there = socket.socketpair()
+    with here, there:
+        SocketChannel(here).send(message)
+        return there.recv(10**6)
+
+
+HEAD = 22
+"""Bytes of the lengths of a message without large arrays."""
+WHOLE = sent({"a": np.arange(3), "large": np.zeros(40_000, np.uint8)})
+
+
+@pytest.mark.parametrize("content", SPOILT_BYTES.values(), ids=SPOILT_BYTES)
+@pytest.mark.parametrize("place", [0, 1, 11, 12, 30, -40_010, -100, -1])
+def test_bytes_that_do_not_belong_there(ends, monkeypatch, content, place):
+    """Before a message or in it: nothing is unpickled, and no room is made for what never comes."""
+    here, channel = ends
+    monkeypatch.setattr(pickle, "loads", lambda *_, **__: pytest.fail("unpickled"))
+    here.sendall(WHOLE[:place] + content + WHOLE[place:])
+    with pytest.raises(NoMessageError):
+        channel.receive()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_messages_that_are_damaged_anywhere_in_their_lengths(seed):
+    rng = np.random.default_rng(seed)
+    for _ in range(100):
+        here, there = socket.socketpair()
+        damaged = bytearray(WHOLE)
+        damaged[rng.integers(HEAD)] ^= int(rng.integers(1, 256))
+        with here, there:
+            here.sendall(damaged)
+            with pytest.raises(NoMessageError):
+                SocketChannel(there, 0.1).receive()
+
+
+@pytest.mark.parametrize("size", [0, 1, 11, 12, 40, 39_000, len(WHOLE) - 1])
+def test_a_message_whose_rest_does_not_come(ends, size):
+    here, channel = ends
+    here.sendall(WHOLE[:size])
+    with pytest.raises(NoMessageError):
+        channel.receive()
+    here.sendall(WHOLE[:size])
+    here.close()
+    with pytest.raises((EOFError, NoMessageError) if size else EOFError):  # the process has ended, and tore it
+        channel.receive()
+
+
+def test_a_caller_that_is_no_worker_is_turned_away():
+    with closing(Door()) as door:
+        callers = [socket.socket(socket.AF_UNIX) for _ in SPOILT_BYTES]
+        for caller, content in zip(callers, SPOILT_BYTES.values(), strict=True):
+            caller.connect(door.address)
+            caller.sendall(content)
+            caller.shutdown(socket.SHUT_WR)
+        odd = [call(door.address, number) for number in ([1], "x", None)]
+        line = call(door.address, 3)
+        line.send("hello")
+        assert door.admit(3).receive() == "hello"
+        for caller in callers:
+            caller.close()
+        for each in (line, *odd):
+            each.close()
 
 
 def test_a_message_arrives_whole():

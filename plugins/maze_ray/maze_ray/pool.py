@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from maze_core.errors import RunError
+from maze_core.processes import SPOILT
 from maze_core.runners.pool_queued import AHEAD, Job, QueuedPool
 from maze_core.runners.workers import Arrays, JobResult, Task
 from maze_core.terminal_text import counted
@@ -15,7 +16,7 @@ from maze_ray.losses import node_has_died, reason_of
 from maze_ray.member import Member
 from maze_ray.parameters import Parameters
 from maze_ray.session import Session, import_ray
-from maze_ray.socket_channel import Arrivals, Door, has_channels
+from maze_ray.socket_channel import Arrivals, Door, NoMessageError, has_channels
 from maze_ray.worker import Worker, packed_task, unpack, versions
 
 if TYPE_CHECKING:
@@ -258,6 +259,10 @@ class RayPool(QueuedPool):
             self._arrived.forget(member.line)
             self._kill(member)
             return
+        except NoMessageError as exc:
+            raise self._failure(f"{member.title} {SPOILT}") from exc
+        if number is None:
+            raise self._failure(f"to {member.title} this process {SPOILT}")
         self._take_answer(member, number, *answer)
 
     def _hear(self, answer: Any) -> None:
@@ -295,7 +300,10 @@ class RayPool(QueuedPool):
         member.ready, member.late, member.process, member.at_home = True, False, process, at_home
         self._absent.discard(member.number)
         if on_line and self._door is not None:
-            member.line = self._door.admit(member.number)
+            try:
+                member.line = self._door.admit(member.number)
+            except OSError as exc:
+                raise self._failure(f"{member.title} does not report on its socket: {exc}") from exc
             self._arrived.watch(member.line, member)
             member.service = self._expect(member, member.actor.serve.remote())
         if differences:

@@ -12,6 +12,7 @@ import selectors
 import socket
 import struct
 import sys
+import zlib
 from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -25,10 +26,24 @@ if TYPE_CHECKING:
 _TRANSFER = 60.0
 """Seconds within which the rest of a message must follow."""
 _BACKLOG = 4096
+_BEGIN, _END = b"\xf5maze>", b"<maze\xf5"
+"""The first and last bytes of a message."""
+_MOST_PARTS = 2**20
+"""The greatest number of large arrays in a message."""
+_START = struct.Struct(f"<{len(_BEGIN)}sI")
+_CHECK = struct.Struct("<I")
+
+
+class NoMessageError(Exception):
+    """The other end sent bytes that are no message: something in its process writes into descriptors of others."""
 
 
 class SocketChannel:
-    """One end of a connection. Messages are pickles; their large arrays follow without being copied into them."""
+    """One end of a connection. Messages are pickles; their large arrays follow without being copied into them.
+
+    A message begins and ends with certain bytes, and its lengths have a checksum. So bytes that do not belong there,
+    before a message or within it, are noticed before room is made for a message and before it is unpickled.
+    """
 
     def __init__(self, connection: socket.socket, timeout: float | None = _TRANSFER) -> None:
         connection.settimeout(timeout)
@@ -55,21 +70,40 @@ class SocketChannel:
 
         content = pickle.dumps(message, protocol=5, buffer_callback=stays)
         sizes = [len(content), *(array.nbytes for array in arrays)]
-        head = struct.pack(f"<I{len(sizes)}Q", len(sizes), *sizes)
+        head = _START.pack(_BEGIN, len(sizes)) + struct.pack(f"<{len(sizes)}Q", *sizes)
+        head += _CHECK.pack(zlib.crc32(head))
         if len(head) + sum(sizes) > self._room:
             self._socket.sendall(head)
             wake()
             self._socket.sendall(content)
+            for array in arrays:
+                self._socket.sendall(array)
+            self._socket.sendall(_END)
         else:
-            self._socket.sendall(head + content)
-        for array in arrays:
-            self._socket.sendall(array)
+            self._socket.sendall(b"".join([head, content, *arrays, _END]))
 
     def receive(self) -> Any:
-        """Return the next message. Raises EOFError or another OSError if the other end is gone."""
-        (count,) = struct.unpack("<I", self._read(4))
-        content, *arrays = [self._read(size) for size in struct.unpack(f"<{count}Q", self._read(8 * count))]
+        """Return the next message.
+
+        Raises:
+            EOFError, OSError: the other end is gone.
+            NoMessageError: what it sent is no message, or the rest of one does not come.
+        """
+        content, *arrays = [self._read(size) for size in self._sizes()]
+        if self._read(len(_END)) != _END:
+            raise NoMessageError
         return pickle.loads(content, buffers=arrays)  # noqa: S301 — from another process of this run
+
+    def _sizes(self) -> tuple[int, ...]:
+        """Return the lengths of the parts of the message that begins."""
+        start = self._read(_START.size)
+        begin, count = _START.unpack(start)
+        if begin != _BEGIN or not 0 < count <= _MOST_PARTS:
+            raise NoMessageError
+        sizes = self._read(8 * count)
+        if self._read(_CHECK.size) != _CHECK.pack(zlib.crc32(start + sizes)):
+            raise NoMessageError
+        return struct.unpack(f"<{count}Q", sizes)
 
     def send_bell(self, bell: Wakeup) -> None:
         """Let the other end listen for a bell. Raises OSError as `send` does."""
@@ -90,7 +124,10 @@ class SocketChannel:
         content = bytearray(size)
         rest = memoryview(content)
         while rest:
-            count = self._socket.recv_into(rest)
+            try:
+                count = self._socket.recv_into(rest)
+            except TimeoutError:
+                raise NoMessageError from None
             if not count:
                 raise EOFError
             rest = rest[count:]
@@ -114,15 +151,20 @@ class Door:
         self._bell = Wakeup()
 
     def admit(self, number: int) -> SocketChannel:
-        """Return the line of worker `number`, which has called. Raises OSError if it has not."""
+        """Return the line of worker `number`, which has called. Raises OSError if it has not.
+
+        A process that says something else than the number of a worker is turned away.
+        """
         while number not in self._waiting:
             connection, _ = self._socket.accept()
             if not _is_ours(connection):
                 connection.close()
                 continue
             line = SocketChannel(connection)
-            with suppress(OSError, EOFError):  # a worker that died meanwhile
-                self._waiting[line.receive()] = line
+            try:
+                self._waiting[int(line.receive())] = line
+            except (OSError, EOFError, NoMessageError, TypeError, ValueError):  # a worker that died meanwhile
+                line.close()
         line = self._waiting.pop(number)
         with suppress(OSError):  # it died since: its line says so
             line.send_bell(self._bell)

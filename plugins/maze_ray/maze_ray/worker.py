@@ -21,7 +21,7 @@ from maze_core.runners.wakeup import Listener
 from maze_core.runners.workers import Shared
 from maze_ray.parameters import received
 from maze_ray.session import import_ray
-from maze_ray.socket_channel import SocketChannel, call
+from maze_ray.socket_channel import NoMessageError, SocketChannel, call
 
 if TYPE_CHECKING:
     from maze_core.runners.workers import Task
@@ -79,7 +79,11 @@ class Worker:
             listener = Listener(line.fileno(), line.receive_bell())
             while True:
                 listener.wait()
-                message = line.receive()
+                try:
+                    message = line.receive()
+                except NoMessageError:
+                    line.send((None,))  # the driver tells it and ends this process
+                    return
                 if message is None:
                     return
                 number, *arguments = message
