@@ -11,7 +11,8 @@ import yaml
 from typer.testing import CliRunner
 
 from maze_core.cli.main import app
-from maze_core.config.checksummed_yaml import checksummed
+from maze_core.config.checksummed_yaml import checksum, checksummed
+from maze_core.config.record import read_record, with_configurations, write_record
 from maze_core.local_modules import is_current_folder
 
 CARTS = """
@@ -70,11 +71,13 @@ def world(tmp_path, trained, monkeypatch, known_plugins):
 
 
 def name_in(run, **env):
-    """Let a run's configuration name another environment, with the checksum that belongs to it."""
+    """Let a run's configuration name another environment, with the checksums that belong to it."""
     path = run / "config.yaml"
     config = yaml.safe_load(path.read_text())
     config["env"] = {"name": "gymnasium", **env}
-    path.write_text(checksummed(yaml.safe_dump(config)))
+    text = checksummed(yaml.safe_dump(config))
+    path.write_text(text)
+    write_record(run, with_configurations(read_record(run), [checksum(text)]))
 
 
 @pytest.mark.parametrize("command", COMMANDS)
