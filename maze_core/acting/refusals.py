@@ -32,12 +32,13 @@ def value_problem(tree: Tree, floats: tuple[str, ...], masks: MaskCheck) -> tupl
     return None
 
 
-def refused(leaf: str, problem: str, agent: str | None = None) -> ConfigError:
-    """Return the error for an observation that is not acted on."""
+def refused(leaf: str, problem: str, agent: str | None = None, *, checks: bool = True) -> ConfigError:
+    """Return the error for an observation that is not acted on; `checks`: where values are looked at, too."""
     whose = "" if agent is None else f" of {agent!r}"
-    return ConfigError(
-        f"the observation{whose} is refused at {leaf!r}: {problem}",
-        None,
-        "The policy was trained on finite values of its observation space, with a choice left by each mask. "
-        "With check=False it acts without looking.",
-    )
+    hint = "The policy needs an observation with the structure, shapes and dtypes of its observation space."
+    if checks:
+        hint = (
+            "The policy needs finite values of its observation space, with a choice left by each mask. "
+            "With check=False it acts without looking."
+        )
+    return ConfigError(f"the observation{whose} is refused at {leaf!r}: {problem}", None, hint)

@@ -10,7 +10,7 @@ import torch
 
 from maze_core.acting.network import NetworkAgent, SharedNoise
 from maze_core.acting.refusals import refused, value_problem
-from maze_core.envs.checks import UnlikeSpaceError
+from maze_core.envs.checks import MisfitError, UnlikeSpaceError
 from maze_core.envs.codecs import ActionCodec
 from maze_core.envs.lane_rows import LaneRows
 from maze_core.envs.masks import MaskCheck
@@ -21,6 +21,7 @@ from maze_core.plugins.closing import releasing
 if TYPE_CHECKING:
     from maze_core.envs.builder import EnvBuilder
     from maze_core.models.policy import Policy
+    from maze_core.tree import Tree
 
 
 class SeveralAgents:
@@ -92,21 +93,29 @@ class SeveralAgents:
 
     def _read(self, name: str, observation: Any, info: Mapping[str, Any]) -> None:
         """Write an agent's observation into its row, unless it is refused."""
-        rows, row = self._rows, self._seen[name]
+        rows, row, checks = self._rows, self._seen[name], self._masks is not None
         try:
             seen = self._env.observed(name, observation, info)
         except UnlikeSpaceError as error:
-            raise refused(error.key, error.problem, name) from error
+            raise refused(error.key, error.problem, name, checks=checks) from error
+        except MisfitError as error:  # what it says next is for who writes environments
+            raise refused("info", f"it comes with {str(error).partition('. ')[0]}", name, checks=checks) from error
         except Exception as error:
-            raise refused("observation", f"it cannot be read ({type(error).__name__}: {error})", name) from error
-        if self._masks is None:
-            rows.write(row, 0, name, seen)
-            return
-        problem = rows.problem(name, seen)
+            reason = f"it cannot be read ({type(error).__name__}: {error})"
+            raise refused("observation", reason, name, checks=checks) from error
+        problem = None if self._masks is None else rows.problem(name, seen)
         if problem is None:
+            problem = self._write(row, name, seen)
+        if problem is not None:
+            raise refused(*problem, name, checks=checks)
+
+    def _write(self, row: Tree, name: str, seen: Any) -> tuple[str, str] | None:
+        """Write an agent's observation into its row; return what is wrong with it, by leaf."""
+        rows = self._rows
+        try:
             with np.errstate(over="ignore"):  # a number beyond float32's range is refused as infinite
                 rows.write(row, 0, name, seen)
-                problem = value_problem(row, rows.float_keys(name), self._masks)
-            problem = problem and (rows.own_key(name, problem[0]), problem[1])
-        if problem is not None:
-            raise refused(*problem, name)
+        except UnlikeSpaceError as error:
+            return rows.own_key(name, error.key), error.problem
+        problem = None if self._masks is None else value_problem(row, rows.float_keys(name), self._masks)
+        return problem and (rows.own_key(name, problem[0]), problem[1])

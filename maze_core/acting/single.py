@@ -9,6 +9,7 @@ import torch
 
 from maze_core.acting.network import NetworkAgent, SharedNoise
 from maze_core.acting.refusals import refused, value_problem
+from maze_core.envs.checks import UnlikeSpaceError
 from maze_core.envs.codecs import ActionCodec, ObservationCodec
 from maze_core.envs.masks import MaskCheck
 from maze_core.errors import ConfigError
@@ -54,7 +55,8 @@ class SingleAgent:
         deterministic: most likely actions instead of samples.
         generator: decides sampled actions; None: torch's global one.
         check: refuse what training refuses: another structure, shape or dtype than the observation space has, values
-            outside of its discrete leaves, NaN, infinity, masks without a choice.
+            outside of its discrete leaves, NaN, infinity, masks without a choice. Without, only what cannot be stored
+            in the observation space is refused.
     """
 
     def __init__(
@@ -82,9 +84,15 @@ class SingleAgent:
             ConfigError: the observation is refused; the agent forgets nothing and does not remember this one.
         """
         masks = self._masks
-        tree = self._observations.tree(observation) if masks is None else self._checked(observation, masks)
+        tree = self._unchecked(observation) if masks is None else self._checked(observation, masks)
         choice = self._agent.act(tree)
         return self._actions.rows(choice.actions)[0]
+
+    def _unchecked(self, observation: Any) -> Tree:
+        try:
+            return self._observations.tree(observation)
+        except UnlikeSpaceError as error:
+            raise refused(error.key, error.problem, checks=False) from error
 
     def _checked(self, observation: Any, masks: MaskCheck) -> Tree:
         problem = self._observations.problem(observation)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 import warnings
 
 import numpy as np
@@ -71,7 +72,31 @@ def test_an_observation_is_refused_by_its_leaf(name):
             text = str(caught.value)
             assert "check=False" in text
             assert "first" not in text
-            assert "environment" not in text
+            assert not re.search("environment|train", text)
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_what_cannot_be_stored_is_refused_without_checks_too(name):
+    """In words for who sends observations: nothing is said of training, and nothing to set that is set."""
+    change, message = BAD[name]
+    for act in (SingleAgent(policy(), check=False).act, functools.partial(compute_action, policy(), check=False)):
+        try:
+            assert ACTION.contains(act(observed(change)))
+        except ConfigError as error:
+            text = str(error)
+            assert re.search(message, text)
+            assert not re.search("environment|train|first|check=False|finite", text)
+            assert text.endswith("needs an observation with the structure, shapes and dtypes of its observation space.")
+
+
+def test_most_of_it_is_refused_without_checks():
+    refused = set()
+    for name, (change, _) in BAD.items():
+        try:
+            SingleAgent(policy(), check=False).act(observed(change))
+        except ConfigError:
+            refused.add(name)
+    assert len(refused) >= 5
 
 
 def test_a_refused_observation_changes_neither_memory_nor_noise():
@@ -126,3 +151,7 @@ def test_each_agent_refuses_what_is_not_its_own(quick, name, observation, messag
     unchecked = context.agents(check=False)
     if isinstance(observation, dict) and len(observation) == 2:
         assert unchecked.act(name, observation) in (0, 1, 2)
+    elif np.shape(observation) != (3,):
+        with pytest.raises(ConfigError, match=message) as caught:
+            unchecked.act(name, observation)
+        assert not re.search("environment|train|check=False|finite", str(caught.value))

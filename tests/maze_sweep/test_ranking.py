@@ -245,6 +245,31 @@ def test_the_command_refuses_and_goes_on(pools):
     assert maze("--dir", "s", "--metric", "eval/return_mean", "-q").stdout.splitlines()[1].split()[0] == "1"
 
 
+@pytest.mark.parametrize("metric", ["eval/my_return", "return_mea", "loss/polcy"])
+def test_a_metric_that_comes_late_is_waited_for_where_the_user_says_so(pools, metric):
+    """A name that looks mistyped, in the second epoch only; the command that says so is the one that is suggested."""
+    pools.lines = {"all": [EVALUATED]}
+    if metric != "loss/polcy":
+        told = maze(*SMALL, "--metric", metric, code=2).stderr.splitlines()
+        assert told[-1].startswith("If it comes later in a run: maze sweep --dir ")
+        assert told[-1].endswith(f" --metric {metric} --late-metric")
+    pools.lines = {"all": [EVALUATED, {**EVALUATED, metric: 3.0}], "t000-s0": [EVALUATED] * 2}  # one never does
+    assert "3" in maze(*SMALL, "--metric", metric, "--late-metric").stdout
+    assert read_sweep("s").plan.late_metric
+    maze("--dir", "s", "--seeds", "3", "-q")  # goes on as before
+    pools.lines = {"all": [EVALUATED]}
+    told = maze("--dir", "s", "--seeds", "4", "--metric", "eval/retrun_mean", "-q", code=2)  # another name is looked at
+    assert "Did you mean eval/return_mean" in told.stderr
+
+
+def test_a_metric_that_does_not_come_although_the_user_says_so_is_refused_at_the_end(pools):
+    pools.lines = {"all": [EVALUATED]}
+    told = maze(*SMALL, "--metric", "eval/retrun_mean", "--late-metric", code=2).stderr
+    assert "no run records 'eval/retrun_mean'\nDid you mean eval/return_mean" in told
+    assert "comes later" not in told
+    assert len(pools.made[-1].started) == 4
+
+
 @pytest.mark.parametrize(
     ("metric", "lines", "words"),
     [

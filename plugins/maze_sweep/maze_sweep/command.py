@@ -51,6 +51,10 @@ def sweep(
     metric: Annotated[
         str | None, typer.Option(metavar="NAME", help="Metric that ranks the points; default: eval/return_mean.")
     ] = None,
+    late_metric: Annotated[
+        bool | None,
+        typer.Option("--late-metric", help="Runs may record the metric late: never end early for want of it."),
+    ] = None,
     take: Annotated[
         str | None, typer.Option(metavar="best|last", help="Which value of the metric counts; default: best.")
     ] = None,
@@ -117,13 +121,16 @@ def sweep(
     }  # fmt: skip
     typed = {
         "algorithm": algorithm, "env": env, "preset": preset, "trials": trials, "metric": metric, "take": take,
-        "minimize": minimize, "seeds": _seeds(seeds), "searcher": _part(searcher, "--searcher"),
+        "minimize": minimize, "late_metric": late_metric, "seeds": _seeds(seeds),
+        "searcher": _part(searcher, "--searcher"),
         "over": _over(over), "overrides": _overrides(set_, common), "config": _config(algorithm, experiment, config),
         "init_from": None if init_from is None else str(init_from),
     }  # fmt: skip
     if rank:
         _rank(folder, {**typed, "plan": plan, "jobs": jobs}, as_json)
         return
+    if metric is not None:  # another one is looked at anew
+        typed["late_metric"] = bool(late_metric)
     given = _plan_file(plan) | {key: value for key, value in typed.items() if value is not None}
     begun = {} if folder is None else read_plan(folder)
     check_classes(_plan_file(plan), typed, plan or "")

@@ -87,8 +87,11 @@ def near(metric: str, known: Iterable[str], cutoff: float = 0.6) -> list[str]:
     return list(dict.fromkeys([*found, *(name for end in alike for name in ends[end])]))[:3]
 
 
-def unrecorded(metric: str, known: set[str], folder: Path, *, rank: bool = False) -> ConfigError:
-    """Return the error for a metric that no run records, with names of those that are recorded; `rank`: asked to."""
+def unrecorded(metric: str, known: set[str], folder: Path, *, rank: bool = False, early: bool = False) -> ConfigError:
+    """Return the error for a metric that no run records, with names of those that are recorded.
+
+    `rank`: only a ranking was asked for. `early`: runs go on, and might record it yet.
+    """
     goes_on = f"maze sweep --dir {argument(folder)}{' --rank' if rank else ''} --metric"
     if metric in known:
         return ConfigError(f"no run has a number for {shown(metric)}", "metric", f"Next: {goes_on} NAME")
@@ -102,4 +105,6 @@ def unrecorded(metric: str, known: set[str], folder: Path, *, rank: bool = False
         names = sorted(known, key=lambda name: (not name.startswith("eval/"), name))
         hint = f"They record {', '.join(map(printable, names[:_SHOWN]))}{', …' if len(names) > _SHOWN else ''}"
         hint = f"{hint}\nNext: {goes_on} NAME"
+    if early:
+        hint = f"{hint}\nIf it comes later in a run: {goes_on} {argument(metric)} --late-metric"
     return ConfigError(f"no run records {shown(metric)}", "metric", hint)

@@ -36,6 +36,7 @@ _VALUES = ("config", "overrides", "over")
 _SETTING = ("algorithm", "env", "preset", *_VALUES)
 RANKS = ("metric", "take", "minimize")
 """What decides only how trials are ranked."""
+_WAITS = "late_metric"
 
 
 class SweepPlan(ConfigModel):
@@ -63,6 +64,8 @@ class SweepPlan(ConfigModel):
     """Number of points to try; none: the whole grid."""
     metric: str = RETURN
     """Metric of `metrics.jsonl` that ranks the trials."""
+    late_metric: bool = False
+    """True: runs may record the metric for the first time at any moment, so its absence ends no sweep early."""
     take: Literal["best", "last"] = "best"
     """Which value of the metric counts: that of the best epoch, or the last (of the final evaluation, if there is
     one)."""
@@ -134,7 +137,7 @@ def write_plan(folder: Path, plan: SweepPlan) -> None:
 def check_continues(plan: SweepPlan, before: SweepPlan, folder: Path) -> None:
     """Raise ConfigError unless `plan` equals that of the existing sweep, or has more seeds or trials, or ranks anew."""
     old, new = before.model_dump(mode="json"), plan.model_dump(mode="json")
-    changed = [key for key in new if new[key] != old[key] and key not in (*_MAY_GROW, *RANKS)]
+    changed = [key for key in new if new[key] != old[key] and key not in (*_MAY_GROW, *RANKS, _WAITS)]
     if changed:
         raise ConfigError(
             f"{folder} contains another sweep; differences: {', '.join(changed)}",

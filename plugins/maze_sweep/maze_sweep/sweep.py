@@ -288,8 +288,8 @@ class Sweep:
 
     def _watch_metric(self, run: SweepRun, lines: list[dict[str, Any]]) -> None:
         """End the sweep if the metric turns out to be one that no run will record."""
-        if self._refused is None and self._watched.is_wrong(lines, run):
-            self._refused = unrecorded(self.plan.metric, self._watched.known, self.folder)
+        if self._refused is None and self._watched.is_wrong(lines, run) and not self.plan.late_metric:
+            self._refused = unrecorded(self.plan.metric, self._watched.known, self.folder, early=True)
 
     def _tell(self, trial: Trial) -> None:
         """Tell the searcher once how a trial ended, unless it was only interrupted.
