@@ -24,6 +24,7 @@ from maze_core.training.replay_memory import check_segments
 from maze_core.training.replays import replay_of
 from maze_core.training.run_dir import REPLAY
 from maze_core.training.saved.manifest import states
+from maze_core.training.setting_names import setting
 from maze_core.training.workers.remote import RemoteCollector, can_share_replay
 from maze_core.tree import subtree
 
@@ -52,11 +53,8 @@ def check_replay_sizes(config: RunConfig, capacity: int, num_envs: int, first_st
         num_envs: number of environments.
         first_steps: steps before learning begins.
     """
-    algorithm: Any = config.algorithm
-    size, first = (
-        f"algorithm.{name}" if hasattr(algorithm, name) else "algorithm"
-        for name in ("replay_buffer_size", "initial_buffer_size")
-    )
+    algorithm = config.algorithm
+    size, first = (setting(algorithm, name) for name in ("replay_buffer_size", "initial_buffer_size"))
     if first_steps > capacity:
         raise ConfigError(
             f"the first {first_steps:,} steps do not fit into a buffer of {capacity:,}",
@@ -180,17 +178,18 @@ class ReplayCollector(Collector):
         Raises TrajectoryError if they were recorded in other spaces, ConfigError if the buffer is too small or the
         rewards do not fit.
         """
-        where = "algorithm.initial_demonstrations"
-        env = self._env
+        algorithm, env = self._run.config.algorithm, self._env
+        where = setting(algorithm, "initial_demonstrations")
         recorded.check_fits(env.observation_space, env.action_space, f"{where}: {self._demonstrations}")
         each = 1 if self._segments is None else self._segments.length
         rows = each * (recorded.steps // each + len(recorded))
+        of_size = setting(algorithm, "replay_buffer_size")
         if rows > each * (self.replay.capacity - 2 * self._env.num_envs):
             raise ConfigError(
                 f"the {len(recorded):,} recorded episodes need {rows:,} rows, but the replay buffer has "
                 f"{each * self.replay.capacity:,}",
                 where,
-                f"Set algorithm.replay_buffer_size to at least {rows + 2 * each * self._env.num_envs:,}.",
+                f"Set {of_size} to at least {rows + 2 * each * self._env.num_envs:,}.",
             )
         wrappers = self._run.config.wrappers
         return as_trained(recorded, self._run.spare_env(), wrappers, where) if wrappers else recorded
@@ -338,7 +337,8 @@ def _first_policy(run: Run, part: str | dict[str, Any], env: VectorEnv) -> RuleA
     `part`: the plugin's name, or a mapping with its name and parameters.
     """
     load = run.env_builder("training").load
-    config = policy_part(part, "algorithm.initial_sampling_policy", load)
+    named = hasattr(run.config.algorithm, "initial_sampling_policy")
+    config = policy_part(part, "algorithm.initial_sampling_policy" if named else "first_policy", load)
     policy = build_policy_plugin(config, env.observation_space, env.action_space, load)
     rngs = [generator(run.seed, Purpose.POLICY_NOISE, _FIRST, row) for row in range(env.num_envs)]
     return RuleAgent(policy, rngs, env.action_space)

@@ -13,6 +13,7 @@ from maze_core.data.sequences import Sequences
 from maze_core.envs.vector import agents_of
 from maze_core.errors import ConfigError
 from maze_core.models.memory import Memory, remembers
+from maze_core.training.setting_names import setting
 from maze_core.tree import subtree, to_device
 
 if TYPE_CHECKING:
@@ -159,7 +160,7 @@ def check_segments(config: RunConfig, length: int, capacity: int, num_envs: int)
     """
     if getattr(config.model, "memory", "none") == "none":
         return
-    where = "algorithm.sequence_length" if hasattr(config.algorithm, "sequence_length") else "algorithm"
+    where = setting(config.algorithm, "sequence_length")
     fewest = 2 * length * num_envs
     if capacity < fewest:
         raise ConfigError(

@@ -17,6 +17,7 @@ from maze_core.errors import ConfigError, MazeError
 from maze_core.models.memory import remembers
 from maze_core.policies.random import RandomPolicy
 from maze_core.seeding import EpisodeSeeds, Purpose, generator, integer_seed
+from maze_core.training.setting_names import setting
 from maze_core.tree import copy_tree, take_rows
 
 if TYPE_CHECKING:
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
     from maze_core.training.run import Run
 
     Replay = ReplayBuffer | SegmentReplay
-
-_WHERE = "algorithm.replay_buffer_size"
 
 
 def replay_of(
@@ -46,11 +45,12 @@ def replay_of(
     """
     spaces = env.observation_space, env.action_space
     hindsight = _hindsight(run, env, her_goals) if her_goals else None
+    where = setting(run.config.algorithm, "replay_buffer_size")
     if memory is not None:
-        return memory.replay(env, capacity, _WHERE)
+        return memory.replay(env, capacity, where)
     lanes = env.num_envs if agents_of(env) else 0
     stacks = _frame_stacks(run) if hindsight is None and not lanes else {}
-    return ReplayBuffer(*spaces, capacity, _WHERE, priority_exponent, hindsight, stacks, lanes)
+    return ReplayBuffer(*spaces, capacity, where, priority_exponent, hindsight, stacks, lanes)
 
 
 def _frame_stacks(run: Run) -> dict[str, FrameStack]:
@@ -77,7 +77,7 @@ def _frame_stacks(run: Run) -> dict[str, FrameStack]:
 
 def _hindsight(run: Run, env: VectorEnv, goals: int) -> Hindsight:
     """Return what exchanges goals, by the rewards of one more environment. Errors as for `GoalRewards`."""
-    where = "algorithm.her_goals"
+    where = setting(run.config.algorithm, "her_goals")
     if agents_of(env):
         problem = "goals are exchanged in the steps of one agent, and several act here"
         raise ConfigError(problem, where, "Next: --set algorithm.her_goals=0")

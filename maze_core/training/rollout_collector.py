@@ -16,6 +16,7 @@ from maze_core.seeding import EpisodeSeeds, Purpose, torch_generator
 from maze_core.training.actor_metrics import actor_metrics
 from maze_core.training.agent_groups import AgentGroups
 from maze_core.training.collector import Collector
+from maze_core.training.setting_names import setting
 from maze_core.training.workers.remote import RemoteSampler, can_share
 from maze_core.tree import flat_rows, take_rows, to_tensors
 
@@ -29,11 +30,11 @@ if TYPE_CHECKING:
     from maze_core.training.run import Run
 
 
-def _check_rollout(space: Space[Any], num_envs: int, n_steps: int) -> None:
+def _check_rollout(run: Run, space: Space[Any], num_envs: int, n_steps: int) -> None:
     """Raise ConfigError if a rollout and its shuffled copy do not fit into memory."""
     specs = space_specs(space, "observation")
     needed = 2 * allocated_bytes(specs, (n_steps + 1, num_envs))
-    check_memory(needed, n_steps, "algorithm.n_rollout_steps", what="steps of a rollout")
+    check_memory(needed, n_steps, setting(run.config.algorithm, "n_rollout_steps"), what="steps of a rollout")
 
 
 class RolloutCollector(Collector):
@@ -62,8 +63,8 @@ class RolloutCollector(Collector):
         self._groups = AgentGroups(run)
         noise = torch_generator(run.seed, Purpose.POLICY_NOISE)
         shared = not run.hooks.wraps_agent and can_share(run, exploration)
+        _check_rollout(run, run.observation_space, run.rows_of(num_envs), n_steps)
         env = run.training_env(num_envs, collecting=shared)
-        _check_rollout(env.observation_space, env.num_envs, n_steps)
         seeds = EpisodeSeeds(run.seed, Purpose.TRAIN_EPISODES)
         remote = RemoteSampler.of(run, env, n_steps, seeds, noise, exploration) if shared else None
         self._sampler: Sampler | RemoteSampler = remote or self._lockstep(env, n_steps, seeds, noise, exploration)
