@@ -36,6 +36,7 @@ _PUBLISHED: Mapping[str, Mapping[str, str]] = {
     "maze-sac": {"algorithm": "sac sacfd"},
     "maze-set-models": {"model": "set_template"},
     "maze-sweep": {"command": "sweep", "searcher": "grid random"},
+    "maze-tensorboard": {"callback": "tensorboard"},
     "maze-td3": {"algorithm": "td3 ddpg"},
     "maze-video": {},
     "maze-wandb": {"callback": "wandb"},

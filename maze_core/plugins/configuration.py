@@ -26,6 +26,7 @@ from maze_core.config.wrapper_classes import by_path, check_classes
 from maze_core.errors import ConfigError, PluginError
 from maze_core.local_modules import permit
 from maze_core.plugins import discovery
+from maze_core.plugins.default_callbacks import DEFAULT_CALLBACKS, OBSERVERS, without_uninstalled
 from maze_core.plugins.preferences import names_patience, says_its_end, with_preferences, without_patience
 from maze_core.plugins.preset_paths import preset_paths
 from maze_core.tolerant_output import to_stderr
@@ -34,7 +35,7 @@ DEFAULTS: Raw = {
     "env": {"name": "gymnasium"},
     "model": {"name": "mlp"},
     "runner": {"name": "dev"},
-    "callbacks": {name: {} for name in ("console", "tensorboard", "jsonl", "best_checkpoint", "early_stopping")},
+    "callbacks": {name: {} for name in DEFAULT_CALLBACKS},
 }
 """The default plugins of a run."""
 
@@ -105,6 +106,7 @@ def assemble_with_preset(
     # A preset that the user has named, rather than one that applies by itself, may reach outside.
     doubtful = untrusted if wanted == "auto" else [each for each in untrusted if each[0] is not chosen]
     check_said(raw, doubtful, assignments, load, trusted)
+    raw = without_uninstalled(raw, assignments, load, _note(None))
     return resolve(with_preferences(raw, chosen, load), load), "" if found is None else found.title
 
 
@@ -130,7 +132,8 @@ def load_run_config(
     else:
         raw = read_checksummed(Path(source), _note(source))
         check_classes(raw, by_path(assignments), Path(source))
-    return resolve(assign(merge({}, raw), assignments), load)
+    raw = assign(merge({}, raw), assignments)
+    return resolve(without_uninstalled(raw, assignments, load, _note(None)), load)
 
 
 def load_saved_config(
@@ -147,7 +150,8 @@ def load_saved_config(
     """
     raw, assignments = merge({}, read_checksummed(path, _note(path))), _said(overrides)
     check_classes(raw, {**by_path(assignments), "agreed": agreed}, path)
-    return _saved(assigned(raw, assignments, load, path, agreed), path, load, raw)
+    kept = without_uninstalled(assigned(raw, assignments, load, path, agreed), assignments, load, _note(None))
+    return _saved(kept, path, load, raw)
 
 
 def load_config_to_act(
@@ -168,7 +172,7 @@ def load_config_to_act(
     raw, assignments = merge({}, read_checksummed(path, _note(path))), _said(overrides)
     check_classes(raw, by_path(assignments), path)
     kept, reaching = for_evaluation(raw, assignments, load, path, agreed)
-    kept, missing = without_missing(kept, assignments, load, observers or {})
+    kept, missing = without_missing(kept, assignments, load, {**OBSERVERS, **(observers or {})})
     return _saved(kept, path, load, raw), reaching, missing
 
 

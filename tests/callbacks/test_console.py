@@ -279,7 +279,7 @@ SCRIPT = """
     import sys, time
     sys.path.insert(0, {folder!r})
     from pathlib import Path
-    from conftest import build_epoch, build_run
+    from tests.observed import build_epoch, build_run
     from maze_core.callbacks.console import Console, ConsoleConfig
     from maze_core.training.report import RunSummary
     run, console = build_run(Path("runs/x")), Console(ConsoleConfig())
@@ -295,7 +295,7 @@ SCRIPT = """
 @pytest.mark.parametrize("columns", [60, 120])
 def test_on_a_terminal_the_status_moves_and_goes_away(columns):
     primary, secondary = pty.openpty()
-    script = textwrap.dedent(SCRIPT).format(folder=str(Path(__file__).parent))
+    script = textwrap.dedent(SCRIPT).format(folder=str(Path(__file__).parents[2]))
     environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": str(columns), "LINES": "20"}
     process = subprocess.Popen([sys.executable, "-c", script], stdout=secondary, stderr=secondary, env=environment)
     os.close(secondary)

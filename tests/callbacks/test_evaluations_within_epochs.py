@@ -1,14 +1,11 @@
-"""What observers do with an evaluation in the middle of an epoch, and with a run that takes no steps."""
+"""What observers do with an evaluation in the middle of an epoch."""
 
 import pytest
-from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from maze_core.callbacks.best_checkpoint import BestCheckpoint
 from maze_core.callbacks.console import Console, ConsoleConfig
 from maze_core.callbacks.jsonl import JsonLines
-from maze_core.callbacks.tensorboard import TensorBoard
 from maze_core.config.base import PluginConfig
-from maze_core.training.report import EpochReport, RunSummary
 
 CONFIG = PluginConfig(name="observer")
 
@@ -35,18 +32,3 @@ def test_the_console_writes_a_row_and_announces_the_best(make_run, make_epoch, c
 
 def test_metrics_jsonl_has_whole_epochs_only():
     assert not hasattr(JsonLines(CONFIG), "on_evaluation")
-
-
-def test_without_steps_the_curves_go_over_updates(make_run):
-    run, board = make_run(), TensorBoard(CONFIG)
-    board.on_run_start(run)
-    board.on_evaluation(run, EpochReport(1, 0, 10, 1.0, {"eval/return_mean": 1.0}))
-    board.on_epoch_end(run, EpochReport(1, 0, 25, 2.0, {"eval/return_mean": 2.0}))
-    board.on_run_end(run, RunSummary("finished", "done", 1, 0, 25, 2.0, {"eval/return_mean": 3.0}))
-    resumed = make_run(resumed=True, updates=10)
-    board.on_run_start(resumed)
-    board.on_epoch_end(resumed, EpochReport(1, 0, 26, 2.0, {"eval/return_mean": 4.0}))
-    board.on_run_end(resumed, RunSummary("finished", "done", 1, 0, 26, 2.0))
-    events = EventAccumulator(str(run.run_dir / "tensorboard"))
-    events.Reload()
-    assert [(each.step, each.value) for each in events.Scalars("eval/return_mean")] == [(10, 1.0), (26, 4.0)]

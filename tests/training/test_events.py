@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import json
 
-import gymnasium
-import numpy as np
 import pytest
-from gymnasium import spaces
 
-from maze_core import Event, Events
 from maze_core.envs.events import EventSummary
 from maze_core.envs.histograms import Histogram
 from maze_core.envs.vector import Episode
@@ -17,29 +13,7 @@ from maze_core.training.episodes.event_statistics import event_histograms, event
 from maze_core.training.episodes.statistics import EpochStatistics
 from maze_core.training.saved.checkpoint import read_checkpoint
 from maze_core.training.saved.state_files import decode_state, encode_state
-from tests.conftest import QUICK
-
-
-class Market(gymnasium.Env):
-    """Sells at a random price; an episode ends after 3 to 6 steps. The observation repeats what was reported."""
-
-    observation_space = spaces.Box(0, 1, (2,), np.float32)
-    action_space = spaces.Discrete(2)
-
-    def __init__(self):
-        declared = Event(["sum", "max", "histogram"], ["mean", "max", "histogram"])
-        self.events = Events({"price": declared}, lambda events: {"mean_price": events.mean("price")})
-
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        self.left = int(self.np_random.integers(3, 7))
-        return np.zeros(2, np.float32), {}
-
-    def step(self, action):
-        price = float(self.np_random.random(dtype=np.float32))
-        self.events.report("price", price, actor="north" if action else "south")
-        self.left -= 1
-        return np.array([price, action], np.float32), price, self.left == 0, False, {}
+from tests.market import Market
 
 
 def lines(context):
@@ -121,23 +95,3 @@ def test_runs_without_events_are_saved_as_before(quick):
     saved = read_checkpoint(context.run_dir / "checkpoints" / "last").state["statistics"]
     assert all(len(row) == 5 for row in saved["episodes"])
     assert not any("event/" in name or "kpi/" in name for line in lines(context) for name in line)
-
-
-def test_tensorboard_has_the_histograms_and_the_settings(quick):
-    from tensorboard.backend.event_processing.plugin_event_multiplexer import EventMultiplexer
-    from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
-
-    context = quick(Market, overrides={"callbacks.tensorboard": {"parameters": True}})
-    context.train()
-    runs = EventMultiplexer().AddRunsFromDirectory(str(context.run_dir)).Reload()
-    drawn = runs.PluginRunToTagToContent("histograms")["tensorboard"]
-    names = {f"{part}/event/price/{name}" for part in ("train", "eval") for name in ("histogram", "sum_histogram")}
-    assert names <= set(drawn)
-    assert any(name.startswith("parameters/") for name in drawn)
-    first, last = runs.Tensors("tensorboard", "train/event/price/histogram")
-    assert (first.step, last.step) == tuple(line["env_steps"] for line in lines(context))
-    content = runs.PluginRunToTagToContent("hparams")["tensorboard"]["_hparams_/session_start_info"]
-    settings = HParamsPluginData.FromString(content).session_start_info.hparams
-    assert settings["algorithm.n_rollout_steps"].number_value == QUICK["algorithm.n_rollout_steps"]
-    assert settings["algorithm.name"].string_value == "ppo"
-    assert "_hparams_/session_end_info" in runs.PluginRunToTagToContent("hparams")["tensorboard"]

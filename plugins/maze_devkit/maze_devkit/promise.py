@@ -63,6 +63,7 @@ PROMISED = (
     "maze_core.progress",
     "maze_core.seeding",
     "maze_core.terminal_text",
+    "maze_core.tree",
     "maze_devkit",
     "maze_sweep.api",
     "maze_sweep.pool",

@@ -7,11 +7,11 @@ import types
 
 import numpy as np
 import pytest
+from maze_tensorboard.callback import TensorBoard
+from maze_tensorboard.event_file import read_records
 from PIL import Image
 
-from maze_core.callbacks.event_file import read_records
-from maze_core.callbacks.tensorboard import TensorBoard
-from maze_core.training.report import RunSummary
+from maze_core.training.report import EpochReport, RunSummary
 
 accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
 event_multiplexer = pytest.importorskip("tensorboard.backend.event_processing.plugin_event_multiplexer")
@@ -202,3 +202,16 @@ def test_figures_of_epochs_that_are_repeated_are_withdrawn(make_run, make_epoch)
     resumed = make_run(resumed=True, epoch=1, env_steps=100)
     train(resumed, [epoch(2, 30)])
     assert [(step, int(picture[0, 0, 0])) for step, picture in drawn(resumed, "seen")] == [(100, 10), (200, 30)]
+
+
+def test_without_steps_the_curves_go_over_updates(make_run):
+    run, board = make_run(), TensorBoard(None)
+    board.on_run_start(run)
+    board.on_evaluation(run, EpochReport(1, 0, 10, 1.0, {"eval/return_mean": 1.0}))
+    board.on_epoch_end(run, EpochReport(1, 0, 25, 2.0, {"eval/return_mean": 2.0}))
+    board.on_run_end(run, RunSummary("finished", "done", 1, 0, 25, 2.0, {"eval/return_mean": 3.0}))
+    resumed = make_run(resumed=True, updates=10)
+    board.on_run_start(resumed)
+    board.on_epoch_end(resumed, EpochReport(1, 0, 26, 2.0, {"eval/return_mean": 4.0}))
+    board.on_run_end(resumed, RunSummary("finished", "done", 1, 0, 26, 2.0))
+    assert points(run, "eval/return_mean") == [(10, 1.0), (26, 4.0)]

@@ -10,10 +10,10 @@ from typing import ClassVar
 
 import pytest
 from maze_devkit.envs import SeededWalk
+from maze_tensorboard import event_file
+from maze_tensorboard.callback import TensorBoard
+from maze_tensorboard.event_file import EventFile, read_records
 
-from maze_core.callbacks import event_file
-from maze_core.callbacks.event_file import EventFile, read_records
-from maze_core.callbacks.tensorboard import TensorBoard
 from maze_core.config.base import PluginConfig
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.hookspecs import hookimpl

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from maze_core import files
 
 if TYPE_CHECKING:
-    from maze_core.callbacks.figures import Picture
     from maze_core.envs.histograms import Histogram
+    from maze_tensorboard.figures import Picture
 
 _NAME = re.compile(r"events\.out\.tfevents\.(?P<seconds>\d{10})\.(?P<number>\d{4})")
 _STEM = "events"
