@@ -13,7 +13,7 @@ _PUBLISHED: Mapping[str, Mapping[str, str]] = {
     "maze-bc": {"algorithm": "bc"},
     "maze-compare": {"command": "runs"},
     "maze-cutting-2d": {"env": "cutting_2d", "policy": "cutting_best_fit"},
-    "maze-devkit": {"command": "init plugins.new plugins.check"},
+    "maze-devkit": {"command": "init plugins.new plugins.check envs.check"},
     "maze-dqn": {"algorithm": "dqn pqn"},
     "maze-envpool": {"env": "envpool"},
     "maze-es": {"algorithm": "es"},

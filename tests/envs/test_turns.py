@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 from gymnasium.utils.env_checker import check_env
+from maze_devkit.soundness import honest, other_seed, replays, same_seed
 from maze_devkit.turns import Carousel, Shelves
 
 from maze_core.data.space_json import space_from_json, space_to_json
 from maze_core.envs.actors import ActorId, actors_of
 from maze_core.envs.masks import mask_leaves
 from maze_core.envs.serial import SerialVectorEnv
-from maze_core.envs.soundness import honest, other_seed, replays, same_seed
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.envs.turns import ActorSpaces, Turn, TurnEnv
 from maze_core.errors import ConfigError

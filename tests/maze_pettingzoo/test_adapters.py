@@ -8,6 +8,7 @@ import pytest
 pytest.importorskip("pettingzoo")
 
 from gymnasium import spaces
+from maze_devkit.joint import JointEnv
 from maze_pettingzoo.adapters import AgentsInTurn, AgentsTogether
 from pettingzoo import AECEnv, ParallelEnv
 from pettingzoo.classic.connect_four import connect_four
@@ -19,7 +20,6 @@ from maze_core.acting.agent import Agent, Choice
 from maze_core.acting.lanes import LaneSink
 from maze_core.acting.stepper import Stepper
 from maze_core.config.base import PluginConfig
-from maze_core.envs.joint import JointEnv
 from maze_core.envs.lanes import LanesVectorEnv
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.errors import ConfigError, RunError

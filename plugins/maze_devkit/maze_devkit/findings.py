@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from maze_core.envs.soundness import Failed, NotApplicable
+from maze_devkit.soundness import Failed, NotApplicable
 
 if TYPE_CHECKING:
     from maze_devkit.subject import Subject

@@ -10,13 +10,13 @@ import gymnasium
 import numpy as np
 
 from maze_core.envs.codecs import ActionCodec, ObservationCodec
-from maze_core.envs.soundness import equal
 from maze_core.errors import ConfigError
 from maze_core.policies.base import ActingPolicy
 from maze_core.tree import Tree
 from maze_devkit.findings import Check, Failed, NotApplicable
 from maze_devkit.probes import Walk
 from maze_devkit.process import left_alone
+from maze_devkit.soundness import equal
 from maze_devkit.subject import MakeEnv, Subject
 
 KNOWN = ("CartPole-v1", "Pendulum-v1", "MountainCar-v0", "MountainCarContinuous-v0", "Acrobot-v1")

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from maze_core.envs.builder import EnvBuilder
-from maze_core.envs.joint import JointEnv
-from maze_core.envs.soundness import STEPS, Env, action_of
 from maze_devkit import stepping, vectorised
 from maze_devkit.findings import Check, Failed
+from maze_devkit.joint import JointEnv
+from maze_devkit.soundness import STEPS, Env, action_of
 from maze_devkit.stepping import not_built
 from maze_devkit.subject import Subject
 

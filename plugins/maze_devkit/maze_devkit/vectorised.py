@@ -13,11 +13,11 @@ from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 from maze_core.envs.codecs import ActionCodec
 from maze_core.envs.native import NativeVectorEnv
 from maze_core.envs.serial import SerialVectorEnv
-from maze_core.envs.soundness import STEPS
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.seeding import EpisodeSeeds, Purpose
 from maze_core.tree import map_tree
 from maze_devkit.findings import Failed, NotApplicable
+from maze_devkit.soundness import STEPS
 from maze_devkit.stepping import not_built
 
 if TYPE_CHECKING:

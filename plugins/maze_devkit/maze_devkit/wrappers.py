@@ -11,11 +11,11 @@ import numpy as np
 
 from maze_core.envs.builder import EnvBuilder
 from maze_core.envs.factory_source import FactoryConfig
-from maze_core.envs.soundness import Env, action_of, equal
 from maze_core.errors import ConfigError
 from maze_devkit import stepping
 from maze_devkit.findings import Check, Failed, NotApplicable
 from maze_devkit.probes import Walk
+from maze_devkit.soundness import Env, action_of, equal
 from maze_devkit.spaces import ACTIONS, OBSERVATIONS, environment
 from maze_devkit.stepping import not_built
 from maze_devkit.subject import MakeEnv, Subject

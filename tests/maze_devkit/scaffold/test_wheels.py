@@ -18,6 +18,7 @@ def test_commands_of_other_distributions_say_what_to_install(clean):
         (["sweep", "ppo"], "sweep"),
         (["runs", "list"], "compare"),
         (["plugins", "new"], "devkit"),
+        (["envs", "check"], "devkit"),
     ):
         assert f"Next: pip install maze-{distribution}" in clean.maze(*command, folder=clean.home, code=2)
     assert "new" not in clean.maze("plugins", "--help", folder=clean.home)

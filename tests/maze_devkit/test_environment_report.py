@@ -9,11 +9,11 @@ import pytest
 from gymnasium import spaces
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
+from maze_devkit.environment_report import examine_environment
 from maze_devkit.envs import FailingEnv, SeededWalk, SpacesEnv
 from maze_devkit.probes import Doors, Told, Workshop
 from maze_devkit.turns import Carousel, Shelves
 
-from maze_core.cli.environment_report import examine_environment
 from maze_core.plugins.configuration import env_config
 from tests.masked import Guarded
 
@@ -81,7 +81,7 @@ def test_a_finding_without_words_is_told_as_what_does_not_hold(examine, monkeypa
     def silent(env, skip_render_check):
         raise AssertionError
 
-    monkeypatch.setattr("maze_core.cli.environment_report.check_env", silent)
+    monkeypatch.setattr("maze_devkit.environment_report.check_env", silent)
     finding = "AssertionError: gymnasium's checker reports a violated condition: raise AssertionError"
     assert examine(SeededWalk).problems == [finding]
 

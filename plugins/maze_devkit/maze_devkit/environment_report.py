@@ -19,10 +19,8 @@ from maze_core.config.base import PluginConfig
 from maze_core.envs.actors import ACTOR, actors_of
 from maze_core.envs.builder import EnvBuilder
 from maze_core.envs.in_process import vector_env
-from maze_core.envs.joint import JointEnv
 from maze_core.envs.masks import MASK, is_mask_like, mask_leaves, mask_size, mask_space
 from maze_core.envs.native import NativeVectorEnv
-from maze_core.envs.soundness import WHY, Failed, Make, NotApplicable, honest, other_seed, replays, same_seed
 from maze_core.envs.spaces import (
     allocate,
     flatten_space,
@@ -40,6 +38,8 @@ from maze_core.plugins.discovery import describe
 from maze_core.policies.random import RandomPolicy
 from maze_core.seeding import EpisodeSeeds, Purpose
 from maze_core.terminal_text import counted
+from maze_devkit.joint import JointEnv
+from maze_devkit.soundness import WHY, Failed, Make, NotApplicable, honest, other_seed, replays, same_seed
 
 if TYPE_CHECKING:
     from maze_core.envs.vector import VectorEnv

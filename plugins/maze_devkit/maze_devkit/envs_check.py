@@ -1,0 +1,59 @@
+"""`maze envs check`: looks at an environment before training on it."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from maze_core.cli import output
+from maze_core.local_modules import allow_local_modules
+
+
+def check(
+    env_id: Annotated[
+        str | None, typer.Argument(metavar="[ID]", help="The environment id.", show_default=False)
+    ] = None,
+    env_source: Annotated[str, typer.Option(metavar="NAME", help="Env source plugin.")] = "gymnasium",
+    wrappers: Annotated[
+        str | None, typer.Option(metavar="A,B", help="Environment wrappers; the first is innermost.")
+    ] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="PATH=VALUE", help="Such as env.kwargs.size=5; wrappers.0.x=1."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Build an environment as a run would, print its spaces, and say what training would refuse and what helps.
+
+    It is checked against the gymnasium interface, and stepped with its wrappers, or in its vectorised form.
+
+    \b
+    Examples:
+      maze envs check CartPole-v1
+      maze envs check CartPole-v1 --set env.vectorization=native
+      maze envs check minigrid:MiniGrid-Empty-5x5-v0 --wrappers drop --set wrappers.0.keys=[mission]
+      maze envs check my_package:MyEnv-v0 --set env.kwargs.size=5
+      maze envs check --env-source my_source --set env.size=5
+    """
+    from dataclasses import asdict
+
+    from maze_core.cli.option_paths import env_layer
+    from maze_core.plugins.configuration import env_config
+    from maze_devkit.environment_report import examine_environment
+
+    allow_local_modules()
+    names = [name.strip() for name in (wrappers or "").split(",") if name.strip()]
+    found = examine_environment(*env_config(env_layer(env_source, env_id), names, set_ or ()))
+    report = {key.replace("_", " "): value for key, value in asdict(found).items()}
+    if as_json:
+        output.print_json(report)
+    else:
+        for key, value in report.items():
+            if key in ("actors", "stepped") and not value:
+                continue
+            lines = [value] if isinstance(value, str) else [line for each in value for line in each.splitlines()]
+            for number, line in enumerate(lines or ["none"]):
+                output.say(f"{'' if number else key + ':':20}{line}")
+    if report["problems"]:
+        raise typer.Exit(1)
