@@ -20,6 +20,7 @@ _PUBLISHED: Mapping[str, Mapping[str, str]] = {
     "maze-export": {"command": "export", "policy": "onnx"},
     "maze-heuristics": {"policy": "lunar_lander_heuristics"},
     "maze-impala": {"algorithm": "appo impala"},
+    "maze-learners": {},
     "maze-minari": {"command": "trajectories.import trajectories.export"},
     "maze-offline": {"algorithm": "cql iql td3_bc"},
     "maze-mirror": {"callback": "mirror", "command": "fetch"},

@@ -27,6 +27,7 @@ from maze_core.training.estimation import estimate_statistics
 from maze_core.training.initial_parameters import load_parameters
 from maze_core.training.learning.learner import Learner, plugins_optimizer
 from maze_core.training.learning.learner_check import check_learners
+from maze_core.training.learning.several_learners import check_installed, further_learners
 from maze_core.training.process_state import isolated_rng
 from maze_core.training.report import EpochReport
 from maze_core.training.run_dir import find_run
@@ -53,7 +54,7 @@ if TYPE_CHECKING:
     from maze_core.policies.base import ActingPolicy
     from maze_core.runners.workers import Task, WorkerPool
     from maze_core.training.algorithm import Algorithm
-    from maze_core.training.learning.learners import Learners
+    from maze_core.training.learning.several_learners import FurtherLearners
     from maze_core.training.report import RunSummary
 
 _SETUP, _PLUGINS = 1, 2
@@ -104,7 +105,7 @@ class Run(RunProgress):
         self.torch_rng = torch_generator(config.seed, Purpose.GLOBAL).get_state()
         self._load = load
         self._plugin_modules: dict[str, nn.Module] = {}
-        self._others: Learners | None = None
+        self._others: FurtherLearners | None = None
         self._closed = self._torn = False
         self._metrics: GrowingFile | None = None
         self._kept = KeptState(self._captured)
@@ -114,6 +115,8 @@ class Run(RunProgress):
         self.algorithm: Algorithm = self.hooks.plugin("algorithm")
         check_run(self.algorithm, config)
         check_learners(self.hooks, config.learners)
+        if not to_act:
+            check_installed(config.learners)
         self.device = _device(config.algorithm.device)
         self._environments = RunEnvironments(config, load)
         self._say = warn or to_stderr
@@ -187,9 +190,7 @@ class Run(RunProgress):
             plugins_optimizer(built.values(), getattr(self.config.algorithm, "lr", 1e-3)),
         )
         if self.config.learners > 1:
-            from maze_core.training.learning.learners import Learners
-
-            self._others = Learners(self, self.learner.parameters, self.modules, self._load)
+            self._others = further_learners(self, self.learner.parameters, self.modules, self._load)
             self.learner.others = self._others
 
     @property

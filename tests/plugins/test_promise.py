@@ -15,6 +15,7 @@ TOOLS = (
     "maze_compare",
     "maze_devkit",
     "maze_export",
+    "maze_learners",
     "maze_minari",
     "maze_optuna",
     "maze_pictures",
@@ -23,7 +24,7 @@ TOOLS = (
     "maze_video",
     "maze_view",
 )
-"""Commands and tools are released together with the core; the promise is for what takes part in a run."""
+"""Commands, tools and further learners are released together with the core; the promise is for what others write."""
 PLUGINS = sorted(path.name for path in (ROOT / "plugins").iterdir() if path.name not in TOOLS)
 
 

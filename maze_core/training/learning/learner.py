@@ -16,7 +16,7 @@ from maze_core.training.adam import Adam
 if TYPE_CHECKING:
     from maze_core.data.batch import Batch, Loss
     from maze_core.training.adam import Optimizer
-    from maze_core.training.learning.learners import Learners
+    from maze_core.training.learning.several_learners import FurtherLearners
 
 _FLUSH_AFTER = 1000
 
@@ -74,7 +74,7 @@ class Learner:
         self.optimizer = optimizer
         self.plugins_optimizer = plugins_optimizer
         """The optimizer of networks that plugins train beside the policy; it steps with every batch."""
-        self.others: Learners | None = None
+        self.others: FurtherLearners | None = None
         """The further learners of the run; None: this process learns alone."""
         self.steps = 0
         """Optimizer steps since the start of the run."""

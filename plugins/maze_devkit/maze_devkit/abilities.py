@@ -17,6 +17,7 @@ from maze_core.errors import ConfigError
 from maze_core.plugins.discovery import describe
 from maze_core.training import api
 from maze_core.training.learning.learner_check import declares_learners
+from maze_core.training.learning.several_learners import is_installed
 from maze_devkit import runs
 from maze_devkit.challenges import Errand, Masked, Privileged
 from maze_devkit.findings import Check, Failed, NotApplicable
@@ -74,6 +75,8 @@ def _learners(subject: Subject) -> None:
     if not declares_learners(subject.plugin):
         _refused(subject, env, {"learners": 2}, "learner", "a run with two learners")
         return
+    if not is_installed():
+        raise NotApplicable("needs maze-learners, which is not installed. Next: pip install maze-learners")
     with runs.started(subject, env, subject.folder / "start", values) as run:
         start, trained = runs.learned(run), _trained(run)
     one = runs.train(subject, env, subject.folder / "one", values)

@@ -9,20 +9,16 @@ import torch
 from gymnasium import spaces
 from maze_devkit.envs import SeededWalk, SpacesEnv
 from maze_devkit.probes import Doors
-from maze_ppo.ppo import PPO as PPO_CLASS
+from maze_learners.learner_group import LearnerGroup, LearnerLost
 
-from maze_core import hookimpl
+from maze_core import RunContext, hookimpl
 from maze_core.config.base import PluginConfig
-from maze_core.data.batch import Batch
-from maze_core.data.sequences import Sequences
-from maze_core.data.shares import even_shares, shares_of_trajectories
 from maze_core.errors import ConfigError, PluginError, RunError
+from maze_core.plugins import discovery
 from maze_core.plugins.base import Plugin
 from maze_core.runners.dev import DevRunner
-from maze_core.training.learning.learner_check import declares_learners
-from maze_core.training.learning.learner_group import LearnerGroup, LearnerLost
 from tests.agents import MixedSource
-from tests.training.further_learners import ThreadPool
+from tests.further_learners import ThreadPool
 
 TRAJECTORIES = {
     "algorithm.num_actors": 2, "algorithm.envs_per_actor": 1, "algorithm.actors_batch_size": 3,
@@ -215,21 +211,6 @@ def test_what_cannot_be_divided_is_refused_by_name(quick, threads, algorithm, va
     assert not threads, "no learner was started"
 
 
-def test_what_a_class_above_declares_does_not_hold_for_another_loss():
-    class Other(PPO_CLASS):
-        @hookimpl
-        def compute_loss(self, policy, batch):
-            return super().compute_loss(policy, batch)
-
-    class Renamed(PPO_CLASS):
-        """The same loss."""
-
-    class Declared(Other):
-        supports_learners = True
-
-    assert [declares_learners(kind.__new__(kind)) for kind in (Other, Renamed, Declared)] == [False, True, True]
-
-
 def test_a_lost_learner_ends_the_run_with_one_error(quick, threads):
     context = quick(SeededWalk, "ppo", {"learners": 3})
     run, seen = context.run, []
@@ -274,57 +255,36 @@ def test_learners_that_do_not_come_are_lost():
         LearnerGroup("127.0.0.1", 9, 1, 2, None, 0.5)
 
 
-# Shares
+@pytest.fixture
+def uninstalled(monkeypatch):
+    """`uninstalled()`: from now on the distribution is not installed."""
+
+    def remove():
+        others = tuple(each for each in discovery._declared() if each.distribution != "maze-learners")
+        monkeypatch.setattr(discovery, "_declared", lambda: others)
+
+    return remove
 
 
-def batch_of(rows, **parts):
-    obs = {"observation": torch.arange(rows, dtype=torch.float32)}
-    return Batch(obs, {}, {"weight": torch.ones(rows)}, **parts)
+@pytest.mark.parametrize("algorithm", ["ppo", "sac"])
+def test_where_it_is_not_installed_one_error_says_what_to_install(quick, uninstalled, algorithm):
+    uninstalled()
+    with pytest.raises(ConfigError) as refusal:
+        _ = quick(SeededWalk, algorithm, {"learners": 2}).run
+    assert str(refusal.value).splitlines() == [
+        "learners: several learners need maze-learners, which is not installed",
+        "Next: pip install maze-learners, or --set learners=1",
+    ]
 
 
-@pytest.mark.parametrize(("rows", "count"), [(1, 3), (7, 2), (8, 3), (3, 3), (64, 5)])
-def test_even_shares_are_all_rows_once_the_largest_first(rows, count):
-    shares = even_shares(batch_of(rows), count)
-    sizes = [len(share.batch) for share in shares]
-    assert torch.cat([share.batch.obs["observation"] for share in shares]).tolist() == list(range(rows))
-    assert sizes == [share.weight for share in shares]
-    assert max(sizes) == sizes[0]
-    assert max(sizes) - min(sizes) <= 1
-
-
-@pytest.mark.parametrize("lengths", [[9], [1, 9], [9, 1, 1, 1], [2, 3, 4, 5, 6], [5] * 8])
-@pytest.mark.parametrize("shuffled", [False, True])
-def test_shares_of_sequences_keep_them_whole(lengths, shuffled):
-    rows = sum(lengths)
-    order = torch.randperm(rows) if shuffled else None
-    state = {"hidden": torch.arange(len(lengths), dtype=torch.float32)}
-    batch = batch_of(rows, sequences=Sequences(np.array(lengths), state, order))
-    whole = [part.tolist() for part in torch.split(batch.sequences.ordered(batch.obs["observation"]), lengths)]
-    found = []
-    for share in (shares := even_shares(batch, 3)):
-        own = share.batch.sequences
-        parts = torch.split(own.ordered(share.batch.obs["observation"]), own.lengths.tolist())
-        found += [(int(state), part.tolist()) for state, part in zip(own.state["hidden"], parts, strict=True)]
-    assert found == list(enumerate(whole))
-    assert len(shares[0].batch), "the driver has rows"
-
-
-def test_shares_of_trajectories_are_columns():
-    steps, columns = 4, 5
-    batch = batch_of(steps * columns)
-    batch.extra["weight"][::2] = 0
-    # Lane 2 has two sequences, the others one each; they lie lane by lane.
-    lanes = torch.arange(steps * columns).reshape(steps, columns).T
-    lengths = np.array([4, 4, 1, 3, 4, 4])
-    state = {"hidden": torch.arange(6.0)}
-    batch.sequences = Sequences(lengths, state, lanes.reshape(-1))
-    shares = shares_of_trajectories(batch, 2, steps)
-    assert [share.batch.obs["observation"].reshape(steps, -1).tolist() for share in shares] == [
-        lanes[:3].T.float().tolist(), lanes[3:].T.float().tolist(),
-    ]  # fmt: skip
-    assert [share.weight for share in shares] == [float(share.batch.extra["weight"].sum()) for share in shares]
-    for share, expected in zip(shares, ([4, 4, 1, 3], [4, 4]), strict=True):
-        own = share.batch.sequences
-        assert own.lengths.tolist() == expected
-        ordered = own.ordered(share.batch.obs["observation"])
-        assert all(bool((part.diff() == columns).all()) for part in torch.split(ordered, expected))
+def test_a_run_with_several_learners_is_evaluated_and_goes_on_with_one_without_it(quick, threads, uninstalled):
+    context = quick("CartPole-v1", "ppo", {"learners": 2})
+    context.train()
+    context.close()
+    uninstalled()
+    with RunContext.open(context.run_dir) as opened:
+        assert opened.evaluate()["eval/episodes"] == 2
+    with pytest.raises(ConfigError, match="pip install maze-learners"):
+        RunContext.reopen(context.run_dir, {"algorithm.n_epochs": 3})
+    with RunContext.reopen(context.run_dir, {"algorithm.n_epochs": 3, "learners": 1}) as again:
+        assert again.train().outcome == "finished"

@@ -13,11 +13,11 @@ from maze_core.errors import PluginError
 from maze_core.plugins.manager import Hooks
 from maze_core.runners.workers import Task
 from maze_core.seeding import Purpose, integer_seed
-from maze_core.training.learning.batch_transfer import BatchHeader, received
-from maze_core.training.learning.gradients import Gradients
-from maze_core.training.learning.learner_group import LearnerGroup, LearnerLost
-from maze_core.training.learning.tensor_layout import TensorLayout
 from maze_core.training.process_state import isolated_rng
+from maze_learners.batch_transfer import BatchHeader, received
+from maze_learners.gradients import Gradients
+from maze_learners.learner_group import LearnerGroup, LearnerLost
+from maze_learners.tensor_layout import TensorLayout
 
 if TYPE_CHECKING:
     from gymnasium import Space

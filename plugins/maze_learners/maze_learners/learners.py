@@ -13,11 +13,11 @@ import torch
 from maze_core.data.batch import Batch, Loss
 from maze_core.errors import PluginError, RunError
 from maze_core.plugins.python_objects import KnownPlugins
-from maze_core.training.learning.batch_transfer import header_of
-from maze_core.training.learning.gradients import Gradients
 from maze_core.training.learning.learner_check import IN_LOSS
-from maze_core.training.learning.learner_group import DRIVER, LearnerGroup, LearnerLost, listener_at
-from maze_core.training.learning.learner_task import (
+from maze_learners.batch_transfer import header_of
+from maze_learners.gradients import Gradients
+from maze_learners.learner_group import DRIVER, LearnerGroup, LearnerLost, listener_at
+from maze_learners.learner_task import (
     Findings,
     GradientJob,
     Join,
@@ -26,7 +26,7 @@ from maze_core.training.learning.learner_task import (
     identity,
     named_tensors,
 )
-from maze_core.training.learning.tensor_layout import TensorLayout
+from maze_learners.tensor_layout import TensorLayout
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,16 +50,7 @@ class Learners:
     added up in proportion to the shares' weights. Whatever the driver changes in the networks between two steps
     therefore reaches all learners, and the optimizer, the checkpoints and the data are the driver's alone.
 
-    Args:
-        run: its algorithm is set up.
-        parameters: those that learn, in the order of the optimizer.
-        modules: the networks besides the policy.
-        load: how plugin classes are found.
-
-    Raises:
-        ConfigError: something the loss needs cannot be sent to other processes.
-        PluginError: it cannot be built there, or the optimizer has parameters that belong to no network.
-        RunError: a learner failed to start.
+    The arguments and errors are those of `further_learners`.
     """
 
     def __init__(self, run: Run, parameters: Sequence[Tensor], modules: dict[str, nn.Module], load: Loader) -> None:

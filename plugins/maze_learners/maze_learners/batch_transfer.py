@@ -10,8 +10,8 @@ import torch
 
 from maze_core.data.batch import Batch
 from maze_core.data.sequences import Sequences
-from maze_core.training.learning.tensor_layout import TensorLayout
 from maze_core.tree import TensorTree
+from maze_learners.tensor_layout import TensorLayout
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -1,0 +1,1 @@
+"""Several processes compute the gradients of a run."""
