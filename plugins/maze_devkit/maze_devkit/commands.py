@@ -11,6 +11,8 @@ from maze_devkit.findings import Check, Failed, NotApplicable
 from maze_devkit.subject import Subject
 
 _MAIN = "maze_core.cli.main"
+_FIRST = (_MAIN, "maze_core.cli.commands", "packaging.requirements", "pydantic.fields", "pydantic.types")
+"""What every command needs."""
 _UNKNOWN = "--no-such-option"
 
 
@@ -19,7 +21,7 @@ def _maze(subject: Subject, *arguments: str) -> tuple[int, str, str]:
     subject.plugin  # noqa: B018 — where it cannot be imported, another check says so
     typed = ["maze", *subject.name.split("."), *arguments]
     subject.folder.mkdir(parents=True, exist_ok=True)
-    done = subject.bench.fresh.call([_MAIN], f"{__name__}:maze", typed, folder=subject.folder)
+    done = subject.bench.fresh.call(_FIRST, f"{__name__}:maze", typed, folder=subject.folder)
     return done.code, done.printed, done.said
 
 

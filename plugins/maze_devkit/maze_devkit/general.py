@@ -89,7 +89,7 @@ def _import(subject: Subject) -> None:
     subject.plugin  # noqa: B018 — where it cannot be imported, another check says so
     module = subject.claim.entry_point.module
     there = ["maze_core.training.algorithm"] if subject.kind in ("algorithm", "model") else []
-    first = ["gymnasium", *there, "maze_devkit.process"]
+    first = ["gymnasium", "maze_core.plugins.base", "maze_core.plugins.hookspecs", *there, "maze_devkit.process"]
     done = subject.bench.fresh.call(first, "maze_devkit.process:imported", module)
     if done.result is None:
         raise Failed(f"importing it in a new process fails: {done.reason}")

@@ -47,7 +47,7 @@ def _takes(subject: Subject, observation_space: Space[Any], action_space: Space[
 def _policies(subject: Subject) -> Iterator[tuple[str, Any]]:
     """Yield a policy for each kind of observation that the model supports, and for each kind of action."""
     try:
-        taken = _taken(subject)
+        taken = subject.bench.once(subject, _taken)
         pairs = chain(((name, "a choice") for name in taken), ((taken[0], name) for name in ACTIONS))
         for seen, done in pairs:
             policy = _policy(subject, OBSERVATIONS[seen], ACTIONS[done][1])
@@ -60,7 +60,7 @@ def _policies(subject: Subject) -> Iterator[tuple[str, Any]]:
 
 def _spaces(subject: Subject) -> None:
     subject.build()
-    taken = _taken(subject)
+    taken = subject.bench.once(subject, _taken)
     if not taken:
         raise Failed(f"it refuses every observation: {', '.join(OBSERVATIONS)}")
     for name, (_, action_space) in ACTIONS.items():
