@@ -42,7 +42,7 @@ PAGES = sorted(
     for page in [ROOT / "README.md", *ROOT.glob("docs/**/*.md"), *ROOT.glob("plugins/*/README.md")]
     if not str(page.relative_to(ROOT)).startswith(NOT_TYPED)
 )
-QUICK = ("README.md", "docs/guide/python.md", "docs/guide/runs.md", "docs/algorithms/ppo.md")
+QUICK = ("README.md", "docs/guide/python.md", "docs/algorithms/ppo.md")
 """The pages that a change most often breaks; the others are left to the slow tests."""
 DIRECTIVE = re.compile(r"<!-- test: (.+?) -->")
 FILE_NAME = re.compile(r"# ([\w./-]+\.\w+)\n")

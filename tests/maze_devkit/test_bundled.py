@@ -110,12 +110,13 @@ def test_the_bundled_plugins_are_all_here():
     }
 
 
-FEW_SECONDS = {"algorithm sac", "env gymnasium", "runner local"}
+FEW_SECONDS = {"algorithm sac", "env gymnasium", "model cnn", "model mlp", "model template", "runner local"}
 """Of the kinds whose checks take long, those that the first pass runs; the slow tests run the others."""
+OTHERS = {f"callback {name}" for name in ("console", "mlflow", "tensorboard", "wandb")}
 
 
 def marks_of(title):
-    long = title.startswith(("algorithm ", "env ", "runner ")) or title in ("callback mlflow", "callback wandb")
+    long = title.startswith(("algorithm ", "env ", "model ", "runner ")) or title in OTHERS
     return pytest.mark.slow if long and title not in FEW_SECONDS else ()
 
 

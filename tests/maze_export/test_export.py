@@ -125,11 +125,11 @@ def test_masks_in_every_form_are_inputs(prepared, tmp_path, name, form, masks):
     assert "cannot refuse" in metadata["checks"]
 
 
-@pytest.mark.parametrize(("name", "distribution"), [("a.onnx", "beta"), ("a.onnx", "squashed_gaussian")])
-def test_distributions_of_boxes(prepared, tmp_path, name, distribution):
+@pytest.mark.parametrize("distribution", ["squashed_gaussian", pytest.param("beta", marks=pytest.mark.slow)])
+def test_distributions_of_boxes(prepared, tmp_path, distribution):
     env = functools.partial(Anything, spaces.Box(-1, 1, (4,)), BOX)
     context = prepared(env, overrides={"model.distribution": distribution, "model.hidden": [8]})
-    check_by_hand(context, export_policy(context.run, tmp_path / name).file)
+    check_by_hand(context, export_policy(context.run, tmp_path / "a.onnx").file)
 
 
 class Own(nn.Module):
@@ -203,7 +203,11 @@ def test_a_cloned_policy(prepared, tmp_path):
 
 @pytest.mark.parametrize(
     ("name", "actions", "distribution"),
-    [("a.onnx", CHOICES, "gaussian"), ("a.onnx", BOX, "beta"), ("a.pt2", BOX, "squashed_gaussian")],
+    [
+        ("a.onnx", CHOICES, "gaussian"),
+        ("a.pt2", BOX, "squashed_gaussian"),
+        pytest.param("a.onnx", BOX, "beta", marks=pytest.mark.slow),
+    ],
 )
 def test_a_stochastic_policy_takes_its_noise_as_inputs(prepared, tmp_path, name, actions, distribution):
     """Over much noise its actions have the mean and the spread of those that the run samples."""

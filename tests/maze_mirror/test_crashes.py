@@ -163,8 +163,15 @@ def after_the_crash(states, found, folder, address, tmp_path, wanted):
         shutil.rmtree(each)
 
 
-@pytest.mark.parametrize("when", ["before", "after"])
-@pytest.mark.parametrize("algorithm", ["ppo", "sac"])
+@pytest.mark.parametrize(
+    ("algorithm", "when"),
+    [
+        ("ppo", "before"),
+        ("sac", "after"),
+        pytest.param("ppo", "after", marks=pytest.mark.slow),
+        pytest.param("sac", "before", marks=pytest.mark.slow),
+    ],
+)
 def test_a_killed_run_that_was_fetched_resumes_bit_equal(tmp_path, maze, whole_state, assert_same, algorithm, when):
     """Kill -9 at a checkpoint, perhaps while the one before it is copied; the directory of the run is lost."""
     address = f"file://{tmp_path}/copy"

@@ -59,7 +59,7 @@ def survivors(marker):
     ("ending", "how", "code"),
     [
         pytest.param("raise", None, 1, marks=pytest.mark.slow),
-        ("go on", signal.SIGTERM, 0),
+        pytest.param("go on", signal.SIGTERM, 0, marks=pytest.mark.slow),
         pytest.param("go on", signal.SIGINT, 0, marks=pytest.mark.slow),  # Ctrl-C reaches the whole group
     ],
 )

@@ -52,7 +52,10 @@ def test_es_gives_the_same_as_on_dev(trained, whole_state, assert_same):
     assert_same(*(whole_state(folder) for folder in folders))
 
 
-@pytest.mark.parametrize(("algorithm", "options"), [("ppo", {}), ("sac", {"algorithm.num_envs": 3, **REPLAY})])
+@pytest.mark.parametrize(
+    ("algorithm", "options"),
+    [("ppo", {}), pytest.param("sac", {"algorithm.num_envs": 3, **REPLAY}, marks=pytest.mark.slow)],
+)
 def test_an_algorithm_that_steps_environments_gives_the_same_as_on_dev(
     quick, whole_state, assert_same, algorithm, options
 ):

@@ -238,7 +238,15 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.parametrize("end", ["time.sleep(60)", "sys.exit(0)", "raise SystemError", "os._exit(1)"])
+@pytest.mark.parametrize(
+    "end",
+    [
+        "time.sleep(60)",
+        "os._exit(1)",
+        pytest.param("sys.exit(0)", marks=pytest.mark.slow),
+        pytest.param("raise SystemError", marks=pytest.mark.slow),
+    ],
+)
 def test_no_process_outlives_the_driver_however_it_ends(tmp_path, end):
     script = tmp_path / "driver.py"
     script.write_text(SCRIPT.replace("END", end))

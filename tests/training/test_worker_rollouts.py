@@ -69,8 +69,17 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("workers", [2, 5])
-@pytest.mark.parametrize("case", CASES)
+EARLY = {"ppo", "nested spaces and masks"}
+"""With these, the first pass also tries workers that answer early."""
+
+
+@pytest.mark.parametrize(
+    ("case", "workers"),
+    [
+        *((case, 2) for case in CASES),
+        *(pytest.param(case, 5, marks=[pytest.mark.slow] * (case not in EARLY)) for case in CASES),
+    ],
+)
 def test_a_run_is_bit_equal(quick, shared, whole_state, assert_same, monkeypatch, case, workers):
     """Also with workers that are lost, and with ones that answer before their rollout is complete."""
     algorithm, env, model = CASES[case]
