@@ -53,7 +53,7 @@ def describe(
       maze plugins info ppo
       maze plugins info mlp --kind model --json
     """
-    found = [info for info in _catalog(kind) if info.name.lower() == name.lower()]
+    found = [info for info in _catalog(kind, name) if info.name.lower() == name.lower()]
     if not found:
         _unknown(name, kind)
     pages = [_page(info) for info in found]
@@ -66,12 +66,12 @@ def describe(
         _print_page(page)
 
 
-def _catalog(kind: str | None) -> list[PluginInfo]:
-    """Return the plugins of a kind, or of all, and packages of presets, which are no plugins."""
+def _catalog(kind: str | None, name: str | None = None) -> list[PluginInfo]:
+    """Return the plugins of a kind and a name, or all, and the packages of presets, which are no plugins."""
     from maze_core.plugins.catalog import catalog, preset_catalog
 
     _check_kind(kind)
-    plugins = [] if kind == _PRESETS else catalog(kind)
+    plugins = [] if kind == _PRESETS else catalog(kind, name)
     return plugins + (preset_catalog() if kind in (None, _PRESETS) else [])
 
 
@@ -120,13 +120,15 @@ def _unknown(name: str, kind: str | None) -> None:
     from maze_core.config.explain import nearest
     from maze_core.errors import ConfigError
     from maze_core.plugins import discovery
+    from maze_core.plugins.catalog import preset_catalog
     from maze_core.plugins.uninstalled_plugins import uninstalled
 
     for each in discovery.KINDS if kind in (None, _PRESETS) else (kind,):
         if advice := discovery.missing(each, name) or uninstalled(name):
             raise ConfigError(f"no plugin is called {name!r}", hint=advice)
-    known = [found.name for found in _catalog(kind)]
-    raise ConfigError(f"no plugin is called {name!r}; {nearest(name, sorted(set(known)))}")
+    known = {claim.name for claim in discovery.declarations() if kind in (None, claim.kind)}
+    known |= {info.name for info in preset_catalog()} if kind in (None, _PRESETS) else set()
+    raise ConfigError(f"no plugin is called {name!r}; {nearest(name, sorted(known))}")
 
 
 def _check_kind(kind: str | None) -> None:

@@ -40,9 +40,18 @@ class PluginInfo:
     """The source file; empty if it was not found."""
 
 
-def catalog(kind: str | None = None) -> list[PluginInfo]:
-    """Return every installed plugin with its state, or those of one kind, sorted by kind and name."""
-    claims = [claim for claim in discovery.declarations() if kind in (None, claim.kind)]
+def catalog(kind: str | None = None, name: str | None = None) -> list[PluginInfo]:
+    """Return the installed plugins with their states, sorted by kind and name.
+
+    Args:
+        kind: only those of this kind.
+        name: only those of this name, in capitals or not.
+    """
+    claims = [
+        claim
+        for claim in discovery.declarations()
+        if kind in (None, claim.kind) and (name is None or claim.name.lower() == name.lower())
+    ]
     claims.sort(key=lambda claim: (list(discovery.KINDS).index(claim.kind), claim.name, claim.distribution))
     cache = _cache_file()
     known = _read(cache)
@@ -56,7 +65,7 @@ def catalog(kind: str | None = None) -> list[PluginInfo]:
         states = examine([claim for claim, _, _ in fresh])
         for (claim, file, key), (state, detail) in zip(fresh, states, strict=True):
             known[key] = [state, detail, summarise(claim.entry_point, file)]
-        _write(cache, known if kind else {key: known[key] for key in keys})
+        _write(cache, known if kind or name else {key: known[key] for key in keys})
     return _with_clashes([_info(claim, file, known[key]) for claim, file, key in zip(claims, files, keys, strict=True)])
 
 

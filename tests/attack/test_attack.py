@@ -15,8 +15,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 SOME = (
-    "kills/ppo+record=2", "kills/sac=1", "damaged/ppo+record=4", "damaged/recording=3", "planted/ppo=2", "named=4",
-    "configured/ppo=2", "spaces/sac=1",
+    "kills/ppo+record=1", "kills/sac=1", "damaged/ppo+record=3", "damaged/recording=2", "planted/ppo=1", "named=2",
+    "configured/ppo=1", "spaces/sac=1",
 )  # fmt: skip
 """What is attacked each time, and how many cases of each subject."""
 PARTS = {
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs fork, /pr
 
 
 def test_some_cases_of_every_kind_hold() -> None:
-    assert_all_hold(SOME, 19)
+    assert_all_hold(SOME, 12)
 
 
 @pytest.mark.slow

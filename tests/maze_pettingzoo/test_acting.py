@@ -143,7 +143,7 @@ def test_wrong_calls_say_what_to_do(opened, tmp_path):
         with pytest.raises(ConfigError, match=message):
             call()
     with (
-        RunContext("CartPole-v1", "ppo", silent=True) as single,
+        RunContext("CartPole-v1", "ppo", silent=True, run_dir=tmp_path / "single") as single,
         pytest.raises(ConfigError, match=r"one agent acts in this environment\n.*context.agent\(\)"),
     ):
         single.agents()

@@ -25,6 +25,7 @@ class Installation:
         self.site = folder / "site"
         self.site.mkdir()
         self.cache = folder / "cache"
+        self.cwd = Path.cwd()
 
     def add(self, name, source=GOOD, entry="wrapper:good = {module}:Good", version="1.0", requires=()):
         module = name.replace("-", "_")
@@ -41,7 +42,7 @@ class Installation:
         return self._run([sys.executable, "-c", code], environment)
 
     def maze(self, *arguments, **environment):
-        process = Forked(arguments, Path.cwd(), self._environment(environment))
+        process = Forked(arguments, self.cwd, self._environment(environment))
         out, err = process.communicate(timeout=120)
         return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 

@@ -175,7 +175,7 @@ def test_what_cannot_be_shared_is_stepped_in_lockstep(built, shared, monkeypatch
     shared(2)
 
     def is_shared(env, algorithm, options, **parts):
-        return collector_of(built(env, algorithm, options, run_dir=None, **parts))._remote is not None
+        return collector_of(built(env, algorithm, options, **parts))._remote is not None
 
     assert is_shared(SeededWalk, "sac", SEVERAL)
     assert not is_shared(SeededWalk, "sac", {"algorithm.n_rollout_steps": 1})

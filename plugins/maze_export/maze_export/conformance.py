@@ -11,6 +11,6 @@ from maze_export.export import export_policy
 def onnx(case: Case) -> Trial:
     """Export an untrained network for the kit's environment."""
     file = case.folder / "policy.onnx"
-    with RunContext(case.env, "ppo", silent=True) as context:
+    with RunContext(case.env, "ppo", silent=True, run_dir=case.folder / "run") as context:
         export_policy(context.run, file)
     return Trial(parameters={"file": str(file)}, env=case.env)
