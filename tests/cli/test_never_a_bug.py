@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import errno
 import os
+import random
 import re
 import shutil
 import sys
-from contextlib import suppress
 from types import ModuleType
 
 import gymnasium
@@ -19,7 +19,9 @@ from typer.testing import CliRunner
 
 from maze_core.cli import main as command
 from maze_core.cli.main import app
+from maze_core.config.run import EvaluationConfig
 from maze_core.errors import ConfigError, PluginError
+from maze_core.plugins import discovery
 from maze_core.plugins.configuration import assemble
 from tests.cli.broken_envs import FEW, VALUES, Good, parallel_environments, single_environments, turn_environments
 
@@ -287,24 +289,57 @@ def test_too_few_file_descriptors(monkeypatch, capsys, error):
 
 # Configurations
 
-WRONG = ("x", "[]", "{}", "-1", "0", "null", "1e999", ".nan", "[1, x]", "true", "99999999999999999999")
+WRONG = (
+    "x", "[]", "{}", "-1", "0", "null", "1e999", ".nan", "[1, x]", "true", "99999999999999999999", "''", "[[]]",
+    "{a: {b: 1}}", "1e-320", "{name: x}", "[{}]", "[null]",
+)  # fmt: skip
+
+
+PER_RUN = 40
+"""Cases of the fast suite, in about five seconds: others in each place, the same ones every time."""
 
 
 def settings():
-    """Every field of the algorithm PPO, the model mlp and the evaluation."""
-    from maze_core.config.run import EvaluationConfig
-    from maze_core.plugins import discovery
-
-    parts = {"algorithm": ("ppo",), "env": ("gymnasium",), "model": ("mlp",)}
-    found = [f"evaluation.{name}" for name in EvaluationConfig.model_fields]
-    for kind, (name,) in parts.items():
-        found += [f"{kind}.{field}" for field in discovery.load(kind, name).Config.model_fields]
+    """How to set each field of every plugin that is part of a run, and of the evaluation: texts before the value."""
+    found = [("ppo", (), f"evaluation.{name}") for name in EvaluationConfig.model_fields]
+    for kind in ("algorithm", "env", "model", "runner", "wrapper", "callback"):
+        for name in discovery.names(kind):
+            try:
+                fields = discovery.load(kind, name).Config.model_fields
+            except (ConfigError, PluginError):  # it needs a library that is not installed
+                continue
+            algorithm = name if kind == "algorithm" else "ppo"
+            said = {
+                "algorithm": ((), "algorithm"),
+                "wrapper": ((f"wrappers=[{{name: {name}}}]",), "wrappers.0"),
+                "callback": ((f"callbacks.x={{name: {name}}}",), "callbacks.x"),
+            }
+            before, path = said.get(kind, ((f"{kind}.name={name}",), kind))
+            found += [(algorithm, before, f"{path}.{field}") for field in fields]
     return sorted(found)
 
 
-@pytest.mark.parametrize("wrong", WRONG)
-def test_a_wrong_value_of_any_setting(wrong):
+def assert_made_or_refused(algorithm, before, setting):
     """The configuration is only made here; runs with wrong ones are in `tests/attack`."""
-    for path in settings():
-        with suppress(ConfigError, PluginError):
-            assemble("ppo", "CartPole-v1", "none", overrides=[f"{path}={wrong}"])
+    said = ""
+    try:
+        assemble(algorithm, "CartPole-v1", "none", overrides=[*before, setting])
+    except (ConfigError, PluginError) as error:
+        said = str(error)
+    except Exception as error:
+        raise AssertionError(f"{(algorithm, *before, setting)} raises {error!r}") from error
+    assert "bug in Maze" not in said, (algorithm, *before, setting)
+
+
+def test_wrong_values_of_any_setting_of_any_plugin():
+    every = [(*each[:2], f"{each[2]}={wrong}") for each in settings() for wrong in WRONG]
+    assert len({each[0] for each in every}) > 10, "the settings of few algorithms"
+    for each in random.Random(4).sample(every, PER_RUN):
+        assert_made_or_refused(*each)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("wrong", WRONG)
+def test_every_wrong_value_of_any_setting_of_any_plugin(wrong):
+    for algorithm, before, path in settings():
+        assert_made_or_refused(algorithm, before, f"{path}={wrong}")
