@@ -46,6 +46,8 @@ LARGEST_MESSAGE = 2**29
 """Bytes of a message, at most. Large arrays are in shared memory, and any text as the length would be more."""
 _SILENCE = 20
 """Seconds in which the next part of a message must come."""
+LONGEST_WAIT = 86_400.0
+"""Seconds that one call may wait: the system counts milliseconds in 32 bits, and a user's time limit may be longer."""
 _GARBLED = (errno.EAGAIN, "bad message length")
 """What errors of a pipe say where the bytes in it are no message."""
 SPOILT = (

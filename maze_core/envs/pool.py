@@ -16,6 +16,7 @@ from maze_core.envs.worker import NOTHING, Share
 from maze_core.errors import MazeError, RunError
 from maze_core.processes import (
     LARGEST_MESSAGE,
+    LONGEST_WAIT,
     SPOILT,
     StartMethod,
     end_processes,
@@ -126,7 +127,10 @@ class Pool:
             by_channel: dict[Any, Member] = {}
             for member in self._owing:
                 by_channel[member.pipe] = by_channel[member.process.sentinel] = member
-            ready = wait(list(by_channel), max(deadline - time.monotonic(), 0.0))
+            rest = deadline - time.monotonic()
+            ready = wait(list(by_channel), min(max(rest, 0.0), LONGEST_WAIT))
+            if not ready and rest > LONGEST_WAIT:
+                continue
             if not ready:
                 raise self._fail(f"{self._owing[0].title} did not answer within {timeout:g} seconds")
             for member in {id(by_channel[channel]): by_channel[channel] for channel in ready}.values():

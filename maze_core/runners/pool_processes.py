@@ -16,6 +16,7 @@ from typing import Any
 from maze_core.errors import ConfigError
 from maze_core.processes import (
     LARGEST_MESSAGE,
+    LONGEST_WAIT,
     SPOILT,
     StartMethod,
     end_processes,
@@ -226,7 +227,8 @@ class ProcessPool(QueuedPool):
         self._ring()
         busy = [member for member in self._members if member.jobs or not member.ready]
         ends = [member.deadline for member in busy] + ([] if deadline is None else [deadline])
-        ready = self._channels.select(max(min(ends) - time.monotonic(), 0.0) if ends else None)
+        rest = max(min(ends) - time.monotonic(), 0.0) if ends else None
+        ready = self._channels.select(None if rest is None else min(rest, LONGEST_WAIT))
         now = time.monotonic()
         over: dict[int, bool] = {}
         for key, _ in ready:

@@ -311,3 +311,10 @@ def raise_interrupt(*arguments):
 
 def assert_ended(env):
     assert env._pool.members == []
+
+
+@pytest.mark.parametrize("limit", [1e7, 1e300])
+def test_a_time_limit_longer_than_the_system_can_wait(limit):
+    env = ProcessVectorEnv(walk, 2, 2, step_timeout=limit)
+    assert env.num_envs == 2
+    env.close()

@@ -372,3 +372,11 @@ def test_a_script_that_workers_cannot_import_is_named(monkeypatch, file, said):
     monkeypatch.setitem(sys.modules, "__main__", main)
     with pytest.raises(ConfigError, match=rf"^runner\.name: .*{said}\n.*Save it in a file"):
         ProcessPool(Answers(), 1)
+
+
+@pytest.mark.parametrize("limit", [1e7, 1e300])
+def test_time_limits_longer_than_the_system_can_wait(limit):
+    with starting() as start:
+        pool = start(1, job_timeout=limit)
+        job = pool.submit(("who", 0.0))
+        assert pool.collect().job == job
