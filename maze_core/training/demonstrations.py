@@ -1,4 +1,4 @@
-"""Demonstrations for a replay buffer, with rewards in the units of the run's own environments."""
+"""Recorded episodes to learn from, with rewards in the units of the run's own environments."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def as_trained(
         return replace(recorded, rewards=recorded.wrapped_rewards)
     if any(isinstance(each, _Normalizing) for each in changing):
         raise ConfigError(
-            "this run normalises its rewards, and the demonstrations hold those of the environment, in other units",
+            "this run normalises its rewards, and the recording holds those of the environment, in other units",
             where,
             "Next: record with the same wrappers, maze rollout RUN --record DIR --wrapped-rewards; or leave the "
             "wrapper out",

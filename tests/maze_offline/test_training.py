@@ -304,3 +304,23 @@ def test_other_data_cannot_be_slipped_in(offline, record, algorithm):
     (index.parent / "complete.json").unlink()
     with pytest.raises(ConfigError, match=f"no longer contains the episodes.*\n.*train {algorithm} --init-from"):
         offline(algorithm, plain, folder, LONG, callbacks={"bomb": bomb(0)}).resume(stopped.run_dir)
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_rewards_are_those_that_the_wrappers_make_of_them(offline, record, algorithm):
+    folder = record(OBSERVATION, BOX)
+    recorded = np.load(folder / "rewards.npy")
+    for wrapper, expected in (
+        ({"name": "scale_reward", "factor": -3.0, "shift": 1.0}, recorded * -3 + 1),
+        ({"name": "clip_reward", "low": -0.1, "high": 0.1}, np.clip(recorded, -0.1, 0.1)),
+    ):
+        steps = offline(algorithm, plain, folder, wrappers=[wrapper]).run.algorithm._steps
+        drawn = set(steps.sample(3000, 0.9).extra["reward"].numpy().tolist())
+        np.testing.assert_allclose(sorted(drawn), np.unique(expected.astype(np.float32)), rtol=1e-5, atol=1e-6)
+        assert steps.returns.sum() == pytest.approx(expected.sum(), rel=1e-4)
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_normalised_rewards_must_have_been_recorded(offline, record, algorithm):
+    with pytest.raises(ConfigError, match=r"^algorithm\.dataset: this run normalises its rewards, and the recording"):
+        offline(algorithm, plain, record(OBSERVATION, BOX), wrappers=["normalize_reward"]).train(1)

@@ -17,6 +17,7 @@ from maze_core.errors import ConfigError
 from maze_core.models.joint_actions import JointActions
 from maze_core.progress import progress_bar
 from maze_core.seeding import Purpose, generator
+from maze_core.training.demonstrations import as_trained
 from maze_core.tree import take_rows, to_device, to_tensors
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ class RecordedSteps:
 
     Raises:
         TrajectoryError: the data is missing, damaged, of other spaces, or has an action that its mask forbids.
-        ConfigError: it does not fit into memory.
+        ConfigError: it does not fit into memory; or the run normalises rewards, and those were not recorded.
     """
 
     def __init__(self, run: Run, config: OfflineConfig) -> None:
@@ -62,13 +63,15 @@ class RecordedSteps:
             data = load_trajectories(Path(config.dataset), config.n_workers, report)
         data.check_fits(run.observation_space, run.action_space, f"algorithm.dataset: {config.dataset}")
         _check_masks(data, JointActions(run.observation_space, run.action_space), config.dataset)
+        if run.config.wrappers:
+            data = as_trained(data, run.spare_env(), run.config.wrappers, "algorithm.dataset")
         rows = data.steps + len(data)
         stacks = _frame_stacks(data, run.observation_space)
         self._buffer = ReplayBuffer(run.observation_space, run.action_space, rows, "algorithm.dataset", stacks=stacks)
         for episode in data:
             self._buffer.add_episode(episode)
         self.returns = np.add.reduceat(data.rewards, data.starts[:-1], dtype=np.float64)
-        """The sum of each episode's recorded rewards, [E]."""
+        """The sum of each episode's rewards, as the run's wrappers make them of the recorded ones, [E]."""
         self._fingerprint = _fingerprint(data)
         self._order = generator(run.seed, Purpose.REPLAY)
         if run.policy.normalizer is not None and run.init_from is None:
