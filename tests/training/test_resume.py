@@ -378,7 +378,7 @@ def test_what_a_resumed_run_may_change(quick, tmp_path):
         ("algorithm.num_envs=2", "steps 3 environments in parallel, this one 2"),
         ("env.id=Acrobot-v1", "observation_space was Box"),
         ("seed=2", r"^seed: was 1 when .* began, and cannot change"),
-        ("seed=null", r"^seed: cannot be unset: a saved run has a seed, here 1$"),
+        ("seed=null", r"^seed: cannot be unset: a saved run has a seed, here 1"),
         ("seed=", r"^seed: cannot be unset"),
         ("algorithm.lrr=1", r"algorithm\.lrr: unknown key; did you mean lr"),
     ],
