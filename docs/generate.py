@@ -28,6 +28,7 @@ from maze_core.plugins.configuration import DEFAULTS
 from maze_core.plugins.discovery import DISABLE, KINDS
 from maze_core.plugins.hook_kinds import WITHOUT_HOOKS, WRAPPABLE, misplaced
 from maze_core.plugins.hookspecs import HookSpecs
+from maze_core.training.pairs import FEATURES, pairs
 from maze_core.training.report import EpochReport, RunSummary
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -383,6 +384,31 @@ def _checks(checks: Iterable[Any]) -> str:
 
 # Pages
 
+
+def combinations() -> Sections:
+    """The settings of the features, a matrix of all pairs, and why some are refused or taken otherwise."""
+    settings = "\n".join(f"| {each.name} | `{each.setting}` |" for each in FEATURES)
+    found = {(first, second): text for first, second, text in pairs()}
+    rows = []
+    for row in FEATURES[:-1]:
+        cells = [_cell(found[row, other]) if (row, other) in found else "" for other in FEATURES[1:]]
+        rows.append(f"| **{row.name}** | {' | '.join(cells)} |")
+    head = " | ".join(each.name for each in FEATURES[1:])
+    matrix = f"| | {head} |\n|---|{'---|' * len(FEATURES[1:])}\n" + "\n".join(rows)
+    reasons = "\n".join(
+        f"- {first.name} and {second.name}: {text}." for (first, second), text in found.items() if text != "trains"
+    )
+    return {
+        "Features": f"| feature | setting |\n|---|---|\n{settings}",
+        "Pairs": f"✓ trains, ✓* trains in another way (below), no: refused.\n\n{matrix}",
+        "Why": reasons,
+    }
+
+
+def _cell(text: str) -> str:
+    return "no" if text.startswith("refused") else "✓" if text == "trains" else "✓*"
+
+
 PAGES: dict[str, tuple[str, str, Any]] = {
     "configuration.md": (
         "Configuration reference",
@@ -409,6 +435,12 @@ PAGES: dict[str, tuple[str, str, Any]] = {
         "explains how to write a plugin, [Questions of authors](../guide/authors.md) what is not obvious from the\n"
         "signatures.",
         authors,
+    ),
+    "pairs.md": (
+        "Which features go together",
+        "Every pair of the ways of collecting, storing and drawing data. A test trains with each pair, or sees it\n"
+        "refused with the reason given here.",
+        combinations,
     ),
     "conformance.md": (
         "Conformance reference",

@@ -20,6 +20,7 @@ from maze_core.policies.base import build_policy_plugin
 from maze_core.seeding import EpisodeSeeds, Purpose, generator, torch_generator
 from maze_core.training.collector import Collector
 from maze_core.training.demonstrations import as_trained
+from maze_core.training.pairs import HINDSIGHT, N_STEP, PRIORITIES, refused
 from maze_core.training.replay_memory import check_segments
 from maze_core.training.replays import replay_of
 from maze_core.training.run_dir import REPLAY
@@ -75,15 +76,9 @@ def check_replay_sizes(config: RunConfig, capacity: int, num_envs: int, first_st
 
 def _check_hindsight(algorithm: Any) -> None:
     if getattr(algorithm, "n_step", 1) > 1:
-        raise ConfigError(
-            "rewards for other goals are computed for single steps, not summed", "algorithm.n_step",
-            "Next: --set algorithm.n_step=1, or --set algorithm.her_goals=0",
-        )  # fmt: skip
+        raise refused(N_STEP, HINDSIGHT)
     if getattr(algorithm, "prioritized", False):
-        raise ConfigError(
-            "the priority of a step belongs to its own goal", "algorithm.prioritized",
-            "Next: --set algorithm.prioritized=false, or --set algorithm.her_goals=0",
-        )  # fmt: skip
+        raise refused(PRIORITIES, HINDSIGHT)
 
 
 def steps_of_each(collect_steps: int, num_envs: int) -> int:

@@ -13,10 +13,11 @@ from maze_core.envs.goals import GoalRewards
 from maze_core.envs.serial import SerialVectorEnv
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.envs.vector import agents_of
-from maze_core.errors import ConfigError, MazeError
+from maze_core.errors import MazeError
 from maze_core.models.memory import remembers
 from maze_core.policies.random import RandomPolicy
 from maze_core.seeding import EpisodeSeeds, Purpose, generator, integer_seed
+from maze_core.training.pairs import AGENTS, HINDSIGHT, MEMORY, refused
 from maze_core.training.setting_names import setting
 from maze_core.tree import copy_tree, take_rows
 
@@ -79,12 +80,7 @@ def _hindsight(run: Run, env: VectorEnv, goals: int) -> Hindsight:
     """Return what exchanges goals, by the rewards of one more environment. Errors as for `GoalRewards`."""
     where = setting(run.config.algorithm, "her_goals")
     if agents_of(env):
-        problem = "goals are exchanged in the steps of one agent, and several act here"
-        raise ConfigError(problem, where, "Next: --set algorithm.her_goals=0")
+        raise refused(HINDSIGHT, AGENTS, where)
     if remembers(run.policy):
-        raise ConfigError(
-            "goals are exchanged in single steps, and the policy remembers the steps before",
-            where,
-            "Next: --set algorithm.her_goals=0, or --set model.memory=none",
-        )
+        raise refused(HINDSIGHT, MEMORY, where)
     return Hindsight(GoalRewards(run.spare_env(), where, integer_seed(run.seed, Purpose.REPLAY)), goals)

@@ -31,7 +31,7 @@ def generate() -> ModuleType:
     return module
 
 
-@pytest.mark.parametrize("page", ["configuration.md", "cli.md", "hooks.md", "authors.md", "conformance.md"])
+@pytest.mark.parametrize("page", ["configuration.md", "cli.md", "hooks.md", "authors.md", "pairs.md", "conformance.md"])
 def test_reference_pages_are_up_to_date(page: str, generate: Any) -> None:
     committed = _sections((ROOT / "docs" / "reference" / page).read_text(encoding="utf-8"))
     generated = _sections(generate.render(page))

@@ -11,11 +11,11 @@ from torch import Tensor, nn
 
 from maze_core.data.batch import Batch, Loss
 from maze_core.data.segments import POLICY, replayed
-from maze_core.errors import ConfigError
 from maze_core.plugins.hookspecs import hookimpl
 from maze_core.seeding import Purpose, torch_generator
 from maze_core.training.algorithm import Algorithm
 from maze_core.training.off_policy import ReplayCollector
+from maze_core.training.pairs import MEMORY, PRIORITIES, refused
 from maze_core.training.replay_memory import ReplayMemory, TargetMemory
 from maze_core.training.schedules import scheduled
 from maze_core.training.targets import Target
@@ -71,11 +71,7 @@ class DQN(Algorithm[ValueNetwork]):
         targets = {_TARGET: TargetMemory(POLICY, self._target.module)}
         memory = ReplayMemory.of(policy, config.sequence_length, config.burn_in, targets)
         if memory is not None and config.prioritized:
-            raise ConfigError(
-                "a network with memory learns from whole sequences, and priorities belong to single steps",
-                "algorithm.prioritized",
-                "Next: --set algorithm.prioritized=false",
-            )
+            raise refused(PRIORITIES, MEMORY)
         collector = ReplayCollector(
             run,
             config.n_rollout_steps,
