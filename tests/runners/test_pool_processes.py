@@ -12,12 +12,14 @@ import textwrap
 import threading
 import time
 from contextlib import ExitStack, contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 
 import numpy as np
 import pytest
 
+from maze_core import processes
 from maze_core.errors import ConfigError, RunError
 from maze_core.processes import LARGEST_MESSAGE
 from maze_core.runners.local import LocalConfig, LocalRunner
@@ -149,6 +151,11 @@ def test_workers_are_forked_from_a_process_with_a_single_thread(start):
     server = Path(f"/proc/{pool.pids[0]}/stat").read_text().rsplit(")", 1)[1].split()[1]
     assert int(server) != os.getpid()
     assert "\nThreads:\t1\n" in Path(f"/proc/{server}/status").read_text()
+
+
+def test_what_workers_need_is_imported_before_they_start():
+    """The fork server passes over a module that is not there without a word."""
+    assert all(find_spec(name) for name in processes._PRELOADED if name != "__main__")
 
 
 def test_a_task_that_cannot_be_sent_says_so(start):
