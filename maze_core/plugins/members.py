@@ -62,6 +62,10 @@ def put_below(error: Exception, place: str, config: Any) -> None:
             error.put_below(place)
 
 
+_OF_OBJECTS = {name: getattr(object, name) for name in dir(object)}
+"""Attributes of every object by name: most of those that a plugin has."""
+
+
 class Registry(pluggy.PluginManager):
     """pluggy's manager, filled with the members of a run and then frozen.
 
@@ -83,6 +87,12 @@ class Registry(pluggy.PluginManager):
         if self.frozen:
             raise PluginError("the plugins of a run are fixed once it is set up: add this one to its configuration")
         return super().register(plugin, name)
+
+    def parse_hookimpl_opts(self, plugin: object, name: str) -> Any:
+        """Return how an attribute is marked as a hook; None if it is not, as what every object has, without a look."""
+        if name in _OF_OBJECTS and getattr(type(plugin), name, None) is _OF_OBJECTS[name]:
+            return None
+        return super().parse_hookimpl_opts(plugin, name)
 
     def _add(self, each: Member) -> None:
         for name in HOOKS:

@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 from maze_core.cli.main import app
 from maze_core.plugins.configuration import assemble
 from maze_core.training import api
+from tests.forked import Forked
 
 pytestmark = pytest.mark.usefixtures("known_plugins")
 SMALL = {"algorithm.n_epochs": 2, "algorithm.epoch_length": 1, "algorithm.n_rollout_steps": 4, "seed": 1}
@@ -238,15 +239,16 @@ def test_an_environment_that_raises(tmp_path, runner):
     arguments = ["train", "ppo", "--env", "broken:Broken-v0", "--run-dir", "run", "--runner", runner, "--epochs", "50"]
     arguments += ["--n-rollout-steps", "4", "--epoch-length", "1", "--num-envs", "2"]
     arguments += ["--set", "evaluation.n_episodes=1", "--set", "callbacks.console=null"]
-    result = in_a_process(tmp_path, *arguments)
+    process = Forked(arguments, tmp_path, os.environ)
+    _, said = process.communicate(timeout=120)
     line = BROKEN.splitlines().index('        raise OSError("the wheel came off")  # this line') + 1
-    assert result.returncode == 1, result.stderr
-    assert f'broken.py", line {line}, in fall_apart' in result.stderr
-    assert re.search(r"(?m)^error: environment [01] \(episode \d+, step \d+\) raised OSError: the wheel", result.stderr)
-    assert result.stderr.count("error: environment") == 1
-    last = result.stderr.splitlines()[-1]
+    assert process.returncode == 1, said
+    assert f'broken.py", line {line}, in fall_apart' in said
+    assert re.search(r"(?m)^error: environment [01] \(episode \d+, step \d+\) raised OSError: the wheel", said)
+    assert said.count("error: environment") == 1
+    last = said.splitlines()[-1]
     assert re.search(rf"checkpoints/last, of epoch \d+\. Next: maze resume {tmp_path}/run$", last)
-    assert "bug in Maze" not in result.stderr
+    assert "bug in Maze" not in said
 
 
 def in_a_process(folder, *arguments):
