@@ -229,6 +229,7 @@ def test_a_stopped_run_goes_on_bit_by_bit(bc, walk_demos, whole_state, assert_sa
     assert_same(whole_state(stopped.run_dir, "best"), whole_state(whole.run_dir, "best"))
 
 
+@pytest.mark.slow
 def test_kill_9_and_resume_is_the_uninterrupted_run(tmp_path, cart_demos, whole_state, assert_same):
     values = {"algorithm.n_epochs": 40, "algorithm.epoch_length": 7, "algorithm.eval_every_k_iterations": 5,
               "algorithm.n_eval_episodes": 1, "callbacks.early_stopping.patience": 0, "seed": 4,

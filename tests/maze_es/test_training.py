@@ -60,6 +60,7 @@ def test_workers_that_die_change_nothing_but_time(es, whole_state, assert_same):
     assert_same(whole_state(context.run_dir), whole_state(quiet.run_dir))
 
 
+@pytest.mark.slow
 def test_kill_and_resume(tmp_path, whole_state, assert_same):
     """Kill -9 at a random moment; the resumed run equals the uninterrupted one bit by bit."""
     values = {
@@ -389,6 +390,7 @@ def test_a_model_of_a_local_class_works_on_dev(es):
 
 
 @pytest.mark.learning
+@pytest.mark.slow
 def test_cartpole_is_solved(tmp_path):
     context = RunContext("CartPole-v1", "es", seed=1, steps=200_000, silent=True, run_dir=tmp_path / "run")
     assert context.train().final_evaluation["eval/return_mean"] >= 475

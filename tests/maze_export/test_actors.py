@@ -19,7 +19,7 @@ from tests.maze_export.conftest import stir
 from tests.maze_export.test_export import load
 
 
-@pytest.mark.parametrize("env", [Shelves, Carousel])
+@pytest.mark.parametrize("env", [Carousel, pytest.param(Shelves, marks=pytest.mark.slow)])
 def test_rows_of_all_actors_act_as_in_the_run(quick, tmp_path, env):
     context = quick(env, "ppo", {"model.hidden": [8]})
     context.train()

@@ -118,6 +118,7 @@ def test_an_environment_that_raises_ends_the_run_within_ten_seconds(quick):
     assert "maze resume" in notes
 
 
+@pytest.mark.slow
 def test_a_function_of_the_users_own_script_reaches_the_workers(quick):
     context = quick(lambda: SeededWalk(), "ppo", {"runner.workers": 1}, runner="ray", callbacks={"jsonl": None})
     assert context.train().outcome == "finished"

@@ -80,7 +80,10 @@ EVERLASTING = {
 }
 
 
-@pytest.mark.parametrize("name", EVERLASTING)
+@pytest.mark.parametrize(
+    "name",
+    [each if each in ("discrete", "mixed") else pytest.param(each, marks=pytest.mark.slow) for each in EVERLASTING],
+)
 def test_a_reward_of_1_for_ever_is_worth_its_discounted_sum(sac, name):
     """A time limit is no end, and the lesser twin lowers the value of no action space for its number of members."""
     values = {

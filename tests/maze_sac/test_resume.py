@@ -203,6 +203,7 @@ def test_stop_while_the_buffer_is_filled(sac, whole_state, assert_same):
     assert_runs_equal(stopped.run_dir, whole.run_dir, SeededWalk(), whole_state, assert_same)
 
 
+@pytest.mark.slow
 def test_every_checkpoint_can_be_gone_on_from(sac, whole_state, assert_same):
     """Also one that is older than all rows in the ring."""
     context = sac(Workshop, SETTINGS | QUICK, callbacks={"best_checkpoint": KeepThird})

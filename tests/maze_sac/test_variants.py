@@ -233,7 +233,9 @@ def test_adam_has_the_configured_decay_for_the_networks_only(sac):
     assert [group["betas"] for group in context.run.learner.optimizer.param_groups] == [(0.5, 0.999), (0.9, 0.999)]
 
 
-@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize(
+    "preset", [each if each in ("tqc", "droq") else pytest.param(each, marks=pytest.mark.slow) for each in PRESETS]
+)
 def test_a_throw_is_learnt_with_the_preset(sac, preset):
     length = 200 if "algorithm.utd" in SMALLER[preset] else 400
     values = {

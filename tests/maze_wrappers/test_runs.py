@@ -94,7 +94,12 @@ def recorded(folder):
 
 @pytest.mark.parametrize(
     ("algorithm", "runner", "settings"),
-    [("ppo", "dev", {}), ("ppo", "local", {}), ("impala", "dev", {}), ("sac", "dev", SAC)],
+    [
+        ("ppo", "dev", {}),
+        ("impala", "dev", {}),
+        ("sac", "dev", SAC),
+        pytest.param("ppo", "local", {}, marks=pytest.mark.slow),
+    ],
 )
 def test_memory_metrics_and_recordings_after_a_kill_are_the_uninterrupted_ones(
     quick, whole_state, assert_same, tmp_path, algorithm, runner, settings
@@ -287,6 +292,7 @@ def test_two_loss_plugins_and_a_wrapper_compose_in_the_configured_order(quick):
     assert raw.rewards[0] != 0
 
 
+@pytest.mark.slow
 def test_normalised_rewards_and_observations_learn(tmp_path):
     """CartPole from observations a hundred times too large: hopeless for the network as they come."""
 

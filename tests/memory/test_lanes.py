@@ -83,8 +83,14 @@ def test_every_lane_remembers_the_rows_in_which_it_acted(env, kind, more, steps)
     assert carried
 
 
-@pytest.mark.parametrize("algorithm", ["ppo", "a2c", "impala"])
-@pytest.mark.parametrize("source", [CrowdSource, MixedSource])
+@pytest.mark.parametrize(
+    ("source", "algorithm"),
+    [
+        *((CrowdSource, algorithm) for algorithm in ("ppo", "a2c", "impala")),
+        (MixedSource, "ppo"),
+        *(pytest.param(MixedSource, algorithm, marks=pytest.mark.slow) for algorithm in ("a2c", "impala")),
+    ],
+)
 def test_runs_with_agents_memory_and_masks_resume_exactly(quick, whole_state, assert_same, algorithm, source):
     """With different spaces too; transitions are open when it is saved."""
     more = {"model.hidden": [6], "model.memory": "gru", "model.memory_size": 5, "algorithm.n_rollout_steps": 7}

@@ -73,7 +73,7 @@ def test_the_episode_that_compares_rewards_is_not_recorded(learn, tmp_path):
     assert sorted(environments) == [0, 0, 1, 1]  # two of training, two of evaluation
 
 
-@pytest.mark.parametrize("algorithm", OWN)
+@pytest.mark.parametrize("algorithm", [pytest.param(each, marks=[pytest.mark.slow] * (each == "ddpg")) for each in OWN])
 def test_a_stopped_run_ends_bit_equal(learn, whole_state, assert_same, algorithm):
     env = ENVS.get(algorithm, Reach)
     stopped = learn(env, algorithm, {}, callbacks={"bomb": bomb(at=21)})
