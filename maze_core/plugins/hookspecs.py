@@ -15,15 +15,19 @@ if TYPE_CHECKING:
     import gymnasium
     from torch import nn
 
-    from maze_core.acting.agent import Agent
+    # The types that hooks are called with. Only here the core names types of the folders above plugins; modules below
+    # the run take `Run` from here, too.
+    from maze_core.acting.agent import Agent as Agent
     from maze_core.config.base import PluginConfig
-    from maze_core.data.batch import Batch, Loss
-    from maze_core.data.rollout import Rollout
-    from maze_core.envs.agents import MultiAgentEnv
-    from maze_core.envs.vector import VectorEnv
+    from maze_core.data.batch import Batch as Batch
+    from maze_core.data.batch import Loss as Loss
+    from maze_core.data.rollout import Rollout as Rollout
+    from maze_core.envs.agents import MultiAgentEnv as MultiAgentEnv
+    from maze_core.envs.vector import VectorEnv as VectorEnv
     from maze_core.models.policy import Policy
-    from maze_core.training.report import EpochReport, RunSummary
-    from maze_core.training.run import Run
+    from maze_core.training.report import EpochReport as EpochReport
+    from maze_core.training.report import RunSummary as RunSummary
+    from maze_core.training.run import Run as Run
 
 hookspec = pluggy.HookspecMarker("maze")
 hookimpl = pluggy.HookimplMarker("maze")

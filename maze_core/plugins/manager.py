@@ -18,15 +18,19 @@ if TYPE_CHECKING:
     import pluggy
     from torch import nn
 
-    from maze_core.acting.agent import Agent
     from maze_core.config.base import PluginConfig
     from maze_core.config.run import RunConfig
-    from maze_core.data.batch import Batch, Loss
-    from maze_core.data.rollout import Rollout
-    from maze_core.envs.agents import MultiAgentEnv
-    from maze_core.envs.vector import VectorEnv
-    from maze_core.training.report import EpochReport, RunSummary
-    from maze_core.training.run import Run
+    from maze_core.plugins.hookspecs import (
+        Agent,
+        Batch,
+        EpochReport,
+        Loss,
+        MultiAgentEnv,
+        Rollout,
+        Run,
+        RunSummary,
+        VectorEnv,
+    )
 
 
 class Hooks:
