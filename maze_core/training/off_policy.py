@@ -23,8 +23,6 @@ from maze_core.training.demonstrations import as_trained
 from maze_core.training.pairs import HINDSIGHT, N_STEP, PRIORITIES, refused
 from maze_core.training.replay_memory import check_segments
 from maze_core.training.replays import replay_of
-from maze_core.training.run_dir import REPLAY
-from maze_core.training.saved.manifest import states
 from maze_core.training.setting_names import setting
 from maze_core.training.workers.remote import RemoteCollector, can_share_replay
 from maze_core.tree import subtree
@@ -313,17 +311,12 @@ class ReplayCollector(Collector):
 
     def prune(self) -> None:
         """Delete rows on disk that no checkpoint refers to."""
-        self._opened_log().prune(states(self._run_dir()))
+        self._opened_log().prune(self._run.checkpoint_states())
 
     def _opened_log(self) -> ReplayLog:
         if self._log is None:
-            self._log = ReplayLog(self._run_dir() / REPLAY, self.replay)
+            self._log = ReplayLog(self._run.replay_dir, self.replay)
         return self._log
-
-    def _run_dir(self) -> Path:
-        if self._run.run_dir is None:
-            raise RuntimeError("this run has no run directory")
-        return self._run.run_dir
 
 
 def _first_policy(run: Run, part: str | dict[str, Any], env: VectorEnv) -> RuleAgent:

@@ -8,14 +8,17 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import torch
 
 from maze_core.errors import ConfigError
 
-if TYPE_CHECKING:
-    from maze_core.training.run import Run
+
+class HasRandomState(Protocol):
+    """What has a state of torch's global generator of its own, such as a run."""
+
+    torch_rng: torch.Tensor
 
 
 class _Turn:
@@ -82,11 +85,11 @@ def isolated_rng(seed: int) -> Iterator[None]:
 
 
 @contextmanager
-def borrowed_rng(run: Run) -> Iterator[None]:
-    """Use the run's state of torch's global generator inside the block, and restore the outer state afterwards."""
+def borrowed_rng(owner: HasRandomState) -> Iterator[None]:
+    """Use the owner's state of torch's global generator inside the block, and restore the outer state afterwards."""
     with process_turn(), torch.random.fork_rng():
-        torch.set_rng_state(run.torch_rng)
+        torch.set_rng_state(owner.torch_rng)
         try:
             yield
         finally:
-            run.torch_rng = torch.get_rng_state()
+            owner.torch_rng = torch.get_rng_state()

@@ -30,13 +30,13 @@ from maze_core.training.learning.learner_check import check_learners
 from maze_core.training.learning.several_learners import check_installed, further_learners
 from maze_core.training.process_state import isolated_rng
 from maze_core.training.report import EpochReport
-from maze_core.training.run_dir import find_run
+from maze_core.training.run_dir import REPLAY, find_run
 from maze_core.training.run_environments import RunEnvironments
 from maze_core.training.run_progress import RunProgress
 from maze_core.training.saved.append_only import GrowingFile
 from maze_core.training.saved.checkpoint import Checkpoint, check_finite, write_checkpoint
 from maze_core.training.saved.kept import KeptState
-from maze_core.training.saved.manifest import CHECKPOINTS
+from maze_core.training.saved.manifest import CHECKPOINTS, states
 from maze_core.training.saved.metrics_file import METRICS_FILE
 
 if TYPE_CHECKING:
@@ -360,6 +360,15 @@ class Run(RunProgress):
             folder = self._write("last", self._kept.checkpoint)
             self.saved_epoch = self.epoch
             self.hooks.on_checkpoint(self, folder)
+
+    @property
+    def replay_dir(self) -> Path:
+        """The folder for the rows of a replay buffer, in the run directory."""
+        return self._folder() / REPLAY
+
+    def checkpoint_states(self) -> list[str]:
+        """Return every readable `state.json` of the run's checkpoints: they tell which rows on disk are needed."""
+        return states(self._folder())
 
     def _write(self, name: str, checkpoint: Checkpoint) -> Path:
         root = self._folder() / CHECKPOINTS
