@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dis
 import re
 from collections.abc import Mapping
+from itertools import takewhile
 
 _RENAMED: Mapping[str, str] = {
     "maze_compare.board": "maze_compare.table",
@@ -80,13 +82,35 @@ def instead(error: BaseException) -> str:
     """Return what to write instead of an import that failed, as the end of a sentence; empty where nothing is known."""
     if not isinstance(error, ImportError):
         return ""
-    found = _FROM.match(str(error))
-    name = f"{found[2]}.{found[1]}" if found else error.name or ""
-    while name:
-        if name in _RENAMED:
-            new = _RENAMED[name]
-            distribution = new.partition(".")[0].replace("_", "-")
-            where = "" if distribution == "maze-core" else f" of the distribution {distribution}"
-            return f"; {name} is {new}{where} now"
-        name = name.rpartition(".")[0]
+    for asked in _asked(error):
+        name = asked
+        while name:
+            if name in _RENAMED:
+                new = _RENAMED[name]
+                distribution = new.partition(".")[0].replace("_", "-")
+                where = "" if distribution == "maze-core" else f" of the distribution {distribution}"
+                return f"; {name} is {new}{where} now"
+            name = name.rpartition(".")[0]
     return ""
+
+
+def _asked(error: ImportError) -> list[str]:
+    """Return the names that an import asked for, the most exact first.
+
+    Where a folder is gone, the error names only the folder; the statement that failed names the module.
+    """
+    if found := _FROM.match(str(error)):
+        return [f"{found[2]}.{found[1]}"]
+    name = error.name or ""
+    step = error.__traceback__
+    while step is not None and step.tb_next is not None:
+        step = step.tb_next
+    if step is None:
+        return [name]
+    instructions = [each for each in dis.get_instructions(step.tb_frame.f_code) if each.offset >= step.tb_lasti]
+    if not instructions or instructions[0].opname != "IMPORT_NAME" or not instructions[0].argval.startswith(name):
+        return [name]
+    module = instructions[0].argval
+    following = takewhile(lambda each: each.opname in ("IMPORT_FROM", "STORE_NAME", "STORE_FAST"), instructions[1:])
+    members = [f"{module}.{each.argval}" for each in following if each.opname == "IMPORT_FROM"]
+    return [*(each for each in members if each in _RENAMED), module, name]

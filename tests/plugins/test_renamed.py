@@ -5,7 +5,7 @@ import importlib
 import pytest
 
 from maze_core.plugins.discovery import describe
-from maze_core.plugins.renamed import instead
+from maze_core.plugins.renamed import _RENAMED, instead
 
 
 def failed(statement):
@@ -36,9 +36,19 @@ def test_of_other_names_nothing_is_said(statement):
     assert instead(failed(statement)) == ""
 
 
-def test_what_is_said_is_there():
-    from maze_core.plugins.renamed import _RENAMED
+def test_where_a_folder_is_gone_the_statement_says_which_module_was_meant(monkeypatch):
+    monkeypatch.setitem(_RENAMED, "maze_core.gone.loop", "maze_core.averages")
+    monkeypatch.setitem(_RENAMED, "maze_core.gone.loop.Moved", "maze_core.errors.MazeError")
+    monkeypatch.setitem(_RENAMED, "maze_core.gone.folder", "maze_core.files")
+    assert instead(failed("import maze_core.gone.loop")) == "; maze_core.gone.loop is maze_core.averages now"
+    assert instead(failed("from maze_core.gone.loop import Kept")).endswith("maze_core.averages now")
+    assert instead(failed("from maze_core.gone.loop import Kept, Moved")).endswith("maze_core.errors.MazeError now")
+    assert instead(failed("from maze_core.gone import folder")).endswith("maze_core.files now")
+    assert instead(failed("def act():\n    from maze_core.gone.loop import Kept\nact()")).endswith("averages now")
+    assert instead(failed("import maze_core.gone.other")) == ""
 
+
+def test_what_is_said_is_there():
     for new in _RENAMED.values():
         module, _, name = new.rpartition(".")
         try:
