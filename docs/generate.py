@@ -282,8 +282,8 @@ def _parameter_types() -> str:
         rows.append(f"| {_code(flag.field)} | {_code(flag.metavar)} | {_code(flag.limits)} | {_line(meaning)} |")
     return "\n".join(
         [
-            "`maze_core.config.params`: one type, range and meaning for each name that algorithms share. The class of",
-            "an algorithm's parameters sets the default: `lr: params.LearningRate = 1e-3`.",
+            "`maze_core.config.params`: one type, range and meaning for each name that algorithms share.",
+            "The class of an algorithm's parameters sets the default: `lr: params.LearningRate = 1e-3`.",
             "",
             *["| type | values | range | meaning |", "|---|---|---|---|"],
             *rows,

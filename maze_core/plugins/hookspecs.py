@@ -131,9 +131,9 @@ class HookSpecs:
         step. Call rule: all, in the order of the plugins; each receives the result of the one before. On error: the run
         stops and the plugin is named.
 
-        The result is an `Agent` (`maze_core.acting.agent`): `act` chooses the actions. One that wraps another passes
-        `begin`, `wait`, `refresh` and `expect` on to it, and its `state()`, which checkpoints contain, holds what
-        decides the next actions of both.
+        The result is an `Agent` (`maze_core.acting.agent`): `act` chooses the actions. One that wraps another
+        passes `begin`, `wait`, `refresh` and `expect` on to it, and its `state()`, which checkpoints contain, holds
+        what decides the next actions of both.
 
             class Careful(Plugin):
                 @hookimpl

@@ -44,7 +44,7 @@ SMALL: Mapping[str, Any] = {
     "initial_buffer_size": 16,
     "replay_buffer_size": 1000,
 }
-"""Small values for the parameters that algorithms share (`maze_core.config.params`); set if the algorithm has them."""
+"""Small values for parameters that algorithms share (`maze_core.config.params`), where they have them."""
 BROKEN_RUN = "a small run fails, see the check `trains`"
 
 
