@@ -151,11 +151,18 @@ def test_a_wrapper_for_single_environments_rules_out_the_native_one():
 
 
 def test_environments_need_no_torch():
-    modules = "builder, processes, native, serial, gymnasium_source, factory_source, worker"
-    code = (
-        f"import sys; from maze_core.envs import {modules}; from maze_core.runners import dev, local\n"
-        "print('torch' in sys.modules)"
+    modules = (
+        "maze_core.envs.builder",
+        "maze_core.envs.factory_source",
+        "maze_core.envs.gymnasium_source",
+        "maze_core.envs.native",
+        "maze_core.envs.processes",
+        "maze_core.envs.serial",
+        "maze_core.envs.worker",
+        "maze_core.runners.dev",
+        "maze_core.runners.local",
     )
+    code = f"import sys, {', '.join(modules)}; print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"
 
