@@ -25,8 +25,8 @@ from maze_ray.worker import pack
 
 from maze_core.context import RunContext
 from maze_core.runners.dev import DevRunner
+from maze_core.runners.pooled_envs import PooledVectorEnv
 from maze_core.runners.workers import Shared
-from maze_core.training.workers.worker_task import CollectJob
 
 PAGE, HOSTS, STEPS, UPDATES = "scale", 2, 20, 5
 GATE = 2.0
@@ -73,24 +73,35 @@ class Measured:
     waiting: int
 
 
+ROLLOUT = "rollout"
+
+
+def command_of(job: Any) -> str:
+    """Return what a job asks for."""
+    return getattr(job, "command", ROLLOUT)
+
+
 class Host:
     """A process that stands for many workers."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
+        self._answers: dict[str, Any] = {}
 
-    async def learn(self, value: bytes) -> None:
-        """Take the rollout that every call is answered with."""
-        self._value = pickle.loads(value)
+    async def learn(self, command: str, value: bytes) -> None:
+        """Take what every such command is answered with."""
+        self._answers[command] = pickle.loads(value)
 
     async def setup(self, number: int, task: bytes, theirs: dict[str, str], door: None) -> tuple[Any, ...]:
         """Answer as a worker that is ready."""
         return "ready", os.getpid(), "", False
 
     async def run(self, job: bytes, version: int, arrays: Any) -> tuple[Any, ...]:
-        """Answer with the rollout."""
-        await asyncio.sleep(self._seconds)
-        value = self._value
+        """Answer as the first worker did; only rollouts take time."""
+        command = command_of(pickle.loads(job))
+        value = self._answers[command]
+        if command in (ROLLOUT, "gather"):
+            await asyncio.sleep(self._seconds)
         return "result", *pack(replace(value, version=version) if hasattr(value, "version") else value)
 
     async def close(self) -> None:
@@ -104,7 +115,10 @@ class SimulatedPool(RayPool):
     seconds = 1.0
 
     def __init__(self, task: Any, count: int) -> None:
-        self._recorder: Any = pickle.loads(pickle.dumps(task))
+        self._task: Any = pickle.loads(pickle.dumps(task))
+        self._task.setup(0)
+        self._known: set[str] = set()
+        self._arrays = Shared(0, {})
         self._hosts: list[Any] = []
         self.waiting = 0
         SimulatedPool.current = self
@@ -119,15 +133,25 @@ class SimulatedPool(RayPool):
         return self._hosts[number % HOSTS]
 
     def share(self, arrays: Any) -> int:
-        if self._recorder is not None:
-            task, self._recorder = self._recorder, None
-            task.setup(0)
-            job = CollectJob(0, 0, 60.0) if hasattr(task, "_shares") else 0
-            value = pickle.dumps(task.run(job, Shared(1, arrays)))
-            task.close()
-            self._ray.get([host.learn.remote(value) for host in self._hosts])
+        self._arrays = Shared(1, arrays)
         self.parameter_bytes = sum(array.nbytes for array in arrays.values())
         return super().share(arrays)
+
+    def submit(self, job: Any, *arguments: Any) -> int:
+        self._record(job)
+        return super().submit(job, *arguments)
+
+    def submit_each(self, jobs: Any, *arguments: Any) -> Any:
+        self._record(jobs[0])
+        return super().submit_each(jobs, *arguments)
+
+    def _record(self, job: Any) -> None:
+        """Let the task answer each kind of job once, in this process."""
+        command = command_of(job)
+        if command not in self._known:
+            self._known.add(command)
+            value = pickle.dumps(self._task.run(job, self._arrays))
+            self._ray.get([host.learn.remote(command, value) for host in self._hosts])
 
     def collect(self, timeout: float | None = None) -> Any:
         self.waiting = max(self.waiting, len(self._results) + len(self._arrived))
@@ -142,7 +166,8 @@ def main() -> int:
     SimulatedPool.seconds = options.rollout_seconds
     DevRunner.has_collectors = True
     DevRunner.default_workers = property(lambda runner: 10**6)  # type: ignore[assignment, method-assign]
-    DevRunner.workers = DevRunner.collectors = lambda runner, task, count: SimulatedPool(task, count)  # type: ignore
+    DevRunner.workers = lambda runner, task, count: SimulatedPool(task, count)  # type: ignore
+    DevRunner.collecting_env = lambda runner, builder, num: PooledVectorEnv(builder, num, num, SimulatedPool)  # type: ignore
     for workers in options.workers or (16, 64, 256, 1024):
         for algorithm in ("ppo", "impala"):
             measured = measure(algorithm, workers)

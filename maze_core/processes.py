@@ -50,7 +50,8 @@ _PRELOADED = (
     "maze_core.models.mlp",
     "maze_core.plugins.manager",
     "maze_core.runners.pool_worker",
-    "maze_core.training.workers.worker_task",
+    "maze_core.runners.worker_envs_task",
+    "maze_core.training.workers.assignment",
 )
 """What worker processes import, once for all of them: a network and what steps environments take 0.15 s in each."""
 _SAFE, _OURS = "PYTHONSAFEPATH", "maze"
