@@ -15,21 +15,21 @@ import numpy as np
 import torch
 
 from maze_core import RunContext
-from maze_core.acting.agent import Agent, Choice
-from maze_core.acting.network import NetworkAgent
-from maze_core.acting.rule import RuleAgent
-from maze_core.acting.stepper import Stepper
-from maze_core.config.base import PluginConfig
-from maze_core.envs.lanes import LanesVectorEnv
+from maze_core.base.seeding import EpisodeSeeds, Purpose
+from maze_core.collect.agents.agent import Agent, Choice
+from maze_core.collect.agents.network import NetworkAgent
+from maze_core.collect.agents.rule import RuleAgent
+from maze_core.collect.policies.random import RandomPolicy
+from maze_core.collect.stepper import Stepper
+from maze_core.envs.several.lanes import LanesVectorEnv
 from maze_core.envs.spaces import allocate, space_specs
-from maze_core.policies.random import RandomPolicy
-from maze_core.seeding import EpisodeSeeds, Purpose
+from maze_core.plugins.config.base import PluginConfig
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from maze_core.base.tree import Tree
     from maze_core.envs.vector import Episode, StepResult
-    from maze_core.tree import Tree
 
 SEED = 1000
 """Of the games; those of training have other purposes."""

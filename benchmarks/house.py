@@ -33,7 +33,7 @@ _CARRIER = re.compile(
     r"|StepResult|Rows|Recording)$"
 )
 """Names of classes that carry rows from the environment to the loss."""
-_CARRIED = ("acting", "collect", "data", "envs", "learn", "models", "training", "maze_impala")
+_CARRIED = ("collect", "data", "envs", "learn", "models", "run", "maze_impala")
 """Folders in which such a class is one of them."""
 _PRIVATE = re.compile(r"[\]A-Za-z0-9_)]\._[a-z]")
 _OWN = re.compile(r"\b(self|cls)\._")
@@ -172,9 +172,9 @@ def traced() -> Trace:
 def _print_trace(folder: Path) -> None:
     """Train with a profiler and print what it saw."""
     from maze_core.cli.main import main as maze
-    from maze_core.training.saved import kept
+    from maze_core.run.saved import kept_state
 
-    kept._SLOW = math.inf  # a traced update is slow, and a copy of the state would be taken after it
+    kept_state._SLOW = math.inf  # a traced update is slow, and a copy of the state would be taken after it
     trace, updates = Trace(), 0
 
     def ours(code: CodeType) -> str | None:

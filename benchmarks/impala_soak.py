@@ -28,8 +28,8 @@ import torch
 from kills import processes
 
 from maze_core import RunContext
-from maze_core.runners.pool_processes import ProcessPool
-from maze_core.training.run import Run
+from maze_core.collect.pools.processes import ProcessPool
+from maze_core.run.run import Run
 
 GROWTH = 1.05
 SAMPLE_SECONDS = 2.0

@@ -25,8 +25,8 @@ import results
 from command import MAZE, one_thread
 from statistics_of_runs import spread
 
-from maze_core.errors import MazeError
-from maze_core.training.saved.checkpoint import read_checkpoint
+from maze_core.base.errors import MazeError
+from maze_core.run.saved.checkpoint import read_checkpoint
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

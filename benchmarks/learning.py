@@ -31,8 +31,8 @@ from against_random import against_random
 from command import MAZE, one_thread
 from statistics_of_runs import with_interval
 
-from maze_core.config.presets import named_presets, package, preset_of, presets_of_package
 from maze_core.plugins import discovery
+from maze_core.plugins.config.presets import named_presets, package, preset_of, presets_of_package
 
 PAGE = "learning"
 

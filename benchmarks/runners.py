@@ -22,7 +22,7 @@ import results
 from statistics_of_runs import spread
 
 from maze_core import RunContext
-from maze_core.training.process_state import torch_threads
+from maze_core.base.process_state import torch_threads
 
 PAGE, HERE = "runners", Path(__file__).parent
 RUNNERS = ("dev", "local", "ray")

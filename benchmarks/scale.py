@@ -23,10 +23,10 @@ from maze_ray.config import RayConfig
 from maze_ray.pool import RayPool
 from maze_ray.worker import pack
 
-from maze_core.context import RunContext
-from maze_core.runners.dev import DevRunner
-from maze_core.runners.pooled_envs import PooledVectorEnv
-from maze_core.runners.workers import Shared
+from maze_core.collect.pools.dev import DevRunner
+from maze_core.collect.pools.pooled_envs import PooledVectorEnv
+from maze_core.collect.pools.workers import Shared
+from maze_core.run.context import RunContext
 
 PAGE, HOSTS, STEPS, UPDATES = "scale", 2, 20, 5
 GATE = 2.0

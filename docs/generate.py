@@ -20,16 +20,16 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-from maze_core.config.flags import flags
-from maze_core.config.presets import package, presets, presets_of_package, presets_of_source
-from maze_core.config.run import EvaluationConfig, RunConfig
+from maze_core.collect.pairs import FEATURES, pairs
 from maze_core.data.batch import Batch, Loss
-from maze_core.plugins.configuration import DEFAULTS
+from maze_core.plugins.config.assembly import DEFAULTS
+from maze_core.plugins.config.flags import flags
+from maze_core.plugins.config.presets import package, presets, presets_of_package, presets_of_source
+from maze_core.plugins.config.run import EvaluationConfig, RunConfig
 from maze_core.plugins.discovery import DISABLE, KINDS
 from maze_core.plugins.hook_kinds import WITHOUT_HOOKS, WRAPPABLE, misplaced
 from maze_core.plugins.hookspecs import HookSpecs
-from maze_core.training.pairs import FEATURES, pairs
-from maze_core.training.report import EpochReport, RunSummary
+from maze_core.run.report import EpochReport, RunSummary
 
 ROOT = Path(__file__).resolve().parents[1]
 REFERENCE = ROOT / "docs" / "reference"
@@ -201,12 +201,18 @@ def hooks() -> Sections:
 
 def authors() -> Sections:
     """Which kind of plugin is called for which hook, and the classes that plugins meet."""
-    from maze_core.acting.agent import Agent, Choice
-    from maze_core.acting.exploration import ActionNoise, EpsilonGreedy, Exploration
-    from maze_core.acting.network import NetworkAgent, SharedNoise
-    from maze_core.acting.stepper import Sink, Stepper
+    from maze_core.base.seeding import EpisodeSeeds
+    from maze_core.collect.agents.agent import Agent, Choice
+    from maze_core.collect.agents.exploration import ActionNoise, EpsilonGreedy, Exploration
+    from maze_core.collect.agents.network import NetworkAgent, SharedNoise
+    from maze_core.collect.collector import Collector
+    from maze_core.collect.replay.collector import ReplayCollector
+    from maze_core.collect.rollouts.collector import RolloutCollector
+    from maze_core.collect.stepper import Sink, Stepper
     from maze_core.data.rollout import Rollout
     from maze_core.envs.vector import StepResult
+    from maze_core.learn.algorithm import Algorithm
+    from maze_core.learn.off_policy.targets import Target
     from maze_core.models.critics import StateActionCritics
     from maze_core.models.distributions import Bernoulli, Categorical, MultiCategorical
     from maze_core.models.distributions.base import Distribution
@@ -214,14 +220,8 @@ def authors() -> Sections:
     from maze_core.models.joint_actions import JointActions
     from maze_core.models.policy import Policy
     from maze_core.models.tree_distribution import TreeDistribution
-    from maze_core.seeding import EpisodeSeeds
-    from maze_core.training.algorithm import Algorithm
-    from maze_core.training.collector import Collector
-    from maze_core.training.off_policy import ReplayCollector
-    from maze_core.training.rollout_collector import RolloutCollector
-    from maze_core.training.run import Run
-    from maze_core.training.run_progress import RunProgress
-    from maze_core.training.targets import Target
+    from maze_core.run.progress import RunProgress
+    from maze_core.run.run import Run
 
     sections = {"Which kind is called for which hook": _hook_kinds()}
     for record in (
@@ -238,15 +238,15 @@ def authors() -> Sections:
 
 def _functions() -> str:
     """The functions that plugins call besides the members of classes."""
+    from maze_core.base.seeding import generator, integer_seed, sequence, torch_generator
+    from maze_core.collect.replay.collector import steps_of_each
+    from maze_core.learn.algorithm import learning_parameters
+    from maze_core.learn.off_policy.deterministic import check_deterministic, most_likely
+    from maze_core.learn.off_policy.quantile_loss import quantile_huber
+    from maze_core.learn.on_policy.advantages import action_log_probs, actor_critic_loss, advantage_rows
+    from maze_core.learn.schedules import scheduled
     from maze_core.models.critics import build_critics
     from maze_core.models.inputs import critic_spaces, input_spaces
-    from maze_core.seeding import generator, integer_seed, sequence, torch_generator
-    from maze_core.training.algorithm import learning_parameters
-    from maze_core.training.deterministic import check_deterministic, most_likely
-    from maze_core.training.off_policy import steps_of_each
-    from maze_core.training.on_policy import action_log_probs, actor_critic_loss, advantage_rows
-    from maze_core.training.quantile_loss import quantile_huber
-    from maze_core.training.schedules import scheduled
 
     rows = []
     for function in (
@@ -266,7 +266,7 @@ def _parameter_types() -> str:
     """The types that algorithms share, with range and meaning."""
     from pydantic import create_model
 
-    from maze_core.config import params
+    from maze_core.plugins.config import params
 
     body = ast.parse(inspect.getsource(params)).body
     names = {
@@ -282,7 +282,7 @@ def _parameter_types() -> str:
         rows.append(f"| {_code(flag.field)} | {_code(flag.metavar)} | {_code(flag.limits)} | {_line(meaning)} |")
     return "\n".join(
         [
-            "`maze_core.config.params`: one type, range and meaning for each name that algorithms share.",
+            "`maze_core.plugins.config.params`: one type, range and meaning for each name that algorithms share.",
             "The class of an algorithm's parameters sets the default: `lr: params.LearningRate = 1e-3`.",
             "",
             *["| type | values | range | meaning |", "|---|---|---|---|"],

@@ -9,60 +9,60 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from maze_core.config.base import PluginConfig as PluginConfig
-    from maze_core.config.run import AlgorithmConfig as AlgorithmConfig
-    from maze_core.context import RunContext as RunContext
+    from maze_core.base.errors import ConfigError as ConfigError
+    from maze_core.base.errors import MazeError as MazeError
+    from maze_core.base.errors import RunError as RunError
+    from maze_core.collect.policies.base import ActingPolicy as ActingPolicy
+    from maze_core.collect.rollouts.collector import RolloutCollector as RolloutCollector
     from maze_core.data.batch import Batch as Batch
     from maze_core.data.batch import Loss as Loss
-    from maze_core.data.trajectories import Trajectories as Trajectories
-    from maze_core.data.trajectories import Trajectory as Trajectory
-    from maze_core.data.trajectories_loader import load_trajectories as load_trajectories
-    from maze_core.data.trajectories_writer import TrajectoryWriter as TrajectoryWriter
-    from maze_core.envs.events import Event as Event
-    from maze_core.envs.events import Events as Events
-    from maze_core.envs.turns import ActorSpaces as ActorSpaces
-    from maze_core.envs.turns import Turn as Turn
-    from maze_core.envs.turns import TurnEnv as TurnEnv
-    from maze_core.errors import ConfigError as ConfigError
-    from maze_core.errors import MazeError as MazeError
-    from maze_core.errors import RunError as RunError
+    from maze_core.data.recordings.loader import load_trajectories as load_trajectories
+    from maze_core.data.recordings.trajectories import Trajectories as Trajectories
+    from maze_core.data.recordings.trajectories import Trajectory as Trajectory
+    from maze_core.data.recordings.writer import TrajectoryWriter as TrajectoryWriter
+    from maze_core.envs.events.event import Event as Event
+    from maze_core.envs.events.event import Events as Events
+    from maze_core.envs.several.turns import ActorSpaces as ActorSpaces
+    from maze_core.envs.several.turns import Turn as Turn
+    from maze_core.envs.several.turns import TurnEnv as TurnEnv
+    from maze_core.learn.algorithm import Algorithm as Algorithm
     from maze_core.models.policy import Policy as Policy
     from maze_core.plugins.base import Plugin as Plugin
+    from maze_core.plugins.config.base import PluginConfig as PluginConfig
+    from maze_core.plugins.config.run import AlgorithmConfig as AlgorithmConfig
     from maze_core.plugins.hookspecs import hookimpl as hookimpl
-    from maze_core.policies.base import ActingPolicy as ActingPolicy
-    from maze_core.training.algorithm import Algorithm as Algorithm
-    from maze_core.training.report import EpochReport as EpochReport
-    from maze_core.training.report import RunSummary as RunSummary
-    from maze_core.training.rollout_collector import RolloutCollector as RolloutCollector
-    from maze_core.training.run import Run as Run
+    from maze_core.run.context import RunContext as RunContext
+    from maze_core.run.report import EpochReport as EpochReport
+    from maze_core.run.report import RunSummary as RunSummary
+    from maze_core.run.run import Run as Run
 
 _HOMES = {
-    "ActingPolicy": "maze_core.policies.base",
-    "ActorSpaces": "maze_core.envs.turns",
-    "Algorithm": "maze_core.training.algorithm",
-    "AlgorithmConfig": "maze_core.config.run",
+    "ActingPolicy": "maze_core.collect.policies.base",
+    "ActorSpaces": "maze_core.envs.several.turns",
+    "Algorithm": "maze_core.learn.algorithm",
+    "AlgorithmConfig": "maze_core.plugins.config.run",
     "Batch": "maze_core.data.batch",
-    "ConfigError": "maze_core.errors",
-    "EpochReport": "maze_core.training.report",
-    "Event": "maze_core.envs.events",
-    "Events": "maze_core.envs.events",
+    "ConfigError": "maze_core.base.errors",
+    "EpochReport": "maze_core.run.report",
+    "Event": "maze_core.envs.events.event",
+    "Events": "maze_core.envs.events.event",
     "Loss": "maze_core.data.batch",
-    "MazeError": "maze_core.errors",
+    "MazeError": "maze_core.base.errors",
     "Plugin": "maze_core.plugins.base",
-    "PluginConfig": "maze_core.config.base",
+    "PluginConfig": "maze_core.plugins.config.base",
     "Policy": "maze_core.models.policy",
-    "RolloutCollector": "maze_core.training.rollout_collector",
-    "Run": "maze_core.training.run",
-    "RunContext": "maze_core.context",
-    "RunError": "maze_core.errors",
-    "RunSummary": "maze_core.training.report",
-    "Trajectories": "maze_core.data.trajectories",
-    "Trajectory": "maze_core.data.trajectories",
-    "TrajectoryWriter": "maze_core.data.trajectories_writer",
-    "Turn": "maze_core.envs.turns",
-    "TurnEnv": "maze_core.envs.turns",
+    "RolloutCollector": "maze_core.collect.rollouts.collector",
+    "Run": "maze_core.run.run",
+    "RunContext": "maze_core.run.context",
+    "RunError": "maze_core.base.errors",
+    "RunSummary": "maze_core.run.report",
+    "Trajectories": "maze_core.data.recordings.trajectories",
+    "Trajectory": "maze_core.data.recordings.trajectories",
+    "TrajectoryWriter": "maze_core.data.recordings.writer",
+    "Turn": "maze_core.envs.several.turns",
+    "TurnEnv": "maze_core.envs.several.turns",
     "hookimpl": "maze_core.plugins.hookspecs",
-    "load_trajectories": "maze_core.data.trajectories_loader",
+    "load_trajectories": "maze_core.data.recordings.loader",
 }
 
 __all__ = sorted(_HOMES)

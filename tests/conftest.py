@@ -15,10 +15,10 @@ import pytest
 from hypothesis import HealthCheck, settings
 from maze_devkit.envs import SeededWalk
 
-from maze_core.context import RunContext
-from maze_core.interruption import signal_handlers_kept
+from maze_core.base.interruption import signal_handlers_kept
 from maze_core.plugins import discovery
-from maze_core.training.saved.checkpoint import read_checkpoint
+from maze_core.run.context import RunContext
+from maze_core.run.saved.checkpoint import read_checkpoint
 from tests.states import plain, walk
 
 QUICK = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 
-from maze_core.runners.pool_serial import SerialPool
+from maze_core.collect.pools.serial import SerialPool
 
 
 class Forgetful(SerialPool):

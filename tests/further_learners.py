@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from maze_core.runners.workers import JobResult, Shared
+from maze_core.collect.pools.workers import JobResult, Shared
 
 
 class ThreadPool:

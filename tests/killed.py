@@ -21,7 +21,7 @@ STEPS = [16, 32, 48, 64, 80]
 _SCRIPT = """
 import os, signal, sys
 from maze_core.cli.main import app
-from maze_core.training.run import Run
+from maze_core.run.run import Run
 
 when, epoch, store = sys.argv.pop(1), int(sys.argv.pop(1)), Run.store
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from maze_core.config.base import PluginConfig
-from maze_core.config.run import AlgorithmConfig, RunConfig
-from maze_core.training.report import EpochReport
-from maze_core.training.run_state import RunState
+from maze_core.plugins.config.base import PluginConfig
+from maze_core.plugins.config.run import AlgorithmConfig, RunConfig
+from maze_core.run.report import EpochReport
+from maze_core.run.state import RunState
 
 
 class EnvConfig(PluginConfig):

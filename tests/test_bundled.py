@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from maze_core.bundled import _PUBLISHED, packages, publisher
+from maze_core.base.bundled import _PUBLISHED, packages, publisher
+from maze_core.base.errors import ConfigError
 from maze_core.cli.main import app
-from maze_core.errors import ConfigError
 from maze_core.plugins import discovery
 
 PLUGINS = Path(__file__).parents[1] / "plugins"

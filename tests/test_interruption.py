@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from maze_core.interruption import (
+from maze_core.base.interruption import (
     Interrupted,
     Preempted,
     exit_code_of,
@@ -129,7 +129,7 @@ def test_a_signal_that_a_library_takes_is_passed_on():
 
 STUBBORN = """
 import os, signal, sys, time
-from maze_core.interruption import end_on_signals
+from maze_core.base.interruption import end_on_signals
 end_on_signals()
 word = "ready"
 while True:

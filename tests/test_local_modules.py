@@ -8,11 +8,11 @@ from importlib.util import spec_from_file_location
 
 import pytest
 
+from maze_core.base.errors import ConfigError
+from maze_core.base.local_modules import allow_local_modules, is_current_folder, permit
 from maze_core.envs.builder import EnvBuilder
-from maze_core.envs.imports import import_module
-from maze_core.errors import ConfigError
-from maze_core.local_modules import allow_local_modules, is_current_folder, permit
-from maze_core.plugins.configuration import env_config
+from maze_core.envs.sources.imports import import_module
+from maze_core.plugins.config.assembly import env_config
 
 WALK = """
 import gymnasium
@@ -80,7 +80,7 @@ def here(tmp_path, monkeypatch):
 
 def again():
     """As a later process in the same folder would begin."""
-    sys.meta_path[:] = [each for each in sys.meta_path if type(each).__module__ != "maze_core.local_modules"]
+    sys.meta_path[:] = [each for each in sys.meta_path if type(each).__module__ != "maze_core.base.local_modules"]
     sys.path[:] = [entry for entry in sys.path if not is_current_folder(entry)]
     allow_local_modules()
 
@@ -231,7 +231,7 @@ def test_a_worker_finds_what_its_driver_allows_and_nothing_else(here):
     for name in ("mine", "helper", "theirs"):
         (here / f"{name}.py").touch()
     permit("mine:Walk-v0")
-    code = "from maze_core.local_modules import understand_local_modules as u; import sys; u()\n"
+    code = "from maze_core.base.local_modules import understand_local_modules as u; import sys; u()\n"
     code += "import mine\ntry:\n    import theirs\nexcept ImportError:\n    print('right')"
     code = f"import sys; sys.path[:] = {sys.path!r}\n{code}"
     assert python(here, "-c", code).stdout == "right\n"

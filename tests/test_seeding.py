@@ -6,7 +6,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from maze_core.seeding import EpisodeSeeds, Purpose, sequence
+from maze_core.base.seeding import EpisodeSeeds, Purpose, sequence
 
 TRAINING = EpisodeSeeds(5, Purpose.TRAIN_EPISODES)
 STRIDING = {"seed": 5, "purpose": Purpose.EVAL_EPISODES, "path": (3,)}
@@ -57,7 +57,7 @@ def test_few_are_computed_anew_where_environments_end_episodes_at_different_spee
         computed.append(path)
         return sequence(*path)
 
-    monkeypatch.setattr("maze_core.seeding.sequence", counting)
+    monkeypatch.setattr("maze_core.base.seeding.sequence", counting)
     seeds = EpisodeSeeds(1, Purpose.EVAL_EPISODES, stride=4)
     for step in range(1000):
         for env, speed in enumerate((1, 1, 2, 3)):

@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from maze_core.terminal_text import argument, counted, printable, printable_lines, shown
+from maze_core.base.terminal_text import argument, counted, printable, printable_lines, shown
 
 
 def test_one_and_more():

@@ -1,1 +1,1 @@
-"""The command line: one file for each command."""
+"""The command line: commands, and the callbacks that print and log."""

@@ -1,4 +1,4 @@
-"""The command `maze` and how it prints errors. Its commands are plugins: see `maze_core.cli.commands`.
+"""The command `maze` and how it prints errors. Its commands are plugins: see `maze_core.cli.group`.
 
 Imports stay light: each command imports what it needs when it runs, so that `maze --help` answers at once.
 """
@@ -20,12 +20,12 @@ from typing import Annotated, Any, TextIO, cast
 
 import typer
 
-from maze_core.blame import blame, callers, causes, their_traceback
-from maze_core.cli.commands import Commands
-from maze_core.errors import ConfigError, MazeError, RunError
-from maze_core.interruption import end_on_signals
-from maze_core.terminal_text import printable, printable_lines
-from maze_core.tolerant_output import TolerantStream
+from maze_core.base.blame import blame, callers, causes, their_traceback
+from maze_core.base.errors import ConfigError, MazeError, RunError
+from maze_core.base.interruption import end_on_signals
+from maze_core.base.terminal_text import printable, printable_lines
+from maze_core.base.tolerant_output import TolerantStream
+from maze_core.cli.group import Commands
 
 _TOO_MANY = os.strerror(errno.EMFILE)
 _MORE_FILES = "Next: ulimit -n 4096, then the same command again; or fewer workers and environments."

@@ -29,7 +29,7 @@ def env_layer(source: str, env_id: str | None) -> dict[str, Any]:
 
 
 def _value(option: str, given: Any) -> Any:
-    from maze_core.config.plain_yaml import parse_value
+    from maze_core.plugins.config.plain_yaml import parse_value
 
     if option == "wrappers":
         return [{"name": each.strip()} for each in given.split(",") if each.strip()]

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
 
-from maze_core.interruption import exit_code_of
-from maze_core.plain_json import finite
-from maze_core.terminal_text import printable
-from maze_core.tolerant_output import to_stderr
+from maze_core.base.interruption import exit_code_of
+from maze_core.base.plain_json import finite
+from maze_core.base.terminal_text import printable
+from maze_core.base.tolerant_output import to_stderr
 
 if TYPE_CHECKING:
-    from maze_core.training.report import RunSummary
+    from maze_core.run.report import RunSummary
 
 
 _CELL = 500

@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from maze_core.base.tree import TensorTree as TensorTree
+from maze_core.base.tree import map_tree, select_rows
 from maze_core.data.sequences import Sequences
-from maze_core.tree import TensorTree as TensorTree
-from maze_core.tree import map_tree, select_rows
 
 
 @dataclass(slots=True)

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from maze_core.base.tree import concat_trees, map_tree, take_rows
 from maze_core.envs.vector import StepResult
-from maze_core.tree import concat_trees, map_tree, take_rows
 
 if TYPE_CHECKING:
+    from maze_core.base.tree import Tree
     from maze_core.envs.vector import Episode
-    from maze_core.envs.wrapper_carry import Memory
-    from maze_core.tree import Tree
+    from maze_core.envs.wrappers.carry import Memory
 
 Ends = list[tuple[int, np.ndarray, "Tree"]]
 """(t, env indices [K], following observations with leaves [K, …]) of rows whose episode goes no further."""

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from maze_core.tree import map_tree
+from maze_core.base.tree import map_tree
 
 if TYPE_CHECKING:
     from maze_core.data.rollout import Rollout

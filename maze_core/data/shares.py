@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
+from maze_core.base.tree import TensorTree, select_rows
 from maze_core.data.batch import Batch
 from maze_core.data.sequences import Sequences
-from maze_core.tree import TensorTree, select_rows
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -8,17 +8,17 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from maze_core.config.base import PluginConfig
-from maze_core.envs.agents import LimitedAgents, MultiAgentEnv
+from maze_core.base.errors import ConfigError, PluginError
+from maze_core.base.seeding import Purpose, integer_seed
+from maze_core.envs.several.agents import LimitedAgents, MultiAgentEnv
 from maze_core.envs.time_limits import EpisodeLimit, is_limited
-from maze_core.envs.wrapper_carry import Metered
-from maze_core.errors import ConfigError, PluginError
+from maze_core.envs.wrappers.carry import Metered
 from maze_core.plugins import discovery
 from maze_core.plugins.closing import release, releasing
+from maze_core.plugins.config.base import PluginConfig
 from maze_core.plugins.manager import Hooks
 from maze_core.plugins.members import Member
 from maze_core.plugins.python_objects import KnownPlugins
-from maze_core.seeding import Purpose, integer_seed
 
 if TYPE_CHECKING:
     import gymnasium

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from maze_core.errors import RunError
-from maze_core.tree import Tree
+from maze_core.base.errors import RunError
+from maze_core.base.tree import Tree
 
 CORRECT_IT = "Correct the environment, or its observation_space."
 

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from gymnasium import Space, spaces
 
+from maze_core.base.errors import ConfigError
+from maze_core.base.tree import Tree, take_rows
 from maze_core.envs.checks import CORRECT_IT, MisfitError, UnlikeSpaceError, check_finite
 from maze_core.envs.leaf_values import LeafValues
 from maze_core.envs.spaces import Specs, allocate, leaf_spec, leaves, start_of
-from maze_core.errors import ConfigError
-from maze_core.tree import Tree, take_rows
 
 
 def nest(space: Space[Any], values: Mapping[str, Any], key: str) -> Any:

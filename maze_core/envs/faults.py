@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from maze_core.base.errors import MazeError, RunError
 from maze_core.envs.checks import MisfitError
-from maze_core.errors import MazeError, RunError
 from maze_core.plugins.discovery import describe
 from maze_core.plugins.other_interfaces import old_api
 

@@ -10,10 +10,10 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
+from maze_core.base.errors import ConfigError, RunError
+from maze_core.base.terminal_text import shown
 from maze_core.envs.spaces import start_of
-from maze_core.envs.wrapper_carry import layers
-from maze_core.errors import ConfigError, RunError
-from maze_core.terminal_text import shown
+from maze_core.envs.wrappers.carry import layers
 
 if TYPE_CHECKING:
     from gymnasium import Space

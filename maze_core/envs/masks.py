@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from gymnasium import Space, spaces
 
-from maze_core.envs.actors import is_for_critics
+from maze_core.base.errors import ConfigError, RunError
+from maze_core.base.tree import Tree
+from maze_core.envs.several.actors import is_for_critics
 from maze_core.envs.spaces import Leaf, flatten_space, leaves
-from maze_core.errors import ConfigError, RunError
-from maze_core.tree import Tree
 
 MASK = "action_mask"
 """The name of a mask: of a single action, or of a Dict or Tuple of masks for the members of an action."""

@@ -9,24 +9,24 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 
+from maze_core.base.errors import ConfigError, MazeError, RunError
+from maze_core.base.tree import Tree, copy_tree, take_rows
 from maze_core.envs.checks import MisfitError, each_row, first_bad_row, flags_of, non_finite
 from maze_core.envs.codecs import ActionCodec, ObservationCodec
-from maze_core.envs.event_layers import events_of_rows, take
+from maze_core.envs.events.layers import events_of_rows, take
 from maze_core.envs.faults import failure, place
 from maze_core.envs.masks import mask_leaves
 from maze_core.envs.spaces import allocate
 from maze_core.envs.vector import Episode, StepResult
-from maze_core.envs.wrapper_carry import vector_reward_meter
-from maze_core.errors import ConfigError, MazeError, RunError
+from maze_core.envs.wrappers.carry import vector_reward_meter
 from maze_core.plugins.closing import release
 from maze_core.plugins.other_interfaces import check_reset
-from maze_core.tree import Tree, copy_tree, take_rows
 
 if TYPE_CHECKING:
     import gymnasium
 
-    from maze_core.envs.wrapper_carry import Memory
-    from maze_core.seeding import EpisodeSeeds
+    from maze_core.base.seeding import EpisodeSeeds
+    from maze_core.envs.wrappers.carry import Memory
 
 
 class NativeVectorEnv:

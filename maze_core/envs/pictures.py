@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from maze_core.terminal_text import shown
+from maze_core.base.terminal_text import shown
 
 
 def pictures_per_second(env: Any, usual: int) -> int:

@@ -10,16 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from maze_core.base.errors import ConfigError, MazeError, RunError
+from maze_core.base.tree import Tree, copy_tree, map_tree, take_rows
 from maze_core.envs.checks import MisfitError, all_finite, first_bad_row, is_number, is_set, non_finite, not_a_number
 from maze_core.envs.codecs import ActionCodec, ObservationCodec
-from maze_core.envs.event_layers import check_separate, events_of, take, with_step_ends
-from maze_core.envs.events import EventSummary
+from maze_core.envs.events.event import EventSummary
+from maze_core.envs.events.layers import check_separate, events_of, take, with_step_ends
 from maze_core.envs.faults import failure, place
 from maze_core.envs.masks import mask_leaves
 from maze_core.envs.spaces import ROLES, allocate, leaves
 from maze_core.envs.step_log import StepLog
 from maze_core.envs.vector import Episode, StepResult
-from maze_core.envs.wrapper_carry import (
+from maze_core.envs.wrappers.carry import (
     Memory,
     RewardSum,
     episode_metrics,
@@ -28,15 +30,13 @@ from maze_core.envs.wrapper_carry import (
     remembered,
     reward_meter,
 )
-from maze_core.errors import ConfigError, MazeError, RunError
 from maze_core.plugins.closing import release
 from maze_core.plugins.other_interfaces import check_reset
-from maze_core.tree import Tree, copy_tree, map_tree, take_rows
 
 if TYPE_CHECKING:
     import gymnasium
 
-    from maze_core.seeding import EpisodeSeeds
+    from maze_core.base.seeding import EpisodeSeeds
 
     MakeEnv = Callable[[int], gymnasium.Env[Any, Any]]
 

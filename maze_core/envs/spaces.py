@@ -10,9 +10,9 @@ from typing import Any, Literal
 import numpy as np
 from gymnasium import Space, spaces
 
-from maze_core.errors import ConfigError
-from maze_core.terminal_text import argument, shown
-from maze_core.tree import Tree
+from maze_core.base.errors import ConfigError
+from maze_core.base.terminal_text import argument, shown
+from maze_core.base.tree import Tree
 
 Role = Literal["observation", "action"]
 """What a space is for; also the key of the only leaf of a single space."""

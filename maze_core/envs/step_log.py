@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from maze_core.base.tree import Tree, copy_tree, take_rows
 from maze_core.envs.spaces import Specs, allocate
-from maze_core.tree import Tree, copy_tree, take_rows
 
 _CAPACITY = 64
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import gymnasium
 import numpy as np
 
-from maze_core.envs.wrapper_carry import layers
+from maze_core.envs.wrappers.carry import layers
 from maze_core.plugins.closing import release
 
 if TYPE_CHECKING:
-    from maze_core.config.base import PluginConfig
+    from maze_core.plugins.config.base import PluginConfig
 
 _NAME_OF_A_LIMIT = re.compile(
     r"max.*(step|frame|len|time)|time_?limit|(step|frame)s?_?limit|duration|horizon|episode_len"

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from maze_core.tree import Tree as Tree
+from maze_core.base.tree import Tree as Tree
 
 if TYPE_CHECKING:
     import gymnasium
 
-    from maze_core.envs.events import EventSummary
-    from maze_core.envs.wrapper_carry import Memory
-    from maze_core.seeding import EpisodeSeeds
+    from maze_core.base.seeding import EpisodeSeeds
+    from maze_core.envs.events.event import EventSummary
+    from maze_core.envs.wrappers.carry import Memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Episode:
     episode_return: float
     length: int
     metrics: dict[str, float] = field(default_factory=dict)
-    """Numbers that the environment or a wrapper reported, see `maze_core.envs.wrapper_carry.METRICS`, and KPIs."""
+    """Numbers that the environment or a wrapper reported, see `maze_core.envs.wrappers.carry.METRICS`, and KPIs."""
     events: EventSummary | None = None
     """Statistics of the events that they reported; None where none are declared."""
 

@@ -6,11 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import Field
 
-from maze_core.config.base import PluginConfig
-from maze_core.envs.actors import is_for_critics
-from maze_core.errors import ConfigError
+from maze_core.base.errors import ConfigError
+from maze_core.envs.several.actors import is_for_critics
 from maze_core.models.blocks import initialize_orthogonal
-from maze_core.models.groups import GroupsConfig
 from maze_core.models.heads import HeadOptions
 from maze_core.models.inputs import critic_spaces
 from maze_core.models.memory import (
@@ -23,6 +21,8 @@ from maze_core.models.memory import (
 )
 from maze_core.models.normalizer import ObservationNormalizer
 from maze_core.models.policy import Policy
+from maze_core.models.several.groups import GroupsConfig
+from maze_core.plugins.config.base import PluginConfig
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from maze_core.errors import ConfigError
-from maze_core.free_ram import free_ram
+from maze_core.base.errors import ConfigError
+from maze_core.base.free_ram import free_ram
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from maze_core.errors import PluginError
+from maze_core.base.errors import PluginError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from maze_core.base.tree import TensorTree
     from maze_core.data.sequences import Sequences
     from maze_core.models.memory import Memory
-    from maze_core.tree import TensorTree
 
 
 class CriticMemories(nn.Module):
@@ -45,7 +45,7 @@ class CriticMemories(nn.Module):
         if sequences is None:
             raise PluginError(
                 "critics that remember were given rows without their sequences. "
-                "Next: pass those of `maze_core.data.segments.replayed(batch)`"
+                "Next: pass those of `maze_core.data.replay.segments.replayed(batch)`"
             )
         return torch.stack(
             [memory.unroll(rows, sequences, state) for memory, rows, state in self._each(features, sequences)]

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, cast
 import torch
 from torch import Tensor, nn
 
-from maze_core.envs.actors import is_for_critics
-from maze_core.errors import ConfigError
+from maze_core.base.errors import ConfigError
+from maze_core.envs.several.actors import is_for_critics
 from maze_core.models.blocks import activation_function
 from maze_core.models.critic_memories import CriticMemories
 from maze_core.models.encoders import MlpEncoder
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
     from gymnasium import Space
 
+    from maze_core.base.tree import TensorTree
     from maze_core.data.sequences import Sequences
     from maze_core.models.blocks import Activation
     from maze_core.models.memory import Memory
     from maze_core.models.policy import Policy
     from maze_core.models.stacked_norms import Norm
-    from maze_core.tree import TensorTree
 
 
 class StateActionCritics(nn.Module):

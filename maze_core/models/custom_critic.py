@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from maze_core.config.base import PluginConfig
-from maze_core.errors import ConfigError
+from maze_core.base.errors import ConfigError
 from maze_core.models.custom import build_encoder
 from maze_core.models.policy import Policy
 from maze_core.plugins.base import Plugin
+from maze_core.plugins.config.base import PluginConfig
 from maze_core.plugins.hookspecs import hookimpl
 from maze_core.plugins.python_objects import given, not_given
 

@@ -9,8 +9,8 @@ import torch
 from gymnasium import spaces
 from torch import Tensor, nn
 
+from maze_core.base.errors import ConfigError
 from maze_core.envs.spaces import is_channels_first, looks_channels_first
-from maze_core.errors import ConfigError
 from maze_core.models.blocks import MLP, Activation, Dense
 from maze_core.models.composer import Composer, Composition
 from maze_core.models.convolution import convolve_image
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from gymnasium import Space
 
-    from maze_core.tree import TensorTree
+    from maze_core.base.tree import TensorTree
 
 Layout = Literal["auto", "hwc", "chw"]
 """Order of an image's dimensions; `auto`: channels first where that is beyond doubt, else last."""

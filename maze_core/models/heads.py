@@ -10,9 +10,8 @@ from gymnasium import spaces
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from maze_core.config.base import ConfigModel
+from maze_core.base.errors import ConfigError
 from maze_core.envs.masks import mask_size
-from maze_core.errors import ConfigError
 from maze_core.models.blocks import Dense
 from maze_core.models.distributions import (
     Bernoulli,
@@ -24,6 +23,7 @@ from maze_core.models.distributions import (
     SquashedGaussian,
 )
 from maze_core.models.distributions.discrete import pad_choices
+from maze_core.plugins.config.base import ConfigModel
 
 if TYPE_CHECKING:
     from gymnasium import Space

@@ -9,19 +9,19 @@ import torch
 from gymnasium import spaces
 from torch import Tensor, nn
 
-from maze_core.envs.actors import acting_space as acting_space  # for models that import it from here
-from maze_core.envs.actors import is_for_critics as is_for_critics  # likewise
+from maze_core.base.errors import ConfigError
 from maze_core.envs.masks import masks_among
+from maze_core.envs.several.actors import acting_space as acting_space  # for models that import it from here
+from maze_core.envs.several.actors import is_for_critics as is_for_critics  # likewise
 from maze_core.envs.spaces import MAX_ENTRIES, flatten_space
 from maze_core.envs.spaces import is_image as is_image  # for models that import it from here
-from maze_core.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from gymnasium import Space
 
-    from maze_core.tree import TensorTree
+    from maze_core.base.tree import TensorTree
 
 
 def input_spaces(observation_space: Space[Any], action_space: Space[Any]) -> dict[str, Space[Any]]:

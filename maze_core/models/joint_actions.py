@@ -8,22 +8,22 @@ import torch
 from gymnasium import spaces
 from torch import Tensor, nn
 
-from maze_core.envs.actors import ACTOR, ActorId, actors_of
+from maze_core.base.errors import ConfigError
+from maze_core.base.tree import to_tensors
 from maze_core.envs.masks import mask_leaves
+from maze_core.envs.several.actors import ACTOR, ActorId, actors_of
 from maze_core.envs.spaces import flatten_space
-from maze_core.errors import ConfigError
-from maze_core.models.actor_policy import probe
 from maze_core.models.distributions import BoxScale, SquashedGaussian
 from maze_core.models.distributions.routed import RoutedLeaf
 from maze_core.models.masks import joined_mask
 from maze_core.models.memory import remembers
-from maze_core.tree import to_tensors
+from maze_core.models.several.actor_policy import probe
 
 if TYPE_CHECKING:
     from gymnasium import Space
 
+    from maze_core.base.tree import TensorTree
     from maze_core.models.policy import Policy
-    from maze_core.tree import TensorTree
 
 
 class JointActions(nn.Module):

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from maze_core.tree import TensorTree
+    from maze_core.base.tree import TensorTree
 
 
 def joined_mask(obs: TensorTree, leaves: Sequence[str]) -> Tensor:

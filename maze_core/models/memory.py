@@ -17,8 +17,8 @@ from maze_core.models.blocks import Dense, check_room
 from maze_core.models.gru import unrolled_gru
 
 if TYPE_CHECKING:
+    from maze_core.base.tree import TensorTree
     from maze_core.data.sequences import Sequences
-    from maze_core.tree import TensorTree
 
 MemoryKind = Literal["none", "gru", "lstm", "window"]
 MemorySize = Annotated[int, Field(gt=0, le=8192)]

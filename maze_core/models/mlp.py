@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from maze_core.config.params import Hidden
 from maze_core.models.assembly import ModelConfig, assemble_policy
 from maze_core.models.blocks import Activation
 from maze_core.models.encoders import MlpEncoder
 from maze_core.models.inputs import flat_spaces
 from maze_core.plugins.base import Plugin
+from maze_core.plugins.config.params import Hidden
 from maze_core.plugins.hookspecs import hookimpl
 
 if TYPE_CHECKING:

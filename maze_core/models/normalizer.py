@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from gymnasium import Space
 
-    from maze_core.tree import TensorTree
+    from maze_core.base.tree import TensorTree
 
 CLIP = 10.0
 

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any, cast
 
 from torch import Tensor, nn
 
+from maze_core.base.errors import ConfigError, PluginError
+from maze_core.base.tree import subtree
 from maze_core.envs.masks import mask_leaves
 from maze_core.envs.spaces import flatten_space
-from maze_core.errors import ConfigError, PluginError
 from maze_core.models.blocks import Dense, initialize_orthogonal
 from maze_core.models.heads import HeadOptions, make_head
 from maze_core.models.masks import joined_mask
 from maze_core.models.parameters import state_arrays
 from maze_core.models.tree_distribution import TreeDistribution
-from maze_core.tree import subtree
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     import torch
     from gymnasium import Space
 
+    from maze_core.base.tree import TensorTree
     from maze_core.data.sequences import Sequences
     from maze_core.models.memory import Memory
     from maze_core.models.normalizer import ObservationNormalizer
-    from maze_core.tree import TensorTree
 
 
 _OF_CRITICS = frozenset({"critic_encoder", "critic_memory", "value_head"})

@@ -8,11 +8,11 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from maze_core.config.params import Width
 from maze_core.models.assembly import ModelConfig, assemble_policy
 from maze_core.models.blocks import Dense
 from maze_core.models.inputs import FlatInput, flat_spaces
 from maze_core.plugins.base import Plugin
+from maze_core.plugins.config.params import Width
 from maze_core.plugins.hookspecs import hookimpl
 
 if TYPE_CHECKING:
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from gymnasium import Space
 
+    from maze_core.base.tree import TensorTree
     from maze_core.models.policy import Policy
-    from maze_core.tree import TensorTree
 
 _EXPANSION = 4
 """Hidden units of a block, in widths."""

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from gymnasium import spaces
 
-from maze_core.config.params import Hidden, Width
 from maze_core.models.assembly import ModelConfig, assemble_policy
 from maze_core.models.blocks import Activation
 from maze_core.models.composer import Composer
@@ -14,6 +13,7 @@ from maze_core.models.encoders import ConcatEncoder, ImageEncoder, Layout, MlpEn
 from maze_core.models.inputs import critic_spaces, input_spaces, is_image
 from maze_core.models.precision import ImagePrecision
 from maze_core.plugins.base import Plugin
+from maze_core.plugins.config.params import Hidden, Width
 from maze_core.plugins.hookspecs import hookimpl
 
 if TYPE_CHECKING:

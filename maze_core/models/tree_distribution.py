@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
+    from maze_core.base.tree import TensorTree
     from maze_core.models.distributions import Distribution
-    from maze_core.tree import TensorTree
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,1 +1,1 @@
-"""How plugins are found and called."""
+"""How plugins are found, validated and called."""

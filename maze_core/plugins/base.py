@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from maze_core.config.base import PluginConfig
+from maze_core.plugins.config.base import PluginConfig
 
 
 class Plugin:

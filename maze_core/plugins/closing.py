@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, Protocol, TypeVar
 
+from maze_core.base.tolerant_output import to_stderr
 from maze_core.plugins.discovery import describe, place_in
-from maze_core.tolerant_output import to_stderr
 
 
 class _Closable(Protocol):

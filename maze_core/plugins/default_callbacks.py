@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from maze_core.config.raw import Raw
-from maze_core.errors import ConfigError, PluginError
+from maze_core.base.errors import ConfigError, PluginError
+from maze_core.plugins.config.raw import Raw
 
 if TYPE_CHECKING:
     from maze_core.plugins.discovery import Loader

@@ -18,13 +18,13 @@ from pathlib import Path
 from types import FunctionType
 from typing import Any
 
-from maze_core.bundled import published, publisher
-from maze_core.errors import ConfigError, PluginError
-from maze_core.local_modules import is_current_folder
+from maze_core.base.bundled import published, publisher
+from maze_core.base.errors import ConfigError, PluginError
+from maze_core.base.local_modules import is_current_folder
+from maze_core.base.terminal_text import shown
 from maze_core.plugins.distribution_facts import facts_of, normal, requirements_on
 from maze_core.plugins.renamed import instead
 from maze_core.plugins.uninstalled_plugins import uninstalled
-from maze_core.terminal_text import shown
 
 KINDS: Mapping[str, str] = {
     "algorithm": "maze.algorithms",
@@ -44,9 +44,9 @@ HINTS = "maze.hints"
 that says what to use instead."""
 
 _BASES: Mapping[str, tuple[str, str, tuple[str, ...]]] = {
-    "algorithm": ("maze_core.training.algorithm", "Algorithm", ("check_action_space", "batches", "modules")),
-    "runner": ("maze_core.runners.base", "Runner", ("vector_env", "workers")),
-    "policy": ("maze_core.policies.base", "ActingPolicy", ("setup", "act")),
+    "algorithm": ("maze_core.learn.algorithm", "Algorithm", ("check_action_space", "batches", "modules")),
+    "runner": ("maze_core.collect.pools.runner", "Runner", ("vector_env", "workers")),
+    "policy": ("maze_core.collect.policies.base", "ActingPolicy", ("setup", "act")),
 }
 """The base class of each kind that has one, and methods by which a plugin is recognised without importing it."""
 
@@ -192,8 +192,8 @@ def misfit(kind: str, plugin: object) -> str:
     """Return why an imported object is not a plugin of its kind; empty if it is one."""
     if kind == "command":
         return _no_command(plugin)
-    from maze_core.config.base import PluginConfig
-    from maze_core.config.run import AlgorithmConfig
+    from maze_core.plugins.config.base import PluginConfig
+    from maze_core.plugins.config.run import AlgorithmConfig
     from maze_core.plugins.hook_kinds import WITHOUT_HOOKS, implemented, misplaced
 
     wanted = AlgorithmConfig if kind == "algorithm" else PluginConfig

@@ -17,17 +17,17 @@ if TYPE_CHECKING:
 
     # The types that hooks are called with. Only here the core names types of the folders above plugins; modules below
     # the run take `Run` from here, too.
-    from maze_core.acting.agent import Agent as Agent
-    from maze_core.config.base import PluginConfig
+    from maze_core.collect.agents.agent import Agent as Agent
     from maze_core.data.batch import Batch as Batch
     from maze_core.data.batch import Loss as Loss
     from maze_core.data.rollout import Rollout as Rollout
-    from maze_core.envs.agents import MultiAgentEnv as MultiAgentEnv
+    from maze_core.envs.several.agents import MultiAgentEnv as MultiAgentEnv
     from maze_core.envs.vector import VectorEnv as VectorEnv
     from maze_core.models.policy import Policy
-    from maze_core.training.report import EpochReport as EpochReport
-    from maze_core.training.report import RunSummary as RunSummary
-    from maze_core.training.run import Run as Run
+    from maze_core.plugins.config.base import PluginConfig
+    from maze_core.run.report import EpochReport as EpochReport
+    from maze_core.run.report import RunSummary as RunSummary
+    from maze_core.run.run import Run as Run
 
 hookspec = pluggy.HookspecMarker("maze")
 hookimpl = pluggy.HookimplMarker("maze")
@@ -65,7 +65,7 @@ class HookSpecs:
             class MyGames(Plugin):
                 @hookimpl
                 def make_agents_env(self, config, seed, index):
-                    return MyGame(config.players)  # a maze_core.envs.agents.MultiAgentEnv
+                    return MyGame(config.players)  # a maze_core.envs.several.agents.MultiAgentEnv
         """
 
     @hookspec(firstresult=True)
@@ -131,7 +131,7 @@ class HookSpecs:
         step. Call rule: all, in the order of the plugins; each receives the result of the one before. On error: the run
         stops and the plugin is named.
 
-        The result is an `Agent` (`maze_core.acting.agent`): `act` chooses the actions. One that wraps another
+        The result is an `Agent` (`maze_core.collect.agents.agent`): `act` chooses the actions. One that wraps another
         passes `begin`, `wait`, `refresh` and `expect` on to it, and its `state()`, which checkpoints contain, holds
         what decides the next actions of both.
 

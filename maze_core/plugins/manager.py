@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from maze_core.errors import ConfigError, PluginError, RunError
+from maze_core.base.errors import ConfigError, PluginError, RunError
+from maze_core.base.tolerant_output import to_stderr
 from maze_core.plugins import discovery
 from maze_core.plugins.members import HOOKS, Member, Registry, member, put_below, wrapper_members
-from maze_core.tolerant_output import to_stderr
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     import pluggy
     from torch import nn
 
-    from maze_core.config.base import PluginConfig
-    from maze_core.config.run import RunConfig
+    from maze_core.plugins.config.base import PluginConfig
+    from maze_core.plugins.config.run import RunConfig
     from maze_core.plugins.hookspecs import (
         Agent,
         Batch,

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import pluggy
 
-from maze_core.errors import ConfigError, PluginError
+from maze_core.base.errors import ConfigError, PluginError
 from maze_core.plugins import discovery
 from maze_core.plugins.hook_kinds import WRAPPABLE, misplaced
 from maze_core.plugins.hookspecs import HookSpecs
 
 if TYPE_CHECKING:
-    from maze_core.config.base import PluginConfig
+    from maze_core.plugins.config.base import PluginConfig
 
 HOOKS = [name for name in vars(HookSpecs) if not name.startswith("_")]
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import gymnasium
 
-from maze_core.blame import blame
-from maze_core.errors import ConfigError, RunError
-from maze_core.terminal_text import shown
+from maze_core.base.blame import blame
+from maze_core.base.errors import ConfigError, RunError
+from maze_core.base.terminal_text import shown
 
 _OLD = "the environment uses the old API of gym"
 _UPDATE = (

@@ -11,7 +11,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 
-from maze_core.errors import PluginError
+from maze_core.base.errors import PluginError
 from maze_core.plugins import discovery
 
 TIMEOUT = 120.0

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from maze_core.files import names, read_bytes
-from maze_core.terminal_text import shown
+from maze_core.base.files import names, read_bytes
+from maze_core.base.terminal_text import shown
 
 _LIMIT = 100_000
 

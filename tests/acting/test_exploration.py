@@ -6,13 +6,13 @@ import torch
 from gymnasium import spaces
 from maze_devkit.envs import SeededWalk
 
-from maze_core.acting.agent import Choice
-from maze_core.acting.exploration import ActionNoise, EpsilonGreedy
-from maze_core.acting.network import NetworkAgent
-from maze_core.errors import ConfigError
+from maze_core.base.errors import ConfigError
+from maze_core.collect.agents.agent import Choice
+from maze_core.collect.agents.exploration import ActionNoise, EpsilonGreedy
+from maze_core.collect.agents.network import NetworkAgent
+from maze_core.collect.replay.collector import ReplayCollector
+from maze_core.collect.rollouts.collector import RolloutCollector
 from maze_core.models.mlp import MlpConfig, MlpModel
-from maze_core.training.off_policy import ReplayCollector
-from maze_core.training.rollout_collector import RolloutCollector
 
 ROWS = 400
 SEEN = spaces.Dict({"x": spaces.Box(-1, 1, (2,)), "action_mask": spaces.MultiBinary(4)})

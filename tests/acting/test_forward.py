@@ -5,7 +5,7 @@ import pytest
 import torch
 from gymnasium import spaces
 
-from maze_core.acting.forward import NumpyForward, TorchForward, fastest_forward
+from maze_core.collect.agents.forward import NumpyForward, TorchForward, fastest_forward
 from maze_core.models.mlp import MlpConfig, MlpModel
 from maze_core.models.normalizer import ObservationNormalizer
 

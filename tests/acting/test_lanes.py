@@ -7,16 +7,16 @@ import pytest
 import torch
 from gymnasium import spaces
 
-from maze_core.acting.rollouts import Sampler
+from maze_core.base.errors import RunError
+from maze_core.base.seeding import EpisodeSeeds, Purpose
+from maze_core.collect.rollouts.sampler import Sampler
 from maze_core.data.rollout import carried_rows
-from maze_core.envs.agents import Round
-from maze_core.envs.lanes import LanesVectorEnv
+from maze_core.envs.several.agents import Round
+from maze_core.envs.several.lanes import LanesVectorEnv
 from maze_core.envs.spaces import flatten_space
-from maze_core.errors import RunError
-from maze_core.models.actor_policy import build_policy
+from maze_core.learn.on_policy.advantages import advantage_rows
 from maze_core.models.mlp import MlpConfig, MlpModel
-from maze_core.seeding import EpisodeSeeds, Purpose
-from maze_core.training.on_policy import advantage_rows
+from maze_core.models.several.actor_policy import build_policy
 from tests.agents import Crowd, Script, in_turns
 
 SEEDS = EpisodeSeeds(3, Purpose.TRAIN_EPISODES)

@@ -11,8 +11,8 @@ import pytest
 import torch
 from gymnasium import spaces
 
-from maze_core.acting.single import SingleAgent, compute_action
-from maze_core.errors import ConfigError
+from maze_core.base.errors import ConfigError
+from maze_core.collect.agents.single import SingleAgent, compute_action
 from maze_core.models.mlp import MlpConfig, MlpModel
 from tests.agents import MixedSource
 

@@ -6,17 +6,17 @@ import torch
 from gymnasium import spaces
 from maze_devkit.envs import CountingEnv, SeededWalk
 
-from maze_core.acting.agent import Agent, Choice
-from maze_core.acting.network import NetworkAgent, NoiseByRow, SharedNoise
-from maze_core.acting.rule import RuleAgent
-from maze_core.acting.single import compute_action
-from maze_core.acting.stepper import Stepper
-from maze_core.config.base import PluginConfig
+from maze_core.base.seeding import EpisodeSeeds, Purpose
+from maze_core.collect.agents.agent import Agent, Choice
+from maze_core.collect.agents.network import NetworkAgent, NoiseByRow, SharedNoise
+from maze_core.collect.agents.rule import RuleAgent
+from maze_core.collect.agents.single import compute_action
+from maze_core.collect.policies.base import ActingPolicy
+from maze_core.collect.stepper import Stepper
 from maze_core.envs.serial import SerialVectorEnv
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.models.mlp import MlpConfig, MlpModel
-from maze_core.policies.base import ActingPolicy
-from maze_core.seeding import EpisodeSeeds, Purpose
+from maze_core.plugins.config.base import PluginConfig
 
 ROWS = 3
 VECTOR = spaces.Box(-np.inf, np.inf, (5,), np.float32)

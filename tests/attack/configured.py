@@ -46,8 +46,8 @@ class Field:
 
 def fields(algorithm: str) -> list[Field]:
     """Every field that a run of the algorithm can have."""
-    from maze_core.config.run import EvaluationConfig, RunConfig
     from maze_core.plugins import discovery
+    from maze_core.plugins.config.run import EvaluationConfig, RunConfig
 
     found: list[Field] = []
     kinds = {"algorithm": (algorithm,), "env": ("gymnasium",), "runner": ("dev", "local")}

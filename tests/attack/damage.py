@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from maze_core.plain_json import CHECKSUM, checksummed
+from maze_core.base.plain_json import CHECKSUM, checksummed
 
 Mutation = Callable[[random.Random, bytes], bytes]
 DEEP = 100_000

@@ -71,8 +71,8 @@ def _timeless(record: dict[Any, Any]) -> dict[Any, Any]:
 
 def _checkpoint(run: Path, name: str) -> tuple[dict[str, str], dict[str, str]]:
     """The state of a checkpoint, and the replay rows that it refers to, whatever files they lie in."""
-    from maze_core.errors import MazeError
-    from maze_core.training.saved.checkpoint import read_checkpoint
+    from maze_core.base.errors import MazeError
+    from maze_core.run.saved.checkpoint import read_checkpoint
 
     rows: dict[str, str] = {}
     try:
@@ -92,9 +92,9 @@ def _checkpoint(run: Path, name: str) -> tuple[dict[str, str], dict[str, str]]:
 def _rows(run: Path, replay: dict[str, Any]) -> dict[str, Any]:
     import gymnasium
 
-    from maze_core.data.replay import ReplayBuffer
-    from maze_core.data.replay_log import ReplayLog
-    from maze_core.plugins.configuration import load_run_config
+    from maze_core.data.replay.buffer import ReplayBuffer
+    from maze_core.data.replay.log import ReplayLog
+    from maze_core.plugins.config.assembly import load_run_config
 
     env = gymnasium.make(ENV)
     config: Any = load_run_config(run / "config.yaml").algorithm
@@ -125,7 +125,7 @@ def _curves(folder: Path) -> dict[str, str]:
 
 def _episodes(folder: Path) -> dict[str, str]:
     """How often each episode was recorded."""
-    from maze_core.data.trajectories_loader import load_trajectories
+    from maze_core.data.recordings.loader import load_trajectories
 
     data = load_trajectories(folder)
     found: Counter[str] = Counter()

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from maze_core.callbacks.console import Console, ConsoleConfig
-from maze_core.callbacks.console_output import PlainOutput, is_terminal
-from maze_core.callbacks.console_status import Status, fit
-from maze_core.callbacks.console_table import EpochTable, columns_for, duration, loss, score
-from maze_core.training.report import RunSummary
+from maze_core.cli.console.console import Console, ConsoleConfig
+from maze_core.cli.console.output import PlainOutput, is_terminal
+from maze_core.cli.console.status import Status, fit
+from maze_core.cli.console.table import EpochTable, columns_for, duration, loss, score
+from maze_core.run.report import RunSummary
 
 METRICS = {
     "train__return_mean": 20.0,
@@ -254,7 +254,7 @@ def test_fraction_is_of_whatever_ends_first(make_run):
 
 def test_time_left_counts_only_this_process(make_run, monkeypatch):
     now = [100.0]
-    monkeypatch.setattr("maze_core.callbacks.console_status.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("maze_core.cli.console.status.time.monotonic", lambda: now[0])
     run = make_run(steps=1000, resumed=True, env_steps=500)
     run.progress.env_steps = 500
     status = Status(run, "·")
@@ -280,8 +280,8 @@ SCRIPT = """
     sys.path.insert(0, {folder!r})
     from pathlib import Path
     from tests.observed import build_epoch, build_run
-    from maze_core.callbacks.console import Console, ConsoleConfig
-    from maze_core.training.report import RunSummary
+    from maze_core.cli.console.console import Console, ConsoleConfig
+    from maze_core.run.report import RunSummary
     run, console = build_run(Path("runs/x")), Console(ConsoleConfig())
     console.on_run_start(run)
     run.progress.env_steps = 420
@@ -316,7 +316,7 @@ def test_on_a_terminal_the_status_moves_and_goes_away(columns):
 
 
 def test_importing_the_console_loads_neither_torch_nor_rich():
-    script = "import maze_core.callbacks.console, sys; print(sorted({'torch', 'rich'} & set(sys.modules)))"
+    script = "import maze_core.cli.console.console, sys; print(sorted({'torch', 'rich'} & set(sys.modules)))"
     assert subprocess.check_output([sys.executable, "-c", script], text=True).strip() == "[]"
 
 

@@ -17,10 +17,10 @@ from gymnasium.envs.registration import EnvSpec
 from maze_devkit.envs import FailingEnv, SpacesEnv
 from typer.testing import CliRunner
 
+from maze_core.base.errors import RunError
 from maze_core.cli.main import app, main
-from maze_core.errors import RunError
 from maze_core.plugins.catalog import catalog
-from maze_core.plugins.configuration import assemble, load_run_config
+from maze_core.plugins.config.assembly import assemble, load_run_config
 
 EVALUATION = SimpleNamespace(
     metrics={"eval/return_mean": 12.5}, checkpoint="best", epoch=4, seed=3, videos=(Path("films/episode-0.mp4"),)
@@ -44,8 +44,8 @@ def api(monkeypatch):
         return call
 
     fake = SimpleNamespace(**{kind: answer(kind) for kind in ("train", "resume", "evaluate_saved")})
-    for module in ("api", "saved_evaluation"):
-        monkeypatch.setitem(sys.modules, f"maze_core.training.{module}", fake)
+    for module in ("api", "episodes.saved_evaluation"):
+        monkeypatch.setitem(sys.modules, f"maze_core.run.{module}", fake)
     return calls
 
 

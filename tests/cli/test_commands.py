@@ -99,7 +99,7 @@ def test_starting_up_imports_nothing_heavy():
         "print(sorted(cli | heavy), file=sys.stderr)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stderr.splitlines()[-1] == "['maze_core.cli.commands']"
+    assert done.stderr.splitlines()[-1] == "['maze_core.cli.group']"
 
 
 @pytest.mark.parametrize(
@@ -163,7 +163,7 @@ def test_an_unknown_command_is_answered_with_what_may_be_meant():
 
 def test_the_help_in_the_source_is_what_typer_shows():
     """The lines of `maze --help` are read from the source; whoever runs the command reads the same."""
-    from maze_core.cli.commands import command, deferred
+    from maze_core.cli.group import command, deferred
 
     for name in discovery.names("command"):
         summary = deferred(name).short_help

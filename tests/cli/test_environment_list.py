@@ -10,9 +10,9 @@ from gymnasium.envs.registration import EnvSpec
 from maze_devkit.envs import SeededWalk
 from typer.testing import CliRunner
 
-from maze_core.cli.environment_list import BUILT, brief, list_environments
+from maze_core.base.errors import ConfigError
+from maze_core.cli.commands.environment_list import BUILT, brief, list_environments
 from maze_core.cli.main import app
-from maze_core.errors import ConfigError
 from maze_core.plugins import discovery
 
 pytestmark = pytest.mark.usefixtures("known_plugins")

@@ -15,8 +15,8 @@ from maze_devkit.probes import Workshop
 from typer.testing import CliRunner
 
 from maze_core.cli.main import app
-from maze_core.plugins.configuration import assemble
-from maze_core.training import api
+from maze_core.plugins.config.assembly import assemble
+from maze_core.run import api
 from tests.forked import Forked
 
 pytestmark = pytest.mark.usefixtures("known_plugins")
@@ -269,7 +269,7 @@ def test_numbers_that_are_not_finite_end_a_run_with_1(tmp_path):
     (tmp_path / "broken.py").write_text(
         BROKEN.replace("self.fall_apart()", "return [float('nan'), 0], 0.0, False, False, {}")
     )
-    from maze_core.local_modules import allow_local_modules
+    from maze_core.base.local_modules import allow_local_modules
 
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(tmp_path)

@@ -14,13 +14,13 @@ from gymnasium import spaces
 from maze_devkit.envs import SpacesEnv
 from typer.testing import CliRunner
 
+from maze_core.base.errors import ConfigError
+from maze_core.base.local_modules import allow_local_modules
+from maze_core.base.plain_json import checksummed, unsealed
 from maze_core.cli.main import app
-from maze_core.errors import ConfigError
-from maze_core.local_modules import allow_local_modules
-from maze_core.plain_json import checksummed, unsealed
 from maze_core.plugins import discovery
-from maze_core.plugins.configuration import assemble, part_config
-from maze_core.training import api
+from maze_core.plugins.config.assembly import assemble, part_config
+from maze_core.run import api
 
 pytestmark = pytest.mark.usefixtures("known_plugins")
 SMALL = {"algorithm.n_epochs": 1, "algorithm.epoch_length": 1, "algorithm.n_rollout_steps": 4, "seed": 1}
@@ -211,7 +211,7 @@ def test_an_environment_that_exits(when, tmp_path, monkeypatch):
 
 
 def test_a_plugin_that_exits_anywhere_else_ends_with_1(monkeypatch):
-    monkeypatch.setattr("maze_core.training.saved_evaluation.evaluate_saved", lambda *_, **__: sys.exit(0))
+    monkeypatch.setattr("maze_core.run.episodes.saved_evaluation.evaluate_saved", lambda *_, **__: sys.exit(0))
     check(maze("eval", "anything"), "sys.exit was called: SystemExit: 0", code=1)
 
 

@@ -10,10 +10,10 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
+from maze_core.base.local_modules import is_current_folder
 from maze_core.cli.main import app
-from maze_core.config.checksummed_yaml import checksum, checksummed
-from maze_core.config.record import read_record, with_configurations, write_record
-from maze_core.local_modules import is_current_folder
+from maze_core.plugins.config.checksummed_yaml import checksum, checksummed
+from maze_core.plugins.config.record import read_record, with_configurations, write_record
 
 CARTS = """
 from pathlib import Path
@@ -45,7 +45,7 @@ def maze(*arguments):
     sys.modules.pop("carts", None)
     gymnasium.registry.pop("Cart-v0", None)
     sys.path[:] = [entry for entry in sys.path if not is_current_folder(entry)]
-    sys.meta_path[:] = [each for each in sys.meta_path if type(each).__module__ != "maze_core.local_modules"]
+    sys.meta_path[:] = [each for each in sys.meta_path if type(each).__module__ != "maze_core.base.local_modules"]
     return CliRunner().invoke(app, list(arguments))
 
 

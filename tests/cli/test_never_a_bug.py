@@ -17,12 +17,12 @@ import gymnasium
 import pytest
 from typer.testing import CliRunner
 
+from maze_core.base.errors import ConfigError, PluginError
 from maze_core.cli import main as command
 from maze_core.cli.main import app
-from maze_core.config.run import EvaluationConfig
-from maze_core.errors import ConfigError, PluginError
 from maze_core.plugins import discovery
-from maze_core.plugins.configuration import assemble
+from maze_core.plugins.config.assembly import assemble
+from maze_core.plugins.config.run import EvaluationConfig
 from tests.cli.broken_envs import FEW, VALUES, Good, parallel_environments, single_environments, turn_environments
 
 pytestmark = pytest.mark.usefixtures("known_plugins")

@@ -8,12 +8,12 @@ import yaml
 from rich.console import Console
 from typer.testing import CliRunner
 
-from maze_core.callbacks.console_output import LiveOutput, PlainOutput
+from maze_core.base.errors import ConfigError
+from maze_core.base.plain_json import checksummed, unsealed
+from maze_core.base.progress import progress_bar
+from maze_core.cli.console.output import LiveOutput, PlainOutput
 from maze_core.cli.main import app
 from maze_core.cli.output import print_json, print_table
-from maze_core.errors import ConfigError
-from maze_core.plain_json import checksummed, unsealed
-from maze_core.progress import progress_bar
 from tests.maze_compare.made_runs import make_run
 
 __all__ = ["make_run"]

@@ -10,10 +10,10 @@ import pytest
 from maze_devkit.envs import CountingEnv
 from typer.testing import CliRunner
 
-from maze_core.blame import blame, callers, their_traceback
+from maze_core.base.blame import blame, callers, their_traceback
+from maze_core.base.errors import ConfigError
 from maze_core.cli import main as command
 from maze_core.cli.main import app
-from maze_core.errors import ConfigError
 
 pytestmark = pytest.mark.usefixtures("known_plugins")
 
@@ -251,7 +251,7 @@ def test_an_error_in_the_users_module(mine, name):
 def test_a_film_of_what_cannot_render_is_refused_before_anything_is_played(mine, monkeypatch, name, reason):
     assert train(f"mine:{name}-v0").exit_code == 0
     played = []
-    monkeypatch.setattr("maze_core.training.run.Run.evaluate", lambda *_, **__: played.append(1))
+    monkeypatch.setattr("maze_core.run.run.Run.evaluate", lambda *_, **__: played.append(1))
     for arguments in (("eval", "run"), ("rollout", "run")):
         result = maze(*arguments, "--video", "films")
         assert result.exit_code == 2, result.output

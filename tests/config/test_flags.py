@@ -4,9 +4,9 @@ from typing import Annotated, Literal
 import pytest
 from pydantic import Field
 
-from maze_core.config.base import ConfigModel, PluginConfig
-from maze_core.config.flags import flags
-from maze_core.errors import ConfigError
+from maze_core.base.errors import ConfigError
+from maze_core.plugins.config.base import ConfigModel, PluginConfig
+from maze_core.plugins.config.flags import flags
 
 
 class Color(Enum):

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from maze_core.config.external_fields import Outside
-from maze_core.config.here import texts
+from maze_core.plugins.config.external_fields import Outside
+from maze_core.plugins.config.here import texts
 
 HERE = [
     "localhost", "LOCALHOST:6379", "127.0.0.1", "127.8.9.1:80", "[::1]:6379", "http://localhost:8000/x", "grpc://[::1]:1",

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
+from maze_core.base.errors import ConfigError
 from maze_core.cli.main import app
-from maze_core.config import plain_yaml
-from maze_core.config.plain_yaml import MAX_BYTES, parse_value, read_yaml, to_yaml
-from maze_core.errors import ConfigError
+from maze_core.plugins.config import plain_yaml
+from maze_core.plugins.config.plain_yaml import MAX_BYTES, parse_value, read_yaml, to_yaml
 
 _LAUGHS = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
     f"{chr(98 + i)}: &{chr(98 + i)} [{', '.join([f'*{chr(97 + i)}'] * 9)}]\n" for i in range(9)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from maze_core.callbacks.early_stopping import EarlyStopping
-from maze_core.config.base import PluginConfig
-from maze_core.config.run import AlgorithmConfig
-from maze_core.errors import ConfigError, PluginError
+from maze_core.base.errors import ConfigError, PluginError
 from maze_core.plugins.base import Plugin
-from maze_core.plugins.configuration import assemble, dump, load_run_config
+from maze_core.plugins.config.assembly import assemble, dump, load_run_config
+from maze_core.plugins.config.base import PluginConfig
+from maze_core.plugins.config.run import AlgorithmConfig
 from maze_core.plugins.discovery import overlay
+from maze_core.run.callbacks.early_stopping import EarlyStopping
 
 
 class SourceConfig(PluginConfig):

@@ -5,9 +5,9 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from maze_core.config.plain_yaml import parse_mapping, read_yaml, to_yaml
-from maze_core.config.raw import assign, merge, parse_assignment
-from maze_core.errors import ConfigError
+from maze_core.base.errors import ConfigError
+from maze_core.plugins.config.plain_yaml import parse_mapping, read_yaml, to_yaml
+from maze_core.plugins.config.raw import assign, merge, parse_assignment
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
 DATA = st.dictionaries(

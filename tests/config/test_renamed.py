@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from maze_core.config.checksummed_yaml import checksummed
-from maze_core.config.renamed import updated
-from maze_core.errors import ConfigError
-from maze_core.plugins.configuration import assemble, dump, load_config_to_act, load_run_config, load_saved_config
+from maze_core.base.errors import ConfigError
+from maze_core.plugins.config.assembly import assemble, dump, load_config_to_act, load_run_config, load_saved_config
+from maze_core.plugins.config.checksummed_yaml import checksummed
+from maze_core.plugins.config.renamed_keys import updated
 
 
 def test_the_number_of_environments_moved_from_the_runner_to_the_algorithm():

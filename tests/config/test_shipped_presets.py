@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from maze_core.config.presets import presets, presets_of_source
 from maze_core.plugins import discovery
-from maze_core.plugins.configuration import assemble
+from maze_core.plugins.config.assembly import assemble
+from maze_core.plugins.config.presets import presets, presets_of_source
 
 ALGORITHMS = ("ppo", "a2c", "impala")
 

@@ -7,7 +7,7 @@ from gymnasium import spaces
 from maze_devkit.envs import SeededWalk, SpacesEnv
 from maze_devkit.probes import Workshop
 
-from maze_core.errors import ConfigError
+from maze_core.base.errors import ConfigError
 from tests.context.parts import Doubled
 
 SPACES = {

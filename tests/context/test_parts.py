@@ -11,15 +11,15 @@ from maze_ppo.ppo import PPO
 from torch import nn
 
 from maze_core import RunContext
-from maze_core.callbacks.early_stopping import EarlyStoppingConfig
-from maze_core.envs.gymnasium_source import GymnasiumConfig
-from maze_core.errors import ConfigError
+from maze_core.base.errors import ConfigError
+from maze_core.collect.pools.dev import DevRunner
+from maze_core.collect.pools.local import LocalConfig
+from maze_core.envs.sources.gymnasium import GymnasiumConfig
 from maze_core.models.mlp import MlpConfig, MlpModel
 from maze_core.models.template import TemplateModel
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.hookspecs import hookimpl
-from maze_core.runners.dev import DevRunner
-from maze_core.runners.local import LocalConfig
+from maze_core.run.callbacks.early_stopping import EarlyStoppingConfig
 from tests.context.parts import Doubled, Encoder, OwnCritic
 
 
@@ -240,7 +240,7 @@ def test_overrides_of_a_whole_part_keep_its_name(quick):
         ({"wrappers": Observer}, "^wrappers: must be a list of wrappers, the first innermost, got the class Observer"),
         ({"wrappers": "record"}, "^wrappers: must be a list .*, got str"),
         ({"algorithm": Observer}, "^algorithm: Observer is no algorithm plugin: .* derives from AlgorithmConfig"),
-        ({"runner": Observer}, r"^runner: .* has no vector_env, workers: it must derive from .*base\.Runner"),
+        ({"runner": Observer}, r"^runner: .* has no vector_env, workers: it must derive from .*runner\.Runner"),
         ({"run_dir": 3}, "^run_dir: must be a path, got int"),
         ({"preset": None}, "^preset: must be the name of a preset, auto or none"),
         ({"algorithm": "pppo"}, "unknown algorithm 'pppo'"),

@@ -10,9 +10,9 @@ from maze_devkit.envs import SeededWalk
 from typer.testing import CliRunner
 
 from maze_core import RunContext
+from maze_core.base.errors import ConfigError, RunError
 from maze_core.cli.main import app
-from maze_core.errors import ConfigError, RunError
-from maze_core.training.saved.checkpoint import read_checkpoint
+from maze_core.run.saved.checkpoint import read_checkpoint
 from tests.context.parts import Encoder
 
 

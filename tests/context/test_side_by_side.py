@@ -13,8 +13,8 @@ import torch
 from maze_devkit.envs import SeededWalk
 from maze_devkit.probes import Workshop
 
-from maze_core.context import RunContext
-from maze_core.errors import ConfigError, RunError
+from maze_core.base.errors import ConfigError, RunError
+from maze_core.run.context import RunContext
 from tests.context.parts import Encoder
 
 

@@ -6,7 +6,7 @@ from maze_devkit.probes import Workshop
 from torch import nn
 
 from maze_core import RunContext
-from maze_core.errors import ConfigError, RunError
+from maze_core.base.errors import ConfigError, RunError
 
 
 def test_nothing_is_built_before_it_is_needed(quick, tmp_path):
@@ -54,7 +54,7 @@ def test_without_an_end_train_takes_the_number_of_epochs(quick):
 @pytest.mark.parametrize(("patience", "epochs"), [(None, 17), (2, 3)])
 def test_the_default_patience_does_not_end_the_epochs_asked_for(quick, monkeypatch, patience, epochs):
     """Patience that was asked for does; so does the default one without a number of epochs."""
-    monkeypatch.setattr("maze_core.training.run.Run.evaluate", lambda run, number: {"eval/return_mean": 0.0})
+    monkeypatch.setattr("maze_core.run.run.Run.evaluate", lambda run, number: {"eval/return_mean": 0.0})
     context = quick(
         overrides={
             "algorithm.n_epochs": 0,

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from maze_core.data.goals import Futures, Hindsight
-from maze_core.data.replay import ReplayBuffer
-from maze_core.data.trajectories import Trajectory
+from maze_core.base.errors import ConfigError
+from maze_core.data.recordings.trajectories import Trajectory
+from maze_core.data.replay.buffer import ReplayBuffer
+from maze_core.data.replay.hindsight import Futures, Hindsight
 from maze_core.envs.vector import StepResult
-from maze_core.errors import ConfigError
 
 PLACE = spaces.Box(-np.inf, np.inf, (3,), np.float32)
 OBSERVATION = spaces.Dict({"observation": PLACE, "achieved_goal": PLACE, "desired_goal": PLACE})

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from maze_core.acting.assembler import Assembler
-from maze_core.data.replay import ReplayBuffer
-from maze_core.envs.agents import Round
-from maze_core.envs.lanes import LanesVectorEnv
+from maze_core.base.errors import ConfigError
+from maze_core.base.seeding import EpisodeSeeds, Purpose
+from maze_core.collect.assembler import Assembler
+from maze_core.data.replay.buffer import ReplayBuffer
+from maze_core.envs.several.agents import Round
+from maze_core.envs.several.lanes import LanesVectorEnv
 from maze_core.envs.spaces import allocate, space_specs
-from maze_core.errors import ConfigError
-from maze_core.seeding import EpisodeSeeds, Purpose
 from tests.agents import Crowd, Mixed, Script
 
 SEEDS = EpisodeSeeds(3, Purpose.TRAIN_EPISODES)

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from maze_core.acting.assembler import Assembler
-from maze_core.data.segment_replay import SegmentReplay
-from maze_core.envs.lanes import LanesVectorEnv
+from maze_core.base.seeding import EpisodeSeeds, Purpose
+from maze_core.collect.assembler import Assembler
+from maze_core.data.replay.segment_replay import SegmentReplay
+from maze_core.envs.several.lanes import LanesVectorEnv
 from maze_core.envs.spaces import allocate, space_specs
-from maze_core.seeding import EpisodeSeeds, Purpose
 from tests.agents import Crowd, Mixed
 
 SEEDS = EpisodeSeeds(3, Purpose.TRAIN_EPISODES)

@@ -7,15 +7,15 @@ import pytest
 from gymnasium import spaces
 from maze_devkit.envs import CountingEnv
 
-from maze_core.data.prioritized import Priorities, SumTree, tree_bytes
-from maze_core.data.replay import ReplayBuffer
-from maze_core.data.replay_log import ReplayLog
-from maze_core.data.trajectories import Trajectory
+from maze_core.base.errors import ConfigError
+from maze_core.base.free_ram import free_ram
+from maze_core.base.seeding import EpisodeSeeds, Purpose
+from maze_core.data.recordings.trajectories import Trajectory
+from maze_core.data.replay.buffer import ReplayBuffer
+from maze_core.data.replay.log import ReplayLog
+from maze_core.data.replay.priorities import Priorities, SumTree, tree_bytes
 from maze_core.envs.serial import SerialVectorEnv
 from maze_core.envs.spaces import allocate, space_specs
-from maze_core.errors import ConfigError
-from maze_core.free_ram import free_ram
-from maze_core.seeding import EpisodeSeeds, Purpose
 
 OBSERVATION = spaces.Box(-np.inf, np.inf, (3,), np.float32)
 ACTION = spaces.Discrete(3)

@@ -10,14 +10,14 @@ import pytest
 from gymnasium import spaces
 from maze_devkit.envs import CountingEnv
 
-from maze_core.data.replay import ReplayBuffer, row_specs
-from maze_core.data.trajectories import Trajectory
+from maze_core.base.errors import ConfigError
+from maze_core.base.free_ram import check_memory, free_ram
+from maze_core.base.seeding import EpisodeSeeds, Purpose
+from maze_core.data.recordings.trajectories import Trajectory
+from maze_core.data.replay.buffer import ReplayBuffer, row_specs
 from maze_core.envs.serial import SerialVectorEnv
 from maze_core.envs.spaces import allocate, allocated_bytes
 from maze_core.envs.vector import StepResult
-from maze_core.errors import ConfigError
-from maze_core.free_ram import check_memory, free_ram
-from maze_core.seeding import EpisodeSeeds, Purpose
 
 OBSERVATION = spaces.Box(-np.inf, np.inf, (3,), np.float32)
 ACTION = spaces.Discrete(3)

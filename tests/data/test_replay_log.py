@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from maze_core.data.replay import ReplayBuffer
-from maze_core.data.replay_log import ReplayLog
+from maze_core.base.errors import CheckpointError, RunError
+from maze_core.data.replay.buffer import ReplayBuffer
+from maze_core.data.replay.log import ReplayLog
 from maze_core.envs.vector import StepResult
-from maze_core.errors import CheckpointError, RunError
-from maze_core.training.saved.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
-from maze_core.training.saved.manifest import states
+from maze_core.run.saved.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
+from maze_core.run.saved.manifest import states
 from tests.training.dying import dying
 
 OBSERVATION = spaces.Box(-np.inf, np.inf, (2,), np.float32)

@@ -8,14 +8,14 @@ from gymnasium import spaces
 from maze_devkit.envs import CountingEnv, SeededWalk, SpacesEnv
 from maze_devkit.probes import Workshop
 
-from maze_core.config.base import PluginConfig
+from maze_core.base.seeding import EpisodeSeeds, Purpose
+from maze_core.collect.rollouts.collector import RolloutCollector
 from maze_core.plugins import discovery
 from maze_core.plugins.base import Plugin
-from maze_core.plugins.configuration import assemble
+from maze_core.plugins.config.assembly import assemble
+from maze_core.plugins.config.base import PluginConfig
 from maze_core.plugins.hookspecs import hookimpl
-from maze_core.seeding import EpisodeSeeds, Purpose
-from maze_core.training import api
-from maze_core.training.rollout_collector import RolloutCollector
+from maze_core.run import api
 
 STEPS = 40
 

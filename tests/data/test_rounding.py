@@ -7,12 +7,12 @@ import pytest
 import torch
 from maze_offline.iql import _reward_scale
 
+from maze_core.base.errors import ConfigError
 from maze_core.data.returns import explained_variance
+from maze_core.data.reward_scale import RewardScale
 from maze_core.data.rollout import Rollout
 from maze_core.data.rounding import nearly_equal
-from maze_core.errors import ConfigError
-from maze_core.training.on_policy import normalized
-from maze_core.training.reward_scale import RewardScale
+from maze_core.learn.on_policy.advantages import normalized
 
 SIZES = [1, 2, 7, 64, 100, 1001]
 VALUES = [0.1, -7.7, 123.456, 1e8, -1e8, 3e-7, 1e18, 0.0]

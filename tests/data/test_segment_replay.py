@@ -8,16 +8,16 @@ import torch
 from gymnasium import spaces
 from maze_devkit.envs import CountingEnv
 
-from maze_core.acting.assembler import Assembler
-from maze_core.data.replay_log import ReplayLog
-from maze_core.data.segment_replay import SegmentReplay
-from maze_core.data.segments import replayed
-from maze_core.data.trajectories import Trajectory
+from maze_core.base.errors import ConfigError
+from maze_core.base.seeding import EpisodeSeeds, Purpose
+from maze_core.collect.assembler import Assembler
+from maze_core.data.recordings.trajectories import Trajectory
+from maze_core.data.replay.log import ReplayLog
+from maze_core.data.replay.segment_replay import SegmentReplay
+from maze_core.data.replay.segments import replayed
 from maze_core.envs.serial import SerialVectorEnv
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.envs.vector import StepResult
-from maze_core.errors import ConfigError
-from maze_core.seeding import EpisodeSeeds, Purpose
 
 OBSERVATION = spaces.Box(-np.inf, np.inf, (3,), np.float32)
 ACTION = spaces.Discrete(3)

@@ -86,7 +86,7 @@ def test_the_reference_for_authors_has_what_tutorials_and_templates_import() -> 
     sources += (ROOT / "plugins" / "maze_devkit" / "maze_devkit" / "scaffold" / "templates").glob("*algorithm.py.txt")
     texts = "\n".join(source.read_text(encoding="utf-8") for source in sources)
     imported = re.findall(
-        r"^from maze_core\.(?:acting|models|seeding|training)[\w.]* import (.+)$", texts, re.MULTILINE
+        r"^from maze_core\.(?:base\.seeding|collect|learn|models|run)[\w.]* import (.+)$", texts, re.MULTILINE
     )
     names = {name.strip() for line in imported for name in line.split(",")} - {"Purpose", "Adam"}
     assert len(names) > 8

@@ -23,9 +23,9 @@ from urllib.parse import unquote
 import pytest
 
 import maze_core
-from maze_core.config.flags import flags
-from maze_core.config.run import EvaluationConfig, RunConfig
 from maze_core.plugins import discovery
+from maze_core.plugins.config.flags import flags
+from maze_core.plugins.config.run import EvaluationConfig, RunConfig
 from tests.maze_view import browser as browsers
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -8,14 +8,14 @@ import pytest
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
-from maze_core.envs.agents import MultiAgentEnv, Round
-from maze_core.envs.lanes import LanesVectorEnv
+from maze_core.base.errors import ConfigError, RunError
+from maze_core.base.seeding import EpisodeSeeds, Purpose
 from maze_core.envs.native import NativeVectorEnv
-from maze_core.envs.processes import ProcessVectorEnv
+from maze_core.envs.processes.vector_env import ProcessVectorEnv
 from maze_core.envs.serial import SerialVectorEnv
+from maze_core.envs.several.agents import MultiAgentEnv, Round
+from maze_core.envs.several.lanes import LanesVectorEnv
 from maze_core.envs.spaces import allocate, space_specs
-from maze_core.errors import ConfigError, RunError
-from maze_core.seeding import EpisodeSeeds, Purpose
 
 SEEDS = EpisodeSeeds(5, Purpose.TRAIN_EPISODES)
 LENGTH = 4

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
+from maze_core.base.errors import ConfigError, RunError
 from maze_core.envs.goals import GoalRewards
-from maze_core.errors import ConfigError, RunError
 from tests.goals import BitFlips, Reach
 
 WHERE = "algorithm.her_goals"

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from maze_core.envs.actors import ACTOR, ELAPSED, actors_of
-from maze_core.envs.agents import LimitedAgents, Round
-from maze_core.envs.lanes import LanesVectorEnv
+from maze_core.base.errors import ConfigError, RunError
+from maze_core.base.seeding import EpisodeSeeds, Purpose
+from maze_core.envs.several.actors import ACTOR, ELAPSED, actors_of
+from maze_core.envs.several.agents import LimitedAgents, Round
+from maze_core.envs.several.lanes import LanesVectorEnv
 from maze_core.envs.spaces import allocate, space_specs
-from maze_core.errors import ConfigError, RunError
-from maze_core.seeding import EpisodeSeeds, Purpose
 from tests.agents import Mixed, Script
 
 SEEDS = EpisodeSeeds(3, Purpose.TRAIN_EPISODES)

@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from maze_core.envs.agents import LimitedAgents, Round
+from maze_core.base.errors import ConfigError, RunError
+from maze_core.base.seeding import EpisodeSeeds, Purpose
+from maze_core.collect.policies.random import RandomPolicy
 from maze_core.envs.builder import EnvBuilder
-from maze_core.envs.lanes import LanesVectorEnv
-from maze_core.envs.processes import ProcessVectorEnv
+from maze_core.envs.processes.vector_env import ProcessVectorEnv
+from maze_core.envs.several.agents import LimitedAgents, Round
+from maze_core.envs.several.lanes import LanesVectorEnv
 from maze_core.envs.spaces import allocate, space_specs
-from maze_core.errors import ConfigError, RunError
 from maze_core.plugins import discovery
-from maze_core.policies.random import RandomPolicy
-from maze_core.seeding import EpisodeSeeds, Purpose
 from tests.agents import Crowd, CrowdConfig, CrowdSource, Script
 
 SEEDS = EpisodeSeeds(3, Purpose.TRAIN_EPISODES)

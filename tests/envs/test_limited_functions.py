@@ -8,7 +8,7 @@ import gymnasium
 import pytest
 from maze_devkit.envs import CountingEnv
 
-from maze_core.errors import ConfigError
+from maze_core.base.errors import ConfigError
 
 pytest.importorskip("maze_ppo")
 LONG = functools.partial(CountingEnv, 50)

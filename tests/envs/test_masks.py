@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
+from maze_core.base.errors import ConfigError, RunError
 from maze_core.envs.masks import MaskCheck, flat_masks, mask_leaves, mask_space
-from maze_core.errors import ConfigError, RunError
 from tests.masked import BITS, FORMS, MEMBERS, TWO
 
 X = spaces.Box(-1, 1, (2,), np.float32)

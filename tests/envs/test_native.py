@@ -7,11 +7,11 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from maze_devkit.envs import CountingEnv, SeededWalk, SpacesEnv
 
+from maze_core.base.errors import ConfigError, RunError
+from maze_core.base.seeding import EpisodeSeeds, Purpose
 from maze_core.envs.native import NativeVectorEnv
 from maze_core.envs.serial import SerialVectorEnv
 from maze_core.envs.spaces import allocate, space_specs
-from maze_core.errors import ConfigError, RunError
-from maze_core.seeding import EpisodeSeeds, Purpose
 
 SEEDS = EpisodeSeeds(2, Purpose.TRAIN_EPISODES)
 LENGTHS = (2, 3, 5)

@@ -10,11 +10,11 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from gymnasium.vector.utils import batch_space
 from maze_devkit.envs import CountingEnv, SeededWalk
 
-from maze_core.context import RunContext
+from maze_core.base.errors import ConfigError
 from maze_core.envs.builder import EnvBuilder
-from maze_core.envs.gymnasium_source import GymnasiumConfig
 from maze_core.envs.single_from_vector import LoneEnv
-from maze_core.errors import ConfigError
+from maze_core.envs.sources.gymnasium import GymnasiumConfig
+from maze_core.run.context import RunContext
 
 MODULE = """
 import gymnasium
@@ -79,7 +79,7 @@ def test_other_spaces_are_those_of_the_vectorised_form_everywhere():
 
 
 def test_a_single_only_wrapper_forces_single_spaces(installed):
-    from maze_core.plugins.configuration import part_config
+    from maze_core.plugins.config.assembly import part_config
 
     builder = EnvBuilder(config("Other"), (part_config("wrapper", {"name": "step_skip"}),))
     with pytest.warns(RuntimeWarning, match="wraps single environments"):

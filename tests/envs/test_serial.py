@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 from maze_devkit.envs import CountingEnv, FailingEnv, SeededWalk, SpacesEnv
 
+from maze_core.base.errors import ConfigError, RunError
+from maze_core.base.seeding import EpisodeSeeds, Purpose
 from maze_core.envs.serial import SerialVectorEnv
 from maze_core.envs.spaces import allocate, space_specs
-from maze_core.errors import ConfigError, RunError
-from maze_core.seeding import EpisodeSeeds, Purpose
 
 SEEDS = EpisodeSeeds(11, Purpose.TRAIN_EPISODES)
 

@@ -8,12 +8,12 @@ import pytest
 from gymnasium.vector import SyncVectorEnv
 from maze_devkit.envs import CountingEnv
 
-from maze_core.config.base import PluginConfig
+from maze_core.base.errors import ConfigError
 from maze_core.envs.builder import EnvBuilder
-from maze_core.envs.factory_source import FactoryConfig, FactorySource
-from maze_core.envs.gymnasium_source import GymnasiumConfig, GymnasiumSource
-from maze_core.errors import ConfigError
+from maze_core.envs.sources.factory import FactoryConfig, FactorySource
+from maze_core.envs.sources.gymnasium import GymnasiumConfig, GymnasiumSource
 from maze_core.plugins.base import Plugin
+from maze_core.plugins.config.base import PluginConfig
 from maze_core.plugins.discovery import overlay
 from maze_core.plugins.hookspecs import hookimpl
 from maze_core.plugins.python_objects import origin
@@ -153,14 +153,14 @@ def test_a_wrapper_for_single_environments_rules_out_the_native_one():
 def test_environments_need_no_torch():
     modules = (
         "maze_core.envs.builder",
-        "maze_core.envs.factory_source",
-        "maze_core.envs.gymnasium_source",
+        "maze_core.envs.sources.factory",
+        "maze_core.envs.sources.gymnasium",
         "maze_core.envs.native",
-        "maze_core.envs.processes",
+        "maze_core.envs.processes.vector_env",
         "maze_core.envs.serial",
-        "maze_core.envs.worker",
-        "maze_core.runners.dev",
-        "maze_core.runners.local",
+        "maze_core.envs.processes.worker",
+        "maze_core.collect.pools.dev",
+        "maze_core.collect.pools.local",
     )
     code = f"import sys, {', '.join(modules)}; print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -7,19 +7,19 @@ import numpy as np
 import pytest
 from maze_devkit.envs import CountingEnv, SeededWalk
 
-from maze_core.config.base import PluginConfig
+from maze_core.base.errors import ConfigError, RunError
+from maze_core.base.seeding import EpisodeSeeds, Purpose
 from maze_core.envs.builder import EnvBuilder
-from maze_core.envs.factory_source import FactoryConfig, FactorySource
-from maze_core.envs.gymnasium_source import GymnasiumConfig
 from maze_core.envs.native import NativeVectorEnv
-from maze_core.envs.processes import ProcessVectorEnv
+from maze_core.envs.processes.vector_env import ProcessVectorEnv
 from maze_core.envs.serial import SerialVectorEnv
+from maze_core.envs.sources.factory import FactoryConfig, FactorySource
+from maze_core.envs.sources.gymnasium import GymnasiumConfig
 from maze_core.envs.spaces import allocate, space_specs
-from maze_core.errors import ConfigError, RunError
 from maze_core.plugins.base import Plugin
+from maze_core.plugins.config.base import PluginConfig
 from maze_core.plugins.discovery import overlay
 from maze_core.plugins.hookspecs import hookimpl
-from maze_core.seeding import EpisodeSeeds, Purpose
 
 SEEDS = EpisodeSeeds(5, Purpose.TRAIN_EPISODES)
 

@@ -7,13 +7,13 @@ from maze_a2c.config import A2CConfig
 from maze_devkit.envs import SeededWalk
 from pydantic import ValidationError
 
+from maze_core.base.errors import CheckpointError
 from maze_core.data.batch import Batch
-from maze_core.errors import CheckpointError
+from maze_core.learn.on_policy.advantages import normalized
 from maze_core.plugins.base import Plugin
-from maze_core.plugins.configuration import assemble
+from maze_core.plugins.config.assembly import assemble
 from maze_core.plugins.hookspecs import hookimpl
-from maze_core.training import api
-from maze_core.training.on_policy import normalized
+from maze_core.run import api
 
 
 class Watch(Plugin):

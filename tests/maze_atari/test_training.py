@@ -2,7 +2,7 @@
 
 import pytest
 
-from maze_core.context import RunContext
+from maze_core.run.context import RunContext
 
 pytest.importorskip("ale_py", reason="the games need ale-py, which is under the GPL")
 

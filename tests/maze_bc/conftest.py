@@ -8,10 +8,10 @@ from itertools import count
 import numpy as np
 import pytest
 
-from maze_core.context import RunContext
-from maze_core.data.trajectories import Trajectory
-from maze_core.data.trajectories_writer import TrajectoryWriter
+from maze_core.data.recordings.trajectories import Trajectory
+from maze_core.data.recordings.writer import TrajectoryWriter
 from maze_core.envs.spaces import allocate, space_specs
+from maze_core.run.context import RunContext
 
 SMALL = {
     "algorithm.n_epochs": 2,

@@ -9,7 +9,7 @@ from gymnasium import spaces
 from maze_bc.dataset import split
 from maze_devkit.envs import SpacesEnv
 
-from maze_core.errors import ConfigError
+from maze_core.base.errors import ConfigError
 
 SEEN = spaces.Box(-np.inf, np.inf, (2,), np.float32)
 LENGTHS = [5, 1, 9, 4, 6, 3, 8, 2, 7, 5]

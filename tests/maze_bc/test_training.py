@@ -14,17 +14,17 @@ from gymnasium import spaces
 from maze_devkit.envs import SeededWalk
 from torch import nn
 
-from maze_core.context import RunContext
-from maze_core.errors import ConfigError
+from maze_core.base.errors import ConfigError
+from maze_core.collect.policies.base import ActingPolicy
 from maze_core.plugins import discovery
 from maze_core.plugins.base import Plugin
-from maze_core.plugins.configuration import assemble
+from maze_core.plugins.config.assembly import assemble
 from maze_core.plugins.hookspecs import hookimpl
-from maze_core.policies.base import ActingPolicy
-from maze_core.training import api
-from maze_core.training.episodes.rollouts import roll_out, task_of_plugin
-from maze_core.training.saved.checkpoint import read_checkpoint
-from maze_core.training.saved_evaluation import evaluate_saved
+from maze_core.run import api
+from maze_core.run.context import RunContext
+from maze_core.run.episodes.rollouts import roll_out, task_of_plugin
+from maze_core.run.episodes.saved_evaluation import evaluate_saved
+from maze_core.run.saved.checkpoint import read_checkpoint
 from tests.bomb import bomb
 from tests.forked import Forked
 

@@ -10,7 +10,7 @@ from maze_compare.curves import curves
 from maze_compare.groups import group
 from maze_compare.records import find_records
 
-from maze_core.errors import ConfigError
+from maze_core.base.errors import ConfigError
 
 
 @pytest.fixture

@@ -11,11 +11,11 @@ import pytest
 from maze_compare.groups import differing, flatten, group, labels, number, spread
 from maze_compare.records import find_records, read_run
 
-from maze_core.config.checksummed_yaml import checksummed
-from maze_core.errors import ConfigError
-from maze_core.training.run_dir import is_locked, lock
-from maze_core.training.saved.manifest import Extent
-from maze_core.training.saved.metrics_file import Metrics, damage
+from maze_core.base.errors import ConfigError
+from maze_core.plugins.config.checksummed_yaml import checksummed
+from maze_core.run.saved.manifest import Extent
+from maze_core.run.saved.metrics_file import Metrics, damage
+from maze_core.run.saved.run_dir import is_locked, lock
 
 
 def test_facts_of_a_finished_run(make_run):

@@ -24,7 +24,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from maze_core.cli.main import app
-from maze_core.training.run_dir import LOCK
+from maze_core.run.saved.run_dir import LOCK
 from tests.maze_compare.made_runs import make_run
 
 __all__ = ["make_run"]

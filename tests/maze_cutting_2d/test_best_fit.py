@@ -11,8 +11,8 @@ from maze_cutting_2d.flat import Cutting
 from maze_cutting_2d.geometry import WAYS, cut
 from typer.testing import CliRunner
 
+from maze_core.base.errors import ConfigError
 from maze_core.cli.main import app
-from maze_core.errors import ConfigError
 
 
 def by_hand(shop):

@@ -10,8 +10,8 @@ from maze_cutting_2d.structured import ACTORS, StructuredCutting
 from maze_cutting_2d.turns import CuttingInTurns
 from pydantic import ValidationError
 
-from maze_core.context import RunContext
-from maze_core.errors import ConfigError
+from maze_core.base.errors import ConfigError
+from maze_core.run.context import RunContext
 
 
 def config(**values):

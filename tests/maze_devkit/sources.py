@@ -91,8 +91,8 @@ ALGORITHM = '''
 """An algorithm."""
 
 from maze_core import Algorithm, AlgorithmConfig, Loss, RolloutCollector, hookimpl
-from maze_core.config import params
-from maze_core.training.on_policy import advantage_rows, normalized
+from maze_core.plugins.config import params
+from maze_core.learn.on_policy.advantages import advantage_rows, normalized
 
 
 class Config(AlgorithmConfig):
@@ -139,7 +139,7 @@ MODEL = '''
 
 import torch
 from maze_core import Plugin, hookimpl
-from maze_core.errors import ConfigError
+from maze_core.base.errors import ConfigError
 from maze_core.models.assembly import ModelConfig, assemble_policy
 from maze_core.models.inputs import FlatInput, input_spaces
 from torch import nn
@@ -176,9 +176,9 @@ RUNNER = '''
 from dataclasses import replace
 
 from maze_core.envs.in_process import vector_env
-from maze_core.errors import RunError
-from maze_core.runners.base import Runner
-from maze_core.runners.pool_serial import SerialPool
+from maze_core.base.errors import RunError
+from maze_core.collect.pools.runner import Runner
+from maze_core.collect.pools.serial import SerialPool
 
 
 class Env:

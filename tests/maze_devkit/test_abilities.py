@@ -9,8 +9,8 @@ NAMES = ("memory", "masks", "actors", "learners", "critic_leaves")
 OTHERS = [check.name for check in checks("algorithm") if check.name not in NAMES]
 
 ABLE = ALGORITHM.replace(
-    "from maze_core.config import params",
-    "from maze_core.config import params\nfrom maze_core.training import recurrent",
+    "from maze_core.plugins.config import params",
+    "from maze_core.plugins.config import params\nfrom maze_core.learn.on_policy import recurrent",
 )
 ABLE = ABLE.replace(
     "    needs_critic = True\n", "    needs_critic = True\n    supports_memory = True\n    supports_actors = True\n"

@@ -13,8 +13,8 @@ from maze_devkit.kit import checks, examine, find
 from maze_devkit.subject import Subject
 from typer.testing import CliRunner
 
+from maze_core.base.errors import ConfigError
 from maze_core.cli.main import app
-from maze_core.errors import ConfigError
 from maze_core.plugins import discovery
 from tests.maze_devkit.sources import SOUND
 

@@ -14,7 +14,7 @@ from maze_devkit.envs import FailingEnv, SeededWalk, SpacesEnv
 from maze_devkit.probes import Doors, Told, Workshop
 from maze_devkit.turns import Carousel, Shelves
 
-from maze_core.plugins.configuration import env_config
+from maze_core.plugins.config.assembly import env_config
 from tests.masked import Guarded
 
 pytestmark = pytest.mark.usefixtures("known_plugins")

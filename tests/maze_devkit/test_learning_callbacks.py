@@ -8,7 +8,7 @@ CURIOSITY = '''
 
 import torch
 from maze_core import Plugin, hookimpl
-from maze_core.seeding import Purpose, generator
+from maze_core.base.seeding import Purpose, generator
 
 
 class Net(torch.nn.Module):

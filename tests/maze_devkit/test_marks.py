@@ -10,7 +10,7 @@ from pydantic import AnyUrl, BaseModel, Field, FilePath, JsonValue
 from typing_extensions import TypeAliasType
 
 from maze_core import PluginConfig
-from maze_core.config.external_fields import Outside, marked_fields
+from maze_core.plugins.config.external_fields import Outside, marked_fields
 
 Target = TypeAliasType("Target", Path | None)
 

@@ -14,10 +14,10 @@ from maze_devkit.probes import Doors, Steady
 from maze_dqn.config import DQNConfig
 from maze_dqn.network import NoisyDense, ValueNetwork
 
-from maze_core.errors import ConfigError, RunError
+from maze_core.base.errors import ConfigError, RunError
+from maze_core.collect.policies.base import ActingPolicy
 from maze_core.plugins import discovery
-from maze_core.plugins.configuration import assemble
-from maze_core.policies.base import ActingPolicy
+from maze_core.plugins.config.assembly import assemble
 
 OBSERVATION = spaces.Box(-1, 1, (3,), np.float32)
 MIXED = spaces.Dict(

@@ -7,8 +7,8 @@ import pytest
 import torch
 from gymnasium import spaces
 
-from maze_core.data.segments import replayed
-from maze_core.errors import ConfigError
+from maze_core.base.errors import ConfigError
+from maze_core.data.replay.segments import replayed
 from tests.bomb import bomb
 from tests.diary import Diary, rows_until
 

@@ -12,7 +12,7 @@ from gymnasium import spaces
 from maze_dqn.network import NoisyDense, value_network
 from maze_dqn.returns import Expected, Probabilities, Quantiles
 
-from maze_core.errors import ConfigError
+from maze_core.base.errors import ConfigError
 from maze_core.models.mlp import MlpConfig, MlpModel
 
 CONFIG = MlpConfig(name="mlp", critic="none", hidden=(8,))

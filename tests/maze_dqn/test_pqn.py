@@ -10,7 +10,7 @@ from gymnasium import spaces
 from maze_devkit.envs import SeededWalk
 from maze_devkit.probes import Steady
 
-from maze_core.plugins.configuration import assemble
+from maze_core.plugins.config.assembly import assemble
 
 
 def test_every_row_of_a_rollout_comes_once_in_each_pass(learn):

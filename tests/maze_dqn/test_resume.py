@@ -41,7 +41,7 @@ TINY = {
 }
 SCRIPT = """
 import json, sys
-from maze_core.context import RunContext
+from maze_core.run.context import RunContext
 from maze_devkit.probes import Doors
 algorithm, values, run_dir, resume = sys.argv[1], json.loads(sys.argv[2]), sys.argv[3], sys.argv[4] == "resume"
 with RunContext(Doors, algorithm, preset="none", seed=1, silent=True, run_dir=run_dir, overrides=values) as context:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from maze_core.data.frames import FrameStack
+from maze_core.data.replay.frames import FrameStack
 from tests.bomb import bomb
 
 VALUES = {

@@ -9,12 +9,12 @@ pytest.importorskip("envpool", reason="EnvPool takes 740 MB: make setup-envpool"
 
 from maze_envpool.source import EnvPoolConfig, EnvPoolSource
 
-from maze_core.config.plain_yaml import parse_value
-from maze_core.context import RunContext
+from maze_core.base.errors import ConfigError
+from maze_core.base.seeding import EpisodeSeeds, Purpose
 from maze_core.envs.native import NativeVectorEnv
 from maze_core.envs.spaces import allocate, space_specs
-from maze_core.errors import ConfigError
-from maze_core.seeding import EpisodeSeeds, Purpose
+from maze_core.plugins.config.plain_yaml import parse_value
+from maze_core.run.context import RunContext
 
 
 def build(env_id="CartPole-v1", num_envs=4, seed=0, purpose="training", **parameters):

@@ -5,7 +5,7 @@ from itertools import count
 
 import pytest
 
-from maze_core.context import RunContext
+from maze_core.run.context import RunContext
 
 SMALL = {
     "algorithm.n_rollouts_per_update": 6,

@@ -156,7 +156,7 @@ def test_the_workers_are_sent_the_vector_and_the_buffers(built):
 
 
 def test_a_model_without_anything_to_search_is_refused(es):
-    from maze_core.errors import ConfigError
+    from maze_core.base.errors import ConfigError
 
     class Frozen(torch.nn.Module):
         def __init__(self, space):

@@ -6,16 +6,16 @@ import pytest
 from maze_devkit.envs import CountingEnv, FailingEnv, SeededWalk
 from maze_es.pair_envs import NativePairEnvs, SinglePairEnvs, pair_envs
 
-from maze_core.config.base import PluginConfig
+from maze_core.base.errors import RunError
+from maze_core.base.seeding import EpisodeSeeds, Purpose
 from maze_core.envs.builder import EnvBuilder
-from maze_core.envs.factory_source import FactoryConfig, FactorySource
-from maze_core.envs.gymnasium_source import GymnasiumConfig
+from maze_core.envs.sources.factory import FactoryConfig, FactorySource
+from maze_core.envs.sources.gymnasium import GymnasiumConfig
 from maze_core.envs.spaces import allocate, space_specs
-from maze_core.errors import RunError
 from maze_core.plugins.base import Plugin
+from maze_core.plugins.config.base import PluginConfig
 from maze_core.plugins.discovery import load, overlay
 from maze_core.plugins.hookspecs import hookimpl
-from maze_core.seeding import EpisodeSeeds, Purpose
 
 NATIVE = GymnasiumConfig(name="gymnasium", id="CartPole-v1", vectorization="native")
 

@@ -18,11 +18,11 @@ from maze_devkit.probes import Bandit, Doors, Workshop
 from maze_es.config import ESConfig
 from torch import nn
 
-from maze_core.context import RunContext
-from maze_core.errors import ConfigError, RunError
-from maze_core.plugins.configuration import assemble
-from maze_core.training import api
-from maze_core.training.saved_evaluation import evaluate_saved
+from maze_core.base.errors import ConfigError, RunError
+from maze_core.plugins.config.assembly import assemble
+from maze_core.run import api
+from maze_core.run.context import RunContext
+from maze_core.run.episodes.saved_evaluation import evaluate_saved
 from tests.forked import Forked
 
 JOBS = {"algorithm.n_rollouts_per_update": 11, "algorithm.pairs_per_job": 2, "model.normalize_observations": True}
@@ -185,7 +185,7 @@ def test_members_get_what_their_parameters_get_alone(es):
     run, algorithm = context.run, context.run.algorithm
     (result,) = algorithm._evaluate_population()
     theta = algorithm._space.vector(run.policy)
-    from maze_core.seeding import EpisodeSeeds, Purpose
+    from maze_core.base.seeding import EpisodeSeeds, Purpose
 
     seeds = EpisodeSeeds(run.seed, Purpose.TRAIN_EPISODES, stride=1)
     env = gymnasium.make("CartPole-v1")

@@ -6,10 +6,10 @@ from maze_devkit.envs import SeededWalk
 from maze_es.population import LayeredPopulation
 from maze_es.wrapper import PolicyWrapper, WrappedPolicy
 
-from maze_core.config.base import PluginConfig
-from maze_core.errors import ConfigError
+from maze_core.base.errors import ConfigError
 from maze_core.plugins import discovery
-from maze_core.training import api
+from maze_core.plugins.config.base import PluginConfig
+from maze_core.run import api
 
 
 class Only(PolicyWrapper):

@@ -13,8 +13,8 @@ from maze_export.export import export_policy
 from maze_export.onnx_policy import OnnxPolicy, OnnxPolicyConfig
 
 from maze_core.envs.codecs import ActionCodec, ObservationCodec
+from maze_core.envs.several.turns import Turn, TurnEnv
 from maze_core.envs.spaces import allocate
-from maze_core.envs.turns import Turn, TurnEnv
 from tests.maze_export.conftest import stir
 from tests.maze_export.test_export import load
 

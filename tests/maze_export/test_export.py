@@ -17,14 +17,14 @@ from maze_export.export import export_policy
 from maze_export.interface import METADATA
 from torch import nn
 
-from maze_core.acting.network import NetworkAgent, SharedNoise
-from maze_core.context import RunContext
+from maze_core.base.errors import ConfigError
+from maze_core.collect.agents.network import NetworkAgent, SharedNoise
 from maze_core.envs.codecs import ActionCodec
 from maze_core.envs.spaces import leaves
-from maze_core.errors import ConfigError
 from maze_core.models import heads
-from maze_core.plugins.configuration import env_config, policy_config
-from maze_core.training.episodes.rollouts import roll_out, task_of_plugin
+from maze_core.plugins.config.assembly import env_config, policy_config
+from maze_core.run.context import RunContext
+from maze_core.run.episodes.rollouts import roll_out, task_of_plugin
 from tests.masked import Guarded
 from tests.maze_export.conftest import ACTIONS, FREE, OBSERVATIONS, Anything, stir
 

@@ -7,8 +7,8 @@ from maze_export import export
 from maze_export.export import export_policy
 from maze_export.onnx_policy import OnnxPolicy, OnnxPolicyConfig
 
-from maze_core.context import RunContext
-from maze_core.errors import ConfigError
+from maze_core.base.errors import ConfigError
+from maze_core.run.context import RunContext
 from tests.maze_export.conftest import Anything, stir
 
 SEEN = spaces.Dict(

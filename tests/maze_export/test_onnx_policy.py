@@ -12,7 +12,7 @@ from maze_export.interface import Interface, Leaf
 from maze_export.onnx_policy import OnnxPolicy, OnnxPolicyConfig
 from onnx import TensorProto, helper, numpy_helper
 
-from maze_core.errors import ConfigError, MazeError, RunError
+from maze_core.base.errors import ConfigError, MazeError, RunError
 
 SEES, DOES = spaces.Box(-1, 1, (4,), np.float32), spaces.Discrete(3, start=5)
 RNGS = [np.random.default_rng(0)]

@@ -10,7 +10,7 @@ from gymnasium import spaces
 from maze_export import export
 from torch import nn
 
-from maze_core.errors import ConfigError
+from maze_core.base.errors import ConfigError
 from tests.maze_export.conftest import Anything
 
 ENV = functools.partial(Anything, spaces.Box(-1, 1, (4,)), spaces.Box(-2, 2, (2,)))

@@ -6,10 +6,10 @@ import pytest
 from gymnasium import spaces
 from maze_heuristics.lunar_lander import LunarLanderConfig, LunarLanderHeuristics
 
-from maze_core.errors import ConfigError
-from maze_core.plugins.configuration import part_config
-from maze_core.policies.base import build_policy_plugin
-from maze_core.training.episodes.rollouts import roll_out, task_of_plugin
+from maze_core.base.errors import ConfigError
+from maze_core.collect.policies.base import build_policy_plugin
+from maze_core.plugins.config.assembly import part_config
+from maze_core.run.episodes.rollouts import roll_out, task_of_plugin
 
 SEEN = spaces.Box(-10, 10, (8,), np.float32)
 

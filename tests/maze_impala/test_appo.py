@@ -9,7 +9,7 @@ from maze_devkit.envs import SeededWalk
 from maze_devkit.probes import Workshop
 from maze_impala.appo import anchored
 
-from maze_core.errors import ConfigError
+from maze_core.base.errors import ConfigError
 from tests.maze_impala.conftest import SMALL
 
 

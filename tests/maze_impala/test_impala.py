@@ -10,13 +10,13 @@ from maze_devkit.probes import Steady, Workshop
 from maze_impala.config import IMPALAConfig
 from maze_impala.trajectories import clipped_rewards
 
-from maze_core.config.base import PluginConfig
-from maze_core.errors import ConfigError
+from maze_core.base.errors import ConfigError
 from maze_core.plugins import discovery
 from maze_core.plugins.base import Plugin
-from maze_core.plugins.configuration import assemble
+from maze_core.plugins.config.assembly import assemble
+from maze_core.plugins.config.base import PluginConfig
 from maze_core.plugins.hookspecs import hookimpl
-from maze_core.training import api
+from maze_core.run import api
 from tests.training.counted import Table, counting
 
 GAMMA = 0.9

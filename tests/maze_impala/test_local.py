@@ -9,10 +9,10 @@ from contextlib import closing
 import pytest
 from maze_devkit.envs import FailingEnv, SeededWalk
 
-from maze_core.errors import ConfigError, RunError
+from maze_core.base.errors import ConfigError, RunError
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.hookspecs import hookimpl
-from maze_core.training import api
+from maze_core.run import api
 
 LOCAL = {"runner.name": "local", "evaluation.num_envs": 1}
 

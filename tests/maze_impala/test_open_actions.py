@@ -10,10 +10,10 @@ import torch
 from maze_a2c.a2c import importance
 from maze_impala.actor import Actor
 
+from maze_core.collect.pools.workers import Shared
 from maze_core.data.rollout import carried_rows
 from maze_core.models.parameters import state_arrays
 from maze_core.plugins.hookspecs import hookimpl
-from maze_core.runners.workers import Shared
 from tests.agents import CrowdConfig, CrowdSource, Script, in_turns
 from tests.bomb import bomb
 

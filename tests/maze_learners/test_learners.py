@@ -12,11 +12,11 @@ from maze_devkit.probes import Doors
 from maze_learners.learner_group import LearnerGroup, LearnerLost
 
 from maze_core import RunContext, hookimpl
-from maze_core.config.base import PluginConfig
-from maze_core.errors import ConfigError, PluginError, RunError
+from maze_core.base.errors import ConfigError, PluginError, RunError
+from maze_core.collect.pools.dev import DevRunner
 from maze_core.plugins import discovery
 from maze_core.plugins.base import Plugin
-from maze_core.runners.dev import DevRunner
+from maze_core.plugins.config.base import PluginConfig
 from tests.agents import MixedSource
 from tests.further_learners import ThreadPool
 

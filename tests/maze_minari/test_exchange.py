@@ -10,10 +10,10 @@ from maze_devkit.turns import Carousel
 from typer.testing import CliRunner
 
 from maze_core.cli.main import app
-from maze_core.data.trajectories import Trajectory
-from maze_core.data.trajectories_loader import load_trajectories
-from maze_core.data.trajectories_writer import TrajectoryWriter
-from maze_core.envs.actors import actors_of
+from maze_core.data.recordings.loader import load_trajectories
+from maze_core.data.recordings.trajectories import Trajectory
+from maze_core.data.recordings.writer import TrajectoryWriter
+from maze_core.envs.several.actors import actors_of
 from maze_core.envs.spaces import leaf_spec, leaves
 
 SEEN = spaces.Dict(

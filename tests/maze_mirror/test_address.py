@@ -8,8 +8,8 @@ from maze_mirror.address import checked, masked, reason
 from maze_mirror.callback import MirrorConfig
 from maze_mirror.store import check_installed
 
-from maze_core.errors import ConfigError
-from maze_core.plugins.configuration import assemble
+from maze_core.base.errors import ConfigError
+from maze_core.plugins.config.assembly import assemble
 
 
 @pytest.mark.parametrize(

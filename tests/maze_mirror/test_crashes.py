@@ -11,10 +11,10 @@ from maze_mirror.fetching import fetch_run
 from maze_mirror.snapshot import Snapshot
 from maze_mirror.store import Store
 
-from maze_core.errors import ConfigError
+from maze_core.base.errors import ConfigError
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.hookspecs import hookimpl
-from maze_core.training.saved.checkpoint import read_checkpoint
+from maze_core.run.saved.checkpoint import read_checkpoint
 from tests.killed import SMALL, arguments, maze_until_killed
 from tests.maze_mirror.conftest import Killed
 from tests.maze_mirror.test_mirror import contents

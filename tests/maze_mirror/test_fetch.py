@@ -13,7 +13,7 @@ from maze_mirror.fetching import fetch_run
 from maze_mirror.index import Index, Part
 from maze_mirror.store import Store
 
-from maze_core.errors import ConfigError, MazeError, RunError
+from maze_core.base.errors import ConfigError, MazeError, RunError
 
 DATA = b"hello"
 PART = Part(hashlib.sha256(DATA).hexdigest(), len(DATA))

@@ -13,10 +13,10 @@ from maze_mirror.index import PART_BYTES
 from maze_mirror.snapshot import Snapshot
 from maze_mirror.store import Store
 
-from maze_core.config.record import read_record
-from maze_core.errors import ConfigError
+from maze_core.base.errors import ConfigError
+from maze_core.plugins.config.record import read_record
 from maze_core.plugins.manager import Hooks
-from maze_core.training import api
+from maze_core.run import api
 
 
 def contents(folder):

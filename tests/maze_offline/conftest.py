@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from maze_core.context import RunContext
-from maze_core.data.trajectories import Trajectory
-from maze_core.data.trajectories_writer import TrajectoryWriter
+from maze_core.data.recordings.trajectories import Trajectory
+from maze_core.data.recordings.writer import TrajectoryWriter
 from maze_core.envs.spaces import allocate, space_specs
+from maze_core.run.context import RunContext
 
 SMALL = {
     "algorithm.epoch_length": 5,

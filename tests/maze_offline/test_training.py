@@ -12,8 +12,8 @@ from gymnasium import spaces
 from maze_devkit.envs import SpacesEnv
 from maze_devkit.probes import Workshop
 
-from maze_core.errors import ConfigError, MazeError
-from maze_core.training.saved.checkpoint import read_checkpoint
+from maze_core.base.errors import ConfigError, MazeError
+from maze_core.run.saved.checkpoint import read_checkpoint
 from tests.bomb import bomb
 from tests.maze_offline.conftest import BOX, LENGTHS, OBSERVATION
 

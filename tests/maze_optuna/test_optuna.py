@@ -12,7 +12,7 @@ optuna = pytest.importorskip("optuna")
 from maze_sweep.searchers.base import Search  # noqa: E402
 from maze_sweep.searchers.space import parse_space  # noqa: E402
 
-from maze_core.errors import ConfigError  # noqa: E402
+from maze_core.base.errors import ConfigError  # noqa: E402
 from maze_core.plugins import discovery  # noqa: E402
 
 SPACE = parse_space({"x": "-4.0..4.0", "lr": "1e-5..1e-1:log", "n": "1..8", "k": [[1, 2], "b", None]})

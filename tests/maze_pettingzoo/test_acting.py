@@ -8,13 +8,13 @@ pytest.importorskip("pettingzoo")
 import torch
 from pettingzoo.classic import connect_four_v3, rps_v2
 
-from maze_core.acting.network import NetworkAgent
-from maze_core.acting.several import SeveralAgents
-from maze_core.context import RunContext
-from maze_core.envs.lanes import LanesVectorEnv
+from maze_core.base.errors import ConfigError
+from maze_core.base.seeding import EpisodeSeeds, Purpose
+from maze_core.collect.agents.network import NetworkAgent
+from maze_core.collect.agents.several import SeveralAgents
+from maze_core.envs.several.lanes import LanesVectorEnv
 from maze_core.envs.spaces import allocate, space_specs
-from maze_core.errors import ConfigError
-from maze_core.seeding import EpisodeSeeds, Purpose
+from maze_core.run.context import RunContext
 
 CONNECT_FOUR, RPS = "pettingzoo.classic:connect_four_v3", "pettingzoo.classic:rps_v2"
 SEEDS = EpisodeSeeds(4, Purpose.EVAL_EPISODES)

@@ -16,15 +16,15 @@ from pettingzoo.classic.rps import rps
 from pettingzoo.classic.tictactoe import tictactoe
 from pettingzoo.test import parallel_api_test
 
-from maze_core.acting.agent import Agent, Choice
-from maze_core.acting.lanes import LaneSink
-from maze_core.acting.stepper import Stepper
-from maze_core.config.base import PluginConfig
-from maze_core.envs.lanes import LanesVectorEnv
+from maze_core.base.errors import ConfigError, RunError
+from maze_core.base.seeding import EpisodeSeeds, Purpose
+from maze_core.collect.agents.agent import Agent, Choice
+from maze_core.collect.policies.random import RandomPolicy
+from maze_core.collect.rollouts.lane_sink import LaneSink
+from maze_core.collect.stepper import Stepper
+from maze_core.envs.several.lanes import LanesVectorEnv
 from maze_core.envs.spaces import allocate, space_specs
-from maze_core.errors import ConfigError, RunError
-from maze_core.policies.random import RandomPolicy
-from maze_core.seeding import EpisodeSeeds, Purpose
+from maze_core.plugins.config.base import PluginConfig
 
 SEEDS = EpisodeSeeds(3, Purpose.TRAIN_EPISODES)
 

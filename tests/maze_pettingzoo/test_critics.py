@@ -10,11 +10,11 @@ from gymnasium.spaces.utils import flatdim
 from maze_pettingzoo.adapters import AgentsInTurn, AgentsTogether
 from maze_pettingzoo.source import PettingZooConfig, PettingZooSource
 
-from maze_core.envs.lanes import LanesVectorEnv
+from maze_core.base.errors import ConfigError
+from maze_core.base.seeding import EpisodeSeeds, Purpose
+from maze_core.envs.several.lanes import LanesVectorEnv
 from maze_core.envs.spaces import allocate, space_specs
-from maze_core.errors import ConfigError
-from maze_core.seeding import EpisodeSeeds, Purpose
-from maze_core.training.recurrent import separate_rows
+from maze_core.learn.on_policy.recurrent import separate_rows
 from tests.maze_pettingzoo.test_adapters import Lives
 
 SEEDS = EpisodeSeeds(3, Purpose.TRAIN_EPISODES)

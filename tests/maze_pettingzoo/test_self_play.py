@@ -11,9 +11,9 @@ pytest.importorskip("pettingzoo")
 
 from maze_pettingzoo.opponents import NOBODY, PoolAgent
 
-from maze_core.acting.network import NetworkAgent, SharedNoise
+from maze_core.base.errors import ConfigError
+from maze_core.collect.agents.network import NetworkAgent, SharedNoise
 from maze_core.envs.vector import Episode
-from maze_core.errors import ConfigError
 from maze_core.models.mlp import MlpConfig, MlpModel
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.hookspecs import hookimpl

@@ -13,8 +13,8 @@ from maze_pettingzoo.source import PettingZooConfig, PettingZooSource
 from pettingzoo import AECEnv, ParallelEnv
 from typer.testing import CliRunner
 
+from maze_core.base.errors import ConfigError
 from maze_core.cli.main import app
-from maze_core.errors import ConfigError
 
 RPS, CONNECT_FOUR = "pettingzoo.classic:rps_v2", "pettingzoo.classic:connect_four_v3"
 
@@ -70,7 +70,7 @@ CALLS = {
     "gymnasium:make": {"id": "called:Cart-v0"},
     "gymnasium.envs.registration:load_env_creator": {"name": "called:X"},
     "maze_core.plugins.probe:subprocess": {},
-    "maze_core.files:Path": {},
+    "maze_core.base.files:Path": {},
     "tests.maze_pettingzoo.test_source:unannotated": {},
     "tests.maze_pettingzoo.test_source:annotated_otherwise": {},
     "tests.maze_pettingzoo.test_source:Module": {},

@@ -2,8 +2,8 @@
 
 import pytest
 
-from maze_core.plugins.configuration import assemble
-from maze_core.training import api
+from maze_core.plugins.config.assembly import assemble
+from maze_core.run import api
 
 
 @pytest.mark.learning

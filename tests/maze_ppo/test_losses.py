@@ -7,7 +7,7 @@ from maze_devkit.envs import SeededWalk
 from maze_ppo.ppo import value_loss
 
 from maze_core.data.batch import Batch
-from maze_core.training.on_policy import normalized
+from maze_core.learn.on_policy.advantages import normalized
 
 
 def test_value_loss():

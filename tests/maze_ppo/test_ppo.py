@@ -8,7 +8,7 @@ from maze_ppo.config import PPOConfig
 from pydantic import ValidationError
 
 from maze_core.plugins.base import Plugin
-from maze_core.plugins.configuration import assemble
+from maze_core.plugins.config.assembly import assemble
 from maze_core.plugins.hookspecs import hookimpl
 
 

@@ -14,10 +14,10 @@ from maze_profile.profiling import take_profile
 from maze_profile.stopwatch import REST, Stopwatch, cost_of_a_change
 from typer.testing import CliRunner
 
-from maze_core.acting.network import NetworkAgent
 from maze_core.cli.main import app
-from maze_core.context import RunContext
+from maze_core.collect.agents.network import NetworkAgent
 from maze_core.envs.serial import SerialVectorEnv
+from maze_core.run.context import RunContext
 from tests.conftest import QUICK
 
 SMALL = {**QUICK, "algorithm.num_envs": 2, "evaluation.n_episodes": 1}

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 from maze_devkit.envs import SeededWalk
 
-from maze_core.context import RunContext
-from maze_core.errors import ConfigError, LostError, RunError
+from maze_core.base.errors import ConfigError, LostError, RunError
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.hookspecs import hookimpl
-from maze_core.training.saved.checkpoint import read_checkpoint
+from maze_core.run.context import RunContext
+from maze_core.run.saved.checkpoint import read_checkpoint
 
 ray = pytest.importorskip("ray")
 
@@ -220,7 +220,7 @@ def test_code_is_sent_to_the_nodes(cluster, tmp_path):
     package.mkdir(parents=True)
     program = """
         import importlib.util, sys
-        from maze_core.context import RunContext
+        from maze_core.run.context import RunContext
         folder, address, run_dir, send = sys.argv[1:]
         spec = importlib.util.spec_from_file_location("wooden_env", folder + "/__init__.py")
         sys.modules["wooden_env"] = module = importlib.util.module_from_spec(spec)

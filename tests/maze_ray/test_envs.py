@@ -12,15 +12,15 @@ import pytest
 from maze_devkit.envs import FailingEnv, SeededWalk
 from maze_devkit.probes import Workshop
 
-from maze_core.config.base import PluginConfig
+from maze_core.base.errors import ConfigError, RunError
+from maze_core.base.seeding import EpisodeSeeds, Purpose
 from maze_core.envs.builder import EnvBuilder
-from maze_core.envs.factory_source import FactorySource
 from maze_core.envs.native import NativeVectorEnv
 from maze_core.envs.serial import SerialVectorEnv
+from maze_core.envs.sources.factory import FactorySource
 from maze_core.envs.spaces import allocate, space_specs
-from maze_core.errors import ConfigError, RunError
 from maze_core.plugins import discovery
-from maze_core.seeding import EpisodeSeeds, Purpose
+from maze_core.plugins.config.base import PluginConfig
 
 ray = pytest.importorskip("ray")
 pytestmark = pytest.mark.usefixtures("local_ray")

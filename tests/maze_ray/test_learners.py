@@ -9,7 +9,7 @@ import pytest
 import torch
 from maze_devkit.envs import SeededWalk
 
-from maze_core.errors import RunError
+from maze_core.base.errors import RunError
 from tests.sockets import listening, tree
 
 pytest.importorskip("ray")

@@ -14,7 +14,7 @@ import jsonschema
 import pytest
 import yaml
 
-from maze_core.plugins.configuration import assemble
+from maze_core.plugins.config.assembly import assemble
 
 PAGE = Path(__file__).parents[2] / "docs" / "guide" / "cluster.md"
 TEXT, NUMBER, YES = {"type": "string"}, {"type": "integer", "minimum": 0}, {"type": "boolean"}

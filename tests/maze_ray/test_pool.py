@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 
 import pytest
 
-from maze_core.errors import ConfigError, RunError
+from maze_core.base.errors import ConfigError, RunError
 from tests.runners.pool_contract import Answers, PoolContract, collect_all
 
 ray = pytest.importorskip("ray")

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from maze_core.errors import ConfigError, PluginError, RunError
+from maze_core.base.errors import ConfigError, PluginError, RunError
 from tests.maze_ray.conftest import descendants
 
 ray = pytest.importorskip("ray")
@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[2]
 
 SCRIPT = """
 import sys, time
-from maze_core.context import RunContext
+from maze_core.run.context import RunContext
 from maze_devkit.envs import FailingEnv, SeededWalk
 
 class Breaks(FailingEnv):

@@ -17,7 +17,7 @@ pytest.importorskip("maze_ray")
 
 from maze_ray.socket_channel import Arrivals, Door, NoMessageError, SocketChannel, call, has_channels
 
-from maze_core.errors import RunError
+from maze_core.base.errors import RunError
 from tests.runners.pool_contract import Answers, PoolContract, collect_all
 from tests.spoilt import SPOILT_BYTES
 

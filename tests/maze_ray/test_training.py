@@ -10,8 +10,8 @@ import time
 import pytest
 from maze_devkit.envs import FailingEnv, SeededWalk
 
-from maze_core.context import RunContext
-from maze_core.errors import RunError
+from maze_core.base.errors import RunError
+from maze_core.run.context import RunContext
 
 ray = pytest.importorskip("ray")
 pytestmark = pytest.mark.usefixtures("local_ray")

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from maze_core.context import RunContext
+from maze_core.run.context import RunContext
 
 if not (find_spec("ray") and find_spec("maze_rllib")):
     collect_ignore_glob = ["test_*.py"]

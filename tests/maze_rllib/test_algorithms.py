@@ -11,9 +11,9 @@ import torch
 from gymnasium import Env, spaces
 from maze_devkit.envs import SeededWalk
 
-from maze_core.context import RunContext
-from maze_core.errors import ConfigError
-from maze_core.training.saved_evaluation import evaluate_saved
+from maze_core.base.errors import ConfigError
+from maze_core.run.context import RunContext
+from maze_core.run.episodes.saved_evaluation import evaluate_saved
 
 pytestmark = pytest.mark.slow  # each run starts RLlib
 

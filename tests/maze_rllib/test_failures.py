@@ -15,7 +15,7 @@ import ray
 from maze_devkit.envs import FailingEnv, SeededWalk
 from maze_rllib import trainer as trainer_module
 
-from maze_core.errors import ConfigError, RunError
+from maze_core.base.errors import ConfigError, RunError
 
 pytestmark = pytest.mark.slow  # each run starts RLlib
 
@@ -23,7 +23,7 @@ LOCAL = {"runner": {"name": "local", "workers": 1}}
 
 SCRIPT = """
 import sys
-from maze_core.context import RunContext
+from maze_core.run.context import RunContext
 from maze_devkit.envs import FailingEnv, SeededWalk
 
 def make():

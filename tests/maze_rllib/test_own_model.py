@@ -11,8 +11,8 @@ import torch
 from gymnasium import spaces
 from maze_devkit.envs import SeededWalk, SpacesEnv
 
-from maze_core.errors import CheckpointError, ConfigError
-from maze_core.training.saved_evaluation import evaluate_saved
+from maze_core.base.errors import CheckpointError, ConfigError
+from maze_core.run.episodes.saved_evaluation import evaluate_saved
 from tests.masked import Guarded
 
 pytestmark = pytest.mark.slow  # each run starts RLlib

@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("maze_rllib")
 
-from maze_core.errors import ConfigError
+from maze_core.base.errors import ConfigError
 from maze_core.plugins import discovery
 
 
@@ -38,8 +38,8 @@ def test_what_an_answer_names_is_there():
 def test_a_trained_policy_opens_without_ray(tmp_path):
     code = """
 import sys
-from maze_core.plugins.configuration import assemble
-from maze_core.training.run import Run
+from maze_core.plugins.config.assembly import assemble
+from maze_core.run.run import Run
 
 sys.modules["ray"] = None  # as if it were not installed
 run = Run(assemble("rllib-ppo", "CartPole-v1", overrides=["seed=1"]))

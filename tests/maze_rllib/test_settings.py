@@ -9,7 +9,7 @@ pytest.importorskip("ray")
 from maze_rllib import algorithms
 from maze_rllib.settings import apply, check_model_config, parameters
 
-from maze_core.errors import ConfigError
+from maze_core.base.errors import ConfigError
 
 CLASSES = [
     algorithms.RLlibPPO,

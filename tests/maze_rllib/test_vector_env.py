@@ -6,8 +6,8 @@ from gymnasium import spaces
 from maze_devkit.envs import CountingEnv, FailingEnv, SpacesEnv
 from maze_rllib.vector_env import TreeVectorEnv, leaf_tree
 
-from maze_core.errors import RunError
-from maze_core.seeding import EpisodeSeeds, Purpose
+from maze_core.base.errors import RunError
+from maze_core.base.seeding import EpisodeSeeds, Purpose
 
 SEEDS = EpisodeSeeds(3, Purpose.TRAIN_EPISODES)
 

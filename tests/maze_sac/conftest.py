@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from maze_core.context import RunContext
-from maze_core.data.trajectories import Trajectory
-from maze_core.data.trajectories_writer import TrajectoryWriter
+from maze_core.data.recordings.trajectories import Trajectory
+from maze_core.data.recordings.writer import TrajectoryWriter
+from maze_core.run.context import RunContext
 
 SMALL = {
     "algorithm.initial_buffer_size": 20,

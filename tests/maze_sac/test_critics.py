@@ -10,8 +10,9 @@ import torch
 from gymnasium import spaces
 from maze_sac.actions import Temperature
 
+from maze_core.base.errors import ConfigError, PluginError
 from maze_core.data.sequences import Sequences
-from maze_core.errors import ConfigError, PluginError
+from maze_core.learn.off_policy.targets import Target
 from maze_core.models.assembly import ModelConfig
 from maze_core.models.critics import StateActionCritics, build_critics
 from maze_core.models.custom import wrap_module
@@ -19,7 +20,6 @@ from maze_core.models.inputs import FlatInput
 from maze_core.models.memory import RecurrentMemory
 from maze_core.models.mlp import MlpConfig, MlpModel
 from maze_core.models.template import TemplateConfig, TemplateModel
-from maze_core.training.targets import Target
 
 LEAVES = {"x": spaces.Box(-1, 1, (3,), np.float32), "mode": spaces.Discrete(2)}
 OBS = {"x": torch.randn(6, 3), "mode": torch.tensor([0, 1, 1, 0, 1, 0])}

@@ -9,8 +9,8 @@ import torch
 from gymnasium import spaces
 from maze_devkit.probes import Bandit, Steady
 
-from maze_core.plugins.configuration import assemble
-from maze_core.training import api
+from maze_core.plugins.config.assembly import assemble
+from maze_core.run import api
 
 FAST = {
     "algorithm.lr": 0.003,

@@ -9,11 +9,11 @@ from gymnasium import spaces
 from maze_devkit.envs import SeededWalk
 from maze_devkit.turns import Carousel
 
-from maze_core.data.segments import replayed
-from maze_core.data.trajectories_loader import load_trajectories
-from maze_core.errors import ConfigError
+from maze_core.base.errors import ConfigError
+from maze_core.collect.replay.collector import ReplayCollector
+from maze_core.data.recordings.loader import load_trajectories
+from maze_core.data.replay.segments import replayed
 from maze_core.models.policy import Policy
-from maze_core.training.off_policy import ReplayCollector
 from tests.bomb import bomb
 from tests.diary import Diary, rows_until
 

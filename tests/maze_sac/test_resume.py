@@ -17,20 +17,20 @@ from maze_devkit.envs import SeededWalk
 from maze_devkit.probes import Workshop
 from maze_devkit.turns import Carousel
 
-from maze_core.context import RunContext
-from maze_core.data.replay import ReplayBuffer
-from maze_core.data.replay_log import ReplayLog
-from maze_core.envs.factory_source import FactorySource
-from maze_core.errors import CheckpointError
+from maze_core.base.errors import CheckpointError
+from maze_core.data.replay.buffer import ReplayBuffer
+from maze_core.data.replay.log import ReplayLog
+from maze_core.envs.sources.factory import FactorySource
 from maze_core.plugins.base import Plugin
-from maze_core.plugins.configuration import load_run_config
+from maze_core.plugins.config.assembly import load_run_config
 from maze_core.plugins.discovery import overlay
 from maze_core.plugins.hookspecs import hookimpl
-from maze_core.training import api
-from maze_core.training.run import Run
-from maze_core.training.saved.checkpoint import read_checkpoint
-from maze_core.training.saved.kept import KeptState
-from maze_core.training.saved_evaluation import evaluate_saved
+from maze_core.run import api
+from maze_core.run.context import RunContext
+from maze_core.run.episodes.saved_evaluation import evaluate_saved
+from maze_core.run.run import Run
+from maze_core.run.saved.checkpoint import read_checkpoint
+from maze_core.run.saved.kept_state import KeptState
 from tests.bomb import bomb
 
 # The ring is overwritten several times: its rows reach back three epochs.
@@ -48,7 +48,7 @@ SETTINGS = {
 LOAD = overlay({("env", "factory"): FactorySource, ("callback", "bomb"): Plugin})
 SCRIPT = """
 import sys
-from maze_core.context import RunContext
+from maze_core.run.context import RunContext
 from maze_devkit.probes import Workshop
 from maze_devkit.turns import Carousel
 import json

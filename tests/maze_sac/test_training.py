@@ -9,8 +9,8 @@ from gymnasium import spaces
 from maze_devkit.envs import CountingEnv, SeededWalk, SpacesEnv
 from maze_devkit.probes import Doors, Workshop
 
-from maze_core.errors import ConfigError, RunError
-from maze_core.policies.base import ActingPolicy
+from maze_core.base.errors import ConfigError, RunError
+from maze_core.collect.policies.base import ActingPolicy
 
 OBSERVATION = spaces.Box(-1, 1, (3,), np.float32)
 ASYMMETRIC = spaces.Box(np.array([-3, 1], np.float32), np.array([-1, 100], np.float32))

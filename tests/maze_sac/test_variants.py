@@ -10,11 +10,11 @@ from maze_devkit.envs import SeededWalk, SpacesEnv
 from maze_devkit.probes import Workshop
 from torch import nn
 
-from maze_core.errors import ConfigError
+from maze_core.base.errors import ConfigError
+from maze_core.learn.off_policy.targets import Target
 from maze_core.models import critics as critics_module
 from maze_core.models.critics import StateActionCritics
 from maze_core.models.inputs import FlatInput
-from maze_core.training.targets import Target
 from tests.bomb import bomb
 from tests.maze_sac.test_learning import FAST, Throw
 

@@ -12,7 +12,7 @@ from maze_set_models.config import SetTemplateConfig
 from maze_set_models.model import SetTemplateModel
 from pydantic import ValidationError
 
-from maze_core.errors import ConfigError
+from maze_core.base.errors import ConfigError
 from maze_core.models.parameters import count
 
 K, F, B = 5, 3, 7

@@ -10,10 +10,10 @@ from maze_sweep.plan import make_plan, read_plan, write_plan
 from maze_sweep.sweep import Sweep
 from typer.testing import CliRunner
 
+from maze_core.base.errors import ConfigError
 from maze_core.cli.main import app
-from maze_core.errors import ConfigError
-from maze_core.plugins.configuration import load_run_config
-from maze_core.training.saved.checkpoint import read_checkpoint
+from maze_core.plugins.config.assembly import load_run_config
+from maze_core.run.saved.checkpoint import read_checkpoint
 
 RAW = {"algorithm": "ppo", "preset": "none", "over": {"algorithm.lr": [0.5, 0.25]}}
 

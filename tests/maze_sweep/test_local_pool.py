@@ -16,10 +16,10 @@ from maze_compare.records import read_run
 from maze_sweep.local_pool import LocalSweepPool
 from maze_sweep.pool import SweepJob, open_pool
 
-from maze_core.errors import ConfigError
+from maze_core.base.errors import ConfigError
 from maze_core.plugins import discovery
-from maze_core.plugins.configuration import assemble, load_run_config
-from maze_core.training import api
+from maze_core.plugins.config.assembly import assemble, load_run_config
+from maze_core.run import api
 
 ROOT = Path(__file__).resolve().parents[2]
 QUICK = {

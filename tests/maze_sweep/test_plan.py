@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from maze_sweep.plan import check_continues, make_plan, read_plan, write_plan
 
-from maze_core.errors import ConfigError
+from maze_core.base.errors import ConfigError
 
 SMALL = {"algorithm": "ppo", "env": "CartPole-v1", "over": {"algorithm.lr": [1e-4, 1e-3]}}
 

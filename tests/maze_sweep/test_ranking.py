@@ -18,8 +18,8 @@ from maze_sweep.sweep import Sweep
 from maze_sweep.trials import SweepRun
 from typer.testing import CliRunner
 
+from maze_core.base.errors import ConfigError
 from maze_core.cli.main import app
-from maze_core.errors import ConfigError
 from maze_core.plugins import discovery
 from tests.maze_sweep.fake_pool import FakePool
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from maze_sweep.searchers.base import Search
 from maze_sweep.searchers.space import Choices, Range, parse_over, parse_space
 
-from maze_core.errors import ConfigError
+from maze_core.base.errors import ConfigError
 from maze_core.plugins import discovery
 
 

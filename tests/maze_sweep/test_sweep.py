@@ -14,7 +14,7 @@ from maze_sweep.ranking import facts, failures, ranked, table
 from maze_sweep.searchers.base import Search, Searcher
 from maze_sweep.sweep import Sweep
 
-from maze_core.errors import ConfigError
+from maze_core.base.errors import ConfigError
 from maze_core.plugins import discovery
 from tests.maze_sweep.fake_pool import FakePool
 

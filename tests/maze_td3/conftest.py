@@ -7,7 +7,7 @@ from itertools import count
 
 import pytest
 
-from maze_core.context import RunContext
+from maze_core.run.context import RunContext
 
 SMALL = {
     "algorithm.initial_buffer_size": 20,

@@ -16,7 +16,7 @@ from gymnasium import spaces
 from maze_devkit.envs import SpacesEnv
 from maze_devkit.probes import Workshop
 
-from maze_core.errors import ConfigError
+from maze_core.base.errors import ConfigError
 from tests.bomb import bomb
 from tests.maze_td3.drift import Drift
 
@@ -162,7 +162,7 @@ def test_a_run_that_was_stopped_in_an_epoch_ends_like_an_undisturbed_one(td3, wh
 
 SCRIPT = """
 import json, sys
-from maze_core.context import RunContext
+from maze_core.run.context import RunContext
 from tests.maze_td3.drift import Drift
 values, run_dir, resume = json.loads(sys.argv[1]), sys.argv[2], sys.argv[3] == "resume"
 with RunContext(Drift, "td3", preset="none", seed=1, silent=True, run_dir=run_dir, overrides=values) as context:

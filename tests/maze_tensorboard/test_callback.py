@@ -11,7 +11,7 @@ from maze_tensorboard.callback import TensorBoard
 from maze_tensorboard.event_file import read_records
 from PIL import Image
 
-from maze_core.training.report import EpochReport, RunSummary
+from maze_core.run.report import EpochReport, RunSummary
 
 accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
 event_multiplexer = pytest.importorskip("tensorboard.backend.event_processing.plugin_event_multiplexer")

@@ -14,10 +14,10 @@ from maze_tensorboard import event_file
 from maze_tensorboard.callback import TensorBoard
 from maze_tensorboard.event_file import EventFile, read_records
 
-from maze_core.config.base import PluginConfig
 from maze_core.plugins.base import Plugin
+from maze_core.plugins.config.base import PluginConfig
 from maze_core.plugins.hookspecs import hookimpl
-from maze_core.training.report import RunSummary
+from maze_core.run.report import RunSummary
 
 accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
 FOLDER = "tensorboard"

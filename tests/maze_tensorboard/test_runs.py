@@ -7,9 +7,9 @@ from tensorboard.backend.event_processing.plugin_event_multiplexer import EventM
 from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
 
 from maze_core import RunContext
-from maze_core.errors import ConfigError
+from maze_core.base.errors import ConfigError
 from maze_core.plugins import discovery
-from maze_core.plugins.configuration import load_run_config, load_saved_config
+from maze_core.plugins.config.assembly import load_run_config, load_saved_config
 from tests.conftest import QUICK
 from tests.market import Market
 

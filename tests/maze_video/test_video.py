@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from maze_core.base.errors import ConfigError
 from maze_core.cli.main import app
-from maze_core.errors import ConfigError
 from maze_core.plugins import discovery
-from maze_core.training.episodes.video import open_recorder
+from maze_core.run.episodes.video import open_recorder
 from tests.agents import CrowdSource
 
 

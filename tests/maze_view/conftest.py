@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from maze_core.cli.main import app
-from maze_core.context import RunContext
+from maze_core.run.context import RunContext
 from tests.conftest import QUICK
 from tests.maze_compare.made_runs import make_run
 from tests.maze_view import browser as browsers

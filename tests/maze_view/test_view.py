@@ -13,8 +13,8 @@ from maze_view.play import played
 from typer.testing import CliRunner
 
 from maze_core.cli.main import app
-from maze_core.data.trajectories_loader import load_trajectories
-from maze_core.training.episodes.rollouts import task_of_run
+from maze_core.data.recordings.loader import load_trajectories
+from maze_core.run.episodes.rollouts import task_of_run
 
 
 class Masked(Env):

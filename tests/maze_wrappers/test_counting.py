@@ -10,7 +10,7 @@ import pytest
 from gymnasium import spaces
 from maze_devkit.turns import Carousel, Shelves
 
-from maze_core.errors import ConfigError, RunError
+from maze_core.base.errors import ConfigError, RunError
 
 
 class Spy(gymnasium.Wrapper):

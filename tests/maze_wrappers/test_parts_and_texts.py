@@ -9,14 +9,14 @@ from gymnasium import spaces
 from maze_devkit.envs import SpacesEnv
 from maze_devkit.probes import Told
 
+from maze_core.base.errors import ConfigError, RunError
+from maze_core.base.seeding import EpisodeSeeds, Purpose
 from maze_core.envs.builder import EnvBuilder
-from maze_core.envs.factory_source import FactoryConfig, FactorySource
 from maze_core.envs.serial import SerialVectorEnv
+from maze_core.envs.sources.factory import FactoryConfig, FactorySource
 from maze_core.envs.spaces import allocate, space_specs
-from maze_core.errors import ConfigError, RunError
-from maze_core.plugins.configuration import part_config
+from maze_core.plugins.config.assembly import part_config
 from maze_core.plugins.discovery import load, overlay
-from maze_core.seeding import EpisodeSeeds, Purpose
 
 SEEDS = EpisodeSeeds(3, Purpose.TRAIN_EPISODES)
 

@@ -12,12 +12,12 @@ from maze_devkit.envs import CountingEnv, SeededWalk
 from maze_devkit.probes import Workshop
 
 from maze_core import RunContext
-from maze_core.data.trajectories_loader import load_trajectories
-from maze_core.errors import ConfigError
+from maze_core.base.errors import ConfigError
+from maze_core.data.recordings.loader import load_trajectories
 from maze_core.plugins.base import Plugin
-from maze_core.plugins.configuration import assemble
+from maze_core.plugins.config.assembly import assemble
 from maze_core.plugins.hookspecs import hookimpl
-from maze_core.training.saved.checkpoint import read_checkpoint
+from maze_core.run.saved.checkpoint import read_checkpoint
 
 NORMALIZE = {"name": "normalize_observations", "estimate_steps": 60}
 MANY = [

@@ -10,14 +10,14 @@ from maze_devkit.envs import CountingEnv, SeededWalk, SpacesEnv
 from maze_devkit.probes import Doors, Workshop
 from maze_wrappers.images import area_weights
 
+from maze_core.base.errors import ConfigError
+from maze_core.base.seeding import EpisodeSeeds, Purpose
 from maze_core.envs.builder import EnvBuilder
-from maze_core.envs.factory_source import FactoryConfig, FactorySource
 from maze_core.envs.serial import SerialVectorEnv
+from maze_core.envs.sources.factory import FactoryConfig, FactorySource
 from maze_core.envs.spaces import allocate, flatten_space, space_specs
-from maze_core.errors import ConfigError
-from maze_core.plugins.configuration import part_config
+from maze_core.plugins.config.assembly import part_config
 from maze_core.plugins.discovery import overlay
-from maze_core.seeding import EpisodeSeeds, Purpose
 
 SEEDS = EpisodeSeeds(5, Purpose.TRAIN_EPISODES)
 

@@ -9,12 +9,12 @@ from gymnasium import spaces
 from maze_devkit.envs import SpacesEnv
 from maze_devkit.turns import Carousel
 
-from maze_core.context import RunContext
+from maze_core.base.errors import ConfigError, MazeError
 from maze_core.envs.builder import EnvBuilder
-from maze_core.envs.factory_source import FactoryConfig, FactorySource
-from maze_core.errors import ConfigError, MazeError
-from maze_core.plugins.configuration import part_config
+from maze_core.envs.sources.factory import FactoryConfig, FactorySource
+from maze_core.plugins.config.assembly import part_config
 from maze_core.plugins.discovery import load, overlay
+from maze_core.run.context import RunContext
 
 
 class Weather(gymnasium.Env):

@@ -5,9 +5,9 @@ import pytest
 import torch
 from gymnasium import spaces
 
-from maze_core.acting.network import NetworkAgent, SharedNoise
-from maze_core.acting.single import SingleAgent, compute_action
-from maze_core.errors import ConfigError
+from maze_core.base.errors import ConfigError
+from maze_core.collect.agents.network import NetworkAgent, SharedNoise
+from maze_core.collect.agents.single import SingleAgent, compute_action
 from maze_core.models.mlp import MlpConfig, MlpModel
 
 SPACE, ROWS = spaces.Box(-1, 1, (3,)), 4

@@ -7,19 +7,19 @@ import pytest
 import torch
 from maze_devkit.turns import Carousel
 
-from maze_core.acting.rollouts import critic_memory_after
-from maze_core.config.base import PluginConfig
-from maze_core.context import RunContext
+from maze_core.base.seeding import EpisodeSeeds, Purpose
+from maze_core.collect.policies.random import RandomPolicy
+from maze_core.collect.rollouts.sampler import critic_memory_after
 from maze_core.data.rollout import Rollout
 from maze_core.data.sequences import Sequences
-from maze_core.envs.actors import actors_of
 from maze_core.envs.serial import SerialVectorEnv
+from maze_core.envs.several.actors import actors_of
 from maze_core.envs.spaces import allocate, space_specs
-from maze_core.models.actor_policy import ActorPolicy, build_policy
+from maze_core.learn.on_policy.recurrent import all_rows, remembered_values
 from maze_core.models.mlp import MlpConfig, MlpModel
-from maze_core.policies.random import RandomPolicy
-from maze_core.seeding import EpisodeSeeds, Purpose
-from maze_core.training.recurrent import all_rows, remembered_values
+from maze_core.models.several.actor_policy import ActorPolicy, build_policy
+from maze_core.plugins.config.base import PluginConfig
+from maze_core.run.context import RunContext
 
 STEPS, LANES = 17, 3
 GROUPS = ["shared", "per_actor"]

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 import torch
 
-from maze_core.acting.rollouts import Sampler
+from maze_core.base.seeding import EpisodeSeeds, Purpose
+from maze_core.collect.rollouts.sampler import Sampler
 from maze_core.data.sequences import Sequences
-from maze_core.envs.lanes import LanesVectorEnv
-from maze_core.models.actor_policy import build_policy
+from maze_core.envs.several.lanes import LanesVectorEnv
+from maze_core.learn.on_policy.recurrent import all_rows, remembered_values
 from maze_core.models.mlp import MlpConfig, MlpModel
-from maze_core.seeding import EpisodeSeeds, Purpose
-from maze_core.training.recurrent import all_rows, remembered_values
+from maze_core.models.several.actor_policy import build_policy
 from tests.agents import Crowd, CrowdSource, Mixed, MixedSource
 
 SEEDS = EpisodeSeeds(3, Purpose.TRAIN_EPISODES)

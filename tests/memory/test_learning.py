@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from maze_core.context import RunContext
+from maze_core.run.context import RunContext
 
 LENGTH = 20
 PARTS = {

@@ -9,13 +9,13 @@ import pytest
 import torch
 from gymnasium import spaces
 
+from maze_core.base.errors import PluginError
 from maze_core.data.batch import Batch
 from maze_core.data.rollout import Rollout
 from maze_core.data.sequences import Pieces, Sequences
-from maze_core.errors import PluginError
+from maze_core.learn.on_policy.recurrent import all_rows, remembered_values
 from maze_core.models.mlp import MlpConfig, MlpModel
 from maze_core.models.policy import Policy
-from maze_core.training.recurrent import all_rows, remembered_values
 
 SPACE = spaces.Dict({"a": spaces.Box(-1, 1, (3,)), "b": spaces.Discrete(4)})
 ACTIONS = spaces.Dict({"x": spaces.Discrete(3), "y": spaces.Box(-1, 1, (2,))})

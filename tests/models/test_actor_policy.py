@@ -11,11 +11,11 @@ from gymnasium import spaces
 from maze_devkit.turns import Carousel, Shelves
 from torch import nn
 
-from maze_core.envs.actors import actors_of
+from maze_core.base.errors import ConfigError
+from maze_core.envs.several.actors import actors_of
 from maze_core.envs.spaces import allocate, space_specs
-from maze_core.errors import ConfigError
-from maze_core.models.actor_policy import ActorPolicy, batchable, build_policy, probe
 from maze_core.models.mlp import MlpConfig, MlpModel
+from maze_core.models.several.actor_policy import ActorPolicy, batchable, build_policy, probe
 from maze_core.models.template import TemplateConfig, TemplateModel
 
 GROUPS = {

@@ -10,10 +10,10 @@ from maze_set_models.config import SetTemplateConfig
 from maze_set_models.model import SetTemplateModel
 from torch import nn
 
-from maze_core.errors import ConfigError
+from maze_core.base.errors import ConfigError
+from maze_core.learn.on_policy.recurrent import separate_rows
 from maze_core.models.composer import Composition
 from maze_core.models.template import TemplateConfig, TemplateModel
-from maze_core.training.recurrent import separate_rows
 
 SEEN = spaces.Dict(
     {

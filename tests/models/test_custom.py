@@ -10,7 +10,7 @@ import torch
 from gymnasium import spaces
 from torch import nn
 
-from maze_core.errors import ConfigError
+from maze_core.base.errors import ConfigError
 from maze_core.models.assembly import ModelConfig
 from maze_core.models.custom import CustomModel, wrap_module
 from maze_core.models.mlp import MlpConfig, MlpModel

@@ -5,15 +5,15 @@ import pytest
 import torch
 from maze_devkit.turns import Carousel
 
-from maze_core.acting.rollouts import Sampler
+from maze_core.base.errors import ConfigError, PluginError
+from maze_core.base.seeding import EpisodeSeeds, Purpose
+from maze_core.collect.rollouts.sampler import Sampler
 from maze_core.data.sequences import Sequences
 from maze_core.envs.serial import SerialVectorEnv
-from maze_core.errors import ConfigError, PluginError
-from maze_core.models.actor_policy import build_policy
-from maze_core.models.delta_values import summed_values
+from maze_core.learn.on_policy.recurrent import remembered_values
 from maze_core.models.mlp import MlpConfig, MlpModel
-from maze_core.seeding import EpisodeSeeds, Purpose
-from maze_core.training.recurrent import remembered_values
+from maze_core.models.several.actor_policy import build_policy
+from maze_core.models.several.delta_values import summed_values
 
 SEEDS = EpisodeSeeds(3, Purpose.TRAIN_EPISODES)
 

@@ -8,7 +8,7 @@ import torch
 from gymnasium import spaces
 from pydantic import ValidationError
 
-from maze_core.errors import ConfigError
+from maze_core.base.errors import ConfigError
 from maze_core.models.cnn import CnnConfig, CnnModel
 from maze_core.models.encoders import ImageEncoder, MlpEncoder
 from maze_core.models.inputs import FlatInput

@@ -11,7 +11,7 @@ import torch
 from gymnasium import spaces
 from torch import nn
 
-from maze_core.errors import ConfigError
+from maze_core.base.errors import ConfigError
 from maze_core.models.blocks import MLP
 from maze_core.models.mlp import MlpConfig, MlpModel
 from maze_core.models.policy import Policy, acting_arrays

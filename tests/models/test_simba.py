@@ -10,7 +10,7 @@ import torch
 from gymnasium import spaces
 from maze_devkit.envs import SpacesEnv
 
-from maze_core.errors import ConfigError
+from maze_core.base.errors import ConfigError
 from maze_core.models.simba import SimbaConfig, SimbaEncoder, SimbaModel
 
 LEAVES = {"x": spaces.Box(-1, 1, (3,), np.float32), "mode": spaces.Discrete(2)}

@@ -5,14 +5,21 @@ from typing import Annotated, Literal
 import pytest
 from pydantic import Field, PositiveFloat, model_validator
 
-from maze_core.callbacks.early_stopping import EarlyStopping
-from maze_core.config.base import ConfigModel, PluginConfig
-from maze_core.config.presets import Preset, PresetFolder, presets
-from maze_core.config.run import AlgorithmConfig
-from maze_core.errors import ConfigError, PluginError
+from maze_core.base.errors import ConfigError, PluginError
 from maze_core.plugins.base import Plugin
-from maze_core.plugins.configuration import DEFAULTS, assemble, assemble_with_preset, dump, load_run_config, part_config
+from maze_core.plugins.config.assembly import (
+    DEFAULTS,
+    assemble,
+    assemble_with_preset,
+    dump,
+    load_run_config,
+    part_config,
+)
+from maze_core.plugins.config.base import ConfigModel, PluginConfig
+from maze_core.plugins.config.presets import Preset, PresetFolder, presets
+from maze_core.plugins.config.run import AlgorithmConfig
 from maze_core.plugins.discovery import overlay
+from maze_core.run.callbacks.early_stopping import EarlyStopping
 
 
 class Inner(ConfigModel):
@@ -119,7 +126,7 @@ def test_an_end_that_the_user_gives_is_not_cut_short_by_patience(more, monkeypat
     assert patience_of(assembled(**more)) == 0
     preset = {"callbacks": {"early_stopping": {"patience": 7}}}
     monkeypatch.setattr(
-        "maze_core.plugins.configuration.choose", lambda *_: Preset(Path("tuned.yaml"), preset, PresetFolder(Path()))
+        "maze_core.plugins.config.assembly.choose", lambda *_: Preset(Path("tuned.yaml"), preset, PresetFolder(Path()))
     )
     config = assembled(**more)
     assert patience_of(config) == 0
@@ -137,7 +144,7 @@ def test_without_an_end_of_the_users_patience_is_as_preset_or_by_default(more, m
     assert patience_of(assembled(**more)) == 15
     preset = {"algorithm": {"n_epochs": 50}, "callbacks": {"early_stopping": {"patience": 7}}, "steps": 1000}
     monkeypatch.setattr(
-        "maze_core.plugins.configuration.choose", lambda *_: Preset(Path("tuned.yaml"), preset, PresetFolder(Path()))
+        "maze_core.plugins.config.assembly.choose", lambda *_: Preset(Path("tuned.yaml"), preset, PresetFolder(Path()))
     )
     assert patience_of(assembled(**more)) == 7
 

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from maze_core.errors import ConfigError
+from maze_core.base.errors import ConfigError
 from maze_core.plugins import discovery
 
 
@@ -13,7 +13,7 @@ def test_names_are_listed_without_importing_plugins():
 import sys
 from maze_core.plugins import discovery
 assert "console" in discovery.names("callback")
-assert not [m for m in sys.modules if m.startswith(("torch", "maze_core.callbacks.", "gymnasium"))]
+assert not [m for m in sys.modules if m.startswith(("torch", "maze_core.cli.", "maze_core.run.", "gymnasium"))]
 """
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 
@@ -30,7 +30,7 @@ def test_a_name_far_from_all_lists_what_is_installed():
         discovery.load("callback", "zzzzzz")
 
 
-@pytest.mark.parametrize("name", ["os.path", "os:system", "maze_core.callbacks.console:Console", "../x", ""])
+@pytest.mark.parametrize("name", ["os.path", "os:system", "maze_core.cli.console.console:Console", "../x", ""])
 def test_a_dotted_path_is_no_name(name):
     with pytest.raises(ConfigError, match="unknown callback"):
         discovery.load("callback", name)

@@ -3,12 +3,12 @@
 import pytest
 
 from maze_core import ConfigError, Plugin, hookimpl
-from maze_core.errors import PluginError
+from maze_core.base.errors import PluginError
+from maze_core.collect.policies.base import ActingPolicy
+from maze_core.collect.pools.dev import DevRunner
 from maze_core.plugins import discovery
 from maze_core.plugins.manager import Hooks
 from maze_core.plugins.members import Member
-from maze_core.policies.base import ActingPolicy
-from maze_core.runners.dev import DevRunner
 
 ARGUMENTS = {"make_env": "config, seed, index", "build_policy": "config", "compute_loss": "batch"}
 

@@ -6,10 +6,10 @@ import gymnasium
 import pytest
 import torch
 
-from maze_core.config.base import PluginConfig
+from maze_core.base.errors import ConfigError, PluginError, RunError
 from maze_core.data.batch import Batch, Loss
-from maze_core.errors import ConfigError, PluginError, RunError
 from maze_core.plugins.base import Plugin
+from maze_core.plugins.config.base import PluginConfig
 from maze_core.plugins.hookspecs import hookimpl
 from maze_core.plugins.manager import Hooks
 from maze_core.plugins.members import Member

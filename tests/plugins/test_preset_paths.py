@@ -7,13 +7,13 @@ import sys
 import pytest
 from typer.testing import CliRunner
 
+from maze_core.base.errors import ConfigError
 from maze_core.cli.main import app
-from maze_core.config.presets import named_presets, package_folder
-from maze_core.context import RunContext
-from maze_core.errors import ConfigError
 from maze_core.plugins import discovery
-from maze_core.plugins.configuration import assemble, assemble_with_preset
-from maze_core.plugins.preset_paths import experiment, experiment_algorithm, experiments, preset_paths
+from maze_core.plugins.config.assembly import assemble, assemble_with_preset
+from maze_core.plugins.config.preset_paths import experiment, experiment_algorithm, experiments, preset_paths
+from maze_core.plugins.config.presets import named_presets, package_folder
+from maze_core.run.context import RunContext
 
 
 @pytest.fixture

@@ -20,9 +20,12 @@ def failed(statement):
         ("from maze_core.testing import check", "maze_devkit of the distribution maze-devkit"),
         ("import maze_core.sweep.plan", "maze_sweep of the distribution maze-sweep"),
         ("from maze_core import run_sweep", "maze_sweep.api.run_sweep of the distribution maze-sweep"),
-        ("from maze_core.training.seeding import draw_seed", "maze_core.seeding now"),
-        ("from maze_core.training.process_state import signal_handlers_kept", "maze_core.interruption.signal_handlers"),
-        ("from maze_core.data.rollout import Sampler", "maze_core.acting.rollouts.Sampler now"),
+        ("from maze_core.training.seeding import draw_seed", "maze_core.base.seeding now"),
+        (
+            "from maze_core.training.process_state import signal_handlers_kept",
+            "maze_core.base.interruption.signal_handlers",
+        ),
+        ("from maze_core.data.rollout import Sampler", "maze_core.collect.rollouts.sampler.Sampler now"),
     ],
 )
 def test_an_import_of_an_earlier_name_says_what_it_is_now(statement, new):
@@ -37,13 +40,15 @@ def test_of_other_names_nothing_is_said(statement):
 
 
 def test_where_a_folder_is_gone_the_statement_says_which_module_was_meant(monkeypatch):
-    monkeypatch.setitem(_RENAMED, "maze_core.gone.loop", "maze_core.averages")
-    monkeypatch.setitem(_RENAMED, "maze_core.gone.loop.Moved", "maze_core.errors.MazeError")
-    monkeypatch.setitem(_RENAMED, "maze_core.gone.folder", "maze_core.files")
-    assert instead(failed("import maze_core.gone.loop")) == "; maze_core.gone.loop is maze_core.averages now"
-    assert instead(failed("from maze_core.gone.loop import Kept")).endswith("maze_core.averages now")
-    assert instead(failed("from maze_core.gone.loop import Kept, Moved")).endswith("maze_core.errors.MazeError now")
-    assert instead(failed("from maze_core.gone import folder")).endswith("maze_core.files now")
+    monkeypatch.setitem(_RENAMED, "maze_core.gone.loop", "maze_core.base.averages")
+    monkeypatch.setitem(_RENAMED, "maze_core.gone.loop.Moved", "maze_core.base.errors.MazeError")
+    monkeypatch.setitem(_RENAMED, "maze_core.gone.folder", "maze_core.base.files")
+    assert instead(failed("import maze_core.gone.loop")) == "; maze_core.gone.loop is maze_core.base.averages now"
+    assert instead(failed("from maze_core.gone.loop import Kept")).endswith("maze_core.base.averages now")
+    assert instead(failed("from maze_core.gone.loop import Kept, Moved")).endswith(
+        "maze_core.base.errors.MazeError now"
+    )
+    assert instead(failed("from maze_core.gone import folder")).endswith("maze_core.base.files now")
     assert instead(failed("def act():\n    from maze_core.gone.loop import Kept\nact()")).endswith("averages now")
     assert instead(failed("import maze_core.gone.other")) == ""
 

@@ -8,11 +8,11 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
+from maze_core.base.errors import ConfigError
 from maze_core.cli.main import app
-from maze_core.config.plain_yaml import parse_mapping, read_yaml
-from maze_core.errors import ConfigError
-from maze_core.plugins.configuration import assemble
-from maze_core.plugins.schema import file_schema
+from maze_core.plugins.config.assembly import assemble
+from maze_core.plugins.config.plain_yaml import parse_mapping, read_yaml
+from maze_core.plugins.config.schema import file_schema
 
 ROOT = Path(__file__).parents[2]
 FILES = sorted(ROOT.glob("plugins/*/*/presets/**/*.yaml"))

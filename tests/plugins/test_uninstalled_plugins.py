@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from maze_core.errors import ConfigError
+from maze_core.base.errors import ConfigError
 from maze_core.plugins import discovery
 from maze_core.plugins.uninstalled_plugins import uninstalled
 

@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from maze_core.config.base import PluginConfig
+from maze_core.base.errors import ConfigError, PluginError, RunError
+from maze_core.collect.policies.base import ActingPolicy, build_policy_plugin
+from maze_core.collect.policies.random import RandomPolicy
 from maze_core.envs.codecs import ActionCodec
-from maze_core.errors import ConfigError, PluginError, RunError
 from maze_core.models.distributions import BoxScale
 from maze_core.models.heads import HeadOptions, make_head
 from maze_core.plugins import discovery
-from maze_core.policies.base import ActingPolicy, build_policy_plugin
-from maze_core.policies.random import RandomPolicy
+from maze_core.plugins.config.base import PluginConfig
 
 ACTION = spaces.Dict(
     {

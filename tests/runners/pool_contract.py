@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from maze_core.errors import ConfigError, RunError
-from maze_core.runners.pool_serial import SerialPool
+from maze_core.base.errors import ConfigError, RunError
+from maze_core.collect.pools.serial import SerialPool
 
 
 class Answers:

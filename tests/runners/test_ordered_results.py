@@ -2,8 +2,8 @@
 
 import pytest
 
-from maze_core.errors import RunError
-from maze_core.runners.workers import JobResult, OrderedResults
+from maze_core.base.errors import RunError
+from maze_core.collect.pools.workers import JobResult, OrderedResults
 
 
 class Finished:

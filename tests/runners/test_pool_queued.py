@@ -6,8 +6,8 @@ import pickle
 
 import pytest
 
-from maze_core.errors import ConfigError, RunError
-from maze_core.runners.pool_queued import QueuedPool
+from maze_core.base.errors import ConfigError, RunError
+from maze_core.collect.pools.queued import QueuedPool
 
 
 class Idle(QueuedPool):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from maze_core.errors import ConfigError, RunError
-from maze_core.runners.dev import DevConfig, DevRunner
-from maze_core.runners.pool_serial import SerialPool
+from maze_core.base.errors import ConfigError, RunError
+from maze_core.collect.pools.dev import DevConfig, DevRunner
+from maze_core.collect.pools.serial import SerialPool
 
 
 class Scale:

@@ -5,18 +5,18 @@ import pytest
 from gymnasium.vector import SyncVectorEnv
 from maze_devkit.envs import CountingEnv, SeededWalk
 
+from maze_core.base.seeding import EpisodeSeeds, Purpose
+from maze_core.collect.pools.dev import DevConfig, DevRunner
+from maze_core.collect.pools.local import LocalConfig, LocalRunner
 from maze_core.envs.builder import EnvBuilder
-from maze_core.envs.factory_source import FactoryConfig, FactorySource
 from maze_core.envs.native import NativeVectorEnv
-from maze_core.envs.processes import ProcessVectorEnv
+from maze_core.envs.processes.vector_env import ProcessVectorEnv
 from maze_core.envs.serial import SerialVectorEnv
+from maze_core.envs.sources.factory import FactoryConfig, FactorySource
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.discovery import overlay
 from maze_core.plugins.hookspecs import hookimpl
-from maze_core.runners.dev import DevConfig, DevRunner
-from maze_core.runners.local import LocalConfig, LocalRunner
-from maze_core.seeding import EpisodeSeeds, Purpose
 
 
 class VectorSource(Plugin):

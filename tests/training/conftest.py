@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from maze_core.runners.dev import DevRunner
-from maze_core.runners.pooled_envs import PooledVectorEnv
+from maze_core.collect.pools.dev import DevRunner
+from maze_core.collect.pools.pooled_envs import PooledVectorEnv
 from tests.forgetful import Forgetful
 from tests.forked import Forked
 

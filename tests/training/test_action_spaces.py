@@ -6,7 +6,7 @@ from maze_a2c.a2c import A2C
 from maze_a2c.config import A2CConfig
 from maze_devkit.envs import SpacesEnv
 
-from maze_core.errors import ConfigError
+from maze_core.base.errors import ConfigError
 
 VECTOR = spaces.Box(-1, 1, (2,))
 BOTH = spaces.Dict({"a": spaces.Discrete(2), "b": spaces.Discrete(3)})

@@ -8,7 +8,7 @@ import sys
 import pytest
 import torch
 
-from maze_core.training.adam import Adam
+from maze_core.learn.optimizers.adam import Adam
 from tests.training.optimizers import groups, parameters, train
 
 

@@ -7,13 +7,13 @@ from collections import defaultdict
 import numpy as np
 import pytest
 
-from maze_core.config.base import PluginConfig
-from maze_core.context import RunContext
-from maze_core.data.trajectories_files import TrajectoryError
-from maze_core.data.trajectories_loader import load_trajectories
+from maze_core.data.recordings.loader import load_trajectories
+from maze_core.data.recordings.recording_files import TrajectoryError
 from maze_core.envs.builder import EnvBuilder
 from maze_core.plugins import discovery
-from maze_core.training.episodes.rollouts import PluginPolicy, RolloutTask, roll_out, statistics_of
+from maze_core.plugins.config.base import PluginConfig
+from maze_core.run.context import RunContext
+from maze_core.run.episodes.rollouts import PluginPolicy, RolloutTask, roll_out, statistics_of
 from tests.agents import BoxesSource, Crowd, CrowdSource, MixedSource
 
 

@@ -11,7 +11,7 @@ from gymnasium import spaces
 from maze_devkit.envs import SeededWalk, SpacesEnv
 from torch import nn
 
-from maze_core.errors import ConfigError
+from maze_core.base.errors import ConfigError
 from maze_core.models.distributions import Categorical
 from maze_core.models.tree_distribution import TreeDistribution
 

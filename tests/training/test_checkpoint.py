@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 import torch
 
-from maze_core import files
-from maze_core.errors import CheckpointError, ConfigError, RunError
-from maze_core.training import api
-from maze_core.training.saved.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
-from maze_core.training.saved.manifest import FORMAT, checkpoints, is_whole
+from maze_core.base import files
+from maze_core.base.errors import CheckpointError, ConfigError, RunError
+from maze_core.run import api
+from maze_core.run.saved.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
+from maze_core.run.saved.manifest import FORMAT, checkpoints, is_whole
 from tests.training.dying import dying
 
 FILES = ("model.safetensors", "state.json", "state.safetensors", "manifest.json")

@@ -4,11 +4,11 @@ import gymnasium
 import pytest
 from maze_devkit.envs import SeededWalk
 
-from maze_core.errors import RunError
+from maze_core.base.errors import RunError
+from maze_core.learn.algorithm import Algorithm
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.closing import release, releasing
 from maze_core.plugins.hookspecs import hookimpl
-from maze_core.training.algorithm import Algorithm
 
 
 class Odd(BaseException):

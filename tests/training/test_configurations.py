@@ -12,14 +12,14 @@ from maze_a2c.config import A2CConfig
 from maze_devkit.envs import SeededWalk, SpacesEnv
 from maze_ppo.config import PPOConfig
 
-from maze_core.config.run import EvaluationConfig
-from maze_core.envs.factory_source import FactorySource
-from maze_core.errors import ConfigError, RunError
+from maze_core.base.errors import ConfigError, RunError
+from maze_core.collect.pools.dev import DevConfig
+from maze_core.envs.sources.factory import FactorySource
 from maze_core.models.mlp import MlpConfig
 from maze_core.plugins import discovery
-from maze_core.plugins.configuration import assemble
-from maze_core.runners.dev import DevConfig
-from maze_core.training import api
+from maze_core.plugins.config.assembly import assemble
+from maze_core.plugins.config.run import EvaluationConfig
+from maze_core.run import api
 
 SMALL = {
     "n_rollout_steps": st.integers(1, 6),

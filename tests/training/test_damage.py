@@ -10,14 +10,14 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from maze_core import files
+from maze_core.base import files
 from maze_core.cli.main import app
-from maze_core.config import checksummed_yaml
-from maze_core.config.record import read_record, write_record
-from maze_core.plugins.configuration import assemble
-from maze_core.training import api
-from maze_core.training.saved import run_record
-from maze_core.training.saved.checkpoint import Checkpoint, check_finite, read_checkpoint, write_checkpoint
+from maze_core.plugins.config import checksummed_yaml
+from maze_core.plugins.config.assembly import assemble
+from maze_core.plugins.config.record import read_record, write_record
+from maze_core.run import api
+from maze_core.run.saved import run_record
+from maze_core.run.saved.checkpoint import Checkpoint, check_finite, read_checkpoint, write_checkpoint
 
 pytestmark = pytest.mark.usefixtures("known_plugins")
 

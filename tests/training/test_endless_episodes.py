@@ -15,15 +15,15 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from maze_devkit.envs import CountingEnv, SeededWalk
 from typer.testing import CliRunner
 
+from maze_core.base.seeding import EpisodeSeeds, Purpose
 from maze_core.cli.main import app
 from maze_core.envs.native import NativeVectorEnv
 from maze_core.envs.time_limits import missing_time_limit
 from maze_core.envs.vector import Episode
-from maze_core.plugins.configuration import part_config
-from maze_core.seeding import EpisodeSeeds, Purpose
-from maze_core.training.episodes.endless import EndlessEpisodes
-from maze_core.training.episodes.evaluation import evaluate_policy
-from maze_core.training.episodes.rollouts import roll_out, task_of_plugin
+from maze_core.plugins.config.assembly import part_config
+from maze_core.run.episodes.endless import EndlessEpisodes
+from maze_core.run.episodes.evaluation import evaluate_policy
+from maze_core.run.episodes.rollouts import roll_out, task_of_plugin
 
 ENDLESS = "CliffWalking-v1"
 CUT = {"evaluation.max_episode_steps": 30}

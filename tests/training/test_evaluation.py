@@ -8,16 +8,16 @@ from maze_devkit.envs import CountingEnv, SeededWalk
 from maze_devkit.probes import Workshop
 from torch import nn
 
+from maze_core.base.errors import ConfigError
+from maze_core.base.seeding import EpisodeSeeds, Purpose
+from maze_core.collect.policies.base import ActingPolicy
 from maze_core.envs.codecs import ActionCodec, ObservationCodec
-from maze_core.errors import ConfigError
 from maze_core.plugins import discovery
 from maze_core.plugins.base import Plugin
-from maze_core.plugins.configuration import policy_config
+from maze_core.plugins.config.assembly import policy_config
 from maze_core.plugins.hookspecs import hookimpl
-from maze_core.policies.base import ActingPolicy
-from maze_core.seeding import EpisodeSeeds, Purpose
-from maze_core.training import api
-from maze_core.training.saved.checkpoint import read_checkpoint
+from maze_core.run import api
+from maze_core.run.saved.checkpoint import read_checkpoint
 
 
 def by_hand(policy, make, seed, number, episodes):
@@ -222,7 +222,7 @@ def test_of_equal_evaluations_the_newest_is_kept_and_none_is_an_improvement(quic
     assert read_checkpoint(context.run_dir / "checkpoints" / "best").state["epoch"] == 1
     context.close()
     again = quick(overrides=overrides, callbacks={"keep": Keep})
-    monkeypatch.setattr("maze_core.training.run.Run.evaluate", lambda run, number: {"eval/return_mean": scores[number]})
+    monkeypatch.setattr("maze_core.run.run.Run.evaluate", lambda run, number: {"eval/return_mean": scores[number]})
     summary = again.resume(context.run_dir)
     assert log == [(True, False), (False, False), (False, True), (False, True)]
     assert (summary.best_epoch, again.run.state.improved_epoch) == (4, 1)

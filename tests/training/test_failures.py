@@ -4,12 +4,12 @@ import pytest
 import torch
 from maze_devkit.envs import SeededWalk
 
-from maze_core.config.base import PluginConfig
+from maze_core.base.errors import ConfigError, RunError
 from maze_core.data.batch import Loss
-from maze_core.errors import ConfigError, RunError
 from maze_core.plugins.base import Plugin
+from maze_core.plugins.config.base import PluginConfig
 from maze_core.plugins.hookspecs import hookimpl
-from maze_core.training.saved.checkpoint import read_checkpoint
+from maze_core.run.saved.checkpoint import read_checkpoint
 
 
 class Trap(SeededWalk):

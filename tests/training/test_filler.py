@@ -6,20 +6,20 @@ import pytest
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
-from maze_core.acting.rule import RuleAgent
-from maze_core.config.base import PluginConfig
+from maze_core.base.errors import RunError
+from maze_core.collect.agents.rule import RuleAgent
+from maze_core.collect.policies.base import ActingPolicy
+from maze_core.collect.policies.random import RandomPolicy
 from maze_core.envs.masks import mask_size
 from maze_core.envs.native import NativeVectorEnv
 from maze_core.envs.spaces import flatten_space
-from maze_core.errors import RunError
 from maze_core.models.normalizer import Estimation, ObservationNormalizer
 from maze_core.plugins import discovery
 from maze_core.plugins.base import Plugin
+from maze_core.plugins.config.base import PluginConfig
 from maze_core.plugins.hookspecs import hookimpl
-from maze_core.policies.base import ActingPolicy
-from maze_core.policies.random import RandomPolicy
-from maze_core.training.episodes.episode_recorder import play
-from maze_core.training.estimation import estimate_statistics
+from maze_core.run.episodes.episode_recorder import play
+from maze_core.run.estimation import estimate_statistics
 
 ACTIONS = {
     "Discrete": spaces.Discrete(3),

@@ -15,10 +15,10 @@ import pytest
 from gymnasium import spaces
 from maze_devkit.envs import SeededWalk
 
-from maze_core.context import RunContext
-from maze_core.data.trajectories_files import read_description
-from maze_core.errors import ConfigError
-from maze_core.training.saved.checkpoint import read_checkpoint
+from maze_core.base.errors import ConfigError
+from maze_core.data.recordings.recording_files import read_description
+from maze_core.run.context import RunContext
+from maze_core.run.saved.checkpoint import read_checkpoint
 from tests.bomb import bomb
 from tests.goals import BitFlips, Reach
 
@@ -41,7 +41,7 @@ OWN |= dict.fromkeys(("td3", "ddpg"), OWN["sac"])
 ENVS = {"dqn": BitFlips}
 SCRIPT = """
 import json, sys
-from maze_core.context import RunContext
+from maze_core.run.context import RunContext
 from tests.goals import Reach
 values, run_dir, resume = json.loads(sys.argv[1]), sys.argv[2], sys.argv[3] == "resume"
 with RunContext(Reach, "sac", preset="none", seed=1, silent=True, run_dir=run_dir, overrides=values) as context:

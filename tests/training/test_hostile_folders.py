@@ -8,13 +8,13 @@ import pytest
 from gymnasium import spaces
 from typer.testing import CliRunner
 
+from maze_core.base.errors import MazeError
 from maze_core.cli.main import app
-from maze_core.data.trajectories import Trajectory
-from maze_core.data.trajectories_loader import load_trajectories
-from maze_core.data.trajectories_writer import TrajectoryWriter
-from maze_core.errors import MazeError
-from maze_core.plugins.configuration import assemble
-from maze_core.training import api
+from maze_core.data.recordings.loader import load_trajectories
+from maze_core.data.recordings.trajectories import Trajectory
+from maze_core.data.recordings.writer import TrajectoryWriter
+from maze_core.plugins.config.assembly import assemble
+from maze_core.run import api
 
 pytestmark = [pytest.mark.usefixtures("known_plugins"), pytest.mark.timeout(100)]
 

@@ -11,11 +11,11 @@ from gymnasium import spaces
 from maze_devkit.envs import SeededWalk, SpacesEnv
 from typer.testing import CliRunner
 
+from maze_core.base.errors import ConfigError
 from maze_core.cli.main import app
-from maze_core.context import RunContext
-from maze_core.errors import ConfigError
-from maze_core.plugins.configuration import load_run_config
-from maze_core.training.saved.checkpoint import read_checkpoint
+from maze_core.plugins.config.assembly import load_run_config
+from maze_core.run.context import RunContext
+from maze_core.run.saved.checkpoint import read_checkpoint
 
 BOX = spaces.Box(-1, 1, (3,), np.float32)
 PARENT = {"model.hidden": [5], "model.normalize_observations": True, "algorithm.lr": 0.01}

@@ -8,9 +8,9 @@ import torch
 from maze_devkit.envs import SeededWalk
 
 from maze_core import Algorithm, AlgorithmConfig, Batch, Loss, RunContext
+from maze_core.base.seeding import Purpose, generator, torch_generator
+from maze_core.collect.collector import Collector
 from maze_core.plugins.hookspecs import hookimpl
-from maze_core.seeding import Purpose, generator, torch_generator
-from maze_core.training.collector import Collector
 
 
 class Counting(Collector):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from maze_core.errors import ConfigError
+from maze_core.base.errors import ConfigError
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.hookspecs import hookimpl
 from tests.agents import CrowdSource, Mixed, MixedSource

@@ -2,7 +2,7 @@
 
 import pytest
 
-from maze_core.errors import ConfigError
+from maze_core.base.errors import ConfigError
 from tests.agents import BoxesSource, CrowdSource, MixedSource
 
 SMALL = {

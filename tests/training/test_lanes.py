@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from maze_core.context import RunContext
-from maze_core.envs.agents import Round
-from maze_core.errors import ConfigError, PluginError
+from maze_core.base.errors import ConfigError, PluginError
+from maze_core.envs.several.agents import Round
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.hookspecs import hookimpl
+from maze_core.run.context import RunContext
 from tests.agents import CrowdConfig, CrowdSource, Script
 
 SMALL = {"model.hidden": [8], "model.normalize_observations": True, "algorithm.n_rollout_steps": 5}

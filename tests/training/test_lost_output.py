@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from maze_devkit.envs import SeededWalk
 
-from maze_core.tolerant_output import TolerantStream, to_stderr, tolerant_output
+from maze_core.base.tolerant_output import TolerantStream, to_stderr, tolerant_output
 
 
 class Broken(io.StringIO):

@@ -6,12 +6,12 @@ import random
 import pytest
 import torch
 
-from maze_core.config.checksummed_yaml import checksummed, read_checksummed
-from maze_core.config.plain_yaml import to_yaml
-from maze_core.config.record import read_record, write_record
-from maze_core.errors import ConfigError
-from maze_core.training.saved.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
-from maze_core.training.saved.manifest import Extent, is_whole, read_manifest
+from maze_core.base.errors import ConfigError
+from maze_core.plugins.config.checksummed_yaml import checksummed, read_checksummed
+from maze_core.plugins.config.plain_yaml import to_yaml
+from maze_core.plugins.config.record import read_record, write_record
+from maze_core.run.saved.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
+from maze_core.run.saved.manifest import Extent, is_whole, read_manifest
 
 EXTENTS = {"metrics.jsonl": Extent(1234, "a" * 64)}
 RECORD = {"versions": {"torch": "2.6"}, "preset": None, "parameters": {"policy": 3}, "summary": None}

@@ -10,9 +10,9 @@ import pytest
 import torch
 from gymnasium import spaces
 
-from maze_core.context import RunContext
+from maze_core.base.errors import ConfigError, RunError
 from maze_core.envs.spaces import flatten_space
-from maze_core.errors import ConfigError, RunError
+from maze_core.run.context import RunContext
 from tests.masked import FORMS, Guarded
 
 FORM = "a Dict"

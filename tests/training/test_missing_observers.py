@@ -5,10 +5,10 @@ import json
 import pytest
 
 from maze_core import Plugin, RunContext, hookimpl
-from maze_core.config.record import read_record, write_record
-from maze_core.errors import ConfigError
-from maze_core.training import api
-from maze_core.training.saved_evaluation import evaluate_saved
+from maze_core.base.errors import ConfigError
+from maze_core.plugins.config.record import read_record, write_record
+from maze_core.run import api
+from maze_core.run.episodes.saved_evaluation import evaluate_saved
 
 
 class Watch(Plugin):

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from maze_core.context import RunContext
-from maze_core.training.on_policy import normalized
+from maze_core.learn.on_policy.advantages import normalized
+from maze_core.run.context import RunContext
 from tests.agents import MixedSource, PaidSource
 
 PARAMETERS = {

@@ -8,9 +8,9 @@ import torch
 from maze_devkit.envs import SeededWalk
 
 from maze_core import Algorithm, AlgorithmConfig, Batch, Loss, Plugin, PluginConfig, RunContext, hookimpl
-from maze_core.errors import PluginError, RunError
-from maze_core.training.adam import Adam
-from maze_core.training.targets import Target
+from maze_core.base.errors import PluginError, RunError
+from maze_core.learn.off_policy.targets import Target
+from maze_core.learn.optimizers.adam import Adam
 
 
 class Turns(Algorithm):

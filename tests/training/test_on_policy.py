@@ -11,14 +11,15 @@ from maze_devkit.envs import CountingEnv, SeededWalk, SpacesEnv
 from maze_devkit.probes import Doors, Steady, Workshop
 from torch import nn
 
-from maze_core.config.base import PluginConfig
-from maze_core.errors import ConfigError, RunError
+from maze_core.base.errors import ConfigError, RunError
+from maze_core.learn.on_policy import advantages
+from maze_core.learn.on_policy.advantages import normalized
 from maze_core.plugins import discovery
 from maze_core.plugins.base import Plugin
-from maze_core.plugins.configuration import assemble
+from maze_core.plugins.config.assembly import assemble
+from maze_core.plugins.config.base import PluginConfig
 from maze_core.plugins.hookspecs import hookimpl
-from maze_core.training import api, on_policy
-from maze_core.training.on_policy import normalized
+from maze_core.run import api
 from tests.training.counted import Table, counting
 
 GAMMA, LAMBDA, STEPS = 0.9, 0.8, 7
@@ -331,11 +332,11 @@ def test_what_cannot_be_trained_is_refused_before_anything_is_built(quick, algor
 @pytest.mark.parametrize("values_at_once", [1, 17, 10_000])
 def test_log_probabilities_come_with_the_values(quick, monkeypatch, critic, values_at_once):
     """One pass for both, in parts of any size, gives the values and log-probabilities of a pass for each."""
-    monkeypatch.setattr(on_policy, "_CHUNK", values_at_once)
+    monkeypatch.setattr(advantages, "_CHUNK", values_at_once)
     run = quick("CartPole-v1", "ppo", {"model.critic": critic, "algorithm.n_rollout_steps": 40}).run
     rollout = run.algorithm._collector.collect()
-    rows, _ = on_policy.advantage_rows(run.policy, rollout, GAMMA, LAMBDA, run.device, log_probs=True)
-    alone, _ = on_policy.advantage_rows(run.policy, rollout, GAMMA, LAMBDA, run.device)
+    rows, _ = advantages.advantage_rows(run.policy, rollout, GAMMA, LAMBDA, run.device, log_probs=True)
+    alone, _ = advantages.advantage_rows(run.policy, rollout, GAMMA, LAMBDA, run.device)
     assert "log_prob" not in alone.extra
     with torch.no_grad():
         expected = run.policy.distribution(rows.obs).log_prob(rows.actions)

@@ -10,10 +10,9 @@ import pytest
 from gymnasium import spaces
 
 from maze_core import Plugin, PluginConfig, hookimpl
-from maze_core.envs.agents import MultiAgentEnv, Round
-from maze_core.errors import ConfigError
-from maze_core.training import pairs
-from maze_core.training.pairs import (
+from maze_core.base.errors import ConfigError
+from maze_core.collect import pairs
+from maze_core.collect.pairs import (
     AGENTS,
     FRAMES,
     HINDSIGHT,
@@ -29,6 +28,7 @@ from maze_core.training.pairs import (
     STORED_WHOLE,
     WORKERS,
 )
+from maze_core.envs.several.agents import MultiAgentEnv, Round
 
 SMALL = {
     "algorithm.num_envs": 3,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from maze_core.training.quantile_loss import quantile_huber
+from maze_core.learn.off_policy.quantile_loss import quantile_huber
 
 
 def pairwise(quantiles, samples, kappa):

@@ -10,13 +10,13 @@ import pytest
 from typer.testing import CliRunner
 
 from maze_core import Plugin, PluginConfig, RunContext
+from maze_core.base.errors import ConfigError
 from maze_core.cli.main import app
-from maze_core.config.external_fields import Outside, assigned, elsewhere, for_evaluation, marked_fields
-from maze_core.config.plain_yaml import read_yaml, to_yaml
-from maze_core.config.raw import parse_assignment
-from maze_core.errors import ConfigError
 from maze_core.plugins import discovery
-from maze_core.plugins.configuration import assemble, load_config_to_act, load_saved_config
+from maze_core.plugins.config.assembly import assemble, load_config_to_act, load_saved_config
+from maze_core.plugins.config.external_fields import Outside, assigned, elsewhere, for_evaluation, marked_fields
+from maze_core.plugins.config.plain_yaml import read_yaml, to_yaml
+from maze_core.plugins.config.raw import parse_assignment
 
 pytestmark = pytest.mark.usefixtures("known_plugins")
 SMALL = {

@@ -13,15 +13,15 @@ from maze_devkit.envs import SeededWalk
 from maze_devkit.probes import Workshop
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from maze_core.callbacks.console import next_commands
-from maze_core.config.record import read_record, write_record
-from maze_core.context import RunContext
-from maze_core.errors import ConfigError, RunError
+from maze_core.base.errors import ConfigError, RunError
+from maze_core.cli.console.console import next_commands
 from maze_core.plugins.base import Plugin
-from maze_core.plugins.configuration import assemble, load_run_config
+from maze_core.plugins.config.assembly import assemble, load_run_config
+from maze_core.plugins.config.record import read_record, write_record
 from maze_core.plugins.hookspecs import hookimpl
-from maze_core.training import api
-from maze_core.training.episodes import run_evaluation
+from maze_core.run import api
+from maze_core.run.context import RunContext
+from maze_core.run.episodes import run_evaluation
 from tests.bomb import bomb
 
 EPOCHS = 12

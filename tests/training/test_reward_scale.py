@@ -5,9 +5,9 @@ import pytest
 from gymnasium import spaces
 from maze_devkit.envs import SeededWalk, SpacesEnv
 
+from maze_core.base.errors import ConfigError
+from maze_core.data.reward_scale import RewardScale
 from maze_core.data.rollout import Rollout
-from maze_core.errors import ConfigError
-from maze_core.training.reward_scale import RewardScale
 from tests.agents import MixedSource
 
 

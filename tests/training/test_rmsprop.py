@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from maze_core.training.adam import Adam
-from maze_core.training.rmsprop import RMSprop
+from maze_core.learn.optimizers.adam import Adam
+from maze_core.learn.optimizers.rmsprop import RMSprop
 from tests.training.optimizers import groups, parameters, train
 
 

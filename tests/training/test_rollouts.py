@@ -18,17 +18,17 @@ from gymnasium import spaces
 from maze_devkit.envs import SeededWalk, SpacesEnv
 from typer.testing import CliRunner
 
+from maze_core.base.errors import ConfigError, RunError
 from maze_core.cli.main import app
-from maze_core.config.base import PluginConfig
-from maze_core.data.trajectories_files import TrajectoryError
-from maze_core.data.trajectories_loader import load_trajectories
+from maze_core.collect.policies.base import ActingPolicy
+from maze_core.data.recordings.loader import load_trajectories
+from maze_core.data.recordings.recording_files import TrajectoryError
 from maze_core.envs.builder import EnvBuilder
 from maze_core.envs.codecs import ActionCodec
-from maze_core.envs.factory_source import FactorySource
-from maze_core.errors import ConfigError, RunError
+from maze_core.envs.sources.factory import FactorySource
 from maze_core.plugins import discovery
-from maze_core.policies.base import ActingPolicy
-from maze_core.training.episodes.rollouts import PluginPolicy, RolloutTask, roll_out, statistics_of
+from maze_core.plugins.config.base import PluginConfig
+from maze_core.run.episodes.rollouts import PluginPolicy, RolloutTask, roll_out, statistics_of
 
 MAZE = str(Path(sys.executable).with_name("maze"))
 
@@ -195,14 +195,14 @@ class Stuck(Slow):
 
 
 def test_sigterm_does_not_wait_for_a_step(tmp_path, monkeypatch):
-    monkeypatch.setattr("maze_core.training.episodes.rollouts._TO_STOP", 0.2)
+    monkeypatch.setattr("maze_core.run.episodes.rollouts._TO_STOP", 0.2)
     monkeypatch.setattr(Stuck, "steps", 0)
     played = roll_out(task(Stuck), 100_000, record=tmp_path / "demos")
     assert len(load_trajectories(tmp_path / "demos")) == len(played) >= 8
 
 
 def test_sigterm_before_the_first_episode_has_its_exit_code(tmp_path, monkeypatch):
-    monkeypatch.setattr("maze_core.training.episodes.rollouts._TO_STOP", 0.2)
+    monkeypatch.setattr("maze_core.run.episodes.rollouts._TO_STOP", 0.2)
     monkeypatch.setattr(Stuck, "steps", 195)
     with pytest.raises(RunError, match="interrupted by SIGTERM before the first episode ended") as caught:
         roll_out(task(Stuck), 8, record=tmp_path / "demos")
@@ -266,7 +266,7 @@ def test_a_run_is_rolled_out_as_json(run_dir, tmp_path):
 
 
 def test_a_deterministic_rollout_takes_the_most_likely_actions(run_dir, tmp_path):
-    from maze_core.training.api import open_policy
+    from maze_core.run.api import open_policy
 
     maze(run_dir, "-n", 2, "--seed", 5, "--deterministic", "--record", tmp_path / "demos")
     run = open_policy(run_dir)

@@ -13,12 +13,13 @@ import yaml
 from maze_devkit.envs import SeededWalk
 from maze_devkit.probes import Workshop
 
-from maze_core.errors import CheckpointError, ConfigError, MazeError
-from maze_core.plugins.configuration import load_run_config
-from maze_core.training import api, run_dir
-from maze_core.training.initial_parameters import load_parameters
-from maze_core.training.run_dir import create_run_dir, find_run, lock
-from maze_core.training.saved_evaluation import evaluate_saved
+from maze_core.base.errors import CheckpointError, ConfigError, MazeError
+from maze_core.plugins.config.assembly import load_run_config
+from maze_core.run import api
+from maze_core.run.episodes.saved_evaluation import evaluate_saved
+from maze_core.run.saved import run_dir
+from maze_core.run.saved.initial_parameters import load_parameters
+from maze_core.run.saved.run_dir import create_run_dir, find_run, lock
 from tests.training.dying import dying
 
 

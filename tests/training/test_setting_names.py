@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from maze_core.config.base import PluginConfig
-from maze_core.errors import ConfigError
-from maze_core.training.off_policy import ReplayCollector
-from maze_core.training.replay_memory import check_segments
+from maze_core.base.errors import ConfigError
+from maze_core.collect.replay.collector import ReplayCollector
+from maze_core.collect.replay.memory import check_segments
+from maze_core.plugins.config.base import PluginConfig
 
 pytest.importorskip("maze_sac")
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from maze_core.training.surrogate import clipped_surrogate, row_divergence
+from maze_core.learn.on_policy.surrogate import clipped_surrogate, row_divergence
 
 RATIOS = [0.5, 0.9, 1.0, 1.1, 1.5]
 

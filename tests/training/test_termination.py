@@ -11,13 +11,13 @@ from gymnasium import spaces
 from maze_devkit.envs import SeededWalk
 from maze_devkit.turns import Carousel
 
-from maze_core.errors import LostError, RunError
+from maze_core.base.errors import LostError, RunError
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.hookspecs import hookimpl
-from maze_core.training import api
-from maze_core.training.run import Run
-from maze_core.training.saved import kept
-from maze_core.training.saved.checkpoint import read_checkpoint
+from maze_core.run import api
+from maze_core.run.run import Run
+from maze_core.run.saved import kept_state
+from maze_core.run.saved.checkpoint import read_checkpoint
 
 PATIENCE = 0.2
 
@@ -70,8 +70,8 @@ def sender(monkeypatch):
     """The sender; states are kept after each update, and SIGTERM leaves an update little time."""
     SENDER.__init__()
     monkeypatch.setattr(api, "_TO_FINISH", PATIENCE)
-    monkeypatch.setattr(kept, "_SLOW", 0.0)
-    monkeypatch.setattr(kept, "_SHARE", 0.0)
+    monkeypatch.setattr(kept_state, "_SLOW", 0.0)
+    monkeypatch.setattr(kept_state, "_SHARE", 0.0)
     yield SENDER
     SENDER.__init__()
 

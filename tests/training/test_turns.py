@@ -9,12 +9,12 @@ import pytest
 from maze_a2c.a2c import A2C
 from maze_devkit.turns import Carousel, Shelves
 
-from maze_core.context import RunContext
+from maze_core.base.errors import ConfigError
+from maze_core.collect.rollouts.actor_metrics import actor_metrics
+from maze_core.data.recordings.loader import load_trajectories
 from maze_core.data.rollout import Rollout
-from maze_core.data.trajectories_loader import load_trajectories
-from maze_core.envs.actors import actors_of
-from maze_core.errors import ConfigError
-from maze_core.training.actor_metrics import actor_metrics
+from maze_core.envs.several.actors import actors_of
+from maze_core.run.context import RunContext
 
 SMALL = {"model.hidden": [8]}
 ES = {"algorithm.n_rollout_steps": None, "algorithm.epoch_length": None, "algorithm.n_rollouts_per_update": 4}

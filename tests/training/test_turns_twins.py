@@ -7,13 +7,13 @@ import pytest
 import torch
 from maze_devkit.turns import DECISIONS, PAY, FlatShelves, Shelves
 
-from maze_core.acting.rollouts import Sampler
+from maze_core.base.seeding import EpisodeSeeds, Purpose
+from maze_core.collect.rollouts.sampler import Sampler
 from maze_core.envs.serial import SerialVectorEnv
-from maze_core.models.actor_policy import build_policy
+from maze_core.learn.on_policy.advantages import advantage_rows
 from maze_core.models.distributions import Categorical
 from maze_core.models.mlp import MlpConfig, MlpModel
-from maze_core.seeding import EpisodeSeeds, Purpose
-from maze_core.training.on_policy import advantage_rows
+from maze_core.models.several.actor_policy import build_policy
 
 STEPS, LANES = 6 * DECISIONS, 3
 """Turns: three episodes of each lane."""

@@ -9,10 +9,10 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
+from maze_core.base.errors import ConfigError, MazeError
 from maze_core.cli.main import app
-from maze_core.errors import ConfigError, MazeError
-from maze_core.plugins.configuration import load_run_config
-from maze_core.training import api
+from maze_core.plugins.config.assembly import load_run_config
+from maze_core.run import api
 
 pytestmark = pytest.mark.usefixtures("known_plugins")
 
@@ -29,7 +29,7 @@ class Malice:
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
-    from maze_core.plugins.configuration import assemble
+    from maze_core.plugins.config.assembly import assemble
 
     folder = tmp_path_factory.mktemp("trained") / "run"
     flags = {"algorithm.n_epochs": 2, "algorithm.epoch_length": 1, "algorithm.n_rollout_steps": 4, "seed": 1}

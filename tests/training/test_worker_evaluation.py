@@ -7,9 +7,9 @@ import torch
 from maze_devkit.envs import SeededWalk
 from maze_devkit.probes import Doors
 
-from maze_core.runners import pooled_envs
-from maze_core.runners.dev import DevRunner
-from maze_core.runners.pooled_envs import PooledVectorEnv
+from maze_core.collect.pools import pooled_envs
+from maze_core.collect.pools.dev import DevRunner
+from maze_core.collect.pools.pooled_envs import PooledVectorEnv
 from tests.forgetful import Forgetful
 from tests.training.test_worker_rollouts import aged
 
@@ -120,7 +120,7 @@ def test_an_interruption_ends_the_evaluation_and_the_next_one_is_whole(quick, po
     pooled(2)
     run = quick(SeededWalk, "a2c", SMALL).run
     asked = []
-    from maze_core.training.episodes.evaluation import EvaluationInterrupted
+    from maze_core.run.episodes.evaluation import EvaluationInterrupted
 
     def stopped():
         asked.append(None)

@@ -19,15 +19,15 @@ from maze_devkit.envs import SeededWalk
 from maze_devkit.probes import Doors, Workshop
 
 from maze_core import Policy, RunContext
+from maze_core.base.errors import RunError
+from maze_core.base.seeding import EpisodeSeeds, Purpose
+from maze_core.collect.pools import pooled_envs
+from maze_core.collect.pools.pooled_envs import PooledVectorEnv
+from maze_core.collect.workers import remote
+from maze_core.collect.workers.assignment import CollectAssignment
 from maze_core.envs.serial import SerialVectorEnv
 from maze_core.envs.spaces import allocate, space_specs
-from maze_core.errors import RunError
-from maze_core.runners import pooled_envs
-from maze_core.runners.pooled_envs import PooledVectorEnv
-from maze_core.seeding import EpisodeSeeds, Purpose
-from maze_core.training.saved.checkpoint import read_checkpoint
-from maze_core.training.workers import remote
-from maze_core.training.workers.assignment import CollectAssignment
+from maze_core.run.saved.checkpoint import read_checkpoint
 from tests.forgetful import Forgetful
 from tests.training.test_worker_rollouts import Pushed, aged
 

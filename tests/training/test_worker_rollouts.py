@@ -13,10 +13,10 @@ from gymnasium import spaces
 from maze_devkit.envs import CountingEnv, SeededWalk
 from maze_devkit.probes import Doors, Workshop
 
-from maze_core.acting.rollouts import Sampler
-from maze_core.runners import pooled_envs
-from maze_core.training.workers import assignment
-from maze_core.training.workers.remote import RemoteSampler
+from maze_core.collect.pools import pooled_envs
+from maze_core.collect.rollouts.sampler import Sampler
+from maze_core.collect.workers import assignment
+from maze_core.collect.workers.remote import RemoteSampler
 
 SMALL = {"algorithm.num_envs": 5, "algorithm.n_rollout_steps": 12, "evaluation.num_envs": 2}
 

@@ -10,16 +10,16 @@ from gymnasium import spaces
 from maze_devkit.envs import SeededWalk
 from typer.testing import CliRunner
 
+from maze_core.base.errors import ConfigError
+from maze_core.base.plain_json import checksummed, unsealed
 from maze_core.cli.main import app
-from maze_core.config.base import PluginConfig
-from maze_core.data.trajectories import Trajectory
-from maze_core.data.trajectories_files import DESCRIPTION, TrajectoryError
-from maze_core.data.trajectories_loader import load_trajectories
-from maze_core.data.trajectories_writer import TrajectoryWriter
-from maze_core.errors import ConfigError
-from maze_core.plain_json import checksummed, unsealed
-from maze_core.training.demonstrations import as_trained
-from maze_core.training.episodes.rollouts import roll_out, task_of_run
+from maze_core.collect.replay.demonstrations import as_trained
+from maze_core.data.recordings.loader import load_trajectories
+from maze_core.data.recordings.recording_files import DESCRIPTION, TrajectoryError
+from maze_core.data.recordings.trajectories import Trajectory
+from maze_core.data.recordings.writer import TrajectoryWriter
+from maze_core.plugins.config.base import PluginConfig
+from maze_core.run.episodes.rollouts import roll_out, task_of_run
 
 
 class Growing(gymnasium.Wrapper):

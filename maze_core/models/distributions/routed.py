@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from maze_core.models.routing import SCALAR, Blank, Route
+from maze_core.models.several.routing import SCALAR, Blank, Route
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -8,23 +8,23 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import torch
 
 from maze_a2c.config import A2CConfig
+from maze_core.collect.rollouts.collector import RolloutCollector
 from maze_core.data.batch import Batch, Loss
+from maze_core.data.reward_scale import RewardScale
+from maze_core.learn.algorithm import Algorithm, learning_parameters
+from maze_core.learn.on_policy.advantages import actor_critic_loss, advantage_rows, normalized
+from maze_core.learn.on_policy.burn_in import CriticBurnIn
+from maze_core.learn.optimizers.adam import Adam
+from maze_core.learn.optimizers.rmsprop import RMSprop
+from maze_core.learn.schedules import scheduled
 from maze_core.plugins.hookspecs import hookimpl
-from maze_core.training.adam import Adam
-from maze_core.training.algorithm import Algorithm, learning_parameters
-from maze_core.training.burn_in import CriticBurnIn
-from maze_core.training.on_policy import actor_critic_loss, advantage_rows, normalized
-from maze_core.training.reward_scale import RewardScale
-from maze_core.training.rmsprop import RMSprop
-from maze_core.training.rollout_collector import RolloutCollector
-from maze_core.training.schedules import scheduled
 
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from maze_core.learn.optimizers.adam import Optimizer
     from maze_core.models.policy import Policy
-    from maze_core.training.adam import Optimizer
-    from maze_core.training.run import Run
+    from maze_core.run.run import Run
 
 
 class A2C(Algorithm):

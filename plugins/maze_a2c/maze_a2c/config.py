@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field, PositiveInt
 
-from maze_core.config import params
-from maze_core.config.run import AlgorithmConfig
+from maze_core.plugins.config import params
+from maze_core.plugins.config.run import AlgorithmConfig
 
 
 class A2CConfig(AlgorithmConfig):

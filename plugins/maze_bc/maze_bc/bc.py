@@ -16,22 +16,22 @@ from torch import Tensor
 
 from maze_bc.config import BCConfig
 from maze_bc.dataset import Rows, Segments, as_samples, fingerprint, split
+from maze_core.base.errors import ConfigError
+from maze_core.base.progress import progress_bar
+from maze_core.base.seeding import Purpose, generator
 from maze_core.data.batch import Batch, Loss
-from maze_core.data.trajectories_loader import load_trajectories
-from maze_core.errors import ConfigError
+from maze_core.data.recordings.loader import load_trajectories
+from maze_core.learn.algorithm import Algorithm
+from maze_core.learn.on_policy.recurrent import distribution_of
+from maze_core.learn.schedules import scheduled
 from maze_core.models.memory import remembers
 from maze_core.plugins.hookspecs import hookimpl
-from maze_core.progress import progress_bar
-from maze_core.seeding import Purpose, generator
-from maze_core.training.algorithm import Algorithm
-from maze_core.training.recurrent import distribution_of
-from maze_core.training.schedules import scheduled
 
 if TYPE_CHECKING:
-    from maze_core.config.run import RunConfig
-    from maze_core.data.trajectories import Trajectories
+    from maze_core.data.recordings.trajectories import Trajectories
     from maze_core.models.policy import Policy
-    from maze_core.training.run import Run
+    from maze_core.plugins.config.run import RunConfig
+    from maze_core.run.run import Run
 
 VALIDATION_LOSS = "validation/loss"
 

@@ -6,9 +6,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field, NonNegativeInt, PositiveInt
 
-from maze_core.config import params
-from maze_core.config.external_fields import Outside
-from maze_core.config.run import AlgorithmConfig
+from maze_core.plugins.config import params
+from maze_core.plugins.config.external_fields import Outside
+from maze_core.plugins.config.run import AlgorithmConfig
 
 
 class BCConfig(AlgorithmConfig):

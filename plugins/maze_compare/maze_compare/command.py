@@ -146,7 +146,7 @@ def plot(
     from maze_compare.curves import Axis, curves
     from maze_compare.groups import group
     from maze_compare.picture import draw
-    from maze_core.terminal_text import counted
+    from maze_core.base.terminal_text import counted
 
     axes: tuple[Axis, ...] = ("env_steps", "seconds", "updates", "epoch")
     _check("--x", x, axes)
@@ -187,7 +187,7 @@ def watch(
     from maze_compare.records import DamagedRun, State
     from maze_compare.table import Runs
     from maze_compare.watching import watch as watch_runs
-    from maze_core.errors import ConfigError
+    from maze_core.base.errors import ConfigError
 
     if state is not None:
         _check("--state", state, (*get_args(State), "damaged"))
@@ -224,7 +224,7 @@ def _runs(
     from typing import get_args
 
     from maze_compare.records import DamagedRun, RunRecord, State, find_runs
-    from maze_core.config.raw import parse_assignment
+    from maze_core.plugins.config.raw import parse_assignment
 
     if state is not None:
         _check("--state", state, (*get_args(State), "damaged"))
@@ -247,7 +247,7 @@ def _runs(
 
 
 def _some(records: list[RunRecord]) -> list[RunRecord]:
-    from maze_core.errors import ConfigError
+    from maze_core.base.errors import ConfigError
 
     if not records:
         raise ConfigError("no run matches these filters", hint="Next: maze runs list")
@@ -266,8 +266,8 @@ def _value_at(config: Any, path: Sequence[str]) -> Any:
 
 
 def _check(option: str, value: str, known: Sequence[str]) -> None:
-    from maze_core.config.explain import nearest
-    from maze_core.errors import ConfigError
+    from maze_core.base.errors import ConfigError
+    from maze_core.plugins.config.explain import nearest
 
     if value not in known:
         raise ConfigError(f"unknown {value!r}; {nearest(value, known)}", option)

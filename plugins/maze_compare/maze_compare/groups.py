@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from maze_compare.records import RunRecord
-from maze_core.averages import mean
-from maze_core.errors import ConfigError
-from maze_core.terminal_text import printable
+from maze_core.base.averages import mean
+from maze_core.base.errors import ConfigError
+from maze_core.base.terminal_text import printable
 
 LEFT_OUT = ("seed", "callbacks.console", "callbacks.tensorboard", "callbacks.jsonl")
 """Paths ignored in comparisons: the seed, and callbacks that only display or log."""
@@ -56,7 +56,7 @@ def spread(values: Iterable[float | None]) -> Spread | None:
 
 def no_metric(groups: Iterable[Group], metric: str) -> ConfigError:
     """Return the error for a metric that no run has; the message suggests others."""
-    from maze_core.config.explain import nearest  # imports pydantic
+    from maze_core.plugins.config.explain import nearest  # imports pydantic
 
     known = {name for each in groups for run in each.runs for epoch in run.epochs for name in epoch}
     return ConfigError(f"no run has {printable(metric)}; {nearest(metric, sorted(known))}", "--metric")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from maze_compare.curves import Axis, Curve
-from maze_core.errors import ConfigError
+from maze_core.base.errors import ConfigError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

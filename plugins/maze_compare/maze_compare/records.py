@@ -9,14 +9,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
-from maze_core.config.checksummed_yaml import read_checksummed
-from maze_core.config.raw import Raw
-from maze_core.config.record import CONFIG, RECORD, read_record
-from maze_core.errors import ConfigError
-from maze_core.plain_json import is_count, is_number
-from maze_core.training.run_dir import is_locked
-from maze_core.training.saved.manifest import last_extents
-from maze_core.training.saved.metrics_file import METRICS_FILE, damage, read_metrics
+from maze_core.base.errors import ConfigError
+from maze_core.base.plain_json import is_count, is_number
+from maze_core.plugins.config.checksummed_yaml import read_checksummed
+from maze_core.plugins.config.raw import Raw
+from maze_core.plugins.config.record import CONFIG, RECORD, read_record
+from maze_core.run.saved.manifest import last_extents
+from maze_core.run.saved.metrics_file import METRICS_FILE, damage, read_metrics
+from maze_core.run.saved.run_dir import is_locked
 
 State = Literal["finished", "failed", "interrupted", "running", "killed"]
 """finished: completed or stopped early; killed: ended without a summary. `maze resume` continues the last three."""

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from maze_compare.groups import MISSING, number
 from maze_compare.records import DamagedRun, RunRecord, read_or_damaged, run_folders
-from maze_core.config.record import CONFIG, RECORD
-from maze_core.plain_json import is_count, is_number
-from maze_core.terminal_text import counted, printable
-from maze_core.training.run_dir import is_locked
-from maze_core.training.saved.metrics_file import METRICS_FILE
+from maze_core.base.plain_json import is_count, is_number
+from maze_core.base.terminal_text import counted, printable
+from maze_core.plugins.config.record import CONFIG, RECORD
+from maze_core.run.saved.metrics_file import METRICS_FILE
+from maze_core.run.saved.run_dir import is_locked
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from maze_core import Event, Events
-from maze_core.envs.events import EpisodeEvents
+from maze_core.envs.events.event import EpisodeEvents
 from maze_cutting_2d.shop import Shop
 
 

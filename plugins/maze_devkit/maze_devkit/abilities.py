@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 import torch
 from gymnasium import spaces
 
-from maze_core.errors import ConfigError
+from maze_core.base.errors import ConfigError
+from maze_core.learn.learner_check import declares_learners
+from maze_core.learn.several_learners import is_installed
 from maze_core.plugins.discovery import describe
-from maze_core.training import api
-from maze_core.training.learning.learner_check import declares_learners
-from maze_core.training.learning.several_learners import is_installed
+from maze_core.run import api
 from maze_devkit import runs
 from maze_devkit.challenges import Errand, Masked, Privileged
 from maze_devkit.findings import Check, Failed, NotApplicable
@@ -25,7 +25,7 @@ from maze_devkit.rehearsal import Probe, rehearse
 from maze_devkit.subject import MakeEnv, Subject, refusal
 
 if TYPE_CHECKING:
-    from maze_core.training.run import Run
+    from maze_core.run.run import Run
 
 _MEMORY: Mapping[str, Any] = {"model.memory": "gru", "model.memory_size": 8}
 _EPOCHS = 2

@@ -9,8 +9,8 @@ from typing import Any
 
 import torch
 
-from maze_core.errors import ConfigError
-from maze_core.training import api
+from maze_core.base.errors import ConfigError
+from maze_core.run import api
 from maze_devkit import abilities, defaults, elsewhere, runs
 from maze_devkit.findings import Check, Failed, NotApplicable
 from maze_devkit.learning import learns

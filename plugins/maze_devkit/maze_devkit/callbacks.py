@@ -10,15 +10,15 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from maze_core.environment_variables import variables_set
-from maze_core.errors import MazeError
-from maze_core.plugins.configuration import assemble
+from maze_core.base.environment_variables import variables_set
+from maze_core.base.errors import MazeError
+from maze_core.plugins.config.assembly import assemble
 from maze_core.plugins.hook_kinds import implemented
 from maze_core.plugins.hookspecs import hookimpl
 from maze_core.plugins.manager import Hooks
 from maze_core.plugins.members import Member
-from maze_core.training import api
-from maze_core.training.report import EpochReport, RunSummary
+from maze_core.run import api
+from maze_core.run.report import EpochReport, RunSummary
 from maze_devkit import runs
 from maze_devkit.findings import Check, Failed, NotApplicable
 from maze_devkit.probes import Walk
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import torch
 
     from maze_core.plugins.discovery import Loader
-    from maze_core.training.run import Run
+    from maze_core.run.run import Run
 
 _EPOCHS = 3
 _LEARNING = ("build_modules", "compute_loss", "wrap_agent", "change_rollout", "change_transitions", "build_policy")

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from maze_core.envs.turns import ActorSpaces, Turn, TurnEnv
+from maze_core.envs.several.turns import ActorSpaces, Turn, TurnEnv
 from maze_devkit.probes import Walk
 
 

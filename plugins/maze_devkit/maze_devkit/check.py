@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from maze_core.base.terminal_text import counted
 from maze_core.cli import output
-from maze_core.terminal_text import counted
 
 if TYPE_CHECKING:
     from maze_devkit.findings import Report
@@ -40,7 +40,7 @@ def check(
 
 
 def _report(kind: str, name: str, shown: bool) -> Report:
-    from maze_core.progress import progress_bar
+    from maze_core.base.progress import progress_bar
     from maze_devkit.kit import check_plugin, checks
 
     total, done = len(checks(kind)), count(1)
@@ -50,14 +50,14 @@ def _report(kind: str, name: str, shown: bool) -> Report:
 
 def _kinds(name: str, kind: str | None) -> list[str]:
     """Return the kinds of the plugins with this name."""
-    from maze_core.errors import ConfigError
+    from maze_core.base.errors import ConfigError
     from maze_core.plugins import discovery
 
     if kind is not None:
         return [kind]
     kinds = {claim.kind for claim in discovery.declarations() if claim.name == name}
     if not kinds:
-        from maze_core.config.explain import nearest
+        from maze_core.plugins.config.explain import nearest
         from maze_core.plugins.uninstalled_plugins import uninstalled
 
         known = sorted({claim.name for claim in discovery.declarations()})

@@ -11,7 +11,7 @@ from maze_devkit.findings import Check, Failed, NotApplicable
 from maze_devkit.subject import Subject
 
 _MAIN = "maze_core.cli.main"
-_FIRST = (_MAIN, "maze_core.cli.commands", "packaging.requirements", "pydantic.fields", "pydantic.types")
+_FIRST = (_MAIN, "maze_core.cli.group", "packaging.requirements", "pydantic.fields", "pydantic.types")
 """What every command needs."""
 _UNKNOWN = "--no-such-option"
 
@@ -46,7 +46,7 @@ def _refuses(subject: Subject) -> None:
 
 
 def _options_described(subject: Subject) -> None:
-    from maze_core.cli.commands import command
+    from maze_core.cli.group import command
 
     subject.plugin  # noqa: B018 — as above
     bare = list(_undescribed(command(subject.name), ""))

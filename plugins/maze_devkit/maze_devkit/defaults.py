@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from maze_core.errors import MazeError, PluginError
+from maze_core.base.errors import MazeError, PluginError
 from maze_core.plugins import discovery
-from maze_core.plugins.preferences import check_defaults
+from maze_core.plugins.config.preferences import check_defaults
 from maze_devkit.findings import Check, Failed
 from maze_devkit.subject import Subject
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from maze_core.data.trajectories import Trajectory
-from maze_core.data.trajectories_writer import TrajectoryWriter
+from maze_core.base.tree import Tree
+from maze_core.data.recordings.trajectories import Trajectory
+from maze_core.data.recordings.writer import TrajectoryWriter
 from maze_core.envs.codecs import ActionCodec, ObservationCodec
-from maze_core.tree import Tree
 from maze_devkit.subject import MakeEnv
 
 

@@ -15,12 +15,15 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.utils.env_checker import check_env
 
-from maze_core.config.base import PluginConfig
-from maze_core.envs.actors import ACTOR, actors_of
+from maze_core.base.errors import ConfigError, MazeError
+from maze_core.base.seeding import EpisodeSeeds, Purpose
+from maze_core.base.terminal_text import counted
+from maze_core.collect.policies.random import RandomPolicy
 from maze_core.envs.builder import EnvBuilder
 from maze_core.envs.in_process import vector_env
 from maze_core.envs.masks import MASK, is_mask_like, mask_leaves, mask_size, mask_space
 from maze_core.envs.native import NativeVectorEnv
+from maze_core.envs.several.actors import ACTOR, actors_of
 from maze_core.envs.spaces import (
     allocate,
     flatten_space,
@@ -31,13 +34,10 @@ from maze_core.envs.spaces import (
 )
 from maze_core.envs.time_limits import missing_time_limit
 from maze_core.envs.vector import agents_of
-from maze_core.errors import ConfigError, MazeError
 from maze_core.models.inputs import input_spaces
 from maze_core.plugins.closing import releasing
+from maze_core.plugins.config.base import PluginConfig
 from maze_core.plugins.discovery import describe
-from maze_core.policies.random import RandomPolicy
-from maze_core.seeding import EpisodeSeeds, Purpose
-from maze_core.terminal_text import counted
 from maze_devkit.joint import JointEnv
 from maze_devkit.soundness import WHY, Failed, Make, NotApplicable, honest, other_seed, replays, same_seed
 

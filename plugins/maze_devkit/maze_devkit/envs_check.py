@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
+from maze_core.base.local_modules import allow_local_modules
 from maze_core.cli import output
-from maze_core.local_modules import allow_local_modules
 
 
 def check(
@@ -39,7 +39,7 @@ def check(
     from dataclasses import asdict
 
     from maze_core.cli.option_paths import env_layer
-    from maze_core.plugins.configuration import env_config
+    from maze_core.plugins.config.assembly import env_config
     from maze_devkit.environment_report import examine_environment
 
     allow_local_modules()

@@ -7,10 +7,10 @@ from importlib import metadata
 
 from pydantic import ValidationError
 
-from maze_core.bundled import packages
-from maze_core.config.base import PluginConfig
-from maze_core.errors import MazeError, PluginError
+from maze_core.base.bundled import packages
+from maze_core.base.errors import MazeError, PluginError
 from maze_core.plugins import discovery
+from maze_core.plugins.config.base import PluginConfig
 from maze_core.plugins.hook_kinds import WITHOUT_HOOKS
 from maze_core.plugins.summaries import locate, summarise
 from maze_devkit import marks
@@ -26,9 +26,9 @@ HEAVY = ("ray", "tensorflow", "jax", "pandas", "scipy", "sklearn", "matplotlib",
          "optuna", "transformers", "mujoco", "numba", "pyarrow", "wandb", "mlflow", "IPython")  # fmt: skip
 """Packages that no plugin needs before it is used."""
 BASES = {
-    "algorithm": ("maze_core.training.algorithm", "Algorithm"),
-    "runner": ("maze_core.runners.base", "Runner"),
-    "policy": ("maze_core.policies.base", "ActingPolicy"),
+    "algorithm": ("maze_core.learn.algorithm", "Algorithm"),
+    "runner": ("maze_core.collect.pools.runner", "Runner"),
+    "policy": ("maze_core.collect.policies.base", "ActingPolicy"),
     "searcher": ("maze_sweep.searchers.base", "Searcher"),
 }
 """The module of each kind's base class; other kinds act through hooks and need none."""
@@ -88,7 +88,7 @@ def _described(subject: Subject) -> None:
 def _import(subject: Subject) -> None:
     subject.plugin  # noqa: B018 — where it cannot be imported, another check says so
     module = subject.claim.entry_point.module
-    there = ["maze_core.training.algorithm"] if subject.kind in ("algorithm", "model") else []
+    there = ["maze_core.learn.algorithm"] if subject.kind in ("algorithm", "model") else []
     first = ["gymnasium", "maze_core.plugins.base", "maze_core.plugins.hookspecs", *there, "maze_devkit.process"]
     done = subject.bench.fresh.call(first, "maze_devkit.process:imported", module)
     if done.result is None:

@@ -19,7 +19,7 @@ def init(
       maze init my_robot
       maze init my_robot --dir ~/src
     """
-    from maze_core.terminal_text import argument
+    from maze_core.base.terminal_text import argument
     from maze_devkit.scaffold.project import write_project
 
     path = write_project(name, folder)

@@ -13,7 +13,7 @@ from maze_core.envs.masks import mask_leaves, member_sizes
 from maze_core.envs.spaces import flatten_space
 
 if TYPE_CHECKING:
-    from maze_core.envs.agents import MultiAgentEnv, Round
+    from maze_core.envs.several.agents import MultiAgentEnv, Round
 
 
 class JointEnv(gymnasium.Env[Any, Any]):

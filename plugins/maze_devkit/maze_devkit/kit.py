@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
 
-from maze_core.errors import ConfigError
+from maze_core.base.errors import ConfigError
 from maze_core.plugins import discovery
 from maze_devkit.bench import Bench
 from maze_devkit.findings import Check, Failed, Finding, NotApplicable, Report

@@ -7,8 +7,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from maze_core.errors import MazeError
-from maze_core.training import api
+from maze_core.base.errors import MazeError
+from maze_core.run import api
 from maze_devkit import runs
 from maze_devkit.findings import Failed, NotApplicable
 from maze_devkit.probes import Signal

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_origin
 
 from pydantic import BaseModel, JsonValue
 
-from maze_core.config.external_fields import Outside, marked_fields
+from maze_core.plugins.config.external_fields import Outside, marked_fields
 from maze_devkit.findings import Check, Failed
 from maze_devkit.subject import Subject
 
@@ -84,7 +84,7 @@ def _marked(subject: Subject) -> None:
 CHECK = Check(
     "outside_marked",
     "Every parameter that may hold a path, an address, or any value, and every setting with which the plugin connects, "
-    "has a mark of `maze_core.config.external_fields`.",
+    "has a mark of `maze_core.plugins.config.external_fields`.",
     "Someone else's run, or a preset in the current folder, could write elsewhere or send the user's data and token.",
     "Mark it: `Annotated[Path, Outside.FOLDER]`. Outside.NOTHING says that it only reads, or stays within the run. See "
     "docs/guide/authors.md.",

@@ -10,12 +10,12 @@ import torch
 from gymnasium import Space
 from torch import nn
 
+from maze_core.base.errors import ConfigError
+from maze_core.base.process_state import isolated_rng
+from maze_core.base.tree import TensorTree, to_arrays
 from maze_core.envs.codecs import ActionCodec, ObservationCodec
-from maze_core.errors import ConfigError
 from maze_core.plugins.manager import Hooks
 from maze_core.plugins.members import Member
-from maze_core.training.process_state import isolated_rng
-from maze_core.tree import TensorTree, to_arrays
 from maze_devkit.findings import Check, Failed, NotApplicable
 from maze_devkit.process import left_alone
 from maze_devkit.spaces import ACTIONS, OBSERVATIONS

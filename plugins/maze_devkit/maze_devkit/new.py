@@ -43,7 +43,7 @@ def new(
       maze plugins new algorithm my_dqn --off-policy
       maze plugins new callback slack --dir ~/src --license Apache-2.0 --author "Ada Lovelace"
     """
-    from maze_core.terminal_text import argument
+    from maze_core.base.terminal_text import argument
     from maze_devkit.scaffold.kinds import OFF_POLICY
     from maze_devkit.scaffold.names import new_names
     from maze_devkit.scaffold.package import usage, write_package

@@ -9,10 +9,10 @@ from typing import Any
 import gymnasium
 import numpy as np
 
+from maze_core.base.errors import ConfigError
+from maze_core.base.tree import Tree
+from maze_core.collect.policies.base import ActingPolicy
 from maze_core.envs.codecs import ActionCodec, ObservationCodec
-from maze_core.errors import ConfigError
-from maze_core.policies.base import ActingPolicy
-from maze_core.tree import Tree
 from maze_devkit.findings import Check, Failed, NotApplicable
 from maze_devkit.probes import Walk
 from maze_devkit.process import left_alone

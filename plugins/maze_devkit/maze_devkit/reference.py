@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, ClassVar
 
-from maze_core.config import params
-from maze_core.config.run import AlgorithmConfig
+from maze_core.collect.rollouts.collector import RolloutCollector
 from maze_core.data.batch import Batch, Loss
+from maze_core.learn.algorithm import Algorithm
+from maze_core.learn.on_policy.advantages import advantage_rows
+from maze_core.plugins.config import params
+from maze_core.plugins.config.run import AlgorithmConfig
 from maze_core.plugins.hookspecs import hookimpl
-from maze_core.training.algorithm import Algorithm
-from maze_core.training.on_policy import advantage_rows
-from maze_core.training.rollout_collector import RolloutCollector
 
 if TYPE_CHECKING:
     from maze_core.models.policy import Policy
-    from maze_core.training.run import Run
+    from maze_core.run.run import Run
 
 
 class ReferenceConfig(AlgorithmConfig):

@@ -12,14 +12,14 @@ from maze_core.data.batch import Batch, Loss
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.discovery import describe
 from maze_core.plugins.hookspecs import hookimpl
-from maze_core.training import api
+from maze_core.run import api
 from maze_devkit import runs
 from maze_devkit.findings import NotApplicable
 from maze_devkit.subject import Subject
 from maze_devkit.synchronisation import Watch
 
 if TYPE_CHECKING:
-    from maze_core.training.run import Run
+    from maze_core.run.run import Run
 
 
 class Probe(Plugin):

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from maze_core.base.errors import RunError
+from maze_core.base.seeding import EpisodeSeeds, Purpose
+from maze_core.collect.pools.dev import DevConfig, DevRunner
 from maze_core.envs.builder import EnvBuilder
-from maze_core.envs.factory_source import FactoryConfig
+from maze_core.envs.sources.factory import FactoryConfig
 from maze_core.envs.spaces import allocate, space_specs
-from maze_core.errors import RunError
-from maze_core.runners.dev import DevConfig, DevRunner
-from maze_core.seeding import EpisodeSeeds, Purpose
 from maze_devkit.envs import FailingEnv
 from maze_devkit.findings import Check, Failed
 from maze_devkit.probes import Walk
@@ -22,9 +22,9 @@ from maze_devkit.process import left_alone
 from maze_devkit.subject import MakeEnv, Subject
 
 if TYPE_CHECKING:
+    from maze_core.collect.pools.runner import Runner
+    from maze_core.collect.pools.workers import Shared, WorkerPool
     from maze_core.envs.vector import VectorEnv
-    from maze_core.runners.base import Runner
-    from maze_core.runners.workers import Shared, WorkerPool
 
 _ENVS, _STEPS = 3, 40
 
@@ -174,7 +174,7 @@ CHECKS = (
         "workers",
         "Workers return one result per job, computed with the parameters that were shared last.",
         "Otherwise algorithms lose data, or learn from data of old policies.",
-        "Compare with `WorkerPool` in maze_core/runners/workers.py.",
+        "Compare with `WorkerPool` in maze_core/collect/pools/workers.py.",
         _workers,
     ),
     Check(

@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Any
 import torch
 from gymnasium import spaces
 
-from maze_core.errors import ConfigError, MazeError
-from maze_core.plugins.configuration import DEFAULTS, assemble
+from maze_core.base.errors import ConfigError, MazeError
+from maze_core.plugins.config.assembly import DEFAULTS, assemble
 from maze_core.plugins.discovery import describe
-from maze_core.training import api
+from maze_core.run import api
 from maze_devkit.findings import NotApplicable
 from maze_devkit.probes import Walk
 from maze_devkit.subject import MakeEnv, Subject
 
 if TYPE_CHECKING:
-    from maze_core.config.run import RunConfig
+    from maze_core.plugins.config.run import RunConfig
     from maze_core.plugins.discovery import Loader
-    from maze_core.training.run import Run
+    from maze_core.run.run import Run
 
 QUICK: Mapping[str, Any] = {
     "runner.name": "dev",
@@ -44,7 +44,7 @@ SMALL: Mapping[str, Any] = {
     "initial_buffer_size": 16,
     "replay_buffer_size": 1000,
 }
-"""Small values for parameters that algorithms share (`maze_core.config.params`), where they have them."""
+"""Small values for parameters that algorithms share (`maze_core.plugins.config.params`), where they have them."""
 BROKEN_RUN = "a small run fails, see the check `trains`"
 
 

@@ -10,13 +10,13 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
+from maze_core.base.errors import MazeError
+from maze_core.base.seeding import EpisodeSeeds, Purpose
+from maze_core.base.tree import Tree
 from maze_core.envs.codecs import ActionCodec
 from maze_core.envs.serial import SerialVectorEnv
 from maze_core.envs.spaces import allocate, space_specs
-from maze_core.errors import MazeError
 from maze_core.plugins.closing import releasing
-from maze_core.seeding import EpisodeSeeds, Purpose
-from maze_core.tree import Tree
 
 Env = gymnasium.Env[Any, Any]
 Make = Callable[[int], Env]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from maze_core.errors import ConfigError, MazeError, PluginError
+from maze_core.base.errors import ConfigError, MazeError, PluginError
 from maze_core.plugins import discovery
 from maze_core.plugins.hook_kinds import WITHOUT_HOOKS
 from maze_core.plugins.manager import Hooks
@@ -26,7 +26,7 @@ from maze_devkit.process import restored
 if TYPE_CHECKING:
     import gymnasium
 
-    from maze_core.config.base import PluginConfig
+    from maze_core.plugins.config.base import PluginConfig
 
 MakeEnv = Callable[[], "gymnasium.Env[Any, Any]"]
 TRIALS = "maze.conformance"
@@ -173,7 +173,7 @@ class Subject:
 
     def load(self, env: MakeEnv | None = None, more: Mapping[tuple[str, str], Any] | None = None) -> discovery.Loader:
         """Return a loader with this plugin, an environment as the source `factory`, and `more` classes."""
-        from maze_core.envs.factory_source import FactorySource
+        from maze_core.envs.sources.factory import FactorySource
 
         classes: dict[tuple[str, str], Any] = {(self.kind, self.name): self.walk.plugin or self.plugin}
         if env is not None:

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 
+from maze_core.base.seeding import EpisodeSeeds, Purpose
+from maze_core.base.tree import map_tree
 from maze_core.envs.codecs import ActionCodec
 from maze_core.envs.native import NativeVectorEnv
 from maze_core.envs.serial import SerialVectorEnv
 from maze_core.envs.spaces import allocate, space_specs
-from maze_core.seeding import EpisodeSeeds, Purpose
-from maze_core.tree import map_tree
 from maze_devkit.findings import Failed, NotApplicable
 from maze_devkit.soundness import STEPS
 from maze_devkit.stepping import not_built
@@ -23,9 +23,9 @@ from maze_devkit.stepping import not_built
 if TYPE_CHECKING:
     import gymnasium
 
+    from maze_core.base.tree import Tree
     from maze_core.envs.builder import EnvBuilder
     from maze_core.envs.vector import VectorEnv
-    from maze_core.tree import Tree
 
 _ENVS = 3
 _SEEDS = (3, 4)

@@ -9,9 +9,9 @@ from typing import Any
 import gymnasium
 import numpy as np
 
+from maze_core.base.errors import ConfigError
 from maze_core.envs.builder import EnvBuilder
-from maze_core.envs.factory_source import FactoryConfig
-from maze_core.errors import ConfigError
+from maze_core.envs.sources.factory import FactoryConfig
 from maze_devkit import stepping
 from maze_devkit.findings import Check, Failed, NotApplicable
 from maze_devkit.probes import Walk

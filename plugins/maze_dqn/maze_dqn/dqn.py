@@ -9,16 +9,16 @@ import torch
 from gymnasium.spaces import Dict, Discrete, MultiBinary, MultiDiscrete
 from torch import Tensor, nn
 
+from maze_core.base.seeding import Purpose, torch_generator
+from maze_core.collect.pairs import MEMORY, PRIORITIES, refused
+from maze_core.collect.replay.collector import ReplayCollector
+from maze_core.collect.replay.memory import ReplayMemory, TargetMemory
 from maze_core.data.batch import Batch, Loss
-from maze_core.data.segments import POLICY, replayed
+from maze_core.data.replay.segments import POLICY, replayed
+from maze_core.learn.algorithm import Algorithm
+from maze_core.learn.off_policy.targets import Target
+from maze_core.learn.schedules import scheduled
 from maze_core.plugins.hookspecs import hookimpl
-from maze_core.seeding import Purpose, torch_generator
-from maze_core.training.algorithm import Algorithm
-from maze_core.training.off_policy import ReplayCollector
-from maze_core.training.pairs import MEMORY, PRIORITIES, refused
-from maze_core.training.replay_memory import ReplayMemory, TargetMemory
-from maze_core.training.schedules import scheduled
-from maze_core.training.targets import Target
 from maze_dqn.config import DQNConfig
 from maze_dqn.exploration import epsilon_greedy
 from maze_dqn.network import ValueNetwork, value_network
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 
     from gymnasium import Space
 
-    from maze_core.config.base import PluginConfig
-    from maze_core.config.run import AlgorithmConfig
     from maze_core.models.policy import Policy
-    from maze_core.training.run import Run
+    from maze_core.plugins.config.base import PluginConfig
+    from maze_core.plugins.config.run import AlgorithmConfig
+    from maze_core.run.run import Run
 
 _PARAMETER_NOISE = 3
 # Separates the noise on parameters from the other random numbers of acting.

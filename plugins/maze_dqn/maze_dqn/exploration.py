@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from maze_core.acting.exploration import EpsilonGreedy
-from maze_core.seeding import Purpose, generator
+from maze_core.base.seeding import Purpose, generator
+from maze_core.collect.agents.exploration import EpsilonGreedy
 
 if TYPE_CHECKING:
-    from maze_core.training.run import Run
+    from maze_core.run.run import Run
     from maze_dqn.config import ExploringConfig
 
 _EXPLORATION = 2

@@ -11,8 +11,8 @@ from gymnasium import spaces
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from maze_core.base.errors import ConfigError
 from maze_core.envs.spaces import flatten_space
-from maze_core.errors import ConfigError
 from maze_core.models.blocks import Dense, check_room
 from maze_core.models.distributions import Bernoulli, Categorical, MultiCategorical
 from maze_core.models.distributions.discrete import pad_choices
@@ -23,9 +23,9 @@ from maze_core.models.tree_distribution import TreeDistribution
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from maze_core.base.tree import TensorTree
     from maze_core.data.sequences import Sequences
     from maze_core.models.distributions import Distribution
-    from maze_core.tree import TensorTree
     from maze_dqn.returns import Returns
 
 _NEVER = -1e9

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from gymnasium.spaces import Dict, Discrete, MultiBinary, MultiDiscrete
 
+from maze_core.base.seeding import Purpose, generator
+from maze_core.collect.rollouts.collector import RolloutCollector
 from maze_core.data.batch import Batch, Loss
+from maze_core.learn.algorithm import Algorithm
+from maze_core.learn.on_policy.advantages import advantage_rows
+from maze_core.learn.schedules import scheduled
 from maze_core.plugins.hookspecs import hookimpl
-from maze_core.seeding import Purpose, generator
-from maze_core.training.algorithm import Algorithm
-from maze_core.training.on_policy import advantage_rows
-from maze_core.training.rollout_collector import RolloutCollector
-from maze_core.training.schedules import scheduled
 from maze_dqn.config import PQNConfig
 from maze_dqn.exploration import epsilon_greedy
 from maze_dqn.network import ValueNetwork, value_network
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
     from gymnasium import Space
 
-    from maze_core.config.base import PluginConfig
-    from maze_core.config.run import AlgorithmConfig
     from maze_core.models.policy import Policy
-    from maze_core.training.run import Run
+    from maze_core.plugins.config.base import PluginConfig
+    from maze_core.plugins.config.run import AlgorithmConfig
+    from maze_core.run.run import Run
 
 
 class PQN(Algorithm[ValueNetwork]):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from maze_core.training.quantile_loss import quantile_huber
+from maze_core.learn.off_policy.quantile_loss import quantile_huber
 from maze_dqn.losses import cross_entropy, entropy, huber, project
 
 if TYPE_CHECKING:

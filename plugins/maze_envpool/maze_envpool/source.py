@@ -10,9 +10,9 @@ import gymnasium
 from pydantic import Field, JsonValue, NonNegativeInt, PositiveInt
 
 from maze_core import ConfigError, Plugin, PluginConfig, hookimpl
-from maze_core.config.explain import nearest
-from maze_core.config.external_fields import Outside
-from maze_core.terminal_text import shown
+from maze_core.base.terminal_text import shown
+from maze_core.plugins.config.explain import nearest
+from maze_core.plugins.config.external_fields import Outside
 
 VectorEnv = gymnasium.vector.VectorEnv[Any, Any, Any]
 

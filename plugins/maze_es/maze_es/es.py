@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import torch
 
+from maze_core.base.tree import to_tensors
+from maze_core.collect.pools.workers import OrderedResults
 from maze_core.data.batch import Batch, Loss
 from maze_core.envs.vector import Episode
+from maze_core.learn.algorithm import Algorithm
+from maze_core.learn.optimizers.adam import Adam, Optimizer
+from maze_core.learn.schedules import scheduled
 from maze_core.plugins.hookspecs import hookimpl
-from maze_core.runners.workers import OrderedResults
-from maze_core.training.adam import Adam, Optimizer
-from maze_core.training.algorithm import Algorithm
-from maze_core.training.schedules import scheduled
-from maze_core.tree import to_tensors
 from maze_es.config import ESConfig
 from maze_es.evaluator import PARAMETERS, EvaluatePairs, PairJob, PairResults, noise_seed
 from maze_es.noise import Noise
@@ -27,7 +27,7 @@ from maze_es.wrapper import WrappedPolicy, wrap
 
 if TYPE_CHECKING:
     from maze_core.models.policy import Policy
-    from maze_core.training.run import Run
+    from maze_core.run.run import Run
 
 
 class ES(Algorithm):

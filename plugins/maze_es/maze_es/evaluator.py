@@ -9,11 +9,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from maze_core.acting.stepper import Stepper
+from maze_core.base.seeding import EpisodeSeeds, Purpose, integer_seed, torch_generator
+from maze_core.base.tree import take_rows, to_tensors
+from maze_core.collect.pools.workers import Task
+from maze_core.collect.stepper import Stepper
 from maze_core.envs.spaces import allocate, space_specs
-from maze_core.runners.workers import Task
-from maze_core.seeding import EpisodeSeeds, Purpose, integer_seed, torch_generator
-from maze_core.tree import take_rows, to_tensors
 from maze_es.moments import Moments
 from maze_es.noise import Noise
 from maze_es.pair_envs import pair_envs
@@ -22,12 +22,12 @@ from maze_es.population_agent import PopulationAgent
 from maze_es.search_space import SearchSpace
 
 if TYPE_CHECKING:
-    from maze_core.acting.agent import Choice
+    from maze_core.base.tree import TensorTree, Tree
+    from maze_core.collect.agents.agent import Choice
+    from maze_core.collect.pools.workers import Arrays, Shared
     from maze_core.envs.builder import EnvBuilder
     from maze_core.envs.vector import StepResult
     from maze_core.models.policy import Policy
-    from maze_core.runners.workers import Arrays, Shared
-    from maze_core.tree import TensorTree, Tree
 
 PARAMETERS = "parameters"
 """Name of the searched vector among the shared arrays; the other arrays are the policy's buffers."""

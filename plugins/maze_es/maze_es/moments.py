@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from maze_core.tree import to_tensors
+from maze_core.base.tree import to_tensors
 
 if TYPE_CHECKING:
+    from maze_core.base.tree import Tree
+    from maze_core.collect.pools.workers import Arrays
     from maze_core.models.normalizer import ObservationNormalizer
-    from maze_core.runners.workers import Arrays
-    from maze_core.tree import Tree
 
 _ROWS = 4096
 """Number of observations buffered before they are added."""

@@ -7,24 +7,24 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from maze_core.base.errors import ConfigError, MazeError, RunError
+from maze_core.base.tree import take_rows
 from maze_core.envs.checks import MisfitError, all_finite, first_bad_row, is_number, is_set, non_finite, not_a_number
 from maze_core.envs.codecs import ActionCodec, ObservationCodec
 from maze_core.envs.faults import failure
 from maze_core.envs.native import NativeVectorEnv
 from maze_core.envs.vector import StepResult
-from maze_core.envs.wrapper_carry import lasting_layers
-from maze_core.errors import ConfigError, MazeError, RunError
+from maze_core.envs.wrappers.carry import lasting_layers
 from maze_core.plugins.closing import release
 from maze_core.plugins.other_interfaces import check_reset
-from maze_core.tree import take_rows
 
 if TYPE_CHECKING:
     import gymnasium
 
+    from maze_core.base.seeding import EpisodeSeeds
+    from maze_core.base.tree import Tree
     from maze_core.envs.builder import EnvBuilder
-    from maze_core.envs.wrapper_carry import Memory
-    from maze_core.seeding import EpisodeSeeds
-    from maze_core.tree import Tree
+    from maze_core.envs.wrappers.carry import Memory
 
 
 class PairEnvs(ABC):

@@ -11,14 +11,14 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
-from maze_core.models.actor_policy import batchable
+from maze_core.base.tree import take_rows
 from maze_core.models.memory import remembers
-from maze_core.tree import take_rows
+from maze_core.models.several.actor_policy import batchable
 from maze_es.rows import forward_of_rows
 
 if TYPE_CHECKING:
+    from maze_core.base.tree import TensorTree
     from maze_core.models.policy import Policy
-    from maze_core.tree import TensorTree
     from maze_es.search_space import SearchSpace
 
 

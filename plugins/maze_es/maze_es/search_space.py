@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from maze_core.errors import ConfigError
-from maze_core.models.actor_policy import probe
-from maze_core.training.recurrent import distribution_of, separate_rows
-from maze_core.tree import to_tensors
+from maze_core.base.errors import ConfigError
+from maze_core.base.tree import to_tensors
+from maze_core.learn.on_policy.recurrent import distribution_of, separate_rows
+from maze_core.models.several.actor_policy import probe
 
 if TYPE_CHECKING:
     from maze_core.models.policy import Policy

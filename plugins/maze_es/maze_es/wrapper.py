@@ -9,19 +9,19 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from maze_core.errors import ConfigError
+from maze_core.base.errors import ConfigError
+from maze_core.base.tree import copy_tree, map_tree, to_arrays
+from maze_core.collect.policies.base import ActingPolicy, build_policy_plugin
+from maze_core.learn.on_policy.recurrent import distribution_of
 from maze_core.models.memory import remembers
 from maze_core.plugins import discovery
-from maze_core.plugins.configuration import policy_part
-from maze_core.policies.base import ActingPolicy, build_policy_plugin
-from maze_core.training.recurrent import distribution_of
-from maze_core.tree import copy_tree, map_tree, to_arrays
+from maze_core.plugins.config.assembly import policy_part
 
 if TYPE_CHECKING:
+    from maze_core.base.tree import TensorTree, Tree
     from maze_core.data.sequences import Sequences
     from maze_core.models.policy import Policy
     from maze_core.models.tree_distribution import TreeDistribution
-    from maze_core.tree import TensorTree, Tree
 
 
 class PolicyWrapper(ActingPolicy):

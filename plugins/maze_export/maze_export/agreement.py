@@ -9,22 +9,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from gymnasium import spaces
 
-from maze_core.acting.network import NetworkAgent, SharedNoise
-from maze_core.acting.stepper import Stepper
+from maze_core.base.errors import ConfigError
+from maze_core.base.seeding import EpisodeSeeds, Purpose, torch_generator
+from maze_core.base.tree import take_rows, to_tensors
+from maze_core.collect.agents.network import NetworkAgent, SharedNoise
+from maze_core.collect.stepper import Stepper
 from maze_core.envs.codecs import ActionCodec
 from maze_core.envs.spaces import allocate, float_bounds, leaves, space_specs, start_of
-from maze_core.errors import ConfigError
-from maze_core.seeding import EpisodeSeeds, Purpose, torch_generator
-from maze_core.tree import take_rows, to_tensors
 from maze_export.noise import joined
 
 if TYPE_CHECKING:
     from gymnasium import Space
 
-    from maze_core.acting.agent import Choice
+    from maze_core.base.tree import TensorTree, Tree
+    from maze_core.collect.agents.agent import Choice
     from maze_core.envs.vector import StepResult, VectorEnv
     from maze_core.models.policy import Policy
-    from maze_core.tree import TensorTree, Tree
     from maze_export.formats import Play
     from maze_export.graph import ExportedPolicy
 

@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
+from maze_core.base.local_modules import allow_local_modules
 from maze_core.cli import output
-from maze_core.local_modules import allow_local_modules
 
 
 class Format(StrEnum):
@@ -52,8 +52,8 @@ def export(
     """
     from contextlib import closing
 
-    from maze_core.terminal_text import argument, counted
-    from maze_core.training.api import open_policy
+    from maze_core.base.terminal_text import argument, counted
+    from maze_core.run.api import open_policy
     from maze_export.export import export_policy
 
     allow_local_modules()

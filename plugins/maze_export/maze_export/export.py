@@ -7,19 +7,19 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from maze_core import files
+from maze_core.base import files
+from maze_core.base.errors import ConfigError
+from maze_core.base.process_state import torch_threads
+from maze_core.base.terminal_text import shown
 from maze_core.envs.in_process import vector_env
-from maze_core.envs.wrapper_carry import cycled
-from maze_core.errors import ConfigError
-from maze_core.terminal_text import shown
-from maze_core.training.process_state import torch_threads
-from maze_core.training.run_dir import versions
+from maze_core.envs.wrappers.carry import cycled
+from maze_core.run.saved.run_dir import versions
 from maze_export.agreement import ENVS, ROWS, check_agreement, recorded
 from maze_export.formats import FORMATS, Format, load, write
 from maze_export.graph import ExportedPolicy, actor
 
 if TYPE_CHECKING:
-    from maze_core.training.run import Run
+    from maze_core.run.run import Run
 
 
 class Exported(NamedTuple):

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 import torch
 
-from maze_core.errors import ConfigError
-from maze_core.terminal_text import printable
-from maze_core.tree import to_arrays, to_tensors
+from maze_core.base.errors import ConfigError
+from maze_core.base.terminal_text import printable
+from maze_core.base.tree import to_arrays, to_tensors
 from maze_export.interface import METADATA, Interface
 
 if TYPE_CHECKING:
     from torch.export import ExportedProgram
 
-    from maze_core.tree import Tree
+    from maze_core.base.tree import Tree
     from maze_export.graph import ExportedPolicy
 
 Format = Literal["onnx", "pt2"]

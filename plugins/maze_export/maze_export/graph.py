@@ -9,20 +9,20 @@ import torch
 from gymnasium import spaces
 from torch import Tensor, nn
 
-from maze_core.envs.actors import acting_space
+from maze_core.base.errors import ConfigError
+from maze_core.envs.several.actors import acting_space
 from maze_core.envs.spaces import allocate, flatten_space, space_specs, start_of
-from maze_core.errors import ConfigError
-from maze_core.models.actor_policy import batchable
 from maze_core.models.memory import remembers
 from maze_core.models.policy import Policy
+from maze_core.models.several.actor_policy import batchable
 from maze_export.interface import Interface, Leaf
 from maze_export.noise import NoiseLeaves, joined, noise_leaves
 
 if TYPE_CHECKING:
     from gymnasium import Space
 
+    from maze_core.base.tree import TensorTree
     from maze_core.models.tree_distribution import TreeDistribution
-    from maze_core.tree import TensorTree
 
 
 class ExportedPolicy(nn.Module):

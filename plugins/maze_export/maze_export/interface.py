@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from maze_core.data.space_json import space_from_json, space_to_json
+from maze_core.base.plain_json import is_count, parse_object
+from maze_core.base.tree import map_tree
+from maze_core.data.recordings.space_json import space_from_json, space_to_json
 from maze_core.envs.masks import mask_leaves
 from maze_core.envs.spaces import MAX_ENTRIES, flatten_space, leaf_spec, leaves
-from maze_core.plain_json import is_count, parse_object
-from maze_core.tree import map_tree
 
 if TYPE_CHECKING:
     from gymnasium import Space

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from maze_core.errors import ConfigError
+from maze_core.base.errors import ConfigError
 from maze_core.models.distributions import (
     Bernoulli,
     Beta,
@@ -21,8 +21,8 @@ from maze_export.interface import Leaf
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from maze_core.base.tree import TensorTree
     from maze_core.models.policy import Policy
-    from maze_core.tree import TensorTree
 
 NoiseLeaves = Mapping[str, tuple[Leaf, ...]]
 """The noise of each action leaf, by its key."""

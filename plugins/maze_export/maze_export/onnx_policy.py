@@ -10,23 +10,23 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
 import numpy as np
 from gymnasium import spaces
 
-from maze_core import files
-from maze_core.config.base import PluginConfig
-from maze_core.config.external_fields import Outside
-from maze_core.data.space_json import space_to_json
-from maze_core.envs.actors import acting_space
+from maze_core.base import files
+from maze_core.base.errors import ConfigError, RunError
+from maze_core.base.terminal_text import printable
+from maze_core.base.tree import copy_tree
+from maze_core.collect.policies.base import ActingPolicy
+from maze_core.data.recordings.space_json import space_to_json
+from maze_core.envs.several.actors import acting_space
 from maze_core.envs.spaces import allocate, flatten_space, leaf_spec, space_specs, start_of
-from maze_core.errors import ConfigError, RunError
-from maze_core.policies.base import ActingPolicy
-from maze_core.terminal_text import printable
-from maze_core.tree import copy_tree
+from maze_core.plugins.config.base import PluginConfig
+from maze_core.plugins.config.external_fields import Outside
 from maze_export.interface import METADATA, Interface, Leaf, read_interface
 
 if TYPE_CHECKING:
     from gymnasium import Space
     from onnxruntime import InferenceSession
 
-    from maze_core.tree import Tree
+    from maze_core.base.tree import Tree
 
 PT2_HINT = "Maze plays ONNX files only, since a pt2 file may contain pickle. Next: maze export RUN --out policy.onnx"
 _LARGEST_FILE = 2**31

@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from maze_core.acting.rollouts import Sampler
+from maze_core.base.seeding import EpisodeSeeds, Purpose, integer_seed
+from maze_core.base.tree import flat_rows, take_rows, to_tensors
+from maze_core.collect.rollouts.sampler import Sampler
 from maze_core.data.rollout import carried_rows
 from maze_core.envs.in_process import vector_env
+from maze_core.learn.on_policy.recurrent import all_rows, distribution_of
 from maze_core.models.parameters import load_arrays
-from maze_core.seeding import EpisodeSeeds, Purpose, integer_seed
-from maze_core.training.recurrent import all_rows, distribution_of
-from maze_core.tree import flat_rows, take_rows, to_tensors
 
 if TYPE_CHECKING:
+    from maze_core.collect.pools.workers import Shared
     from maze_core.data.rollout import Rollout
     from maze_core.envs.builder import EnvBuilder
     from maze_core.envs.vector import VectorEnv
     from maze_core.models.policy import Policy
-    from maze_core.runners.workers import Shared
 
 
 LOG_PROB = "log_prob"

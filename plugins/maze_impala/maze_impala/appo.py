@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import torch
 from torch import Tensor
 
+from maze_core.collect.rollouts.agent_groups import GROUP
 from maze_core.data.batch import Batch, Loss
+from maze_core.learn.off_policy.targets import Target
+from maze_core.learn.on_policy.advantages import actor_critic_loss, normalized
+from maze_core.learn.on_policy.recurrent import distribution_of
+from maze_core.learn.on_policy.surrogate import clipped_surrogate, row_divergence
 from maze_core.plugins.hookspecs import hookimpl
-from maze_core.training.agent_groups import GROUP
-from maze_core.training.on_policy import actor_critic_loss, normalized
-from maze_core.training.recurrent import distribution_of
-from maze_core.training.surrogate import clipped_surrogate, row_divergence
-from maze_core.training.targets import Target
 from maze_impala.config import APPOConfig
 from maze_impala.correction import corrected, explained, row_weights
 from maze_impala.impala import IMPALA
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from maze_core.models.policy import Policy
-    from maze_core.training.run import Run
+    from maze_core.run.run import Run
 
 
 class APPO(IMPALA):

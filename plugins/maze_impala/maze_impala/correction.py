@@ -8,11 +8,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from maze_core.base.tree import map_tree
 from maze_core.data.returns import explained_variance, vtrace
-from maze_core.tree import map_tree
 
 if TYPE_CHECKING:
-    from maze_core.tree import TensorTree
+    from maze_core.base.tree import TensorTree
     from maze_impala.config import ActorsConfig
 
 

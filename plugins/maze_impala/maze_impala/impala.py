@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from maze_core.data.batch import Batch, Loss
 from maze_core.data.shares import Share, shares_of_trajectories
+from maze_core.learn.algorithm import Algorithm
+from maze_core.learn.on_policy.advantages import actor_critic_loss
+from maze_core.learn.on_policy.burn_in import CriticBurnIn
+from maze_core.learn.schedules import scheduled
 from maze_core.plugins.hookspecs import hookimpl
-from maze_core.training.algorithm import Algorithm
-from maze_core.training.burn_in import CriticBurnIn
-from maze_core.training.on_policy import actor_critic_loss
-from maze_core.training.schedules import scheduled
 from maze_impala.config import ActorsConfig, IMPALAConfig
 from maze_impala.correction import corrected, explained, row_weights
 from maze_impala.stream import TrajectoryStream
 
 if TYPE_CHECKING:
     from maze_core.models.policy import Policy
-    from maze_core.training.run import Run
+    from maze_core.run.run import Run
 
 
 class IMPALA(Algorithm):

@@ -6,20 +6,20 @@ import copy
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from maze_core.envs.actors import actors_of
-from maze_core.errors import RunError
+from maze_core.base.errors import RunError
+from maze_core.collect.pools.workers import OrderedResults
+from maze_core.collect.rollouts.actor_metrics import actor_metrics
+from maze_core.collect.rollouts.agent_groups import GROUP, AgentGroups
+from maze_core.data.reward_scale import RewardScale
+from maze_core.envs.several.actors import actors_of
 from maze_core.models.parameters import state_arrays
-from maze_core.runners.workers import OrderedResults
-from maze_core.training.actor_metrics import actor_metrics
-from maze_core.training.agent_groups import GROUP, AgentGroups
-from maze_core.training.reward_scale import RewardScale
 from maze_impala.actor import LOG_PROB, Actor
 from maze_impala.trajectories import TrajectoryBatch, check_trajectories
 
 if TYPE_CHECKING:
     from maze_core.data.batch import Batch
     from maze_core.data.rollout import Rollout
-    from maze_core.training.run import Run
+    from maze_core.run.run import Run
     from maze_impala.config import ActorsConfig
 
 

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
+from maze_core.base.free_ram import check_memory
+from maze_core.base.tree import TensorTree, flat_rows, take_rows, to_tensors
 from maze_core.data.batch import Batch
 from maze_core.data.discounts import rollout_discounts
 from maze_core.envs.spaces import space_specs
-from maze_core.free_ram import check_memory
-from maze_core.training.recurrent import remembered_values
-from maze_core.tree import TensorTree, flat_rows, take_rows, to_tensors
+from maze_core.learn.on_policy.recurrent import remembered_values
 
 if TYPE_CHECKING:
+    from maze_core.base.tree import Tree
     from maze_core.data.rollout import Rollout
     from maze_core.data.sequences import Sequences
     from maze_core.models.policy import Policy
-    from maze_core.tree import Tree
     from maze_impala.config import ActorsConfig
 
 

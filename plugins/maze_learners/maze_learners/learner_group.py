@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from maze_core.environment_variables import variables_set
-from maze_core.runners.base import LOOPBACK
+from maze_core.base.environment_variables import variables_set
+from maze_core.collect.pools.runner import LOOPBACK
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
 
+from maze_core.base.errors import PluginError, RunError
 from maze_core.data.batch import Batch, Loss
-from maze_core.errors import PluginError, RunError
+from maze_core.learn.learner_check import IN_LOSS
 from maze_core.plugins.python_objects import KnownPlugins
-from maze_core.training.learning.learner_check import IN_LOSS
 from maze_learners.batch_transfer import header_of
 from maze_learners.gradients import Gradients
 from maze_learners.learner_group import DRIVER, LearnerGroup, LearnerLost, listener_at
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
 
     from torch import Tensor, nn
 
-    from maze_core.config.run import RunConfig
     from maze_core.data.shares import Share
+    from maze_core.plugins.config.run import RunConfig
     from maze_core.plugins.discovery import Loader
-    from maze_core.training.run import Run
+    from maze_core.run.run import Run
 
 _REASONS = 10.0
 """Seconds in which the runner finds out why a learner was lost."""

@@ -20,8 +20,8 @@ def import_(
     Examples:
       maze trajectories import mujoco/hopper/expert-v0 demos
     """
-    from maze_core.progress import progress_bar
-    from maze_core.terminal_text import argument, counted
+    from maze_core.base.progress import progress_bar
+    from maze_core.base.terminal_text import argument, counted
     from maze_minari.exchange import import_minari
 
     with progress_bar(f"reading {source}") as report:
@@ -41,7 +41,7 @@ def export(
     Examples:
       maze trajectories export demos --id lander/heuristic-v0
     """
-    from maze_core.data.trajectories_loader import load_trajectories
+    from maze_core.data.recordings.loader import load_trajectories
     from maze_minari.exchange import export_minari
 
     output.say(f"written to {export_minari(load_trajectories(folder), dataset_id)}")

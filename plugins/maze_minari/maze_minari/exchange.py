@@ -10,19 +10,19 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from maze_core.data.trajectories import Trajectories, Trajectory
-from maze_core.data.trajectories_files import TrajectoryError
-from maze_core.data.trajectories_writer import TrajectoryWriter
-from maze_core.envs.actors import TURN, ActorId, actors_of
+from maze_core.base.errors import ConfigError
+from maze_core.data.recordings.recording_files import TrajectoryError
+from maze_core.data.recordings.trajectories import Trajectories, Trajectory
+from maze_core.data.recordings.writer import TrajectoryWriter
 from maze_core.envs.codecs import nest
+from maze_core.envs.several.actors import TURN, ActorId, actors_of
 from maze_core.envs.spaces import Role, leaf_spec, leaves, start_of
-from maze_core.errors import ConfigError
 
 if TYPE_CHECKING:
     from gymnasium import Space
 
-    from maze_core.progress import Report
-    from maze_core.tree import Tree
+    from maze_core.base.progress import Report
+    from maze_core.base.tree import Tree
 
 
 def import_minari(source: str, folder: Path, report: Report | None = None) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 
-from maze_core.terminal_text import printable
+from maze_core.base.terminal_text import printable
 
 _EXAMPLE = "such as s3://bucket/runs/first or file:///mnt/runs/first"
 _PROTOCOL = re.compile(r"[a-z][a-z0-9+.-]*")

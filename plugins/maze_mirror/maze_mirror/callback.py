@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from pydantic import NonNegativeFloat, field_validator
 
+from maze_core.base.errors import ConfigError
 from maze_core.cli import output
-from maze_core.config.base import PluginConfig
-from maze_core.config.external_fields import Outside
-from maze_core.config.record import encoded_record, read_record
-from maze_core.errors import ConfigError
 from maze_core.plugins.base import Plugin
+from maze_core.plugins.config.base import PluginConfig
+from maze_core.plugins.config.external_fields import Outside
+from maze_core.plugins.config.record import encoded_record, read_record
 from maze_core.plugins.hookspecs import hookimpl
 from maze_mirror.address import checked, masked, reason
 from maze_mirror.background import Background
@@ -25,8 +25,8 @@ from maze_mirror.store import Store, check_installed
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from maze_core.training.report import RunSummary
-    from maze_core.training.run import Run
+    from maze_core.run.report import RunSummary
+    from maze_core.run.run import Run
 
 _LAST = "last"
 _AGAIN = "; it is tried again after the next checkpoint"

@@ -27,7 +27,7 @@ def fetch(
       maze fetch s3://bucket/runs/first
       maze fetch file:///mnt/shared/first runs/first
     """
-    from maze_core.terminal_text import argument, counted
+    from maze_core.base.terminal_text import argument, counted
     from maze_mirror.fetching import fetch_run
 
     run_dir, index = fetch_run(address, folder)

@@ -10,9 +10,9 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from maze_core import files
-from maze_core.errors import ConfigError, RunError
-from maze_core.terminal_text import printable
+from maze_core.base import files
+from maze_core.base.errors import ConfigError, RunError
+from maze_core.base.terminal_text import printable
 from maze_mirror.address import checked, masked, reason
 from maze_mirror.copier import Identity
 from maze_mirror.index import Index, Part, newest

@@ -17,7 +17,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-from maze_core.terminal_text import printable, shown
+from maze_core.base.terminal_text import printable, shown
 from maze_mirror.store import Store
 
 FORMAT = 1

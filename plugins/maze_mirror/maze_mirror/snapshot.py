@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from maze_core import files
-from maze_core.config.record import RECORD
+from maze_core.base import files
+from maze_core.plugins.config.record import RECORD
 
 IDENTITY = "mirror.json"
 """The file of the run directory that says which copies are its own."""

@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from maze_core.errors import ConfigError
+from maze_core.base.errors import ConfigError
 from maze_mirror.address import masked, protocol_of
 
 if TYPE_CHECKING:

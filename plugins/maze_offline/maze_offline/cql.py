@@ -10,25 +10,25 @@ import torch
 from gymnasium.spaces import Box, Dict
 from torch import Tensor, nn
 
+from maze_core.base.seeding import Purpose, torch_generator
 from maze_core.data.batch import Batch, Loss
+from maze_core.learn.algorithm import Algorithm
+from maze_core.learn.off_policy.critics import critics_of
+from maze_core.learn.off_policy.targets import Target
+from maze_core.learn.optimizers.adam import Adam
+from maze_core.learn.schedules import scheduled
 from maze_core.models.joint_actions import JointActions, check_squashed
 from maze_core.plugins.hookspecs import hookimpl
-from maze_core.seeding import Purpose, torch_generator
-from maze_core.training.adam import Adam
-from maze_core.training.algorithm import Algorithm
-from maze_core.training.critics import critics_of
-from maze_core.training.schedules import scheduled
-from maze_core.training.targets import Target
 from maze_offline.config import CQLConfig
 from maze_offline.losses import log_integral, squared_errors
 from maze_offline.recorded import RecordedSteps, check_without_steps
 
 if TYPE_CHECKING:
-    from maze_core.config.run import AlgorithmConfig, RunConfig
+    from maze_core.base.tree import TensorTree
+    from maze_core.learn.optimizers.adam import Optimizer
     from maze_core.models.policy import Policy
-    from maze_core.training.adam import Optimizer
-    from maze_core.training.run import Run
-    from maze_core.tree import TensorTree
+    from maze_core.plugins.config.run import AlgorithmConfig, RunConfig
+    from maze_core.run.run import Run
 
 _SAMPLES = 2
 # Separates its random numbers from others of the same purpose.

@@ -9,27 +9,27 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from maze_core.base.errors import ConfigError
+from maze_core.base.process_state import isolated_rng
+from maze_core.base.seeding import Purpose, integer_seed
 from maze_core.data.batch import Batch, Loss
 from maze_core.data.rounding import nearly_equal
-from maze_core.errors import ConfigError
+from maze_core.learn.algorithm import Algorithm
+from maze_core.learn.off_policy.targets import Target
+from maze_core.learn.optimizers.adam import Adam
+from maze_core.learn.schedules import scheduled
 from maze_core.models.critics import build_critics
 from maze_core.models.joint_actions import JointActions
 from maze_core.plugins.hookspecs import hookimpl
-from maze_core.seeding import Purpose, integer_seed
-from maze_core.training.adam import Adam
-from maze_core.training.algorithm import Algorithm
-from maze_core.training.process_state import isolated_rng
-from maze_core.training.schedules import scheduled
-from maze_core.training.targets import Target
 from maze_offline.config import IQLConfig
 from maze_offline.losses import advantage_weights, expectile_loss, squared_errors
 from maze_offline.recorded import RecordedSteps, check_without_steps
 
 if TYPE_CHECKING:
-    from maze_core.config.run import AlgorithmConfig, RunConfig
+    from maze_core.learn.optimizers.adam import Optimizer
     from maze_core.models.policy import Policy
-    from maze_core.training.adam import Optimizer
-    from maze_core.training.run import Run
+    from maze_core.plugins.config.run import AlgorithmConfig, RunConfig
+    from maze_core.run.run import Run
 
 _CRITICS = 1
 # Separates the critics' parameters from the policy's.

@@ -8,26 +8,26 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from maze_core.data.frames import TRIED, FrameStack, find_stacks
-from maze_core.data.replay import ReplayBuffer
-from maze_core.data.trajectories_files import TrajectoryError
-from maze_core.data.trajectories_loader import load_trajectories
+from maze_core.base.errors import ConfigError
+from maze_core.base.progress import progress_bar
+from maze_core.base.seeding import Purpose, generator
+from maze_core.base.tree import take_rows, to_device, to_tensors
+from maze_core.collect.replay.demonstrations import as_trained
+from maze_core.data.recordings.loader import load_trajectories
+from maze_core.data.recordings.recording_files import TrajectoryError
+from maze_core.data.replay.buffer import ReplayBuffer
+from maze_core.data.replay.frames import TRIED, FrameStack, find_stacks
 from maze_core.envs.spaces import space_specs
-from maze_core.errors import ConfigError
 from maze_core.models.joint_actions import JointActions
-from maze_core.progress import progress_bar
-from maze_core.seeding import Purpose, generator
-from maze_core.training.demonstrations import as_trained
-from maze_core.tree import take_rows, to_device, to_tensors
 
 if TYPE_CHECKING:
     from gymnasium import Space
 
-    from maze_core.config.run import RunConfig
+    from maze_core.base.tree import TensorTree, Tree
     from maze_core.data.batch import Batch
-    from maze_core.data.trajectories import Trajectories
-    from maze_core.training.run import Run
-    from maze_core.tree import TensorTree, Tree
+    from maze_core.data.recordings.trajectories import Trajectories
+    from maze_core.plugins.config.run import RunConfig
+    from maze_core.run.run import Run
     from maze_offline.config import OfflineConfig
 
 _CHUNK = 1024

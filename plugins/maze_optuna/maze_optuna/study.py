@@ -14,8 +14,8 @@ from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
 from optuna.study import StudyDirection
 from optuna.trial import TrialState
 
-from maze_core.errors import ConfigError
-from maze_core.files import open_file
+from maze_core.base.errors import ConfigError
+from maze_core.base.files import open_file
 from maze_optuna.config import OptunaConfig
 
 JOURNAL = "optuna.journal"

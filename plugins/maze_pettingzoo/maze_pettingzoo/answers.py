@@ -7,9 +7,9 @@ from typing import Any
 
 from gymnasium import Space
 
+from maze_core.base.errors import ConfigError
+from maze_core.base.terminal_text import shown
 from maze_core.envs.spaces import ROLES
-from maze_core.errors import ConfigError
-from maze_core.terminal_text import shown
 
 _KINDS = {
     "reset": ("observations", "infos"),

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from maze_core.acting.agent import Agent, Choice
-from maze_core.acting.forward import TorchForward
-from maze_core.acting.memory import RowMemory
+from maze_core.base.tree import copy_tree, take_rows
+from maze_core.collect.agents.agent import Agent, Choice
+from maze_core.collect.agents.forward import TorchForward
+from maze_core.collect.agents.memory import RowMemory
 from maze_core.models.memory import remembers
-from maze_core.tree import copy_tree, take_rows
 
 if TYPE_CHECKING:
+    from maze_core.base.tree import Tree
     from maze_core.envs.vector import Episode
     from maze_core.models.policy import Policy
-    from maze_core.tree import Tree
 
 NOBODY = -1
 """The opponent before there is one, and in copies without opponents."""

@@ -14,15 +14,15 @@ from typing import Annotated, Any, ClassVar, Literal, get_origin, get_type_hints
 
 from pydantic import Field, JsonValue
 
-from maze_core.config.base import PluginConfig
-from maze_core.config.external_fields import Outside
-from maze_core.environment_variables import changed_since, put_back
-from maze_core.envs.agents import MultiAgentEnv
+from maze_core.base.environment_variables import changed_since, put_back
+from maze_core.base.errors import ConfigError, MazeError, RunError
+from maze_core.base.local_modules import hidden_here
 from maze_core.envs.faults import failure
-from maze_core.envs.imports import import_module
-from maze_core.errors import ConfigError, MazeError, RunError
-from maze_core.local_modules import hidden_here
+from maze_core.envs.several.agents import MultiAgentEnv
+from maze_core.envs.sources.imports import import_module
 from maze_core.plugins.base import Plugin
+from maze_core.plugins.config.base import PluginConfig
+from maze_core.plugins.config.external_fields import Outside
 from maze_core.plugins.discovery import describe
 from maze_core.plugins.hookspecs import hookimpl
 from maze_pettingzoo.adapters import AgentsInTurn, AgentsTogether

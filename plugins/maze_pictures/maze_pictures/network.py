@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 from gymnasium import spaces
 
-from maze_core.envs.actors import actors_of
 from maze_core.envs.masks import mask_leaves
+from maze_core.envs.several.actors import actors_of
 from maze_core.envs.spaces import flatten_space
-from maze_core.models.actor_policy import ActorPolicy
 from maze_core.models.blocks import MLP
 from maze_core.models.encoders import ConcatEncoder, ImageEncoder, MlpEncoder
 from maze_core.models.heads import BetaHead, CategoricalHead, GaussianHead, MultiCategoricalHead
 from maze_core.models.inputs import critic_spaces, input_spaces
 from maze_core.models.parameters import count
 from maze_core.models.policy import Policy
+from maze_core.models.several.actor_policy import ActorPolicy
 from maze_pictures.svg import Box, Panel, draw
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from typing import Annotated, Self
 
 from pydantic import Field, PositiveInt, model_validator
 
-from maze_core.config import params
-from maze_core.config.run import AlgorithmConfig
+from maze_core.plugins.config import params
+from maze_core.plugins.config.run import AlgorithmConfig
 
 
 class PPOConfig(AlgorithmConfig):

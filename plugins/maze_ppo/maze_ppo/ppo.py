@@ -8,25 +8,25 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import torch
 from torch import Tensor
 
+from maze_core.base.seeding import Purpose, generator
+from maze_core.collect.rollouts.collector import RolloutCollector
 from maze_core.data.batch import Batch, Loss
-from maze_core.plugins.hookspecs import hookimpl
-from maze_core.seeding import Purpose, generator
-from maze_core.training.algorithm import Algorithm
-from maze_core.training.burn_in import CriticBurnIn
-from maze_core.training.on_policy import (
+from maze_core.data.reward_scale import RewardScale
+from maze_core.learn.algorithm import Algorithm
+from maze_core.learn.on_policy.advantages import (
     actor_critic_loss,
     advantage_rows,
     normalized,
 )
-from maze_core.training.reward_scale import RewardScale
-from maze_core.training.rollout_collector import RolloutCollector
-from maze_core.training.schedules import scheduled
-from maze_core.training.surrogate import clipped_surrogate, row_divergence
+from maze_core.learn.on_policy.burn_in import CriticBurnIn
+from maze_core.learn.on_policy.surrogate import clipped_surrogate, row_divergence
+from maze_core.learn.schedules import scheduled
+from maze_core.plugins.hookspecs import hookimpl
 from maze_ppo.config import PPOConfig
 
 if TYPE_CHECKING:
     from maze_core.models.policy import Policy
-    from maze_core.training.run import Run
+    from maze_core.run.run import Run
 
 
 class PPO(Algorithm):

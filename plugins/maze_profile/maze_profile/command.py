@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from maze_core.base.local_modules import allow_local_modules, permit
 from maze_core.cli import output
-from maze_core.local_modules import allow_local_modules, permit
 
 if TYPE_CHECKING:
-    from maze_core.config.run import RunConfig
+    from maze_core.plugins.config.run import RunConfig
     from maze_profile.profiling import Profile
 
 
@@ -68,12 +68,12 @@ def _configured(
     runner: str,
 ) -> RunConfig:
     """Return the configuration to train with: of a run, or of an algorithm."""
-    from maze_core.config.checksummed_yaml import read_checksummed
-    from maze_core.config.record import CONFIG
-    from maze_core.config.wrapper_classes import check_modules
     from maze_core.plugins import discovery
-    from maze_core.plugins.configuration import assemble_with_preset, load_saved_config
-    from maze_core.training.run_dir import find_run
+    from maze_core.plugins.config.assembly import assemble_with_preset, load_saved_config
+    from maze_core.plugins.config.checksummed_yaml import read_checksummed
+    from maze_core.plugins.config.record import CONFIG
+    from maze_core.plugins.config.wrapper_classes import check_modules
+    from maze_core.run.saved.run_dir import find_run
 
     flags: dict[str, Any] = {"runner": {"name": runner}}
     if env_source is not None:

@@ -7,19 +7,19 @@ from contextlib import ExitStack, contextmanager
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
-from maze_core.acting.network import NetworkAgent
-from maze_core.acting.rule import RuleAgent
-from maze_core.envs.lanes import LanesVectorEnv
+from maze_core.collect.agents.network import NetworkAgent
+from maze_core.collect.agents.rule import RuleAgent
+from maze_core.collect.pools.processes import ProcessPool
+from maze_core.collect.pools.queued import QueuedPool
+from maze_core.collect.pools.serial import SerialPool
 from maze_core.envs.native import NativeVectorEnv
-from maze_core.envs.processes import ProcessVectorEnv
+from maze_core.envs.processes.vector_env import ProcessVectorEnv
 from maze_core.envs.serial import SerialVectorEnv
-from maze_core.runners.pool_processes import ProcessPool
-from maze_core.runners.pool_queued import QueuedPool
-from maze_core.runners.pool_serial import SerialPool
-from maze_core.training.episodes.run_evaluation import FINAL_EVALUATION
+from maze_core.envs.several.lanes import LanesVectorEnv
+from maze_core.run.episodes.run_evaluation import FINAL_EVALUATION
 
 if TYPE_CHECKING:
-    from maze_core.training.run import Run
+    from maze_core.run.run import Run
     from maze_profile.stopwatch import Stopwatch
 
 PARTS = {

@@ -10,16 +10,16 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from maze_core.plugins import discovery
-from maze_core.training import api
+from maze_core.run import api
 from maze_profile.parts import PARTS, measured
 from maze_profile.stopwatch import Stopwatch, cost_of_a_change
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from maze_core.config.run import RunConfig
+    from maze_core.plugins.config.run import RunConfig
     from maze_core.plugins.discovery import Loader
-    from maze_core.training.run import Run
+    from maze_core.run.run import Run
 
 _ALWAYS = ("environment", "acting", "batches", "rest")
 

@@ -6,9 +6,9 @@ from typing import Annotated
 
 from pydantic import Field, NonNegativeInt, PositiveFloat
 
-from maze_core.config.base import PluginConfig
-from maze_core.config.external_fields import Outside
-from maze_core.config.params import SideBySide
+from maze_core.plugins.config.base import PluginConfig
+from maze_core.plugins.config.external_fields import Outside
+from maze_core.plugins.config.params import SideBySide
 
 
 class RayConfig(PluginConfig):

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from maze_core.runners.pool_queued import AHEAD
+from maze_core.collect.pools.queued import AHEAD
 
 if TYPE_CHECKING:
-    from maze_core.runners.pool_queued import Job
+    from maze_core.collect.pools.queued import Job
     from maze_ray.socket_channel import SocketChannel
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pickle
 from typing import TYPE_CHECKING, Any
 
-from maze_core.runners.workers import Shared
+from maze_core.collect.pools.workers import Shared
 
 if TYPE_CHECKING:
-    from maze_core.runners.workers import Arrays
+    from maze_core.collect.pools.workers import Arrays
 
 SMALL = 64 * 1024
 """Most bytes that travel with the calls. Ray sends arguments of up to 100 kB this way; an object in its store takes

@@ -7,11 +7,11 @@ import warnings
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from maze_core.errors import RunError
-from maze_core.processes import SPOILT
-from maze_core.runners.pool_queued import AHEAD, Job, QueuedPool
-from maze_core.runners.workers import Arrays, JobResult, Task
-from maze_core.terminal_text import counted
+from maze_core.base.errors import RunError
+from maze_core.base.processes import SPOILT
+from maze_core.base.terminal_text import counted
+from maze_core.collect.pools.queued import AHEAD, Job, QueuedPool
+from maze_core.collect.pools.workers import Arrays, JobResult, Task
 from maze_ray.losses import node_has_died, reason_of
 from maze_ray.member import Member
 from maze_ray.parameters import Parameters

@@ -7,15 +7,15 @@ from contextlib import closing
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
-from maze_core.config.base import PluginConfig
+from maze_core.collect.pools.runner import LOOPBACK, Runner
 from maze_core.envs.native import NativeVectorEnv
-from maze_core.runners.base import LOOPBACK, Runner
+from maze_core.plugins.config.base import PluginConfig
 from maze_ray.config import RayConfig
 
 if TYPE_CHECKING:
+    from maze_core.collect.pools.workers import Task, WorkerPool
     from maze_core.envs.builder import EnvBuilder
     from maze_core.envs.vector import VectorEnv
-    from maze_core.runners.workers import Task, WorkerPool
 
 
 class RayRunner(Runner):
@@ -30,7 +30,7 @@ class RayRunner(Runner):
 
         Workers of evaluation occupy no CPUs: they are idle while those of training work, and vice versa.
         """
-        from maze_core.runners.pooled_envs import PooledVectorEnv
+        from maze_core.collect.pools.pooled_envs import PooledVectorEnv
         from maze_ray.pool import RayPool
         from maze_ray.session import import_ray
 

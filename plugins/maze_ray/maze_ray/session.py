@@ -13,11 +13,11 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from maze_core.environment_variables import Variables, changed_since, put_back, variables_set
-from maze_core.errors import ConfigError, LostError, PluginError, RunError
-from maze_core.guarded_folder import GuardedFolder
-from maze_core.interruption import exits_interrupted, signal_handlers_kept
-from maze_core.local_modules import is_current_folder
+from maze_core.base.environment_variables import Variables, changed_since, put_back, variables_set
+from maze_core.base.errors import ConfigError, LostError, PluginError, RunError
+from maze_core.base.guarded_folder import GuardedFolder
+from maze_core.base.interruption import exits_interrupted, signal_handlers_kept
+from maze_core.base.local_modules import is_current_folder
 from maze_ray.probe import answers
 
 if TYPE_CHECKING:

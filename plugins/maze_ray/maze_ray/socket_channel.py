@@ -17,8 +17,8 @@ from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from maze_core.runners.result_transfer import LARGE
-from maze_core.runners.wakeup import Wakeup
+from maze_core.collect.pools.result_transfer import LARGE
+from maze_core.collect.pools.wakeup import Wakeup
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from maze_sweep.execute import execute
 from maze_sweep.pool import JobEnd, SweepJob
 
-from maze_core.errors import ConfigError
-from maze_core.processes import begin_worker
+from maze_core.base.errors import ConfigError
+from maze_core.base.processes import begin_worker
 from maze_ray.losses import reason_of
 from maze_ray.session import Session, import_ray
 from maze_ray.worker import differences, versions

@@ -12,19 +12,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from maze_core.blame import their_traceback
-from maze_core.errors import ConfigError, MazeError
+from maze_core.base.blame import their_traceback
+from maze_core.base.errors import ConfigError, MazeError
+from maze_core.base.processes import begin_worker
+from maze_core.collect.pools.result_transfer import LARGE
+from maze_core.collect.pools.wakeup import Listener
+from maze_core.collect.pools.workers import Shared
 from maze_core.plugins.closing import release
-from maze_core.processes import begin_worker
-from maze_core.runners.result_transfer import LARGE
-from maze_core.runners.wakeup import Listener
-from maze_core.runners.workers import Shared
 from maze_ray.parameters import received
 from maze_ray.session import import_ray
 from maze_ray.socket_channel import NoMessageError, SocketChannel, call
 
 if TYPE_CHECKING:
-    from maze_core.runners.workers import Task
+    from maze_core.collect.pools.workers import Task
 
 Answer = tuple[Any, ...]
 """`("ready", process id, differences, whether it is on the driver's node, and on the line)`,

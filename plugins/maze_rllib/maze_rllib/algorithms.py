@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from gymnasium import spaces
 
-from maze_core.data.trajectories_loader import load_trajectories
-from maze_core.errors import ConfigError
-from maze_core.progress import progress_bar
-from maze_core.seeding import Purpose, integer_seed
+from maze_core.base.errors import ConfigError
+from maze_core.base.progress import progress_bar
+from maze_core.base.seeding import Purpose, integer_seed
+from maze_core.data.recordings.loader import load_trajectories
 from maze_rllib.base import RLlib
 from maze_rllib.config import (
     APPOConfig,
@@ -25,9 +25,9 @@ from maze_rllib.config import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from maze_core.config.run import AlgorithmConfig, RunConfig
     from maze_core.models.policy import Policy
-    from maze_core.training.run import Run
+    from maze_core.plugins.config.run import AlgorithmConfig, RunConfig
+    from maze_core.run.run import Run
 
 
 ASYNCHRONOUS = {"timeout_s_sampler_manager": 0.1, "use_env_runner_state_server": False, "min_time_s_per_iteration": 0}

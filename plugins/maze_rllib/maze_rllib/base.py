@@ -8,20 +8,20 @@ from collections.abc import Iterator, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from maze_core.base.errors import ConfigError, RunError
+from maze_core.base.process_state import isolated_rng
+from maze_core.base.seeding import EpisodeSeeds, Purpose, integer_seed
 from maze_core.data.batch import Batch, Loss
-from maze_core.errors import ConfigError, RunError
+from maze_core.learn.algorithm import Algorithm
 from maze_core.plugins.hookspecs import hookimpl
-from maze_core.seeding import EpisodeSeeds, Purpose, integer_seed
-from maze_core.training.algorithm import Algorithm
-from maze_core.training.process_state import isolated_rng
 from maze_rllib.config import RLlibConfig
 from maze_rllib.session import check_installed
 
 if TYPE_CHECKING:
-    from maze_core.config.run import AlgorithmConfig, RunConfig
+    from maze_core.learn.optimizers.adam import Optimizer
     from maze_core.models.policy import Policy
-    from maze_core.training.adam import Optimizer
-    from maze_core.training.run import Run
+    from maze_core.plugins.config.run import AlgorithmConfig, RunConfig
+    from maze_core.run.run import Run
     from maze_rllib.env_runner import EnvPlan
     from maze_rllib.own_model import PlainView
     from maze_rllib.trainer import Trainer

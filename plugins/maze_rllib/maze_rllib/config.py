@@ -6,9 +6,9 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, JsonValue, PositiveInt
 
-from maze_core.config import params
-from maze_core.config.external_fields import Outside
-from maze_core.config.run import AlgorithmConfig
+from maze_core.plugins.config import params
+from maze_core.plugins.config.external_fields import Outside
+from maze_core.plugins.config.run import AlgorithmConfig
 
 _LearningRate = Annotated[float, Field(gt=0, description="Learning rate of Adam.")]
 _Entropy = Annotated[float, Field(ge=0, description="Weight of the entropy bonus.")]

@@ -8,7 +8,7 @@ import torch
 from ray.rllib.core.distribution.distribution import Distribution
 from torch import Tensor
 
-from maze_core.errors import ConfigError
+from maze_core.base.errors import ConfigError
 from maze_core.models.distributions import (
     Bernoulli,
     Beta,
@@ -20,8 +20,8 @@ from maze_core.models.distributions import (
 from maze_core.models.tree_distribution import TreeDistribution
 
 if TYPE_CHECKING:
+    from maze_core.base.tree import TensorTree
     from maze_core.models.policy import Policy
-    from maze_core.tree import TensorTree
 
 Parameters = dict[str, dict[str, Tensor]]
 """The parameters of a tree's distributions: by action leaf, then by name, each [B, …]."""

@@ -10,10 +10,10 @@ from typing import Any
 from gymnasium.wrappers.vector import DictInfoToList
 from ray.rllib.env.single_agent_env_runner import SingleAgentEnvRunner
 
+from maze_core.base.errors import MazeError
+from maze_core.base.seeding import EpisodeSeeds
 from maze_core.envs.builder import EnvBuilder
 from maze_core.envs.vector import Episode
-from maze_core.errors import MazeError
-from maze_core.seeding import EpisodeSeeds
 from maze_rllib.vector_env import TreeVectorEnv
 
 PLAN = "plan"

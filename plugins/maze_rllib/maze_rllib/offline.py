@@ -10,12 +10,12 @@ from ray.rllib.env.single_agent_episode import SingleAgentEpisode
 from ray.rllib.offline.offline_data import OfflineData
 from ray.rllib.policy.sample_batch import MultiAgentBatch, SampleBatch
 
-from maze_core.tree import take_rows, to_tensors
+from maze_core.base.tree import take_rows, to_tensors
 
 if TYPE_CHECKING:
-    from maze_core.data.trajectories import Trajectories
+    from maze_core.base.tree import Tree
+    from maze_core.data.recordings.trajectories import Trajectories
     from maze_core.models.policy import Policy
-    from maze_core.tree import Tree
 
 _MODULE = "default_policy"
 _CHUNK = 4096

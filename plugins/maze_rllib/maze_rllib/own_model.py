@@ -10,15 +10,15 @@ import torch
 from gymnasium import spaces
 from torch import Tensor, nn
 
+from maze_core.base.errors import ConfigError
+from maze_core.base.tree import map_tree, to_arrays, to_tensors
 from maze_core.envs.masks import mask_leaves
 from maze_core.envs.spaces import flatten_space
-from maze_core.errors import ConfigError
 from maze_core.models.distributions import BoxScale
 from maze_core.models.inputs import FlatInput, is_image
-from maze_core.tree import map_tree, to_arrays, to_tensors
 
 if TYPE_CHECKING:
-    from maze_core.tree import TensorTree, Tree
+    from maze_core.base.tree import TensorTree, Tree
 
 
 class PlainView:

@@ -7,10 +7,10 @@ import os
 from pathlib import Path
 from typing import Any
 
-from maze_core.environment_variables import Variables, changed_since, put_back
-from maze_core.errors import ConfigError, RunError
-from maze_core.guarded_folder import GuardedFolder
-from maze_core.interruption import exits_interrupted, signal_handlers_kept
+from maze_core.base.environment_variables import Variables, changed_since, put_back
+from maze_core.base.errors import ConfigError, RunError
+from maze_core.base.guarded_folder import GuardedFolder
+from maze_core.base.interruption import exits_interrupted, signal_handlers_kept
 from maze_rllib.randomness import kept
 
 _ENVIRONMENT = {

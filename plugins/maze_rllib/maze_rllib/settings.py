@@ -14,10 +14,10 @@ from typing import Any, get_type_hints
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic.errors import PydanticUserError
 
-from maze_core.config.explain import combined, nearest
-from maze_core.errors import ConfigError, RunError
+from maze_core.base.errors import ConfigError, RunError
+from maze_core.base.terminal_text import shown
+from maze_core.plugins.config.explain import combined, nearest
 from maze_core.plugins.discovery import describe
-from maze_core.terminal_text import shown
 
 _METHODS = (
     "training",

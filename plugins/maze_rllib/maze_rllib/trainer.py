@@ -13,9 +13,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from maze_core.blame import causes
+from maze_core.base.blame import causes
+from maze_core.base.errors import ConfigError, MazeError, RunError
 from maze_core.envs.vector import Episode
-from maze_core.errors import ConfigError, MazeError, RunError
 from maze_rllib.env_runner import LENGTHS, RETURNS
 from maze_rllib.metrics import losses
 from maze_rllib.randomness import BorrowedRandomness

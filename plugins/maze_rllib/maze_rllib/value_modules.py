@@ -28,8 +28,8 @@ from maze_rllib.modules import own_policy, zeros
 from maze_rllib.vector_env import single_key
 
 if TYPE_CHECKING:
+    from maze_core.base.tree import TensorTree
     from maze_core.models.policy import Policy
-    from maze_core.tree import TensorTree
 
 _FORBIDDEN = -1e8
 """Lower logits are those of masked choices."""

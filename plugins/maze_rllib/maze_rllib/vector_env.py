@@ -10,20 +10,20 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
+from maze_core.base.errors import MazeError, RunError
 from maze_core.envs.checks import MisfitError, first_bad_row, is_number, is_set, non_finite, not_a_number
 from maze_core.envs.codecs import ActionCodec, ObservationCodec
 from maze_core.envs.faults import failure, place
 from maze_core.envs.spaces import LeafSpec, allocate, flatten_space, space_specs
 from maze_core.envs.vector import Episode
-from maze_core.errors import MazeError, RunError
 from maze_core.plugins.closing import release
 from maze_core.plugins.other_interfaces import check_reset
 from maze_rllib.own_model import PlainView
 
 if TYPE_CHECKING:
+    from maze_core.base.seeding import EpisodeSeeds
+    from maze_core.base.tree import Tree
     from maze_core.envs.builder import EnvBuilder
-    from maze_core.seeding import EpisodeSeeds
-    from maze_core.tree import Tree
 
 
 class TreeVectorEnv(VectorEnv[Any, Any, Any]):

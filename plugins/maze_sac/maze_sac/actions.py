@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from maze_core.errors import ConfigError
+from maze_core.base.errors import ConfigError
 from maze_core.models.distributions import Bernoulli, Categorical, MultiCategorical
 from maze_core.models.distributions.base import sum_last
 from maze_core.models.distributions.box import HALF_LOG_2PI
@@ -20,8 +20,8 @@ from maze_core.models.joint_actions import JointActions, joined
 from maze_core.models.masks import joined_mask
 
 if TYPE_CHECKING:
+    from maze_core.base.tree import TensorTree
     from maze_core.models.tree_distribution import TreeDistribution
-    from maze_core.tree import TensorTree
 
 _REACHABLE = 0.98
 # Target entropy of a choice as a share of its largest entropy (Christodoulou 2019, arXiv 1910.07207).

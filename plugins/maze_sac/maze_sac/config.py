@@ -7,12 +7,12 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 
-from maze_core.config import params
-from maze_core.config.external_fields import Outside
-from maze_core.config.run import AlgorithmConfig
+from maze_core.collect.replay.collector import steps_of_each
 from maze_core.models.blocks import Activation
 from maze_core.models.stacked_norms import Norm
-from maze_core.training.off_policy import steps_of_each
+from maze_core.plugins.config import params
+from maze_core.plugins.config.external_fields import Outside
+from maze_core.plugins.config.run import AlgorithmConfig
 
 
 class SACConfig(AlgorithmConfig):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import torch
 from torch import Tensor
 
-from maze_core.training.quantile_loss import quantile_huber
+from maze_core.learn.off_policy.quantile_loss import quantile_huber
 
 if TYPE_CHECKING:
     from maze_sac.actions import Decision

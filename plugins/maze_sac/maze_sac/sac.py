@@ -9,24 +9,24 @@ import torch
 from gymnasium.spaces import Box
 from torch import Tensor, nn
 
+from maze_core.base.errors import ConfigError
+from maze_core.base.seeding import Purpose, torch_generator
+from maze_core.base.tree import TensorTree, subtree
+from maze_core.collect.replay.collector import ReplayCollector
+from maze_core.collect.replay.memory import ReplayMemory, TargetMemory, memory_builder
 from maze_core.data.batch import Batch, Loss
-from maze_core.data.segments import replayed
+from maze_core.data.replay.segments import replayed
 from maze_core.envs.spaces import flatten_space
-from maze_core.errors import ConfigError
+from maze_core.learn.algorithm import Algorithm
+from maze_core.learn.off_policy.critics import critics_of
+from maze_core.learn.off_policy.targets import Target
+from maze_core.learn.on_policy.recurrent import distribution_of
+from maze_core.learn.optimizers.adam import Adam
+from maze_core.learn.schedules import scheduled
 from maze_core.models.distributions import BoxScale
 from maze_core.models.joint_actions import JointActions, check_squashed
 from maze_core.models.memory import remembers
 from maze_core.plugins.hookspecs import hookimpl
-from maze_core.seeding import Purpose, torch_generator
-from maze_core.training.adam import Adam
-from maze_core.training.algorithm import Algorithm
-from maze_core.training.critics import critics_of
-from maze_core.training.off_policy import ReplayCollector
-from maze_core.training.recurrent import distribution_of
-from maze_core.training.replay_memory import ReplayMemory, TargetMemory, memory_builder
-from maze_core.training.schedules import scheduled
-from maze_core.training.targets import Target
-from maze_core.tree import TensorTree, subtree
 from maze_sac.actions import Decision, Temperature, decide, target_entropy
 from maze_sac.config import SACConfig, SACfDConfig
 from maze_sac.estimates import estimate_of, soft_target
@@ -37,12 +37,12 @@ if TYPE_CHECKING:
 
     from gymnasium import Space
 
-    from maze_core.config.run import AlgorithmConfig, RunConfig
     from maze_core.data.sequences import Sequences
+    from maze_core.learn.optimizers.adam import Optimizer
     from maze_core.models.critics import StateActionCritics
     from maze_core.models.policy import Policy
-    from maze_core.training.adam import Optimizer
-    from maze_core.training.run import Run
+    from maze_core.plugins.config.run import AlgorithmConfig, RunConfig
+    from maze_core.run.run import Run
 
 _LOSS_NOISE = 2
 # Separates the noise of actions sampled in the loss from that of acting.

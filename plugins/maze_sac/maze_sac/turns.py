@@ -8,15 +8,15 @@ import torch
 from torch import Tensor
 
 from maze_core.models.joint_actions import JointActions, joined
-from maze_core.models.routing import SCALAR, Blank
+from maze_core.models.several.routing import SCALAR, Blank
 from maze_sac.actions import Decision, draw, log_probabilities
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from maze_core.base.tree import TensorTree
     from maze_core.models.distributions.routed import RoutedLeaf
     from maze_core.models.tree_distribution import TreeDistribution
-    from maze_core.tree import TensorTree
 
 
 def decide_in_turns(actions: JointActions, distribution: TreeDistribution, noise: TensorTree) -> Decision:

@@ -6,11 +6,11 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, PositiveInt, model_validator
 
-from maze_core.config.params import Hidden, Width
 from maze_core.models.assembly import ModelConfig
 from maze_core.models.blocks import Activation
 from maze_core.models.encoders import Layout
 from maze_core.models.precision import ImagePrecision
+from maze_core.plugins.config.params import Hidden, Width
 
 Block = Literal["set", "dense", "image"]
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from maze_core.errors import ConfigError
+from maze_core.base.errors import ConfigError
 from maze_core.models.blocks import MLP, Dense, activation_function
 from maze_core.models.composer import Composer, Composition
 from maze_core.models.encoders import ImageEncoder, MlpEncoder
@@ -17,7 +17,7 @@ from maze_set_models.attention import AttentionLayer
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from maze_core.tree import TensorTree
+    from maze_core.base.tree import TensorTree
     from maze_set_models.config import SetTemplateConfig
     from maze_set_models.leaves import Leaves, SetLeaf
 

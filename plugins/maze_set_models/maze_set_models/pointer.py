@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from gymnasium import spaces
 from torch import Tensor, nn
 
+from maze_core.base.errors import ConfigError
 from maze_core.envs.spaces import flatten_space
-from maze_core.errors import ConfigError
 from maze_core.models.blocks import Dense, activation_function, initialize_orthogonal
 from maze_core.models.distributions import Categorical
 

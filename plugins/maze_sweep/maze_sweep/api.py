@@ -7,9 +7,9 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from maze_core.errors import ConfigError
+from maze_core.base.errors import ConfigError
 from maze_core.plugins.closing import releasing
-from maze_core.plugins.configuration import part_config
+from maze_core.plugins.config.assembly import part_config
 from maze_sweep.plan import SweepPlan, make_plan, read_plan
 from maze_sweep.pool import JobEnd, open_pool
 from maze_sweep.ranking import check_ranked
@@ -50,7 +50,7 @@ def run_sweep(
     with closing(Sweep(plan, None if folder is None else Path(folder))) as sweep:
         sweep.check()
         # Imported late, since it imports torch.
-        from maze_core.interruption import graceful_interrupts
+        from maze_core.base.interruption import graceful_interrupts
 
         with releasing(open_pool(config, jobs)) as pool, graceful_interrupts(sweep.interrupt):
             sweep.begin()

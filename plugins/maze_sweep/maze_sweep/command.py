@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from maze_core.base.local_modules import allow_local_modules, permit
 from maze_core.cli import output
 from maze_core.cli.option_paths import placed
-from maze_core.local_modules import allow_local_modules, permit
 
 if TYPE_CHECKING:
     from maze_sweep.sweep import Sweep
@@ -110,7 +110,7 @@ def sweep(
       maze sweep --dir lr --seeds 5
       maze sweep --dir lr --rank --metric eval/return_min --take last
     """
-    from maze_core.config.wrapper_classes import check_classes, check_modules
+    from maze_core.plugins.config.wrapper_classes import check_classes, check_modules
     from maze_sweep.plan import check_reaches, make_plan, read_plan
 
     allow_local_modules()
@@ -154,7 +154,7 @@ def _carry_out(plan: Any, folder: Path | None, jobs: int | None, runner: Any, qu
 
 def _rank(folder: Path | None, given: dict[str, Any], as_json: bool) -> None:
     """Print the results of a sweep, ranked by other values than planned."""
-    from maze_core.errors import ConfigError
+    from maze_core.base.errors import ConfigError
     from maze_sweep.api import read_sweep
     from maze_sweep.plan import RANKS
     from maze_sweep.ranking import facts, ranked, table
@@ -194,7 +194,7 @@ def _report(done: Sweep, as_json: bool) -> None:
 def _say_what_next(done: Sweep, failed: int) -> None:
     import os
 
-    from maze_core.terminal_text import argument, counted
+    from maze_core.base.terminal_text import argument, counted
 
     folder = os.path.relpath(done.folder)
     folder = folder if len(folder) < len(str(done.folder)) else str(done.folder)
@@ -208,13 +208,13 @@ def _say_what_next(done: Sweep, failed: int) -> None:
 
 
 def _plan_file(path: Path | None) -> dict[str, Any]:
-    from maze_core.config.plain_yaml import read_yaml
+    from maze_core.plugins.config.plain_yaml import read_yaml
 
     return {} if path is None else read_yaml(path)
 
 
 def _check_enough(raw: dict[str, Any], folder: Path | None) -> None:
-    from maze_core.errors import ConfigError
+    from maze_core.base.errors import ConfigError
 
     example = "Next: maze sweep ppo --env CartPole-v1 --over algorithm.lr=1e-4,1e-3"
     if folder is not None and not raw:
@@ -226,8 +226,8 @@ def _check_enough(raw: dict[str, Any], folder: Path | None) -> None:
 
 
 def _over(texts: list[str] | None) -> dict[str, Any] | None:
-    from maze_core.errors import ConfigError
-    from maze_core.terminal_text import argument
+    from maze_core.base.errors import ConfigError
+    from maze_core.base.terminal_text import argument
     from maze_sweep.searchers.space import parse_over
 
     if not texts:
@@ -241,14 +241,14 @@ def _over(texts: list[str] | None) -> dict[str, Any] | None:
 
 
 def _overrides(texts: list[str] | None, common: dict[str, Any]) -> dict[str, Any] | None:
-    from maze_core.config.raw import parse_assignment
+    from maze_core.plugins.config.raw import parse_assignment
 
     found = {".".join(path): value for path, value in map(parse_assignment, texts or ())}
     return found | placed(common) or None
 
 
 def _algorithm_of(experiment: str) -> str:
-    from maze_core.plugins.preset_paths import experiment_algorithm
+    from maze_core.plugins.config.preset_paths import experiment_algorithm
 
     return experiment_algorithm(experiment, "maze sweep")
 
@@ -259,11 +259,11 @@ def _config(algorithm: str | None, experiment: str | None, files: list[Path] | N
     Raises:
         ConfigError: there is no such experiment, or a file is for another algorithm.
     """
-    from maze_core.config.plain_yaml import read_yaml
-    from maze_core.config.presets import algorithm_of
-    from maze_core.config.raw import merge
-    from maze_core.errors import ConfigError
-    from maze_core.plugins.preset_paths import experiment as experiment_file
+    from maze_core.base.errors import ConfigError
+    from maze_core.plugins.config.plain_yaml import read_yaml
+    from maze_core.plugins.config.preset_paths import experiment as experiment_file
+    from maze_core.plugins.config.presets import algorithm_of
+    from maze_core.plugins.config.raw import merge
 
     named = [] if experiment is None else [experiment_file(experiment)]
     layers: dict[str, Any] = {}
@@ -277,7 +277,7 @@ def _config(algorithm: str | None, experiment: str | None, files: list[Path] | N
 
 
 def _seeds(given: str | None) -> Any:
-    from maze_core.config.plain_yaml import parse_value
+    from maze_core.plugins.config.plain_yaml import parse_value
 
     if given is None:
         return None
@@ -286,6 +286,6 @@ def _seeds(given: str | None) -> Any:
 
 def _part(text: str | None, option: str) -> Any:
     """Return a plugin given by name, or as a YAML mapping with its parameters."""
-    from maze_core.config.plain_yaml import parse_value
+    from maze_core.plugins.config.plain_yaml import parse_value
 
     return None if text is None else parse_value(text, option) if text.lstrip().startswith("{") else text

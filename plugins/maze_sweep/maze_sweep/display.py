@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from maze_compare.groups import MISSING, number, short
 
-from maze_core.terminal_text import counted, printable
+from maze_core.base.terminal_text import counted, printable
 from maze_sweep.pool import JobEnd
 from maze_sweep.ranking import FAILED, brief, ranked, table, title
 from maze_sweep.sweep import Sweep, Watch

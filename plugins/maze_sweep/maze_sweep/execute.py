@@ -8,13 +8,13 @@ import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from maze_core import files
-from maze_core.errors import ConfigError, MazeError, RunError
-from maze_core.local_modules import understand_local_modules
+from maze_core.base import files
+from maze_core.base.errors import ConfigError, MazeError, RunError
+from maze_core.base.local_modules import understand_local_modules
 from maze_sweep.pool import JobEnd, SweepJob
 
 if TYPE_CHECKING:
-    from maze_core.training.report import RunSummary
+    from maze_core.run.report import RunSummary
 
 
 def execute(job: SweepJob) -> JobEnd:
@@ -36,10 +36,10 @@ def execute(job: SweepJob) -> JobEnd:
 
 
 def _train(job: SweepJob) -> RunSummary:
-    from maze_core.plugins.configuration import load_run_config
-    from maze_core.training import api
-    from maze_core.training.run_dir import lock
-    from maze_core.training.saved.manifest import LAST, PREVIOUS, checkpoints
+    from maze_core.plugins.config.assembly import load_run_config
+    from maze_core.run import api
+    from maze_core.run.saved.manifest import LAST, PREVIOUS, checkpoints
+    from maze_core.run.saved.run_dir import lock
 
     run_dir = Path(job.run_dir)
     if run_dir.is_symlink():

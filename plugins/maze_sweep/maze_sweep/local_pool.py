@@ -8,8 +8,15 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
-from maze_core.config.base import PluginConfig
-from maze_core.processes import StartMethod, begin_worker, end_processes, how_it_ended, worker_context, worker_variables
+from maze_core.base.processes import (
+    StartMethod,
+    begin_worker,
+    end_processes,
+    how_it_ended,
+    worker_context,
+    worker_variables,
+)
+from maze_core.plugins.config.base import PluginConfig
 from maze_sweep.pool import JobEnd, Outcome, SweepJob
 
 
@@ -27,7 +34,7 @@ def local_pool(config: PluginConfig, jobs: int | None) -> LocalSweepPool:
         config: the parameters of the runner `local`.
         jobs: runs in parallel.
     """
-    from maze_core.runners.local import LocalRunner
+    from maze_core.collect.pools.local import LocalRunner
 
     runner = LocalRunner(config)
     return LocalSweepPool(jobs or runner.default_workers, runner.config.start_method)

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from maze_core.errors import ConfigError
-from maze_core.plain_json import is_number
-from maze_core.terminal_text import argument, printable, shown
+from maze_core.base.errors import ConfigError
+from maze_core.base.plain_json import is_number
+from maze_core.base.terminal_text import argument, printable, shown
 from maze_sweep.searchers.space import Range, Space
 
 if TYPE_CHECKING:

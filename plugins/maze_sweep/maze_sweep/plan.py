@@ -12,20 +12,20 @@ from typing import Annotated, Any, Literal
 from maze_compare.records import RETURN
 from pydantic import Field, JsonValue, NonNegativeInt, PositiveInt, SerializeAsAny, ValidationError
 
-from maze_core.config.base import ConfigModel, PluginConfig
-from maze_core.config.checksummed_yaml import checksummed, read_verified
-from maze_core.config.explain import combined, explain
-from maze_core.config.external_fields import elsewhere, reaches
-from maze_core.config.plain_yaml import parse_mapping, to_yaml
-from maze_core.config.raw import Raw, assign, merge
-from maze_core.config.record import CONFIG
-from maze_core.config.run import RunConfig
-from maze_core.errors import ConfigError
-from maze_core.files import write_bytes
+from maze_core.base.errors import ConfigError
+from maze_core.base.files import write_bytes
+from maze_core.base.terminal_text import argument
 from maze_core.plugins import discovery
-from maze_core.plugins.configuration import DEFAULTS, assemble_with_preset, find_preset
-from maze_core.terminal_text import argument
-from maze_core.training.run_dir import find_run
+from maze_core.plugins.config.assembly import DEFAULTS, assemble_with_preset, find_preset
+from maze_core.plugins.config.base import ConfigModel, PluginConfig
+from maze_core.plugins.config.checksummed_yaml import checksummed, read_verified
+from maze_core.plugins.config.explain import combined, explain
+from maze_core.plugins.config.external_fields import elsewhere, reaches
+from maze_core.plugins.config.plain_yaml import parse_mapping, to_yaml
+from maze_core.plugins.config.raw import Raw, assign, merge
+from maze_core.plugins.config.record import CONFIG
+from maze_core.plugins.config.run import RunConfig
+from maze_core.run.saved.run_dir import find_run
 from maze_sweep.searchers.space import Choices, Point, Space, parse_space
 
 PLAN = "sweep.yaml"

@@ -9,7 +9,7 @@ from typing import Any
 from maze_compare.groups import MISSING, short, text
 from maze_compare.records import RETURN
 
-from maze_core.terminal_text import counted
+from maze_core.base.terminal_text import counted
 from maze_sweep.metric import final_metrics, unrecorded
 from maze_sweep.sweep import Sweep
 from maze_sweep.trials import RunState, SweepRun, Trial

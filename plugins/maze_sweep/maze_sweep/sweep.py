@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
-from maze_core import files
-from maze_core.config.run import RunConfig
-from maze_core.errors import ConfigError
+from maze_core.base import files
+from maze_core.base.errors import ConfigError
+from maze_core.base.terminal_text import argument
 from maze_core.plugins import discovery
 from maze_core.plugins.closing import release
-from maze_core.terminal_text import argument
-from maze_core.training.run_dir import lock, new_folder
+from maze_core.plugins.config.run import RunConfig
+from maze_core.run.saved.run_dir import lock, new_folder
 from maze_sweep.metric import MetricWatch, unrecorded
 from maze_sweep.plan import RANKS, SweepPlan, check_continues, make_plan, read_plan, write_plan
 from maze_sweep.pool import JobEnd, SweepJob, SweepPool

@@ -11,11 +11,11 @@ from typing import Any, Literal
 from maze_compare.groups import Spread, spread
 from maze_compare.records import RunRecord, read_run
 
-from maze_core import files
-from maze_core.config.run import RunConfig
-from maze_core.errors import ConfigError
-from maze_core.plain_json import checksummed, parse_json, parse_object, unsealed
-from maze_core.training.saved.metrics_file import METRICS_FILE
+from maze_core.base import files
+from maze_core.base.errors import ConfigError
+from maze_core.base.plain_json import checksummed, parse_json, parse_object, unsealed
+from maze_core.plugins.config.run import RunConfig
+from maze_core.run.saved.metrics_file import METRICS_FILE
 from maze_sweep.plan import SweepPlan
 from maze_sweep.searchers.space import Point
 

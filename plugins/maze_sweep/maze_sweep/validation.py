@@ -8,14 +8,14 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from maze_core.config.explain import combined
-from maze_core.errors import ConfigError
+from maze_core.base.errors import ConfigError
+from maze_core.plugins.config.explain import combined
 from maze_core.plugins.discovery import Loader
 from maze_sweep.searchers.space import Choices, Dimension, Point, Space
 
 if TYPE_CHECKING:
-    from maze_core.config.base import PluginConfig
-    from maze_core.config.run import RunConfig
+    from maze_core.plugins.config.base import PluginConfig
+    from maze_core.plugins.config.run import RunConfig
     from maze_sweep.plan import SweepPlan
 
 
@@ -74,8 +74,8 @@ def _check_weights(config: RunConfig, source: Path, load: Loader, filled: set[st
     if key in filled:
         return
     filled.add(key)
-    from maze_core.training.initial_parameters import load_parameters  # imports torch
-    from maze_core.training.run import Run
+    from maze_core.run.run import Run
+    from maze_core.run.saved.initial_parameters import load_parameters  # imports torch
 
     with closing(Run(config.model_copy(update={"seed": 0}), load=load, to_act=True)) as run:
         run.build_policy()

@@ -9,28 +9,28 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from gymnasium.spaces import Box, Dict
 from torch import nn
 
-from maze_core.acting.exploration import ActionNoise
+from maze_core.base.seeding import Purpose, generator, torch_generator
+from maze_core.collect.agents.exploration import ActionNoise
+from maze_core.collect.replay.collector import ReplayCollector, steps_of_each
 from maze_core.data.batch import Batch, Loss
-from maze_core.models.joint_actions import JointActions
-from maze_core.plugins.hookspecs import hookimpl
-from maze_core.seeding import Purpose, generator, torch_generator
-from maze_core.training.algorithm import Algorithm
-from maze_core.training.critics import critics_of
-from maze_core.training.deterministic import (
+from maze_core.learn.algorithm import Algorithm
+from maze_core.learn.off_policy.critics import critics_of
+from maze_core.learn.off_policy.deterministic import (
     DeterministicTargets,
     check_deterministic,
     critic_and_policy_optimizer,
     most_likely,
 )
-from maze_core.training.off_policy import ReplayCollector, steps_of_each
-from maze_core.training.schedules import scheduled
+from maze_core.learn.schedules import scheduled
+from maze_core.models.joint_actions import JointActions
+from maze_core.plugins.hookspecs import hookimpl
 from maze_td3.config import DDPGConfig, TD3Config
 
 if TYPE_CHECKING:
-    from maze_core.config.run import AlgorithmConfig
+    from maze_core.learn.optimizers.adam import Optimizer
     from maze_core.models.policy import Policy
-    from maze_core.training.adam import Optimizer
-    from maze_core.training.run import Run
+    from maze_core.plugins.config.run import AlgorithmConfig
+    from maze_core.run.run import Run
 
 _EXPLORATION, _TARGET_NOISE = 2, 3
 # Separate random streams of one purpose.

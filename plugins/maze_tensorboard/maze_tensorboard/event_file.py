@@ -18,10 +18,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from maze_core import files
+from maze_core.base import files
 
 if TYPE_CHECKING:
-    from maze_core.envs.histograms import Histogram
+    from maze_core.envs.events.histograms import Histogram
     from maze_tensorboard.figures import Picture
 
 _NAME = re.compile(r"events\.out\.tfevents\.(?P<seconds>\d{10})\.(?P<number>\d{4})")

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from maze_core.terminal_text import printable
+from maze_core.base.terminal_text import printable
 
 _SIDE = 1600
 """Most pixels of a picture's longer side; a larger one is made smaller, so that a record stays readable."""

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 import gymnasium
 import numpy as np
 
-from maze_core.blame import blame
-from maze_core.environment_variables import variables_set
-from maze_core.envs.agents import MultiAgentEnv, Round, WrappedAgents
-from maze_core.envs.lanes import LanesVectorEnv
+from maze_core.base.blame import blame
+from maze_core.base.environment_variables import variables_set
+from maze_core.base.errors import ConfigError
 from maze_core.envs.pictures import as_rgb, pictures_per_second
 from maze_core.envs.serial import SerialVectorEnv
-from maze_core.errors import ConfigError
+from maze_core.envs.several.agents import MultiAgentEnv, Round, WrappedAgents
+from maze_core.envs.several.lanes import LanesVectorEnv
 from maze_core.plugins.closing import releasing
 from maze_core.plugins.discovery import describe
 
@@ -119,7 +119,7 @@ class _AgentsCamera(WrappedAgents):
 
 
 class FilmRecorder:
-    """Films environments that are stepped in turn; `maze_core.training.episodes.video.open_recorder` returns it.
+    """Films environments that are stepped in turn; `maze_core.run.episodes.video.open_recorder` returns it.
 
     Raises:
         ConfigError: the environment cannot render, or the video libraries are not installed.

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from maze_core.base.local_modules import allow_local_modules
 from maze_core.cli import output
-from maze_core.local_modules import allow_local_modules
 
 if TYPE_CHECKING:
     from maze_compare.records import RunRecord
@@ -84,9 +84,9 @@ def _sorted(places: list[Path]) -> tuple[list[RunRecord], list[Path]]:
     """Return the runs and the recordings at some places."""
     from maze_compare.records import find_records
 
-    from maze_core.config.record import CONFIG
-    from maze_core.data.trajectories_files import DESCRIPTION
-    from maze_core.errors import ConfigError
+    from maze_core.base.errors import ConfigError
+    from maze_core.data.recordings.recording_files import DESCRIPTION
+    from maze_core.plugins.config.record import CONFIG
 
     others = [each for each in places if not (each / CONFIG).is_file()]  # a run may contain recordings
     recordings = [each for each in others if (each / DESCRIPTION).is_file() or any(each.glob(f"*/{DESCRIPTION}"))]
@@ -99,7 +99,7 @@ def _sorted(places: list[Path]) -> tuple[list[RunRecord], list[Path]]:
 
 def _run(record: RunRecord, among: int, episodes: int, frames: int, options: dict[str, Any], *, asked: bool) -> Source:
     """Return a run with its episodes. That none can be played is an error only if some were asked for."""
-    from maze_core.errors import MazeError
+    from maze_core.base.errors import MazeError
     from maze_view.sources import run_source
 
     source = run_source(record, among)
@@ -126,8 +126,8 @@ def _write(sources: list[Source], out: Path | None) -> Path:
     import tempfile
     from datetime import datetime
 
-    from maze_core import files
-    from maze_core.errors import ConfigError
+    from maze_core.base import files
+    from maze_core.base.errors import ConfigError
     from maze_view.page import page
 
     title = sources[0]["name"] if len(sources) == 1 else f"{len(sources)} runs and recordings"

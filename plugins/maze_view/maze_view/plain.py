@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from maze_core.plain_json import is_number
+from maze_core.base.plain_json import is_number
 
 _DIGITS = 5
 

@@ -10,22 +10,22 @@ from typing import TYPE_CHECKING, Any
 
 import gymnasium
 
-from maze_core.blame import blame
-from maze_core.environment_variables import variables_set
-from maze_core.envs.event_layers import events_of
+from maze_core.base.blame import blame
+from maze_core.base.environment_variables import variables_set
+from maze_core.base.errors import ConfigError
+from maze_core.base.process_state import torch_threads
+from maze_core.envs.events.layers import events_of
 from maze_core.envs.pictures import as_rgb
 from maze_core.envs.serial import SerialVectorEnv
-from maze_core.errors import ConfigError
 from maze_core.plugins.closing import releasing
 from maze_core.plugins.discovery import describe
-from maze_core.training.episodes.episode_recorder import play
-from maze_core.training.process_state import torch_threads
+from maze_core.run.episodes.episode_recorder import play
 from maze_view.pictures import Film
 
 if TYPE_CHECKING:
-    from maze_core.data.trajectories import Trajectory
+    from maze_core.data.recordings.trajectories import Trajectory
     from maze_core.envs.builder import EnvBuilder
-    from maze_core.training.episodes.rollouts import RolloutTask
+    from maze_core.run.episodes.rollouts import RolloutTask
 
 
 Heard = tuple[int, str, float, str | None]

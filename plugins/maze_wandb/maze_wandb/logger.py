@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import PositiveFloat
 
-from maze_core import files
-from maze_core.callbacks.point_logger import PointLogger
-from maze_core.callbacks.points import (
+from maze_core.base import files
+from maze_core.base.environment_variables import variables_set
+from maze_core.base.errors import ConfigError
+from maze_core.cli.loggers.point_logger import PointLogger
+from maze_core.cli.loggers.points import (
     Point,
     best_files,
     final_values,
@@ -22,15 +24,13 @@ from maze_core.callbacks.points import (
     settings,
     write_identity,
 )
-from maze_core.config.base import PluginConfig
-from maze_core.config.external_fields import Outside
-from maze_core.environment_variables import variables_set
-from maze_core.errors import ConfigError
+from maze_core.plugins.config.base import PluginConfig
+from maze_core.plugins.config.external_fields import Outside
 from maze_core.plugins.hookspecs import hookimpl
 
 if TYPE_CHECKING:
-    from maze_core.training.report import RunSummary
-    from maze_core.training.run import Run
+    from maze_core.run.report import RunSummary
+    from maze_core.run.run import Run
 
 IDENTITY = "wandb.json"
 """The file of the run directory that holds the id."""

@@ -10,16 +10,16 @@ import numpy as np
 from gymnasium import spaces
 from pydantic import Field
 
-from maze_core.config.base import PluginConfig
-from maze_core.envs.actors import ACTOR, actors_of
+from maze_core.base.errors import ConfigError
+from maze_core.base.tree import copy_tree
 from maze_core.envs.codecs import ActionCodec, ObservationCodec
-from maze_core.envs.events import Event, Events
+from maze_core.envs.events.event import Event, Events
 from maze_core.envs.masks import mask_leaves
+from maze_core.envs.several.actors import ACTOR, actors_of
 from maze_core.envs.spaces import flatten_space
-from maze_core.errors import ConfigError
 from maze_core.plugins.base import Plugin
+from maze_core.plugins.config.base import PluginConfig
 from maze_core.plugins.hookspecs import hookimpl
-from maze_core.tree import copy_tree
 from maze_wrappers.leaves import Env
 
 
@@ -94,7 +94,7 @@ class _Leaf:
 class _Counted(gymnasium.Wrapper[Any, Any, Any, Any]):
     def __init__(self, env: Env, most: int) -> None:
         super().__init__(env)
-        from maze_core.models.groups import keys_below
+        from maze_core.models.several.groups import keys_below
 
         masks = mask_leaves(env.observation_space, env.action_space)
         self._leaves = {

@@ -8,10 +8,10 @@ from typing import Any
 import gymnasium
 from gymnasium import spaces
 
-from maze_core.config.base import PluginConfig
+from maze_core.base.errors import ConfigError, RunError
 from maze_core.envs.masks import MASK, flat_masks, mask_space
-from maze_core.errors import ConfigError, RunError
 from maze_core.plugins.base import Plugin
+from maze_core.plugins.config.base import PluginConfig
 from maze_core.plugins.hookspecs import hookimpl
 from maze_wrappers.leaves import Env
 

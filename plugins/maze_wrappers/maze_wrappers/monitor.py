@@ -9,12 +9,12 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from maze_core.config.base import PluginConfig
 from maze_core.data.running_moments import RunningMoments
 from maze_core.envs.codecs import ActionCodec, ObservationCodec
 from maze_core.envs.spaces import flatten_space
-from maze_core.envs.wrapper_carry import METRICS
+from maze_core.envs.wrappers.carry import METRICS
 from maze_core.plugins.base import Plugin
+from maze_core.plugins.config.base import PluginConfig
 from maze_core.plugins.hookspecs import hookimpl
 from maze_wrappers.leaves import Env
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from gymnasium import Space
 from pydantic import Field, JsonValue
 
-from maze_core.config.external_fields import Outside
-from maze_core.errors import ConfigError
+from maze_core.base.errors import ConfigError
 from maze_core.plugins.base import Plugin
+from maze_core.plugins.config.external_fields import Outside
 from maze_core.plugins.hookspecs import hookimpl
 from maze_wrappers.leaves import LeafConfig, choose
 

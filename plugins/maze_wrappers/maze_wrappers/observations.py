@@ -9,8 +9,8 @@ import numpy as np
 from gymnasium import Space, spaces
 from gymnasium.wrappers import FlattenObservation, RescaleObservation
 
+from maze_core.base.errors import ConfigError
 from maze_core.envs.spaces import float_bounds
-from maze_core.errors import ConfigError
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.hookspecs import hookimpl
 from maze_wrappers.leaves import Env, LeafConfig, Part, observe, observe_parts

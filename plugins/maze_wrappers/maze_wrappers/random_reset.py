@@ -9,12 +9,12 @@ import gymnasium
 import numpy as np
 from pydantic import Field
 
-from maze_core.config.base import PluginConfig
+from maze_core.base.errors import ConfigError
+from maze_core.collect.policies.random import RandomPolicy
 from maze_core.envs.codecs import ActionCodec, ObservationCodec
-from maze_core.errors import ConfigError
 from maze_core.plugins.base import Plugin
+from maze_core.plugins.config.base import PluginConfig
 from maze_core.plugins.hookspecs import hookimpl
-from maze_core.policies.random import RandomPolicy
 from maze_wrappers.leaves import Env
 
 _STREAM = 7919

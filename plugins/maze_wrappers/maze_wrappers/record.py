@@ -13,24 +13,24 @@ import gymnasium
 import numpy as np
 from pydantic import PositiveInt
 
-from maze_core.config.base import PluginConfig
-from maze_core.config.external_fields import Outside
-from maze_core.data.trajectories import Trajectory
-from maze_core.data.trajectories_files import (
+from maze_core.base.errors import ConfigError
+from maze_core.base.terminal_text import printable
+from maze_core.base.tree import Tree, copy_tree
+from maze_core.data.recordings.recording_files import (
     Description,
     TrajectoryError,
     encode_record,
     read_description,
     read_records,
 )
-from maze_core.data.trajectories_writer import TrajectoryWriter, encode_episode
+from maze_core.data.recordings.trajectories import Trajectory
+from maze_core.data.recordings.writer import TrajectoryWriter, encode_episode
 from maze_core.envs.codecs import ActionCodec, ObservationCodec
-from maze_core.envs.wrapper_carry import reward_meter
-from maze_core.errors import ConfigError
+from maze_core.envs.wrappers.carry import reward_meter
 from maze_core.plugins.base import Plugin
+from maze_core.plugins.config.base import PluginConfig
+from maze_core.plugins.config.external_fields import Outside
 from maze_core.plugins.hookspecs import hookimpl
-from maze_core.terminal_text import printable
-from maze_core.tree import Tree, copy_tree
 from maze_wrappers.leaves import Env
 
 

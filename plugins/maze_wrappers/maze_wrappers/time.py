@@ -8,8 +8,8 @@ from typing import Any
 import gymnasium
 from pydantic import Field
 
-from maze_core.config.base import PluginConfig
 from maze_core.plugins.base import Plugin
+from maze_core.plugins.config.base import PluginConfig
 from maze_core.plugins.hookspecs import hookimpl
 from maze_wrappers.leaves import Env, check_single_actor
 

@@ -4,7 +4,7 @@ import pytest
 from maze_devkit.scaffold.kinds import STARTERS
 from maze_devkit.scaffold.names import new_names
 
-from maze_core.errors import ConfigError
+from maze_core.base.errors import ConfigError
 from maze_core.plugins import discovery
 
 

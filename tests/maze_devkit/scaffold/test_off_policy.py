@@ -6,8 +6,8 @@ from maze_devkit.scaffold.names import new_names
 from maze_devkit.scaffold.package import package_files
 from typer.testing import CliRunner
 
+from maze_core.base.errors import ConfigError
 from maze_core.cli.main import app
-from maze_core.errors import ConfigError
 
 
 def test_it_is_an_algorithm_that_learns_from_replay(tmp_path):

@@ -14,8 +14,8 @@ from maze_devkit.scaffold.names import Names
 from maze_devkit.scaffold.package import core_range, package_files, write_package
 from packaging.requirements import Requirement
 
+from maze_core.base.errors import ConfigError
 from maze_core.cli.main import main
-from maze_core.errors import ConfigError
 from maze_core.plugins import discovery
 
 LONGEST = "abcdefghij_klmnopqrst_uvwxyz23"

@@ -10,9 +10,9 @@ from maze_devkit.scaffold import project as module
 from maze_devkit.scaffold.project import check_name, project_files, write_project
 from typer.testing import CliRunner
 
+from maze_core.base.errors import ConfigError
 from maze_core.cli.main import app
-from maze_core.config.plain_yaml import parse_mapping
-from maze_core.errors import ConfigError
+from maze_core.plugins.config.plain_yaml import parse_mapping
 
 LONGEST = "abcdefghij_klmnopqrst_uvwxyz23"
 SHORT = (
@@ -24,7 +24,7 @@ SHORT = (
 @pytest.fixture(scope="module")
 def maze(author):
     """The command, in an environment with the core, PPO and the kit."""
-    with author.typing("maze_core.training.api", "torch._dynamo") as maze:
+    with author.typing("maze_core.run.api", "torch._dynamo") as maze:
         yield maze
 
 

@@ -33,7 +33,7 @@ def test_they_train_with_the_preset_of_the_wheel(clean, tmp_path):
 
 def test_no_module_comes_from_the_repository(clean):
     loaded = "[getattr(module, '__file__', '') for module in sys.modules.values()]"
-    printed = clean.run(clean.python, "-c", f"import sys, maze_core.context, maze_ppo.ppo; print({loaded})")
+    printed = clean.run(clean.python, "-c", f"import sys, maze_core.run.context, maze_ppo.ppo; print({loaded})")
     assert "maze_ppo" in printed
     assert not [file for file in printed.split(",") if str(ROOT) in file and "/site-packages/" not in file]
 

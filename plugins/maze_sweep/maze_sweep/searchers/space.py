@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from maze_core.config.plain_yaml import parse_value
-from maze_core.errors import ConfigError
+from maze_core.base.errors import ConfigError
+from maze_core.plugins.config.plain_yaml import parse_value
 
 Point = dict[str, Any]
 """A value for each path of the space."""

@@ -1,0 +1,1 @@
+"""What every room builds on: errors, files, seeds, processes, JSON and texts."""

@@ -1,0 +1,1 @@
+"""The core's own commands, one file each."""

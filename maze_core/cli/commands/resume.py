@@ -1,0 +1,44 @@
+"""`maze resume RUN`: continue exactly where a run stopped."""
+
+from __future__ import annotations
+
+import os
+from contextlib import ExitStack, redirect_stdout
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from maze_core.base.local_modules import allow_local_modules
+from maze_core.cli import output
+from maze_core.cli.start_up import lasting_imports
+
+
+def resume(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="The run directory.", show_default=False)],
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="PATH=VALUE", help="Change a value, such as steps=200000; repeatable."),
+    ] = None,
+    checkpoint: Annotated[
+        str, typer.Option(metavar="NAME", help="Checkpoint to resume from: last, previous or best.")
+    ] = "last",
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Leave out the console's output.")] = False,
+) -> None:
+    """Continue a run exactly where it stopped.
+
+    \b
+    Examples:
+      maze resume runs/CartPole-v1/ppo/20250101-120000-s1
+      maze resume runs/first --set steps=200000
+    """
+    with lasting_imports():
+        from maze_core.run.api import resume as go_on
+
+    allow_local_modules()
+    # The configuration keeps its console: only this part of the run is quiet.
+    with ExitStack() as stack:
+        if quiet:
+            stack.enter_context(redirect_stdout(stack.enter_context(Path(os.devnull).open("w", encoding="utf-8"))))
+        summary = go_on(run, set_ or [], checkpoint)
+    output.finish(summary)

@@ -1,0 +1,1 @@
+"""The callback that shows a run in the console."""

@@ -1,0 +1,197 @@
+"""Shows a run in the console while it trains."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from maze_core.base.terminal_text import argument, counted, printable
+from maze_core.cli.console.greedy_gap import Gap, GreedyGap
+from maze_core.cli.console.output import LiveOutput, Output, PlainOutput, is_terminal, writes_unicode
+from maze_core.cli.console.table import EpochTable, Line, duration, score
+from maze_core.plugins.base import Plugin
+from maze_core.plugins.config.base import PluginConfig
+from maze_core.plugins.hookspecs import hookimpl
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from maze_core.cli.console.status import Status
+    from maze_core.run.report import EpochReport, RunSummary
+    from maze_core.run.run import Run
+
+
+class ConsoleConfig(PluginConfig):
+    """How much the console shows."""
+
+    style: Literal["auto", "live", "plain", "quiet"] = "auto"
+    """`live`: a table and a moving progress line; `plain`: lines only; `quiet`: no output; `auto`: live on a
+    terminal, otherwise plain."""
+    metrics: tuple[str, ...] = ()
+    """Metrics that are shown as columns before the algorithm's own, such as `[eval/kpi/waste]`."""
+
+
+class Console(Plugin):
+    """Say what is trained, report every epoch as a row of a table, and end with what to type next."""
+
+    Config: ClassVar[type[PluginConfig]] = ConsoleConfig
+
+    def __init__(self, config: Any) -> None:
+        super().__init__(config)
+        self._here = Path.cwd()  # an environment may change it
+        self._output: Output | None = None
+        self._table: EpochTable | None = None
+        self._status: Status | None = None
+        self._gap = GreedyGap()
+
+    @hookimpl
+    def on_run_start(self, run: Run) -> None:
+        """Write the header; on a terminal, start the live status."""
+        if self.config.style == "quiet":
+            return
+        live = self.config.style == "live" or (self.config.style == "auto" and is_terminal())
+        unicode = writes_unicode()
+        self._output = LiveOutput() if live else PlainOutput()
+        asked = {name: printable(name.removeprefix("train/"), 40) for name in self.config.metrics}
+        self._table = EpochTable(run.total_env_steps, unicode, asked | dict(run.algorithm.columns))
+        for line in header(run, self._here):
+            self._output.write(line)
+        output = self._output
+        run.progress.tell = lambda text: output.write([("  " + text, "dim")])
+        if live:
+            from maze_core.cli.console.status import Status
+
+            self._status = Status(run, "·" if unicode else "|")
+            self._output.start(self._status)
+
+    @hookimpl
+    def on_epoch_end(self, run: Run, epoch: EpochReport) -> None:
+        """Write the epoch's row."""
+        if self._output is None or self._table is None:
+            return
+        self._gap.add(epoch.metrics)
+        if self._status is not None:
+            self._status.epoch_ended(epoch)
+        for line in self._table.lines(epoch, self._output.width()):
+            self._output.write(line)
+
+    @hookimpl
+    def on_evaluation(self, run: Run, epoch: EpochReport) -> None:
+        """Write a row for an evaluation within an epoch."""
+        if self._output is not None and self._table is not None:
+            for line in self._table.lines(epoch, self._output.width()):
+                self._output.write(line)
+
+    @hookimpl
+    def on_run_end(self, run: Run, summary: RunSummary) -> None:
+        """Remove the live status; write how the run ended and what to type next."""
+        if self._output is None:
+            return
+        self._output.stop()
+        # Returns of an exploring policy say nothing about its samples.
+        sampled = run.config.evaluation.deterministic and not run.explores
+        gap = self._gap.find() if sampled and summary.outcome != "failed" else None
+        advice = [] if gap is None else sampling_advice(run, summary, gap, self._here)
+        for line in [*ending(summary, writes_unicode()), *advice, *next_commands(run, summary, self._here)]:
+            self._output.write(line)
+        self._output = self._table = self._status = None
+
+
+def header(run: Run, here: Path) -> list[Line]:
+    """Return lines about what is trained, on what, and where it is saved."""
+    config = run.config
+    environment = config.env_title
+    counts = run.parameter_counts
+    size = counts.get("total", sum(counts.values()))
+    lines: list[Line] = [
+        [],
+        [("Maze  ", "bold magenta"), (config.algorithm.name, "bold"), (" on ", ""), (environment, "bold")],
+        _fact("model", f"{config.model.name}, {size:,} parameters" if counts else config.model.name),
+        *([_fact("preset", run.preset)] if run.preset else []),
+        *([_fact("from", _short(run.init_from, here))] if run.init_from else []),
+        _fact("seed", str(config.seed)),
+        *([_fact("run", _short(run.run_dir, here))] if run.run_dir else []),
+        *(_fact("note", note) for note in run.notes),
+    ]
+    if run.resumed:
+        lines.append(_fact("resumed", f"after epoch {run.epoch}, {counted(run.env_steps, 'step')}"))
+    return [*lines, []]
+
+
+def ending(summary: RunSummary, unicode: bool) -> list[Line]:
+    """Return lines about how the run ended and how good its policy is."""
+    style = {"failed": "bold red", "interrupted": "bold yellow"}.get(summary.outcome, "bold green")
+    reason = summary.reason.removeprefix(f"{summary.outcome} ")
+    lines: list[Line] = [[], [(summary.outcome, style), (f"  {reason}" if reason else "", "")]]
+    lines.append(
+        _fact(
+            "trained",
+            f"{counted(summary.env_steps, 'step')}, {counted(summary.updates, 'update')},"
+            f" {counted(summary.epochs, 'epoch')} in {duration(summary.seconds)}",
+        )
+    )
+    mean = summary.final_evaluation.get("eval/return_mean", math.nan)
+    if not math.isnan(mean):
+        std = summary.final_evaluation.get("eval/return_std", math.nan)
+        lines.append(_fact("final", f"return {score(mean)} {'±' if unicode else '~'} {score(std, mean)}"))
+    measure = "return" if "eval/return_mean" in summary.final_evaluation else "score"
+    if summary.best_score is not None:
+        lines.append(_fact("best", f"{measure} {score(summary.best_score)}, after epoch {summary.best_epoch}"))
+    return [*lines, *agents_table(summary.final_evaluation)]
+
+
+def agents_table(metrics: Mapping[str, float]) -> list[Line]:
+    """Return a table of the agents' returns and lengths in the last evaluation; nothing for a single agent."""
+    prefix, suffix = "eval/actor/", "/return_mean"
+    names = [key[len(prefix) : -len(suffix)] for key in metrics if key.startswith(prefix) and key.endswith(suffix)]
+    if not names:
+        return []
+    width = max(len("agent"), *map(len, names))
+    lines: list[Line] = [[], [(f"  {'agent':<{width}}  {'return':>9}  {'actions':>8}", "dim")]]
+    for name in names:
+        mean, length = (metrics.get(f"{prefix}{name}/{what}_mean", math.nan) for what in ("return", "length"))
+        lines.append([(f"  {name:<{width}}  {score(mean):>9}  {length:>8.1f}", "")])
+    return lines
+
+
+def sampling_advice(run: Run, summary: RunSummary, gap: Gap, here: Path) -> list[Line]:
+    """Return lines about what to try if the policy is far better with sampled actions."""
+    told = (
+        f"the policy returned {score(gap.training, gap.evaluation)} in training, but only"
+        f" {score(gap.evaluation, gap.training)} in evaluations, which take its most likely actions"
+    )
+    if run.run_dir is None:
+        tries = ["evaluation.deterministic=false"]
+    else:
+        tries = [f"maze eval {argument(_short(run.run_dir, here))} --stochastic"]
+        if summary.best_epoch != summary.epochs:
+            tries.append(f"{tries[0]} --checkpoint last")
+    return [_fact("note", told), *(_fact("try", each) for each in tries)]
+
+
+def next_commands(run: Run, summary: RunSummary, here: Path | None = None) -> list[Line]:
+    """Return lines with the next commands, typed in the folder `here`; `maze resume` only if the run did not finish."""
+    if run.run_dir is None:
+        return []
+    here = here or Path.cwd()
+    folder = argument(_short(run.run_dir, here))
+    commands = []
+    if summary.outcome != "failed":
+        commands.append(f"maze eval {folder}")
+    ended_early = summary.outcome in ("failed", "interrupted") and not run.finished
+    if ended_early and (run.run_dir / "checkpoints" / "last").exists():
+        commands.append(f"maze resume {folder}")
+    if "tensorboard" in run.config.callbacks:
+        commands.append(f"tensorboard --logdir {folder}")
+    return [[], *([(f"  {command}", "cyan")] for command in commands)] if commands else []
+
+
+def _fact(name: str, text: str) -> Line:
+    return [(f"  {name:<8}", "dim"), (text, "")]
+
+
+def _short(path: Path, here: Path) -> str:
+    """Return the path relative to the folder `here` if it is below it, else the full path."""
+    path = here / path
+    return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)

@@ -1,0 +1,183 @@
+"""The console's table of epochs: which metrics it shows, in which order, and how numbers are formatted."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from maze_core.run.report import EpochReport
+
+Line = list[tuple[str, str]]
+"""A line as pieces of text with their rich styles; plain output drops the styles."""
+
+_NONE: Mapping[str, str] = {}
+ROWS_BETWEEN_HEADERS = 20
+GAP = 2
+EVAL_WIDTH = 15
+MARKER_WIDTH = 17
+"""Width reserved at the end of a row for the marker of a new best."""
+
+
+def score(value: float, reference: float = 0.0) -> str:
+    """Format a return or length: `487.3`, `0.74`, `-12,345`, `-` for nan; with as many decimals as `reference`."""
+    if not math.isfinite(value):
+        return _not_finite(value)
+    size = max(abs(value), abs(reference))
+    if size >= 1e6:
+        return _exponent(value)
+    if size >= 1e3:
+        return f"{value:,.0f}"
+    return _fixed(value, 2 if size < 10 else 1)
+
+
+def loss(value: float) -> str:
+    """Format a loss or a similar statistic in six characters if possible: `0.0123`, `41.23`, `1.2e-5`."""
+    if not math.isfinite(value):
+        return _not_finite(value)
+    size = abs(value)
+    if size >= 1e5 or 0 < size < 5e-4:
+        return _exponent(value)
+    return _fixed(value, 4 if size < 0.1 else 3 if size < 10 else 2 if size < 100 else 1 if size < 1000 else 0)
+
+
+def rate(value: float) -> str:
+    """Format a count per second."""
+    if not math.isfinite(value):
+        return _not_finite(value)
+    return _fixed(value, 1) if abs(value) < 100 else f"{value:,.0f}"
+
+
+def duration(seconds: float) -> str:
+    """Format seconds as `0:05`, `12:30` or `1:02:03`."""
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
+
+
+def _fixed(value: float, decimals: int) -> str:
+    text = f"{value:.{decimals}f}"
+    # A tiny negative number is zero here, not minus zero.
+    return text.removeprefix("-") if float(text) == 0 else text
+
+
+def _exponent(value: float) -> str:
+    mantissa, exponent = f"{value:.1e}".split("e")
+    return f"{mantissa}e{int(exponent)}"
+
+
+def _not_finite(value: float) -> str:
+    return "-" if math.isnan(value) else f"{value:.0f}"
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column of the table."""
+
+    title: str
+    metrics: tuple[str, ...]
+    """Names of metrics; the first that an epoch has is shown."""
+    write: Callable[[float], str]
+    rank: int
+    """On a narrow terminal, high ranks are left out."""
+    width: int = 7
+    style: str = ""
+
+    def text(self, metrics: dict[str, float]) -> str:
+        """Return the cell of an epoch; a missing metric is `-`."""
+        value = next((metrics[name] for name in self.metrics if name in metrics), math.nan)
+        return self.write(float(value)).rjust(self.width)
+
+
+BEFORE = (
+    Column("train", ("train/return_mean",), score, 1),
+    Column("length", ("train/length_mean", "train/length_median"), score, 12, 6, "dim"),
+)
+AFTER = (
+    Column("exp.var", ("train/explained_variance",), loss, 8),
+    Column("|grad|", ("loss/grad_norm",), loss, 9, 6),
+    Column("steps/s", ("time/env_steps_per_second",), rate, 2, 7, "cyan"),
+    Column("upd/s", ("time/updates_per_second",), rate, 11, 6, "cyan"),
+)
+"""The columns of every algorithm, before and after its own; epoch, steps and evaluation return come first of all."""
+
+RANK_OF_OWN = 3
+RANK_OF_OTHERS = 20
+_COMMON = frozenset(name for column in (*BEFORE, *AFTER) for name in column.metrics)
+
+
+def columns_for(metrics: set[str], room: int, own: Mapping[str, str] = _NONE) -> list[Column]:
+    """Return the columns of these metrics that fit into `room` characters, in the order of the table.
+
+    `own`: the algorithm's metrics and their titles, the most important first. Other losses follow.
+    """
+    declared = [_column(title, name, min(RANK_OF_OWN + i, 7)) for i, (name, title) in enumerate(own.items())]
+    others = [
+        _column(name.removeprefix("loss/"), name, RANK_OF_OTHERS)
+        for name in sorted(metrics)
+        if name.startswith("loss/") and name not in own and name not in _COMMON
+    ]
+    columns = (*BEFORE, *declared, *AFTER, *others)
+    available = [column for column in columns if metrics.intersection(column.metrics)]
+    chosen = []
+    for column in sorted(available, key=lambda column: column.rank):
+        room -= GAP + column.width
+        if room < 0:
+            break
+        chosen.append(column)
+    return [column for column in available if column in chosen]
+
+
+def _column(title: str, metric: str, rank: int) -> Column:
+    return Column(title, (metric,), loss, rank, max(7, len(title)))
+
+
+class EpochTable:
+    """The epochs of a run as lines of a table; the header is repeated regularly and when columns change."""
+
+    def __init__(self, total_env_steps: int | None, unicode: bool, own: Mapping[str, str] = _NONE) -> None:
+        self._own = own
+        self._steps_width = max(7, len(f"{total_env_steps or 0:,}"))
+        self._plus_minus, self._star = ("±", "★") if unicode else ("~", "*")
+        self._metrics: set[str] = set()
+        self._columns: list[Column] = []
+        self._rows_until_header = 0
+
+    def lines(self, epoch: EpochReport, width: int) -> list[Line]:
+        """Return the epoch's row, at most `width` characters wide, below a header if one is due."""
+        # A metric seen once keeps its column, so a loss that is missing in one epoch does not change the layout.
+        self._metrics |= epoch.metrics.keys()
+        fixed = 5 + GAP + self._steps_width + GAP + EVAL_WIDTH
+        columns = columns_for(self._metrics, width - fixed - MARKER_WIDTH - GAP, self._own)
+        header = self._rows_until_header == 0 or columns != self._columns
+        self._columns = columns
+        self._rows_until_header = ROWS_BETWEEN_HEADERS - 1 if header else self._rows_until_header - 1
+        return [*([self._header()] if header else []), self._row(epoch)]
+
+    def _header(self) -> Line:
+        titles = ["epoch", "steps".rjust(self._steps_width), "eval return".rjust(EVAL_WIDTH)]
+        titles += [column.title.rjust(column.width) for column in self._columns]
+        return [((" " * GAP).join(titles), "bold")]
+
+    def _row(self, epoch: EpochReport) -> Line:
+        cells = [
+            (f"{epoch.epoch:>5}", "dim"),
+            (f"{epoch.env_steps:,}".rjust(self._steps_width), ""),
+            (self._evaluation(epoch.metrics), "bold green" if epoch.is_best else "bold"),
+            *((column.text(epoch.metrics), column.style) for column in self._columns),
+        ]
+        if epoch.is_best:
+            best = epoch.metrics.get("eval/return_mean")
+            announced = f"{self._star} new best" if best is None else f"{self._star} new best {score(best)}"
+            cells.append((announced, "bold green"))
+        gap = (" " * GAP, "")
+        return [piece for cell in cells for piece in (cell, gap)][:-1]
+
+    def _evaluation(self, metrics: dict[str, float]) -> str:
+        mean = metrics.get("eval/return_mean", math.nan)
+        std = metrics.get("eval/return_std", math.nan)
+        if math.isnan(mean):
+            return "-".rjust(7).ljust(EVAL_WIDTH)
+        return f"{score(mean):>7} {self._plus_minus} {score(std, mean):<5}"

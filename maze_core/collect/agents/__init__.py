@@ -1,0 +1,1 @@
+"""Agents: what chooses actions, in training and outside of it."""

@@ -1,0 +1,51 @@
+"""The contract of agents: observations of N environments in, actions out, whatever chooses them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from maze_core.base.tree import Tree
+
+
+class Choice(NamedTuple):
+    """What an agent chose for N environments."""
+
+    samples: Tree
+    """Leaves [N, …], as an action distribution sampled them; the actions themselves where there is no distribution."""
+    actions: Tree
+    """Leaves [N, …], in environment units; discrete values count from 0."""
+
+
+class Agent(ABC):
+    """Acts for N environments at once, one row each: a trained network, a rule, or chance.
+
+    What an agent remembers of an episode belongs to a row, and ends where the next episode of the row begins.
+    """
+
+    def begin(self, rows: Sequence[int]) -> None:  # noqa: B027 — most agents remember nothing
+        """Forget the episodes of these rows: new ones begin with the next observation."""
+
+    def wait(self, rows: Sequence[int] | np.ndarray) -> None:  # noqa: B027 — as above
+        """Forget the last observation of these rows: they were not theirs to act on."""
+
+    def refresh(self) -> None:  # noqa: B027 — most agents have no network
+        """Look at the network anew. To be called where modules may have been exchanged, not for new parameters."""
+
+    def expect(self, steps: int) -> None:  # noqa: B027 — most agents draw nothing ahead
+        """Prepare for so many steps, which may be cheaper than step by step."""
+
+    @abstractmethod
+    def act(self, obs: Tree) -> Choice:
+        """Choose an action for every row from observations with leaves [N, …], whose arrays are reused afterwards."""
+
+    def state(self) -> dict[str, Any]:
+        """Return what decides the next actions besides the parameters: memory and random states."""
+        return {}
+
+    def load_state(self, state: dict[str, Any]) -> None:  # noqa: B027 — the twin of `state`
+        """Restore the result of `state()`."""

@@ -1,0 +1,199 @@
+"""Exploration: changing some of an agent's actions, so that it sees more than its policy alone would show."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from gymnasium.spaces import Box
+
+from maze_core.base.errors import ConfigError
+from maze_core.base.seeding import load_random_states, random_states
+from maze_core.collect.agents.agent import Choice
+from maze_core.collect.policies.random import RandomPolicy
+from maze_core.envs.masks import mask_leaves
+from maze_core.envs.spaces import allocate, flatten_space, float_bounds, space_specs
+from maze_core.plugins.config.base import PluginConfig
+
+if TYPE_CHECKING:
+    from gymnasium import Space
+
+    from maze_core.base.tree import Tree
+
+
+Change = Callable[[Choice, "Tree"], Choice]
+"""Changes a choice by random numbers that were drawn before, leaves [N, …]. To be sent to other processes."""
+
+
+class Exploration(ABC):
+    """Changes the actions that a policy chose for N environments."""
+
+    @abstractmethod
+    def explore(self, obs: Tree, choice: Choice) -> Choice:
+        """Return the actions to take. `obs`: what `choice` was made from, leaves [N, …]."""
+
+    @property
+    def change(self) -> Change | None:
+        """What changes actions by the result of `ahead` just as `explore` does, where workers collect.
+
+        None: what is drawn depends on observations or on more, and the environments are stepped in lockstep.
+        """
+        return None
+
+    def ahead(self, steps: int, rows: int) -> Tree:
+        """Draw the random numbers of the next steps of N = `rows` environments for `change`, leaves [steps, N, …]."""
+        raise NotImplementedError(f"{type(self).__name__} draws step by step")
+
+    def state(self) -> dict[str, Any]:
+        """Return what decides the next changes, such as random states."""
+        return {}
+
+    def load_state(self, state: dict[str, Any]) -> None:  # noqa: B027 — the twin of `state`
+        """Restore the result of `state()`."""
+
+
+class EpsilonGreedy(Exploration):
+    """With a probability, takes a random action instead, of those that the masks allow.
+
+    Args:
+        observation_space: of a single environment; it holds the masks.
+        action_space: of a single environment.
+        rngs: a random generator for each of the N rows.
+        epsilon: returns the probability of the moment.
+        later: returns the probability after so many further environment steps; with None workers cannot collect.
+    """
+
+    def __init__(
+        self,
+        observation_space: Space[Any],
+        action_space: Space[Any],
+        rngs: Sequence[np.random.Generator],
+        epsilon: Callable[[], float],
+        later: Callable[[int], float] | None = None,
+    ) -> None:
+        self._random = RandomPolicy(PluginConfig())
+        self._random.setup(observation_space, action_space)
+        self._specs = space_specs(action_space, "action")
+        self._masked = bool(mask_leaves(observation_space, action_space))
+        self._rngs, self._epsilon, self._later = rngs, epsilon, later
+
+    def explore(self, obs: Tree, choice: Choice) -> Choice:
+        """Return the actions, those of some rows exchanged."""
+        exchanged = self._exchanged(self._epsilon())
+        if not exchanged.any():
+            return choice
+        return _exchange(choice, {**self._random.act(obs, self._rngs), _EXCHANGED: exchanged})
+
+    @property
+    def change(self) -> Change | None:
+        """Exchanges actions; None if masks decide what is drawn."""
+        return None if self._masked or self._later is None else _exchange
+
+    def ahead(self, steps: int, rows: int) -> Tree:
+        """Draw which rows are exchanged in the next steps, and for what."""
+        if self._later is None:
+            return super().ahead(steps, rows)
+        drawn = allocate(self._specs, (steps, rows))
+        all_exchanged = np.zeros((steps, rows), np.bool_)
+        for t, exchanged in enumerate(all_exchanged):
+            exchanged[:] = self._exchanged(self._later(t * rows))
+            if exchanged.any():
+                for key, leaf in self._random.act({}, self._rngs).items():
+                    drawn[key][t] = leaf
+        return {**drawn, _EXCHANGED: all_exchanged}
+
+    def _exchanged(self, epsilon: float) -> np.ndarray:
+        """Return the rows in which a random action is taken, [N]."""
+        return np.array([rng.random() < epsilon for rng in self._rngs])
+
+    def state(self) -> dict[str, Any]:
+        """Return the random states."""
+        return {"rngs": random_states(self._rngs)}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Restore the result of `state()`."""
+        load_random_states(self._rngs, state["rngs"])
+
+
+_EXCHANGED = "#exchanged"
+"""Where the drawn numbers say which rows are exchanged, [N]."""
+
+
+def _exchange(choice: Choice, drawn: Tree) -> Choice:
+    """Exchange the actions of some rows for those that were drawn."""
+    rows = drawn[_EXCHANGED]
+    if not rows.any():
+        return choice
+    actions = {key: np.where(_along(rows, leaf), drawn[key], leaf) for key, leaf in choice.actions.items()}
+    return Choice(actions, actions)
+
+
+class ActionNoise(Exploration):
+    """Adds Gaussian noise to Box actions, and keeps them within their bounds (Fujimoto et al., arXiv 1802.09477, 4.1).
+
+    Args:
+        action_space: of a single environment; every leaf is a Box with finite bounds.
+        rng: what the noise is drawn with.
+        std: standard deviation, in half-ranges of each dimension.
+
+    Raises:
+        ConfigError: a leaf is no Box, or has no finite bounds.
+    """
+
+    def __init__(self, action_space: Space[Any], rng: np.random.Generator, std: float) -> None:
+        self._rng = rng
+        self._bounds: dict[str, tuple[np.ndarray, np.ndarray]] = {}
+        self._scales: Tree = {}
+        for key, leaf in flatten_space(action_space, "action").items():
+            if not isinstance(leaf, Box) or not all(np.isfinite(bound).all() for bound in float_bounds(leaf)):
+                raise ConfigError(f"noise needs Box actions with finite bounds, and {key!r} is {leaf}", "env")
+            self._bounds[key] = low, high = float_bounds(leaf)
+            self._scales[key] = std * (high - low) / 2
+
+    def explore(self, obs: Tree, choice: Choice) -> Choice:
+        """Return the actions with noise."""
+        return _Moved(self._bounds)(choice, self._draw(len(next(iter(choice.actions.values())))))
+
+    @property
+    def change(self) -> Change:
+        """Adds noise."""
+        return _Moved(self._bounds)
+
+    def ahead(self, steps: int, rows: int) -> Tree:
+        """Draw the noise of the next steps."""
+        drawn = [self._draw(rows) for _ in range(steps)]
+        return {key: np.stack([noise[key] for noise in drawn]) for key in drawn[0]}
+
+    def _draw(self, rows: int) -> Tree:
+        """Return the noise of one step, leaves [rows, …]."""
+        return {key: self._rng.standard_normal((rows, *scale.shape)) * scale for key, scale in self._scales.items()}
+
+    def state(self) -> dict[str, Any]:
+        """Return the random state."""
+        return {"rng": self._rng.bit_generator.state}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Restore the result of `state()`."""
+        self._rng.bit_generator.state = state["rng"]
+
+
+def _along(rows: np.ndarray, leaf: np.ndarray) -> np.ndarray:
+    """[N] as an array that broadcasts with [N, …]."""
+    return rows.reshape(len(rows), *[1] * (leaf.ndim - 1))
+
+
+@dataclass(frozen=True, slots=True)
+class _Moved:
+    """Adds noise to actions, and keeps them within their bounds."""
+
+    bounds: dict[str, tuple[np.ndarray, np.ndarray]]
+
+    def __call__(self, choice: Choice, drawn: Tree) -> Choice:
+        actions = {
+            key: np.clip(leaf + drawn[key], *self.bounds[key]).astype(leaf.dtype)
+            for key, leaf in choice.actions.items()
+        }
+        return Choice(actions, actions)

@@ -1,0 +1,85 @@
+"""What a policy remembers of N rows while it acts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import torch
+
+from maze_core.base.tree import copy_tree, map_tree, to_arrays, to_device
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from maze_core.base.tree import TensorTree, Tree
+    from maze_core.models.policy import Policy
+    from maze_core.models.tree_distribution import TreeDistribution
+
+
+class RowMemory:
+    """The state of a policy that remembers, one row for each of the N streams it acts in."""
+
+    def __init__(self, policy: Policy) -> None:
+        self._policy = policy
+        self._state: TensorTree | None = None
+        self.before: TensorTree = {}
+        """The state of all streams before the last step, leaves [N, …]."""
+
+    def begin(self, rows: Sequence[int]) -> None:
+        """Forget the episodes of these rows."""
+        if self._state is not None:
+            index = torch.tensor(rows)
+            fresh = self._policy.initial_state(len(rows))
+            # Copied: tensors made in inference mode cannot be changed outside it.
+            self._state = {
+                key: leaf.index_copy(0, index.to(leaf.device), fresh[key]) for key, leaf in self._state.items()
+            }
+
+    def step(self, obs: TensorTree) -> TreeDistribution:
+        """Return the distributions for the next row of every stream, and remember it."""
+        state = self.current(len(next(iter(obs.values()))))
+        self.before = state
+        distribution, self._state = self._policy.step(obs, state)
+        return distribution
+
+    def wait(self, rows: Sequence[int] | np.ndarray) -> None:
+        """Forget the last step of these rows, which did not act."""
+        state, index = self._state, torch.as_tensor(rows)
+        if state is not None and len(index):
+            index = index.to(next(iter(state.values())).device)
+            self._state = {key: leaf.index_copy(0, index, self.before[key][index]) for key, leaf in state.items()}
+
+    def current(self, rows: int) -> TensorTree:
+        """Return the state of all `rows` streams, leaves [N, …]."""
+        if self._state is None:
+            self._state = self._policy.initial_state(rows)
+        return self._state
+
+    def some(self, rows: np.ndarray, policy: Policy) -> RowMemory:
+        """Return a memory of some streams for another policy, whose state is alike; there is a current state."""
+        part, index = RowMemory(policy), torch.from_numpy(rows)
+        part.load_state(map_tree(lambda leaf: leaf[index.to(leaf.device)], self.state()))
+        return part
+
+    def put(self, rows: np.ndarray, part: RowMemory) -> None:
+        """Take over what the result of `some` remembers by now."""
+        state, index = self.state(), torch.from_numpy(rows)
+        self.replace({key: leaf.index_copy(0, index.to(leaf.device), part.state()[key]) for key, leaf in state.items()})
+
+    def snapshot(self, rows: int) -> Tree:
+        """Return a copy of the state of all `rows` streams as arrays, leaves [N, …]."""
+        return copy_tree(to_arrays(self.current(rows)))
+
+    def replace(self, leaves: TensorTree) -> None:
+        """Replace some leaves [N, …] of the state."""
+        self._state = {**(self._state or {}), **leaves}
+
+    def state(self) -> TensorTree:
+        """Return the state of all streams; empty before the first step."""
+        return dict(self._state or {})
+
+    def load_state(self, state: TensorTree) -> None:
+        """Restore the result of `state()`."""
+        device = next(self._policy.parameters()).device
+        self._state = to_device(state, device) or None

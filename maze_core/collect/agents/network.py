@@ -1,0 +1,174 @@
+"""The agent that acts with a policy network."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import repeat
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import torch
+
+from maze_core.base.seeding import load_random_states, random_states
+from maze_core.base.tree import map_tree, to_arrays
+from maze_core.collect.agents.agent import Agent, Choice
+from maze_core.collect.agents.forward import Forward, TorchForward, fastest_forward
+from maze_core.collect.agents.memory import RowMemory
+from maze_core.collect.agents.noise_plan import NoisePlan
+from maze_core.models.memory import remembers
+
+if TYPE_CHECKING:
+    from maze_core.base.tree import TensorTree, Tree
+    from maze_core.collect.agents.exploration import Exploration
+    from maze_core.envs.masks import MaskCheck
+    from maze_core.models.policy import Policy
+
+
+class Noise(Protocol):
+    """Where the chance in sampled actions comes from."""
+
+    def draw(self, policy: Policy, steps: int) -> TensorTree:
+        """Return the noise of the next steps, leaves [steps, N, …]."""
+
+    def state(self) -> dict[str, Any]:
+        """Return the random state."""
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Restore the result of `state()`."""
+
+
+class SharedNoise:
+    """One generator for all N rows: cheap, and the noise of a row depends on the number of rows."""
+
+    def __init__(self, rows: int, generator: torch.Generator) -> None:
+        self.generator = generator
+        self._rows = rows
+
+    def draw(self, policy: Policy, steps: int) -> TensorTree:
+        """Return the noise of the next steps, leaves [steps, N, …]."""
+        return policy.draw_noise((steps, self._rows), self.generator)
+
+    def state(self) -> dict[str, Any]:
+        """Return the random state."""
+        return {"noise": self.generator.get_state()}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Restore the result of `state()`."""
+        self.generator.set_state(state["noise"])
+
+
+class NoiseByRow:
+    """A generator for each row: an episode's noise does not depend on the episodes that are played beside it."""
+
+    def __init__(self, rngs: Sequence[np.random.Generator]) -> None:
+        self._rngs = rngs
+        self._generator = torch.Generator()
+
+    def draw(self, policy: Policy, steps: int) -> TensorTree:
+        """Return the noise of the next steps, leaves [steps, N, …]."""
+        drawn = [self._row(policy, rng) for _ in range(steps) for rng in self._rngs]
+        rows = {key: torch.cat([row[key] for row in drawn]) for key in drawn[0]}
+        return map_tree(lambda leaf: leaf.reshape(steps, len(self._rngs), *leaf.shape[1:]), rows)
+
+    def _row(self, policy: Policy, rng: np.random.Generator) -> TensorTree:
+        self._generator.manual_seed(int(rng.integers(2**63)))
+        return policy.draw_noise((1,), self._generator)
+
+    def state(self) -> dict[str, Any]:
+        """Return the random states."""
+        return {"rngs": random_states(self._rngs)}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Restore the result of `state()`."""
+        load_random_states(self._rngs, state["rngs"])
+
+
+class NetworkAgent(Agent):
+    """Acts with a policy network, on the device where its parameters are.
+
+    Args:
+        policy: the network; its parameters are those of the moment.
+        noise: what samples are drawn with; None: the most likely actions.
+        exploration: changes some of the actions; None: they stay as they are.
+        fast_rows: act through numpy where it is faster for so many rows, which differs from torch by rounding; None:
+            always through torch.
+        masks: refuses observations whose masks leave no choice; None: whoever takes the transitions does.
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        noise: Noise | None,
+        *,
+        exploration: Exploration | None = None,
+        fast_rows: int | None = None,
+        masks: MaskCheck | None = None,
+    ) -> None:
+        self.policy = policy
+        self._exploration, self._masks = exploration, masks
+        self._noise, self._fast_rows = noise, fast_rows
+        self.memory = RowMemory(policy) if remembers(policy) else None
+        """What the policy remembers of the rows; None: it remembers nothing."""
+        self._ahead: Iterator[dict[str, Any]] = repeat({}) if noise is None else iter(())
+        """The noise of the next steps; the most likely actions need none."""
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Look at the network anew. To be called where modules may have been exchanged, not for new parameters."""
+        rows, most_likely = self._fast_rows, self._noise is None
+        self._forward: Forward = (
+            TorchForward(self.policy, most_likely=most_likely, memory=self.memory)
+            if rows is None or most_likely
+            else fastest_forward(self.policy, rows, self.memory)
+        )
+
+    def expect(self, steps: int) -> None:
+        """Draw the noise of the next steps at once, which is cheaper than step by step."""
+        if self._noise is not None:
+            drawn = self._noise.draw(self.policy, steps)
+            # Some distributions need none: they draw themselves.
+            self._ahead = iter(self._forward.by_step(drawn) if drawn else [{}] * steps)
+
+    def begin(self, rows: Sequence[int]) -> None:
+        """Forget the episodes of these rows."""
+        if self.memory is not None:
+            self.memory.begin(rows)
+
+    def wait(self, rows: Sequence[int] | np.ndarray) -> None:
+        """Forget the last observation of these rows."""
+        if self.memory is not None:
+            self.memory.wait(rows)
+
+    def act(self, obs: Tree) -> Choice:
+        """Choose an action for every row, with one forward for all."""
+        if self._masks is not None:
+            self._masks.check(obs)
+        noise = next(self._ahead, None)
+        if noise is None:
+            self.expect(1)
+            noise = next(self._ahead)
+        choice = self._forward.act(obs, noise)
+        return choice if self._exploration is None else self._exploration.explore(obs, choice)
+
+    def ahead(self, steps: int, rows: int) -> NoisePlan:
+        """Draw what decides the next steps of N = `rows` environments beside the network, as `act` would do."""
+        noise = {} if self._noise is None else self._noise.draw(self.policy, steps)
+        explored = {} if self._exploration is None else self._exploration.ahead(steps, rows)
+        return NoisePlan(to_arrays(noise), explored)
+
+    def state(self) -> dict[str, Any]:
+        """Return random states and what is remembered. No noise that was drawn ahead may be left."""
+        state = {} if self._noise is None else self._noise.state()
+        if self.memory is not None:
+            state["memory"] = self.memory.state()
+        return state if self._exploration is None else {**state, "exploration": self._exploration.state()}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Restore the result of `state()`."""
+        if self._noise is not None:
+            self._ahead = iter(())
+            self._noise.load_state(state)
+        if self.memory is not None:
+            self.memory.load_state(state["memory"])
+        if self._exploration is not None:
+            self._exploration.load_state(state["exploration"])

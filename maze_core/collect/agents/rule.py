@@ -1,0 +1,61 @@
+"""The agent that acts with a policy plugin: a rule, a search, or chance."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from gymnasium.spaces import Box
+
+from maze_core.base.seeding import load_random_states, random_states
+from maze_core.collect.agents.agent import Agent, Choice
+from maze_core.envs.spaces import flatten_space
+
+if TYPE_CHECKING:
+    from gymnasium import Space
+
+    from maze_core.base.tree import Tree
+    from maze_core.collect.policies.base import ActingPolicy
+
+
+class RuleAgent(Agent):
+    """Acts with a policy plugin, inside the bounds of the action space.
+
+    Args:
+        policy: set up for the spaces.
+        rngs: a random generator for each of the N rows.
+        action_space: of a single environment.
+    """
+
+    def __init__(self, policy: ActingPolicy, rngs: Sequence[np.random.Generator], action_space: Space[Any]) -> None:
+        self._policy, self._rngs = policy, rngs
+        leaves = flatten_space(action_space, "action")
+        self._bounds = {key: (box.low, box.high) for key, box in leaves.items() if isinstance(box, Box)}
+
+    def begin(self, rows: Sequence[int]) -> None:
+        """Tell the policy that new episodes begin in these rows."""
+        for row in rows:
+            self._policy.begin(row)
+
+    def act(self, obs: Tree) -> Choice:
+        """Choose an action for every row, as the environments will execute it."""
+        chosen = self._policy.act(obs, self._rngs)
+        actions = {k: np.clip(v, *self._bounds[k]) if k in self._bounds else v for k, v in chosen.items()}
+        return Choice(actions, actions)
+
+    def ahead(self, steps: int) -> Tree | None:
+        """Return the actions of the next steps, leaves [steps, N, …]; None where they depend on observations."""
+        if not self._policy.blind:
+            return None
+        chosen = [self.act({}).actions for _ in range(steps)]
+        return {key: np.stack([actions[key] for actions in chosen]) for key in chosen[0]}
+
+    def state(self) -> dict[str, Any]:
+        """Return the policy's memory and the random states."""
+        return {"policy": self._policy.state(), "rngs": random_states(self._rngs)}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Restore the result of `state()`."""
+        self._policy.load_state(state["policy"])
+        load_random_states(self._rngs, state["rngs"])

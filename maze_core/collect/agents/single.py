@@ -1,0 +1,105 @@
+"""A policy outside training: one observation in, one action out, both as the environment has them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from maze_core.base.errors import ConfigError
+from maze_core.collect.agents.network import NetworkAgent, SharedNoise
+from maze_core.collect.agents.refusals import refused, value_problem
+from maze_core.envs.checks import UnlikeSpaceError
+from maze_core.envs.codecs import ActionCodec, ObservationCodec
+from maze_core.envs.masks import MaskCheck
+from maze_core.models.memory import remembers
+
+if TYPE_CHECKING:
+    from maze_core.base.tree import Tree
+    from maze_core.models.policy import Policy
+
+
+def compute_action(
+    policy: Policy,
+    observation: Any,
+    *,
+    deterministic: bool = True,
+    generator: torch.Generator | None = None,
+    check: bool = True,
+) -> Any:
+    """Return the policy's action for one observation, in the action space's own structure, units and dtype.
+
+    `generator` decides a sampled action; None: torch's global one. `check` as of `SingleAgent`.
+
+    Raises:
+        ConfigError: the policy remembers, so a single observation does not decide; or the observation is refused.
+    """
+    if remembers(policy):
+        raise ConfigError(
+            "a policy with memory needs the observations in order: one alone does not decide its action",
+            hint="Next: agent = context.agent(), agent.reset() where an episode begins, agent.act(observation)",
+        )
+    return SingleAgent(policy, deterministic=deterministic, generator=generator, check=check).act(observation)
+
+
+class SingleAgent:
+    """A trained policy that acts in one environment, observation by observation: with memory or without.
+
+        agent = context.agent()
+        agent.reset()
+        action = agent.act(observation)
+
+    Args:
+        policy: the policy.
+        deterministic: most likely actions instead of samples.
+        generator: decides sampled actions; None: torch's global one.
+        check: refuse what training refuses: another structure, shape or dtype than the observation space has, values
+            outside of its discrete leaves, NaN, infinity, masks without a choice. Without, only what cannot be stored
+            in the observation space is refused.
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        *,
+        deterministic: bool = True,
+        generator: torch.Generator | None = None,
+        check: bool = True,
+    ) -> None:
+        self._masks = MaskCheck(policy.observation_space, policy.action_space) if check else None
+        self._observations, self._actions = ObservationCodec(policy.observation_space), ActionCodec(policy.action_space)
+        self._agent = NetworkAgent(
+            policy, None if deterministic else SharedNoise(1, generator or torch.default_generator)
+        )
+
+    def reset(self) -> None:
+        """Forget the last episode. Call it where an episode begins."""
+        self._agent.begin([0])
+
+    def act(self, observation: Any) -> Any:
+        """Return the action for the next observation of the episode, both in the environment's own spaces.
+
+        Raises:
+            ConfigError: the observation is refused; the agent forgets nothing and does not remember this one.
+        """
+        masks = self._masks
+        tree = self._unchecked(observation) if masks is None else self._checked(observation, masks)
+        choice = self._agent.act(tree)
+        return self._actions.rows(choice.actions)[0]
+
+    def _unchecked(self, observation: Any) -> Tree:
+        try:
+            return self._observations.tree(observation)
+        except UnlikeSpaceError as error:
+            raise refused(error.key, error.problem, checks=False) from error
+
+    def _checked(self, observation: Any, masks: MaskCheck) -> Tree:
+        problem = self._observations.problem(observation)
+        if problem is None:
+            with np.errstate(over="ignore"):  # a number beyond float32's range is refused as infinite
+                tree = self._observations.tree(observation)
+                problem = value_problem(tree, self._observations.float_keys, masks)
+        if problem is not None:
+            raise refused(*problem)
+        return tree

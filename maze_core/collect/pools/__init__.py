@@ -1,0 +1,1 @@
+"""Runners: how environments are stepped and workers run, in this process or in others."""

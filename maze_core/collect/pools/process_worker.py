@@ -1,0 +1,83 @@
+"""The worker process of a pool: sets up its task, then runs the jobs that arrive over a pipe."""
+
+from __future__ import annotations
+
+import pickle
+from multiprocessing.connection import Connection
+from typing import Any
+
+from maze_core.base.errors import ConfigError
+from maze_core.base.processes import begin_worker, errors_told
+from maze_core.collect.pools.parameters import ParameterReader
+from maze_core.collect.pools.result_transfer import Packer
+from maze_core.collect.pools.wakeup import Listener, Wakeup
+from maze_core.collect.pools.workers import Shared, Task
+from maze_core.plugins.closing import release
+
+LONG_FOLLOWS = ("long",)
+"""What announces a message longer than `LONG`, which must be read while it is written."""
+
+
+def main(pipe: Connection, bell: Wakeup | None, task: bytes, number: int) -> None:
+    """Run jobs until the driver says close or exits, or the task fails. `bell`: rings after messages; None: none."""
+    begin_worker(stays=True)
+    with errors_told(pipe):
+        _Worker(pipe, bell, _unpack(task)).serve(number)
+
+
+def not_portable(exc: Exception) -> ConfigError:
+    """Return the error for a task that cannot be sent to another process."""
+    return ConfigError(
+        f"the run cannot be sent to worker processes: {exc}",
+        where="runner",
+        hint="Python objects (an environment function, a model class) must be defined at the top level of an "
+        "importable module; or run everything in this process: --runner dev",
+    )
+
+
+class _Worker:
+    def __init__(self, pipe: Connection, bell: Wakeup | None, task: Task) -> None:
+        self._pipe, self._task = pipe, task
+        self._listener = Listener(pipe.fileno(), bell)
+        self._packer = Packer()
+        self._parameters: ParameterReader | None = None
+
+    def serve(self, number: int) -> None:
+        """Set up the task and answer the driver's messages."""
+        try:
+            self._task.setup(number)
+            self._pipe.send(("ready",))
+            while self._answer(*self._heard()):
+                pass
+        finally:
+            release(self._task)
+            self._packer.close()
+            if self._parameters is not None:
+                self._parameters.close()
+
+    def _heard(self) -> tuple[Any, ...]:
+        """Return the driver's next message."""
+        self._listener.wait()
+        message: tuple[Any, ...] = self._pipe.recv()
+        return self._pipe.recv() if message == LONG_FOLLOWS else message
+
+    def _answer(self, kind: str, *content: Any) -> bool:
+        if kind == "close":
+            return False
+        if kind == "parameters":
+            self._parameters = ParameterReader(*content)
+        else:
+            job, question, emptied = content
+            self._packer.release(emptied)
+            shared = Shared(0, {}) if self._parameters is None else self._parameters.read()
+            answer = self._task.run(pickle.loads(question), shared)  # noqa: S301 — from the driver
+            self._pipe.send(("result", job, self._packer.pack(answer)))
+        return True
+
+
+def _unpack(task: bytes) -> Task:
+    try:
+        unpacked: Task = pickle.loads(task)  # noqa: S301 — sent by the driver, never read from a file
+    except (AttributeError, ImportError) as exc:
+        raise not_portable(exc) from exc
+    return unpacked

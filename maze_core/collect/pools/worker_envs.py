@@ -1,0 +1,38 @@
+"""The environments that a worker steps: its own share of them, and those of workers that were lost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from maze_core.envs.serial import SerialVectorEnv
+from maze_core.plugins.closing import release
+
+if TYPE_CHECKING:
+    from maze_core.envs.builder import EnvBuilder
+    from maze_core.envs.processes.worker import Share
+
+
+class WorkerEnvs:
+    """Environments by share, built when they are first asked for.
+
+    Args:
+        builder: builds them.
+        shares: of each worker.
+    """
+
+    def __init__(self, builder: EnvBuilder, shares: Sequence[Share]) -> None:
+        self._builder, self._shares = builder, shares
+        self._built: dict[int, SerialVectorEnv] = {}
+
+    def of(self, share: int) -> SerialVectorEnv:
+        """Return the environments of a share, by its number."""
+        if share not in self._built:
+            its = self._shares[share]
+            self._built[share] = SerialVectorEnv(self._builder, its.count, its.first)
+        return self._built[share]
+
+    def close(self) -> None:
+        """Close the environments; safe to call twice."""
+        built, self._built = self._built, {}
+        release(*built.values())

@@ -1,0 +1,1 @@
+"""Collecting steps into a replay buffer."""

@@ -1,0 +1,134 @@
+"""Collects the rollouts of an on-policy run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from maze_core.base.free_ram import check_memory
+from maze_core.base.seeding import EpisodeSeeds, Purpose, torch_generator
+from maze_core.base.tree import flat_rows, take_rows, to_tensors
+from maze_core.collect.collector import Collector
+from maze_core.collect.rollouts.actor_metrics import actor_metrics
+from maze_core.collect.rollouts.agent_groups import AgentGroups
+from maze_core.collect.rollouts.sampler import Sampler
+from maze_core.collect.workers.remote import RemoteSampler, can_share
+from maze_core.envs.several.actors import actors_of
+from maze_core.envs.spaces import allocated_bytes, space_specs
+from maze_core.envs.vector import copies_of
+from maze_core.plugins.config.setting_names import setting
+
+if TYPE_CHECKING:
+    from gymnasium import Space
+
+    from maze_core.collect.agents.exploration import Exploration
+    from maze_core.data.reward_scale import RewardScale
+    from maze_core.data.rollout import Rollout
+    from maze_core.envs.vector import VectorEnv
+    from maze_core.plugins.hookspecs import Run
+
+
+def _check_rollout(run: Run, space: Space[Any], num_envs: int, n_steps: int) -> None:
+    """Raise ConfigError if a rollout and its shuffled copy do not fit into memory."""
+    specs = space_specs(space, "observation")
+    needed = 2 * allocated_bytes(specs, (n_steps + 1, num_envs))
+    check_memory(needed, n_steps, setting(run.config.algorithm, "n_rollout_steps"), what="steps of a rollout")
+
+
+class RolloutCollector(Collector):
+    """Steps the training environments of a run with its policy and updates the run's counters.
+
+    Args:
+        run: provides environments, policy and counters.
+        n_steps: steps of each environment in one rollout.
+        num_envs: number of environments.
+        exploration: None: actions are samples of the policy; otherwise they are its most likely ones, changed by it.
+        reward_scale: scales the rewards of each rollout, after plugins have changed it; None: rewards stay as they are.
+    """
+
+    def __init__(
+        self,
+        run: Run,
+        n_steps: int,
+        num_envs: int = 8,
+        exploration: Exploration | None = None,
+        reward_scale: RewardScale | None = None,
+    ) -> None:
+        self._run = run
+        run.explores = exploration is not None
+        self._reward_scale = reward_scale
+        self._actors = actors_of(run.observation_space)
+        self._groups = AgentGroups(run)
+        noise = torch_generator(run.seed, Purpose.POLICY_NOISE)
+        shared = not run.hooks.wraps_agent and can_share(run, exploration)
+        _check_rollout(run, run.observation_space, run.rows_of(num_envs), n_steps)
+        env = run.training_env(num_envs, collecting=shared)
+        seeds = EpisodeSeeds(run.seed, Purpose.TRAIN_EPISODES)
+        remote = RemoteSampler.of(run, env, n_steps, seeds, noise, exploration) if shared else None
+        self._sampler: Sampler | RemoteSampler = remote or self._lockstep(env, n_steps, seeds, noise, exploration)
+
+    def _lockstep(
+        self, env: VectorEnv, n_steps: int, seeds: EpisodeSeeds, noise: torch.Generator, exploration: Exploration | None
+    ) -> Sampler:
+        """Return a sampler that steps the environments together, one forward for all."""
+        run, copies = self._run, copies_of(env)
+        return Sampler(
+            run.policy,
+            env,
+            n_steps,
+            seeds,
+            noise,
+            lambda: self._show_progress(copies),
+            exploration,
+            lambda agent: run.hooks.wrap_agent(run, agent, env),
+        )
+
+    @property
+    def rollout(self) -> Rollout:
+        """The last rollout."""
+        return self._sampler.rollout
+
+    def collect(self) -> Rollout:
+        """Step every environment `n_steps` times; the returned arrays are overwritten by the next call.
+
+        Where agents have different networks, `extra` names the `group` of each row: their advantages have different
+        scales, since each agent has rewards of its own. Plugins may change the rollout (hook `change_rollout`).
+        """
+        rollout = self._sampler.collect()
+        self._groups.name(rollout)
+        self._run.count_env_steps(int(rollout.valid.sum()))
+        self._run.statistics.add(rollout.episodes)
+        if self._actors is not None:
+            self._run.record(actor_metrics(self._actors, self._run.action_space, rollout))
+        self._run.hooks.change_rollout(self._run, rollout)
+        if self._reward_scale is not None:
+            self._reward_scale(rollout)
+        return rollout
+
+    def _show_progress(self, steps: int) -> None:
+        self._run.progress.env_steps += steps
+
+    def update_normalizer(self) -> None:
+        """Update the policy's observation normaliser, if it has one, with this rollout.
+
+        Call it after the last optimizer step on the rollout, so that acting and the old and new log-probabilities use
+        the same statistics.
+        """
+        normalizer, rollout, device = self._run.policy.normalizer, self.rollout, self._run.device
+        if normalizer is not None:
+            valid = torch.from_numpy(rollout.valid.reshape(-1)).to(device)
+            obs = to_tensors(flat_rows(take_rows(rollout.obs, np.s_[:-1])), device)
+            normalizer.update(obs, valid)
+
+    def state(self) -> dict[str, Any]:
+        """Return everything that decides the next rollout except the policy."""
+        scale = {} if self._reward_scale is None else {"reward_scale": self._reward_scale.state()}
+        return self._sampler.state() | scale
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Restore the result of `state()`; unfinished episodes are replayed."""
+        if self._reward_scale is not None and "reward_scale" in state:
+            self._reward_scale.load_state(state["reward_scale"])
+        self._sampler.load_state({name: value for name, value in state.items() if name != "reward_scale"})

@@ -1,0 +1,1 @@
+"""Recorded trajectories: their files, written and read."""

@@ -1,0 +1,1 @@
+"""Replay: the buffers, their priorities, what they store of frames, and their files."""

@@ -1,0 +1,1 @@
+"""Events that environments report, and the statistics of an episode."""

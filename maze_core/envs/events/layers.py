@@ -1,0 +1,121 @@
+"""Finds the events of an environment and its wrappers, and takes their statistics at the end of an episode."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from inspect import getattr_static
+from typing import Any
+
+from maze_core.base.errors import ConfigError, RunError
+from maze_core.envs.events.event import Events, EventSummary
+
+
+def events_of(env: Any) -> list[Events]:
+    """Return the events of an environment and its wrappers, from the outside in.
+
+    Raises:
+        ConfigError: two of them declare the same event.
+    """
+    found: list[Events] = []
+    for layer in _chain(env):
+        events = _attribute(layer, "events")
+        if isinstance(events, Events) and events not in found:
+            found.append(events)
+    declared: set[str] = set()
+    for events in found:
+        if twice := sorted(declared & events.declared.keys()):
+            raise ConfigError(f"two wrappers, or one and the environment, declare the event {twice[0]!r}", "env")
+        declared |= events.declared.keys()
+    return found
+
+
+def events_of_rows(env: Any, rows: int) -> list[list[Events]]:
+    """Return the events of each row of a natively vectorised environment.
+
+    One of its layers keeps a list of N `Events` as `events`, or it consists of single environments, as gymnasium's
+    SyncVectorEnv does.
+
+    Raises:
+        ConfigError: a list has another length.
+    """
+    found: list[list[Events]] = [[] for _ in range(rows)]
+    for layer in _chain(env):
+        events = _attribute(layer, "events")
+        if isinstance(events, list | tuple) and events and all(isinstance(each, Events) for each in events):
+            if len(events) != rows:
+                raise ConfigError(f"there are {len(events)} objects `events` for {rows} environments", "env")
+            for row, each in zip(found, events, strict=True):
+                row.append(each)
+        singles = _attribute(layer, "envs")
+        if isinstance(singles, list | tuple) and len(singles) == rows:
+            for row, single in zip(found, singles, strict=True):
+                row.extend(events_of(single))
+    check_separate(found)
+    return found
+
+
+def check_separate(rows: Sequence[Sequence[Events]]) -> None:
+    """Raise ConfigError if environments share an object, whose events would be mixed."""
+    seen: set[int] = set()
+    for row in rows:
+        if seen & {id(each) for each in row}:
+            raise ConfigError(
+                "several environments share one object `events`", "env", "Make it in the environment's constructor."
+            )
+        seen |= {id(each) for each in row}
+
+
+def take(events: Sequence[Events], length: int, place: str) -> tuple[EventSummary | None, dict[str, float]]:
+    """Return the statistics and the KPIs, named `kpi/…`, of the episode that has just ended, and clear them.
+
+    Raises:
+        RunError: the KPIs cannot be computed; names the `place`.
+    """
+    if not events:
+        return None, {}
+    summary, kpis = EventSummary(), dict[str, float]()
+    for each in events:
+        try:
+            own, computed = each.take(length)
+        except Exception as exc:
+            raise RunError(f"{place}: the KPIs raised {type(exc).__name__}: {exc}") from exc
+        summary.values.update(own.values)
+        summary.epoch.update(own.epoch)
+        summary.histograms.update(own.histograms)
+        kpis |= {f"kpi/{name}": value for name, value in computed.items()}
+    return summary, kpis
+
+
+def with_step_ends(step: Callable[[Any], Any], events: Sequence[Events]) -> Callable[[Any], Any]:
+    """Return a `step` after which `end_step` is called where an event needs it; `step` itself where none does."""
+    needing = [each for each in events if each.by_step]
+    if not needing:
+        return step
+
+    def stepped(action: Any) -> Any:
+        result = step(action)
+        for each in needing:
+            each.end_step()
+        return result
+
+    return stepped
+
+
+def _chain(env: Any) -> Iterator[Any]:
+    """Yield an environment's layers from the outside in; no property of theirs is computed."""
+    seen: set[int] = set()
+    while env is not None and id(env) not in seen:
+        seen.add(id(env))
+        yield env
+        env = _attribute(env, "env")
+
+
+def _attribute(layer: Any, name: str) -> Any:
+    """Return an attribute of a layer; None where there is none, or where it would be computed."""
+    # A look into `layer.__dict__` would make all attributes of the layer slower from then on.
+    if hasattr(getattr_static(type(layer), name, None), "__get__"):
+        return None
+    try:
+        return getattr(layer, name, None)
+    except Exception:  # noqa: BLE001 — whatever a `__getattr__` of others raises
+        return None

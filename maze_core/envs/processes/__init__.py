@@ -1,0 +1,1 @@
+"""Environments stepped in worker processes."""

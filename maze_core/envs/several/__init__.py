@@ -1,0 +1,1 @@
+"""Environments in which several actors or agents act."""

@@ -1,0 +1,1 @@
+"""The env sources of the core: where environments come from."""

@@ -1,0 +1,58 @@
+"""Environments from a callable passed from Python."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import gymnasium
+from pydantic import PositiveInt
+
+from maze_core.plugins.base import Plugin
+from maze_core.plugins.config.base import PluginConfig
+from maze_core.plugins.hookspecs import hookimpl
+from maze_core.plugins.python_objects import given, not_given
+
+EnvFactory = Callable[[], gymnasium.Env[Any, Any]]
+"""A function without arguments, or an environment class, that returns a new environment at each call."""
+
+
+class FactoryConfig(PluginConfig):
+    """An environment that was passed as a function."""
+
+    name: str = "factory"
+    """The plugin's name."""
+    factory: str = ""
+    """Where the function is defined, as `module:name`. For information only: it is never imported from here."""
+    max_episode_steps: PositiveInt | None = None
+    """Steps after which an episode is truncated; none: the environment's own limit."""
+
+
+class FactorySource(Plugin):
+    """Builds environments with a function passed from Python.
+
+    Raises:
+        ConfigError: there is no function, for example when a recorded configuration is opened without it.
+    """
+
+    Config: ClassVar[type[PluginConfig]] = FactoryConfig
+
+    def __init__(self, config: FactoryConfig, factory: EnvFactory | None = None) -> None:
+        super().__init__(config)
+        if factory is None:
+            way_out = ", or register it with gymnasium and name it `module:Id`"
+            raise not_given("environment", config.factory, "env", way_out)
+        self._factory = factory
+
+    @staticmethod
+    def of(factory: EnvFactory) -> Any:
+        """Return a stand-in for this class, for `overlay({("env", "factory"): FactorySource.of(make)})`."""
+        return given(FactorySource, factory)
+
+    @hookimpl
+    def make_env(self, config: FactoryConfig, seed: int, index: int) -> gymnasium.Env[Any, Any]:
+        """Call the function."""
+        env, limit = self._factory(), getattr(config, "max_episode_steps", None)
+        if limit is None or not isinstance(env, gymnasium.Env):  # the builder says what is no environment
+            return env
+        return gymnasium.wrappers.TimeLimit(env, limit)

@@ -1,0 +1,182 @@
+"""The env source `gymnasium`: any environment that gymnasium's registry knows."""
+
+from __future__ import annotations
+
+import difflib
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any, ClassVar, Literal
+
+import gymnasium
+from pydantic import Field, JsonValue, PositiveInt
+
+from maze_core.base.blame import blame
+from maze_core.base.errors import ConfigError, MazeError, RunError
+from maze_core.base.local_modules import goes_along, hidden_here
+from maze_core.base.terminal_text import printable, shown
+from maze_core.envs.sources.imports import import_module
+from maze_core.envs.sources.mujoco_warnings import tame_mujoco
+from maze_core.plugins.base import Plugin
+from maze_core.plugins.config.base import PluginConfig
+from maze_core.plugins.config.external_fields import Outside
+from maze_core.plugins.discovery import describe
+from maze_core.plugins.hookspecs import hookimpl
+from maze_core.plugins.other_interfaces import foreign
+
+_RERAISED = " was raised from the environment creator"
+"""The text that gymnasium adds to a TypeError that it raises again."""
+
+
+class GymnasiumConfig(PluginConfig):
+    """An environment of gymnasium's registry."""
+
+    id: str = Field(min_length=1)
+    """The environment's id, such as `CartPole-v1`. `module:Id` first imports the module that registers it."""
+    kwargs: Annotated[dict[str, JsonValue], Outside.ARGUMENTS] = Field(default_factory=dict)
+    """Arguments of its constructor."""
+    max_episode_steps: PositiveInt | None = None
+    """Steps after which an episode is truncated; none: the registered limit."""
+    vectorization: Literal["single", "native"] = "single"
+    """`native`: use the environment's own vectorised form, if it has one and all wrappers support it. Faster for cheap
+    environments. Its episodes cannot be seeded or replayed one by one, so most algorithms resume with new episodes."""
+
+
+class GymnasiumSource(Plugin):
+    """Builds environments with `gymnasium.make`.
+
+    Raises:
+        ConfigError: the id is not registered, a dependency is missing, or the constructor refuses the arguments.
+    """
+
+    Config: ClassVar[type[PluginConfig]] = GymnasiumConfig
+
+    def __init__(self, config: GymnasiumConfig) -> None:
+        super().__init__(config)
+        check_env_id(config.id)
+
+    @hookimpl
+    def make_env(self, config: GymnasiumConfig, seed: int, index: int) -> gymnasium.Env[Any, Any]:
+        """Build one environment, without gymnasium's checker: Maze makes its own checks."""
+        with _explained(config):
+            _import_entry_point(config.id)
+            tame_mujoco()
+            return gymnasium.make(config.id, config.max_episode_steps, disable_env_checker=True, **config.kwargs)
+
+    @hookimpl
+    def make_vector_env(
+        self, config: GymnasiumConfig, num_envs: int, seed: int
+    ) -> gymnasium.vector.VectorEnv[Any, Any, Any] | None:
+        """Build the environment's own vectorised form; None where `vectorization` is `single`."""
+        if config.vectorization == "single":
+            return None
+        kwargs: dict[str, Any] = dict(config.kwargs)
+        if config.max_episode_steps is not None:
+            kwargs["max_episode_steps"] = config.max_episode_steps
+        with _explained(config):
+            # `gymnasium.spec` does not accept `module:Id`; the module is imported, so the id alone is registered.
+            if gymnasium.spec(config.id.rpartition(":")[2]).vector_entry_point is None:
+                raise ConfigError(f"{config.id} has no vectorised form", "env.vectorization", "Set it to single.")
+            return gymnasium.make_vec(config.id, num_envs, "vector_entry_point", **kwargs)
+
+
+def _import_entry_point(env_id: str) -> None:
+    """Import the module that defines an environment, and with it the simulator, before the environment is built."""
+    module, _, name = env_id.rpartition(":")
+    spec = gymnasium.registry[name]
+    wrappers = [each.entry_point for each in spec.additional_wrappers]
+    for place in (spec.entry_point, spec.vector_entry_point, *wrappers):
+        if isinstance(place, str):
+            goes_along(module, place.partition(":")[0])
+    if isinstance(spec.entry_point, str):
+        gymnasium.envs.registration.load_env_creator(spec.entry_point)
+
+
+@contextmanager
+def _explained(config: GymnasiumConfig) -> Iterator[None]:
+    """Turn exceptions of `make` into errors of the configuration or of the environment."""
+    try:
+        yield
+    except ConfigError:
+        raise
+    except TypeError as exc:
+        raise _type_error(config, exc) from exc
+    except (gymnasium.error.DependencyNotInstalled, ImportError) as exc:
+        raise _missing_dependency(config.id, exc) from exc
+    except gymnasium.error.Error as exc:
+        raise ConfigError(printable(exc), where="env.id") from exc
+    except Exception as exc:
+        raise _cannot_be_built(config, exc) from exc
+
+
+def _type_error(config: GymnasiumConfig, exc: TypeError) -> MazeError:
+    """Return the error for a TypeError of `make`: wrong arguments, an object that is no environment, or a bug in it."""
+    text = printable(str(exc).partition(_RERAISED)[0])
+    built = _last_locals(exc).get("env")
+    if (other := foreign(built)) is not None:
+        return other
+    if blame(exc):
+        return _cannot_be_built(config, exc)
+    if missing := re.search(r"missing .*argument.*: '(\w+)'", text):
+        return ConfigError(text, "env.kwargs", f"Next: --set env.kwargs.{missing.group(1)}=…")
+    return ConfigError(text, "env.kwargs" if "argument" in text else "env.id")
+
+
+def _last_locals(exc: BaseException) -> dict[str, Any]:
+    """Return the local variables where an exception was raised: `make` does not name the object that it refuses."""
+    last = exc.__traceback__
+    while last is not None and last.tb_next is not None:
+        last = last.tb_next
+    return {} if last is None else dict(last.tb_frame.f_locals)
+
+
+def _cannot_be_built(config: GymnasiumConfig, exc: Exception) -> RunError:
+    raised = exc.__cause__ if _RERAISED in str(exc) and exc.__cause__ is not None else exc
+    place = blame(raised)
+    where = f" ({place})" if place else ""
+    return RunError(f"the environment {config.id} cannot be built: {describe(raised)}{where}")
+
+
+def check_env_id(env_id: str) -> None:
+    """Check that an id is registered, importing the module before its colon; nothing is built.
+
+    Raises:
+        ConfigError: it is not registered; names the nearest ids.
+    """
+    module, colon, name = env_id.rpartition(":")
+    if colon:
+        import_module(module, "env.id")
+    if name not in gymnasium.registry:
+        hint = _suggestion(name, module)
+        raise ConfigError(f"no environment {shown(name)} is registered", where="env.id", hint=hint)
+
+
+def _suggestion(name: str, module: str) -> str:
+    if (hidden := hidden_here(module)) is not None:
+        return hidden
+    if callable(getattr(sys.modules.get(module), name, None)):
+        return (
+            f"The module {module} has {name}, but must register it: "
+            f'gymnasium.register("{name}-v0", entry_point="{module}:{name}"). Then the id is {module}:{name}-v0.'
+        )
+    namespace, slash, _ = name.rpartition("/")
+    if slash and not any(known.startswith(f"{namespace}/") for known in gymnasium.registry):
+        if namespace == "ALE":
+            return f"Atari environments come with `pip install ale-py` as `ale_py:{name}`."
+        return f"Install the package that registers {namespace!r} and write `its_module:{name}`."
+    near = difflib.get_close_matches(name, gymnasium.registry, n=3, cutoff=0.6)
+    if near:
+        return f"Did you mean {' or '.join(near)}?"
+    return "Name your own environments `module:Id`, with the module that registers them."
+
+
+def _missing_dependency(env_id: str, exc: Exception) -> ConfigError:
+    """Return the error for an environment whose package is missing, with the command that installs it."""
+    spec = gymnasium.registry.get(env_id.rpartition(":")[2])
+    entry_point = str(spec.entry_point) if spec else ""
+    parts = entry_point.split(".")
+    if entry_point.startswith("gymnasium.envs.") and len(parts) > 2:
+        extra = {"classic_control": "classic-control", "toy_text": "toy-text"}.get(parts[2], parts[2])
+        return ConfigError(str(exc), where="env.id", hint=f'Install it: pip install "gymnasium[{extra}]"')
+    return ConfigError(f"a package that {env_id!r} needs is missing: {exc}", where="env.id")

@@ -1,0 +1,1 @@
+"""The wrappers of the core, and what wrappers carry across episodes."""

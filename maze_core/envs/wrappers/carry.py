@@ -1,0 +1,207 @@
+"""The wrappers around an environment: its own reward below them, and their memory across episodes."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Mapping, Sequence
+from numbers import Real
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+import gymnasium
+import numpy as np
+
+from maze_core.base.errors import RunError
+from maze_core.plugins.hookspecs import hookimpl
+from maze_core.plugins.other_interfaces import check_spaces
+
+if TYPE_CHECKING:
+    from maze_core.plugins.config.base import PluginConfig
+
+METRICS = "episode_metrics"
+"""Key in the `info` of an episode's last step: numbers by name, reported as means over episodes."""
+
+
+Memory = list[dict[str, Any]]
+"""The states that one environment's wrappers keep across episodes, from the outside in."""
+
+
+class Lasting(Protocol):
+    """A wrapper that keeps a state across episodes, such as running statistics.
+
+    A checkpoint holds its state from the beginning of the unfinished episode. A resumed run restores it and replays
+    that episode, so the wrapper must depend on this state, the episode's seed and the actions only.
+    """
+
+    def state(self) -> dict[str, Any]:
+        """Return its state: nested dicts of str/int/float/list/np.ndarray only."""
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Restore the result of `state()`."""
+
+
+def layers(env: gymnasium.Env[Any, Any]) -> Iterator[gymnasium.Env[Any, Any]]:
+    """Yield the wrappers of an environment from the outside in, then the environment itself."""
+    while isinstance(env, gymnasium.Wrapper):
+        yield env
+        env = env.env
+    yield env
+
+
+def lasting_layers(env: gymnasium.Env[Any, Any]) -> list[Lasting]:
+    """Return the wrappers that keep a state across episodes, from the outside in."""
+    wrappers = [layer for layer in layers(env) if isinstance(layer, gymnasium.Wrapper)]
+    return [
+        cast("Lasting", layer)
+        for layer in wrappers
+        if all(callable(getattr(layer, name, None)) for name in ("state", "load_state"))
+    ]
+
+
+def remembered(lasting: Sequence[Lasting]) -> Memory:
+    """Return copies of the wrappers' states."""
+    return [copy.deepcopy(layer.state()) for layer in lasting]
+
+
+def recall(lasting: Sequence[Lasting], memory: Memory) -> None:
+    """Restore the result of `remembered()`.
+
+    Raises:
+        ValueError: the memory belongs to other wrappers.
+    """
+    for layer, state in zip(lasting, memory, strict=True):
+        layer.load_state(copy.deepcopy(state))
+
+
+def cycled(memory: Sequence[Memory], numbers: range) -> list[Memory]:
+    """Return a memory for the environment of each number: the given ones in turn."""
+    return [memory[number % len(memory)] for number in numbers] if memory else []
+
+
+def fits(memory: Sequence[Memory], current: Sequence[Memory]) -> bool:
+    """Return True where every memory has the states of the same wrappers as the current ones."""
+    shapes = [[[sorted(state) for state in each] for each in group] for group in (memory, current)]
+    return all(shape == shapes[1][0] for shape in shapes[0])
+
+
+def training_memory(state: Any) -> list[Memory]:
+    """Return what the wrappers of the training environments remember, from an algorithm's saved state; empty: none."""
+    if not isinstance(state, dict):
+        return []
+    if isinstance(state.get("memory"), list) and "episode" in state:
+        return list(state["memory"])
+    return next(filter(None, map(training_memory, state.values())), [])
+
+
+class RewardSum:
+    """Adds up rewards until they are taken."""
+
+    def __init__(self) -> None:
+        self.value = 0.0
+
+    def take(self) -> float:
+        """Return the sum, and begin a new one."""
+        value, self.value = self.value, 0.0
+        return value
+
+
+class Meter:
+    """Counts the rewards of an environment below all configured wrappers."""
+
+    def __init__(self) -> None:
+        self.total = 0.0
+        """Sum since the episode began; the caller resets it to 0."""
+        self.sums: list[RewardSum] = []
+        """Further sums, each for a reader of its own."""
+
+    def add(self, reward: float) -> None:
+        """Count the reward of a step."""
+        self.total += reward
+        for each in self.sums:
+            each.value += reward
+
+    def reader(self) -> RewardSum:
+        """Return a new sum, which takes part from now on."""
+        self.sums.append(RewardSum())
+        return self.sums[-1]
+
+
+class RewardMeter(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """Counts the rewards below all configured wrappers, so that reported returns and recorded rewards are raw."""
+
+    def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
+        super().__init__(env)
+        self.meter = Meter()
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        """Step, and add the reward."""
+        result = self.env.step(action)
+        self.meter.add(float(result[1]))
+        return cast("tuple[Any, Any, bool, bool, dict[str, Any]]", result)
+
+
+class VectorRewardMeter(gymnasium.vector.VectorWrapper[Any, Any, Any, Any, Any]):
+    """Keeps the rewards of the last step below all configured wrappers."""
+
+    last: Any = None
+    """[N]"""
+
+    def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        """Step, and keep the rewards."""
+        result = self.env.step(actions)
+        self.last = result[1]
+        return result
+
+
+class Metered:
+    """The core's innermost wrapper, around environments that have other wrappers."""
+
+    @hookimpl(wrapper=True)
+    def make_env(self, config: PluginConfig, seed: int, index: int) -> Any:
+        """Wrap the source's environment in the meter."""
+        env = yield
+        if isinstance(env, gymnasium.Env):
+            check_spaces(env)  # before a wrapper asks for them
+        return env if env is None else RewardMeter(env)
+
+    @hookimpl(wrapper=True)
+    def make_vector_env(self, config: PluginConfig, num_envs: int, seed: int) -> Any:
+        """Wrap the source's natively vectorised environment in the meter."""
+        env = yield
+        return env if env is None else VectorRewardMeter(env)
+
+
+def reward_meter(env: gymnasium.Env[Any, Any]) -> Meter | None:
+    """Return the innermost meter of an environment; None where it has no wrappers."""
+    found = [vars(layer).get("meter") for layer in layers(env)]
+    return next((meter for meter in reversed(found) if isinstance(meter, Meter)), None)
+
+
+def vector_reward_meter(env: gymnasium.vector.VectorEnv[Any, Any, Any]) -> VectorRewardMeter | None:
+    """Return the innermost meter of a natively vectorised environment; None where there is none.
+
+    An env source that changes rewards itself puts a meter below, so that reported returns are raw.
+    """
+    found = None
+    while isinstance(env, gymnasium.vector.VectorWrapper):
+        if isinstance(env, VectorRewardMeter):
+            found = env
+        env = env.env
+    return found
+
+
+def episode_metrics(info: Mapping[str, Any], place: str) -> dict[str, float]:
+    """Return the metrics in the `info` of an episode's last step, and `success` where it says `is_success`.
+
+    Raises:
+        RunError: it is not a mapping of names to numbers.
+    """
+    success = info.get("is_success")  # as environments with goals report it
+    found = {"success": float(success)} if isinstance(success, Real | np.bool_) else {}
+    given = info.get(METRICS)
+    if not given:
+        return found
+    if not isinstance(given, Mapping) or not all(isinstance(value, Real) for value in given.values()):
+        raise RunError(
+            f"{place} returned an info whose {METRICS!r} is not a mapping of names to numbers: {given!r:.80}"
+        )
+    return found | {str(name): float(value) for name, value in given.items()}

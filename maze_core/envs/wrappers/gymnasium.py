@@ -1,0 +1,71 @@
+"""The wrapper `gymnasium`: any wrapper class that can be imported."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Annotated, Any, ClassVar
+
+import gymnasium
+from pydantic import Field, JsonValue
+
+from maze_core.base.errors import ConfigError
+from maze_core.base.local_modules import hidden_here
+from maze_core.envs.masks import check_kept
+from maze_core.envs.sources.imports import import_module
+from maze_core.plugins.base import Plugin
+from maze_core.plugins.config.base import PluginConfig
+from maze_core.plugins.config.external_fields import Outside
+from maze_core.plugins.hookspecs import hookimpl
+
+Env = gymnasium.Env[Any, Any]
+
+
+class GymnasiumWrapperConfig(PluginConfig):
+    """A wrapper class of gymnasium, of another package, or of a module in the current folder."""
+
+    id: str = Field(pattern=r"^[\w.]+:\w+$")
+    """The class as `module:Class`, such as `gymnasium.wrappers:TimeAwareObservation`."""
+    kwargs: Annotated[dict[str, JsonValue], Outside.ARGUMENTS] = Field(default_factory=dict)
+    """Arguments of its constructor, after the environment."""
+
+
+class GymnasiumWrapper(Plugin):
+    """Wrap single environments in any `gymnasium.Wrapper`; `--wrappers module:Class` is its short form.
+
+    A class named in a saved run or a file is only run when the command line names it again.
+
+    Raises:
+        ConfigError: the class cannot be imported, is not a wrapper, or its constructor refuses the arguments.
+    """
+
+    Config: ClassVar[type[PluginConfig]] = GymnasiumWrapperConfig
+
+    def __init__(self, config: GymnasiumWrapperConfig) -> None:
+        super().__init__(config)
+        self._wrapper = _imported(config.id)
+
+    @hookimpl(wrapper=True)
+    def make_env(self, config: PluginConfig, seed: int, index: int) -> Generator[None, Env, Env]:
+        """Wrap the environment."""
+        env = yield
+        try:
+            wrapped: Env = self._wrapper(env, **self.config.kwargs)
+        except TypeError as exc:
+            if "argument" not in str(exc):
+                raise
+            raise ConfigError(f"{self.config.id}: {exc}", "kwargs") from exc
+        check_kept(env, wrapped, self.config.id)
+        return wrapped
+
+
+def _imported(name: str) -> Any:
+    """Return the wrapper class `module:Class`."""
+    module, _, title = name.partition(":")
+    try:
+        found = getattr(import_module(module, "id"), title)
+    except AttributeError as exc:
+        raise ConfigError(f"the module {module!r} has no {title!r}", "id", hidden_here(module)) from exc
+    if not (isinstance(found, type) and issubclass(found, gymnasium.Wrapper)):
+        hint = "From Python, RunContext(wrappers=[…]) takes any function from environment to environment."
+        raise ConfigError(f"{name} is not a class that derives from gymnasium.Wrapper", "id", hint)
+    return found

@@ -1,0 +1,1 @@
+"""Learning: what an algorithm is, the gradient step, and what algorithms are made of."""

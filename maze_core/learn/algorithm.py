@@ -1,0 +1,309 @@
+"""The interface of an algorithm: it supplies batches and a loss; the core runs the training loop."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Generic
+
+from gymnasium import spaces
+from torch import nn
+from typing_extensions import TypeVar
+
+from maze_core.base.errors import ConfigError, PluginError
+from maze_core.base.tree import TensorTree
+from maze_core.collect.collector import Collector, load_state_of, state_of
+from maze_core.data.batch import Batch, Loss
+from maze_core.data.shares import Share, even_shares
+from maze_core.envs.several.actors import actors_of
+from maze_core.envs.spaces import flatten_space
+from maze_core.learn.optimizers.adam import Adam, Optimizer
+from maze_core.learn.schedules import check_schedules
+from maze_core.models.memory import remembers
+from maze_core.plugins.config.run import AlgorithmConfig, RunConfig
+
+if TYPE_CHECKING:
+    from maze_core.collect.collector import Kept
+    from maze_core.models.policy import Policy
+    from maze_core.plugins.hookspecs import Run
+
+
+P = TypeVar("P", bound=nn.Module, default="Policy")
+K = TypeVar("K", bound="Kept")
+
+
+def learning_parameters(policy: nn.Module, *others: nn.Module) -> list[nn.Parameter]:
+    """Return the trainable parameters of a policy and of other networks, each once.
+
+    Raises:
+        ConfigError: the policy has none.
+    """
+    parameters = [p for p in policy.parameters() if p.requires_grad]
+    if not parameters:
+        raise ConfigError("the model has no parameters that learn", "model", "Choose another model.")
+    return list(dict.fromkeys([*parameters, *(p for other in others for p in other.parameters() if p.requires_grad)]))
+
+
+class Algorithm(ABC, Generic[P]):
+    """A learning algorithm. Subclasses define the batches of an update and the loss of a batch.
+
+    For a type checker, `Algorithm[MyPolicy]` is an algorithm for a policy class of one's own; `Algorithm` is one for
+    `maze_core.Policy`.
+
+    Order of calls: the constructor with its config, `check`, `setup_loss`, `setup`, and `load_state` if a run is
+    resumed. Then, for each update, the core calls `warm_up`, iterates over `batches()` and takes one optimizer step on
+    `compute_loss` per batch. Code after a `yield` therefore runs after that step.
+    """
+
+    Config: ClassVar[type[AlgorithmConfig]] = AlgorithmConfig
+    defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+    """Defaults of this algorithm for the other parts of a run, such as `{"model": {"critic": "none"}}`.
+
+    They apply to fields that the chosen plugin has and that nothing else sets. Presets, files and flags override them.
+    Those of callbacks are by name, such as `{"callbacks": {"early_stopping": {"patience": 50}}}`.
+    """
+
+    needs_critic: ClassVar[bool | None] = None
+    """True: the model must have a state critic. False: it must have none, and `model.critic` is `none` by default.
+    None: both are fine. The core refuses other runs before the first step."""
+
+    supports_memory: ClassVar[bool] = False
+    """True: the algorithm passes `batch.sequences` to the policy, so that policies with memory (`model.memory`) learn
+    correctly. The core refuses other runs with such a policy before the first step."""
+
+    columns: ClassVar[Mapping[str, str]] = {}
+    """The metrics for which the console reserves columns, the most important first, such as
+    `{"loss/policy": "policy"}`, with their titles. Other losses follow where there is room."""
+
+    action_spaces: ClassVar[tuple[type[spaces.Space[Any]], ...]] = (
+        spaces.Box,
+        spaces.Discrete,
+        spaces.MultiDiscrete,
+        spaces.MultiBinary,
+        spaces.Dict,
+    )
+    """The action spaces this algorithm supports; all by default. Without Dict, only one of the others at a time.
+
+    A run with another action space is refused before the first step. The model checks observation spaces.
+    """
+
+    supports_actors: ClassVar[bool] = False
+    """True: the algorithm learns from environments in which several actors act: it uses the policy through its
+    interface alone, and discounts by what has elapsed (`maze_core.data.discounts`). The core refuses other runs in such
+    an environment before the first step."""
+    supports_agents: ClassVar[bool] = False
+    """True: it learns in environments where several agents act, each with rows of its own. `RolloutCollector` and
+    `ReplayCollector` do what is needed. Other runs are refused before the first step."""
+
+    supports_learners: ClassVar[bool] = False
+    """True: several processes may compute the gradient of a batch, each that of a share (`learners`). The loss then
+    depends only on the config, on networks that `modules()` names, on what `setup_loss` builds, and on the batch, and
+    is a mean over its rows. The core refuses other runs with several learners before the first step. A class that
+    overrides the loss, or what it is built from, declares it again."""
+
+    def __init__(self, config: Any) -> None:
+        self.config = config
+        self.row_results: TensorTree = {}
+        """What `compute_loss` keeps about the rows of the last batch, leaves [B, …] without a graph, for `batches()`
+        after its `yield`. From several learners they come share by share."""
+        self._kept: dict[str, Kept] = {}
+
+    def check(self, config: RunConfig) -> None:
+        """Raise ConfigError if this algorithm cannot run with this configuration, beyond what it declares.
+
+        Nothing is built yet.
+        """
+
+    def check_agents(self, agents: Sequence[str]) -> None:
+        """Raise ConfigError where several agents act and this algorithm does not declare `supports_agents`."""
+        if agents and not self.supports_agents:
+            raise ConfigError(
+                f"{self.config.name} learns from one agent's steps, and {len(agents)} agents act in this environment",
+                "algorithm",
+                "Next: maze train ppo, a2c, impala, appo, sac, td3, dqn, or bc.",
+            )
+
+    def check_action_space(self, space: spaces.Space[Any]) -> None:
+        """Raise ConfigError for an action space that `action_spaces` does not include."""
+        several = isinstance(space, spaces.Dict | spaces.Tuple)
+        leaves = flatten_space(space, "action").items()
+        wrong = [(key, leaf) for key, leaf in leaves if not isinstance(leaf, self.action_spaces)]
+        if wrong or (several and spaces.Dict not in self.action_spaces):
+            taken = ", ".join(kind.__name__ for kind in self.action_spaces)
+            among_others = wrong and several and spaces.Dict in self.action_spaces
+            found = "the action {!r} is {}".format(*wrong[0]) if among_others else f"this environment has {space}"
+            raise ConfigError(
+                f"{self.config.name} supports actions of {taken}, but {found}",
+                "algorithm",
+                "Choose another algorithm, or wrap the environment.",
+            )
+
+    def check_actors(self, observation_space: spaces.Space[Any]) -> None:
+        """Raise ConfigError for an environment with several actors, if this algorithm cannot learn from it."""
+        actors = actors_of(observation_space)
+        if actors is not None and not self.supports_actors:
+            raise ConfigError(
+                f"{self.config.name} does not support environments with several actors, and this one has "
+                f"{', '.join(actors.names)}",
+                "algorithm",
+                "Choose another algorithm, such as ppo.",
+            )
+
+    def setup_loss(self, run: Run) -> None:
+        """Build what `compute_loss` and `modules` need, such as further networks. `run.policy` exists already.
+
+        An algorithm that `supports_learners` does it here rather than in `setup`: in further learners only this is
+        called, with a run that neither collects nor evaluates.
+        """
+
+    @abstractmethod
+    def setup(self, run: Run) -> None:
+        """Build what else the algorithm needs: collectors, buffers. Called after `setup_loss`."""
+
+    def keep(self, name: str, part: K) -> K:
+        """Save `part` with every checkpoint, restore it with a resumed run, and return it. Call it in `setup`.
+
+            self._collector = self.keep("collector", RolloutCollector(run, 128))
+            self._order = self.keep("order", generator(run.seed, Purpose.MINIBATCH_ORDER))
+
+        Args:
+            name: its place in the saved state.
+            part: an object with `state()` and `load_state(state)`, or a random generator of numpy or torch. A
+                `Collector` is also warmed up before learning, counted where disk space is checked, and pruned.
+        """
+        self._kept[name] = part
+        return part
+
+    def _collectors(self) -> list[Collector]:
+        return [part for part in self._kept.values() if isinstance(part, Collector)]
+
+    def warm_up(self) -> bool:
+        """Collect the data that learning starts from; return False if the run was interrupted before its end.
+
+        Called before each update: return True at once where nothing is missing. By default collectors that are kept do
+        it.
+        """
+        return all(collector.warm_up() for collector in self._collectors())
+
+    @abstractmethod
+    def batches(self) -> Iterator[Batch]:
+        """Yield the batches of one update, one for each optimizer step. Data is collected here.
+
+        A batch may name its objective, for `compute_loss`, and the optimizer's parameter group that learns from it.
+        """
+
+    @abstractmethod
+    def compute_loss(self, policy: P, batch: Batch) -> Loss:
+        """Return the loss of one batch. Implementations are marked with `hookimpl`."""
+
+    def shares(self, batch: Batch, count: int) -> list[Share]:
+        """Return the shares of a batch for `count` learners: by default even ones of rows, or of whole sequences."""
+        return even_shares(batch, count)
+
+    def modules(self) -> dict[str, nn.Module]:
+        """Return further networks to train or save besides the policy, by name, such as critics and their targets.
+
+        The optimizer must have their parameters; what does not learn, such as a `Target`, is frozen with
+        `requires_grad_(False)`. A run in which one is neither is refused before the first step.
+        """
+        return {}
+
+    @property
+    def max_grad_norm(self) -> float:
+        """The global norm to which gradients are clipped; 0: no clipping."""
+        return getattr(self.config, "max_grad_norm", 0.0)
+
+    def build_optimizer(self, policy: P) -> Optimizer:
+        """Return the optimizer: by default Adam with `config.lr` of all trainable parameters of policy and `modules()`.
+
+        Groups of parameters may have a `name`, which a batch then names to let only this group learn.
+        """
+        parameters = learning_parameters(policy, *self.modules().values())
+        lr = getattr(self.config, "lr", None)
+        if lr is None:
+            name = self.config.name
+            raise PluginError(f"algorithm plugin {name!r} has no parameter `lr` and does not override build_optimizer")
+        return Adam(parameters, lr=lr)
+
+    @property
+    def epoch_length(self) -> int:
+        """The number of updates in one epoch; valid after `setup`."""
+        length: int = self.config.epoch_length
+        return length
+
+    def score(self, metrics: Mapping[str, float]) -> float:
+        """Return the score of an epoch's metrics: higher is better, nan means unknown. The best policy is kept."""
+        return metrics.get("eval/return_mean", math.nan)
+
+    def epoch_metrics(self) -> dict[str, float]:
+        """Return further metrics of an epoch, such as a validation loss. Called once, before its evaluation."""
+        return {}
+
+    def state(self) -> dict[str, Any]:
+        """Return what a resumed run needs besides networks and optimizer: by default all that is kept.
+
+        Nested dicts of plain values, arrays and tensors.
+        """
+        return {name: state_of(part) for name, part in self._kept.items()}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Restore the result of `state()`."""
+        for name, part in self._kept.items():
+            load_state_of(part, state[name])
+
+    @property
+    def disk_bytes(self) -> int:
+        """The most bytes this algorithm stores in the run directory, networks and optimizer not counted."""
+        return sum(collector.disk_bytes for collector in self._collectors())
+
+    def prune(self) -> None:
+        """Delete files that no checkpoint needs any more. Called when a checkpoint is complete."""
+        for collector in self._collectors():
+            collector.prune()
+
+    def close(self) -> None:
+        """Release what `setup` acquired; safe to call twice, and after a failed `setup`."""
+
+
+def check_run(algorithm: Algorithm, config: RunConfig) -> None:
+    """Raise ConfigError if an algorithm cannot run with this configuration: what it declares, then its own `check`."""
+    critic = getattr(config.model, "critic", None)
+    name = algorithm.config.name
+    if algorithm.needs_critic and critic == "none":
+        raise ConfigError(f"{name} needs a critic", "model.critic", "Next: --set model.critic=separate")
+    if algorithm.needs_critic is False and critic not in (None, "none"):
+        raise ConfigError(
+            f"{name} does not use the model's critic, which would never learn",
+            "model.critic",
+            "Next: --set model.critic=none",
+        )
+    check_schedules(config)
+    algorithm.check(config)
+
+
+def check_optimizer(algorithm: Algorithm, optimizer: Optimizer) -> None:
+    """Raise PluginError if the optimizer lacks a trainable parameter of the algorithm's `modules()`."""
+    optimized = {id(p) for group in optimizer.param_groups for p in group["params"]}
+    lacking = [
+        f"{module}.{name}"
+        for module, network in algorithm.modules().items()
+        for name, parameter in network.named_parameters()
+        if parameter.requires_grad and id(parameter) not in optimized
+    ]
+    if lacking:
+        more = f" and {len(lacking) - 1} more" if len(lacking) > 1 else ""
+        raise PluginError(
+            f"the optimizer of algorithm plugin {algorithm.config.name!r} lacks {lacking[0]}{more} of modules()\n"
+            "Next: add it in build_optimizer, or freeze it with requires_grad_(False)."
+        )
+
+
+def check_memory_of(policy: nn.Module, algorithm: Algorithm) -> None:
+    """Raise ConfigError if the policy remembers and the algorithm would train it without its memory."""
+    if remembers(policy) and not algorithm.supports_memory:
+        raise ConfigError(
+            f"{algorithm.config.name} does not train policies with memory",
+            "model.memory",
+            "Next: --set model.memory=none, or an algorithm that does, such as ppo",
+        )

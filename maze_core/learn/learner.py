@@ -1,0 +1,232 @@
+"""The learner: loss, backward pass, gradient clipping and optimizer step, the same for every algorithm."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+from torch.autograd import Variable
+
+from maze_core.base.errors import RunError
+from maze_core.learn.optimizers.adam import Adam
+
+if TYPE_CHECKING:
+    from maze_core.data.batch import Batch, Loss
+    from maze_core.learn.optimizers.adam import Optimizer
+    from maze_core.learn.several_learners import FurtherLearners
+
+_FLUSH_AFTER = 1000
+
+
+def gradient_norm(gradients: list[Tensor]) -> Tensor:
+    """Return the Euclidean norm of all gradients together, shape ()."""
+    # One copy and one reduction take half the time of a norm per tensor for small networks.
+    norm: Tensor = torch._C._nn.flatten_dense_tensors(gradients).norm()
+    return norm
+
+
+def clip_gradients(gradients: list[Tensor], norm: Tensor, limit: float) -> None:
+    """Scale gradients in place so that their global norm is at most `limit`."""
+    torch._foreach_mul_(gradients, (limit / (norm + 1e-6)).clamp(max=1.0))
+
+
+def backward(total: Tensor, parameters: Iterable[Tensor] | None = None) -> None:
+    """`total.backward()` without its bookkeeping for torch's compiler, which costs as much as ten small operations.
+
+    With `parameters` only these get gradients, and of them only those that are not frozen. Where nothing can get a
+    gradient, nothing happens.
+    """
+    inputs = () if parameters is None else tuple(p for p in parameters if p.requires_grad)
+    if not total.requires_grad or (parameters is not None and not inputs):
+        return  # without inputs torch would compute the gradients of everything
+    Variable._execution_engine.run_backward(
+        (total,), (torch.ones_like(total),), False, False, inputs, allow_unreachable=True, accumulate_grad=True
+    )
+
+
+def plugins_optimizer(networks: Iterable[tuple[nn.Module, float | None]], lr: float) -> Adam | None:
+    """Return Adam for networks with learning rates of their own, else `lr`; None if no parameter learns."""
+    groups = [
+        {"params": [p for p in network.parameters() if p.requires_grad], "lr": own or lr} for network, own in networks
+    ]
+    groups = [group for group in groups if group["params"]]
+    return Adam(groups) if groups else None
+
+
+class Learner:
+    """Takes optimizer steps and averages the loss metrics.
+
+    A loss or gradient that is not finite raises RunError naming it: before the step on a CPU, in `check` on a GPU,
+    where an earlier look would stall the device.
+    """
+
+    def __init__(
+        self,
+        policy: nn.Module,
+        modules: dict[str, nn.Module],
+        optimizer: Optimizer,
+        max_grad_norm: float,
+        plugins_optimizer: Optimizer | None = None,
+    ) -> None:
+        self.optimizer = optimizer
+        self.plugins_optimizer = plugins_optimizer
+        """The optimizer of networks that plugins train beside the policy; it steps with every batch."""
+        self.others: FurtherLearners | None = None
+        """The further learners of the run; None: this process learns alone."""
+        self.steps = 0
+        """Optimizer steps since the start of the run."""
+        self._policy, self._modules = policy, modules
+        self._max_grad_norm = max_grad_norm
+        self._groups = {group.get("name", ""): list(group["params"]) for group in optimizer.param_groups}
+        self._of_plugins = _parameters_in(plugins_optimizer)
+        self._parameters = _parameters_in(optimizer) + self._of_plugins
+        self._base_lrs = [group["lr"] for group in optimizer.param_groups]
+        self._on_cpu = all(p.device.type == "cpu" for p in self._parameters)
+        self._unchecked: list[Tensor] = []
+        self._pending: list[dict[str, Tensor]] = []
+        self._sums: dict[str, tuple[float, int]] = {}
+
+    def scale_lr(self, factor: float) -> None:
+        """Set every learning rate to `factor` times the configured one."""
+        for group, lr in zip(self.optimizer.param_groups, self._base_lrs, strict=True):
+            group["lr"] = lr * factor
+
+    @property
+    def parameters(self) -> list[Tensor]:
+        """The parameters that learn, in the order of the optimizers' groups."""
+        return self._parameters
+
+    def share_of(self, batch: Batch) -> Batch:
+        """Return the rows of a batch that this process learns from: all, unless others get theirs.
+
+        Raises:
+            RunError: another learner was lost, or the batch names a group that does not exist.
+        """
+        if self.others is None:
+            return batch
+        numbers = None if batch.group is None else self._numbers(self._parameters_of(batch.group))
+        return self.others.deal(batch, numbers)
+
+    def step(self, loss: Loss, group: str | None = None, objective: str = "") -> None:
+        """Take one optimizer step on the loss of `share_of(batch)`.
+
+        Args:
+            loss: of this process's share.
+            group: name of the optimizer's parameter group that learns; the gradients of all others stay None. None:
+                all groups learn.
+            objective: what the batch calls its objective, for messages.
+
+        Raises:
+            RunError: the loss reaches no parameter that learns, loss or gradients are not finite, there is no such
+                group, or another learner was lost.
+        """
+        parameters = self._parameters if group is None else self._parameters_of(group)
+        for parameter in self._parameters:
+            parameter.grad = None
+        backward(loss.total, None if group is None else parameters)
+        if self.others is not None:
+            loss = self.others.combined(loss)
+        gradients = [p.grad for p in parameters if p.grad is not None]
+        if not gradients:
+            raise RunError(_unreached(group, objective))
+        norm = gradient_norm(gradients)
+        self._keep({**loss.metrics, "grad_norm" if group is None else f"{group}_grad_norm": norm})
+        watch = loss.total.detach() + norm
+        if not self._on_cpu:
+            self._unchecked.append(watch)
+        elif not math.isfinite(watch.item()):
+            raise RunError(f"the loss or a gradient is not finite in step {self.steps + 1}: {self._culprit()}")
+        if self._max_grad_norm > 0 and not (self._on_cpu and norm.item() < self._max_grad_norm):
+            clip_gradients(gradients, norm, self._max_grad_norm)
+        self.optimizer.step()
+        if self.plugins_optimizer is not None:
+            self.plugins_optimizer.step()
+        self.steps += 1
+
+    def check(self) -> None:
+        """Look at the losses and gradients of the last steps on a GPU. Call it after each update.
+
+        Raises:
+            RunError: one of them is not finite.
+        """
+        if self._unchecked and not bool(torch.stack(self._unchecked).isfinite().all()):
+            raise RunError(f"a loss or gradient is not finite by step {self.steps}: {self._culprit()}")
+        self._unchecked.clear()
+
+    def _parameters_of(self, group: str) -> list[Tensor]:
+        if group not in self._groups:
+            known = ", ".join(repr(name) for name in self._groups if name) or "no named group"
+            raise RunError(f"a batch names the parameter group {group!r}, but the optimizer has {known}")
+        return self._groups[group] + self._of_plugins
+
+    def _numbers(self, parameters: list[Tensor]) -> list[int]:
+        places = {parameter: number for number, parameter in enumerate(self._parameters)}
+        return [places[parameter] for parameter in parameters]
+
+    def _culprit(self) -> str:
+        """Return what is not finite: parts of the loss, else parameters with such gradients."""
+        parts = [f"loss/{k}" for k, v in self._pending[-1].items() if not bool(v.isfinite().all())]
+        modules = {"policy": self._policy, **self._modules}
+        named = ((f"{m}.{n}", p) for m, module in modules.items() for n, p in module.named_parameters())
+        gradients = [
+            f"gradient of {name}" for name, p in named if p.grad is not None and not bool(p.grad.isfinite().all())
+        ]
+        return ", ".join([*parts, *gradients[:3]]) or "the total loss"
+
+    def _keep(self, metrics: dict[str, Tensor]) -> None:
+        if len(self._pending) >= _FLUSH_AFTER:
+            self._flush()
+        self._pending.append(metrics)
+
+    def _flush(self) -> None:
+        """Add pending tensors to the running sums: the only place where metrics wait for the device."""
+        by_name: dict[str, list[Tensor]] = {}
+        for metrics in self._pending:
+            for name, value in metrics.items():
+                by_name.setdefault(name, []).append(value)
+        for name, values in by_name.items():
+            total, count = self._sums.get(name, (0.0, 0))
+            self._sums[name] = (total + torch.stack(values).double().sum().item(), count + len(values))
+        self._pending.clear()
+
+    def epoch_metrics(self) -> dict[str, float]:
+        """Return means over the steps since the last call, as `loss/NAME`."""
+        self._flush()
+        means = {f"loss/{name}": total / count for name, (total, count) in self._sums.items()}
+        self._sums.clear()
+        return means
+
+    def state(self) -> dict[str, Any]:
+        """Return the optimizer's state, the number of steps and the metrics of an unfinished epoch."""
+        self._flush()
+        return {
+            "optimizer": self.optimizer.state_dict(),
+            "plugins_optimizer": None if self.plugins_optimizer is None else self.plugins_optimizer.state_dict(),
+            "steps": self.steps,
+            "sums": {name: list(pair) for name, pair in self._sums.items()},
+        }
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Restore the result of `state()`."""
+        self.optimizer.load_state_dict(state["optimizer"])
+        if self.plugins_optimizer is not None:
+            self.plugins_optimizer.load_state_dict(state["plugins_optimizer"])
+        self.steps = state["steps"]
+        self._sums = {name: (total, count) for name, (total, count) in state["sums"].items()}
+
+
+def _unreached(group: str | None, objective: str) -> str:
+    """Return the message about a loss without any gradient."""
+    loss = f"the loss of the objective {objective!r}" if objective else "the loss"
+    learns = "any parameter that the optimizer has" if group is None else f"any parameter of the group {group!r}"
+    return (
+        f"{loss} gives no gradient to {learns}\nNext: look in compute_loss for `detach` or `no_grad`, and in "
+        "build_optimizer for the parameters that it is to train."
+    )
+
+
+def _parameters_in(optimizer: Optimizer | None) -> list[Tensor]:
+    return [] if optimizer is None else [p for group in optimizer.param_groups for p in group["params"]]

@@ -1,0 +1,1 @@
+"""What algorithms share that learn values from replay: critics, targets, losses."""

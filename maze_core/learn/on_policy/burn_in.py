@@ -1,0 +1,100 @@
+"""Critic burn-in: the first epochs of an actor-critic, in which only the critic learns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, nullcontext
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from maze_core.base.errors import ConfigError
+from maze_core.base.tree import to_tensors
+from maze_core.data.sequences import Sequences
+from maze_core.models.memory import remembers
+from maze_core.models.several.actor_policy import probe
+
+if TYPE_CHECKING:
+    from maze_core.base.tree import TensorTree
+    from maze_core.models.policy import Policy
+    from maze_core.models.tree_distribution import TreeDistribution
+    from maze_core.plugins.hookspecs import Run
+
+
+class CriticBurnIn:
+    """Keeps the action distribution unchanged during the burn-in.
+
+    Parameters that the critic shares with the policy are frozen. The running statistics of an observation normaliser
+    affect the policy too: code that updates them checks `active` first.
+
+    Args:
+        run: provides the policy and the number of finished epochs.
+        epochs: length of the burn-in; 0: none.
+
+    Raises:
+        ConfigError: the critic shares all its parameters with the policy, so nothing could learn.
+    """
+
+    def __init__(self, run: Run, epochs: int) -> None:
+        self._run, self._epochs = run, epochs
+        self._acting = _acting_parameters(run) if epochs else []
+
+    @property
+    def active(self) -> bool:
+        """True during the burn-in epochs."""
+        return self._run.epoch < self._epochs
+
+    def forward(
+        self, policy: Policy, obs: TensorTree, sequences: Sequences | None = None
+    ) -> tuple[TreeDistribution, Tensor]:
+        """Return distribution and value [B]; during the burn-in only the critic's own parameters get gradients."""
+        frozen = _frozen(self._acting) if self.active else nullcontext()
+        with frozen:
+            result: tuple[TreeDistribution, Tensor] = policy(obs) if sequences is None else policy(obs, sequences)
+        return result
+
+
+def _acting_parameters(run: Run) -> list[nn.Parameter]:
+    """Return the parameters that the action distribution depends on.
+
+    A backward pass finds them, since a custom policy may share any parameter with its critic.
+    """
+    parameters = [p for p in run.policy.parameters() if p.requires_grad]
+    zeros = probe(run.observation_space, 2)
+    obs = to_tensors(zeros, run.device)
+    if remembers(run.policy):
+        distribution, value = run.policy(
+            obs, Sequences(np.array([len(next(iter(obs.values())))]), run.policy.initial_state(1))
+        )
+    else:
+        distribution, value = run.policy(obs)
+    acting = _reached(distribution.log_prob(distribution.mode()), parameters)
+    if not _reached(value, parameters) - acting:
+        raise ConfigError(
+            "the critic has no parameters of its own to train before the policy",
+            "algorithm.critic_burn_in_epochs",
+            "Set it to 0, or give the critic its own layers.",
+        )
+    return [p for p in parameters if p in acting]
+
+
+def _reached(output: Tensor, parameters: list[nn.Parameter]) -> set[nn.Parameter]:
+    """Return the parameters that an output [B] depends on."""
+    if not output.requires_grad:
+        return set()
+    gradients = torch.autograd.grad(output.sum(), parameters, retain_graph=True, allow_unused=True)
+    return {p for p, gradient in zip(parameters, gradients, strict=True) if gradient is not None}
+
+
+@contextmanager
+def _frozen(parameters: Iterable[nn.Parameter]) -> Iterator[None]:
+    """Disable gradients for these parameters inside the block."""
+    for parameter in parameters:
+        parameter.requires_grad_(False)
+    try:
+        yield
+    finally:
+        for parameter in parameters:
+            parameter.requires_grad_(True)

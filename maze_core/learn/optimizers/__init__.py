@@ -1,0 +1,1 @@
+"""Optimizers without the overhead of `torch.optim`."""

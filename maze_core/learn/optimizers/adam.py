@@ -1,0 +1,76 @@
+"""Adam as one fused kernel, without the overhead of `torch.optim`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from maze_core.learn.optimizers.grouped import GroupedOptimizer
+
+
+class Optimizer(Protocol):
+    """The optimizer interface that the learner uses; optimizers of `torch.optim` satisfy it."""
+
+    param_groups: list[dict[str, Any]]
+    """Each has `params` and `lr`; schedules change `lr`."""
+
+    def step(self) -> Any:
+        """Update the parameters from their gradients; those without a gradient stay as they are."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return everything a resumed run needs."""
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Restore the result of `state_dict()`."""
+
+
+class Adam(GroupedOptimizer):
+    """Adam (Kingma and Ba, arXiv 1412.6980): equals `torch.optim.Adam(fused=True)` bit for bit, state dict included.
+
+    It calls the same kernel directly.
+
+    Args:
+        parameters: tensors, or groups as mappings with `params` and optionally `lr`.
+        lr: learning rate of groups that set none.
+        betas: decay of the first and the second moment.
+        eps: added to the root of the second moment.
+    """
+
+    def __init__(
+        self,
+        parameters: Iterable[Tensor] | Iterable[dict[str, Any]],
+        lr: float = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+    ) -> None:
+        super().__init__(parameters, lr=lr, betas=betas, eps=eps)
+
+    def _new_state(self, parameter: Tensor) -> dict[str, Tensor]:
+        return {
+            "step": torch.zeros((), device=parameter.device),
+            "exp_avg": torch.zeros_like(parameter, requires_grad=False),
+            "exp_avg_sq": torch.zeros_like(parameter, requires_grad=False),
+        }
+
+    def _update(
+        self, group: dict[str, Any], parameters: list[Tensor], gradients: list[Tensor], state: dict[str, list[Tensor]]
+    ) -> None:
+        torch._foreach_add_(state["step"], 1)
+        torch._fused_adam_(
+            parameters,
+            gradients,
+            state["exp_avg"],
+            state["exp_avg_sq"],
+            [],
+            state["step"],
+            lr=group["lr"],
+            beta1=group["betas"][0],
+            beta2=group["betas"][1],
+            weight_decay=0.0,
+            eps=group["eps"],
+            amsgrad=False,
+            maximize=False,
+        )

@@ -1,0 +1,1 @@
+"""Policies of environments in which several actors or agents act."""

@@ -1,0 +1,385 @@
+"""Builds a valid RunConfig from names, files and overrides: defaults < preset < files < overrides and flags."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from maze_core.base.errors import ConfigError, PluginError
+from maze_core.base.local_modules import permit
+from maze_core.base.tolerant_output import to_stderr
+from maze_core.plugins import discovery
+from maze_core.plugins.config.base import PluginConfig
+from maze_core.plugins.config.checksummed_yaml import read_checksummed
+from maze_core.plugins.config.explain import combined, explain
+from maze_core.plugins.config.external_fields import (
+    assigned,
+    check_said,
+    for_evaluation,
+    without_missing,
+)
+from maze_core.plugins.config.plain_yaml import read_yaml, to_yaml
+from maze_core.plugins.config.preferences import names_patience, says_its_end, with_preferences, without_patience
+from maze_core.plugins.config.preset_paths import preset_paths
+from maze_core.plugins.config.presets import Preset, choose, package
+from maze_core.plugins.config.raw import PARTS, Raw, assign, merge, parse_assignment
+from maze_core.plugins.config.renamed_keys import moved
+from maze_core.plugins.config.run import RunConfig
+from maze_core.plugins.config.wrapper_classes import by_path, check_classes
+from maze_core.plugins.default_callbacks import DEFAULT_CALLBACKS, OBSERVERS, without_uninstalled
+
+DEFAULTS: Raw = {
+    "env": {"name": "gymnasium"},
+    "model": {"name": "mlp"},
+    "runner": {"name": "dev"},
+    "callbacks": {name: {} for name in DEFAULT_CALLBACKS},
+}
+"""The default plugins of a run."""
+
+
+def assemble(
+    algorithm: str | None = None,
+    env: str | None = None,
+    preset: str = "auto",
+    files: Sequence[Path | Raw] = (),
+    overrides: Sequence[str] = (),
+    flags: Mapping[str, Any] | None = None,
+    load: discovery.Loader = discovery.load,
+    parent: Path | None = None,
+) -> RunConfig:
+    """Assemble and validate the configuration of a run.
+
+    `env` is an environment id, `files` are YAML files or their contents, `overrides` are `path=value` texts with
+    YAML values, `flags` maps paths to values, `preset` is a name, `auto` (the one that the files name, else the one
+    named like the environment, if there is one) or `none`.
+    `parent` is the `config.yaml` of the run whose parameters this one starts from: its model and wrappers, and its
+    environment if none is named, override the preset.
+    Raises one ConfigError that lists every problem, and PluginError if a named plugin cannot be used.
+    """
+    return assemble_with_preset(algorithm, env, preset, files, overrides, flags, load, parent)[0]
+
+
+def assemble_with_preset(
+    algorithm: str | None = None,
+    env: str | None = None,
+    preset: str = "auto",
+    files: Sequence[Path | Raw] = (),
+    overrides: Sequence[str] = (),
+    flags: Mapping[str, Any] | None = None,
+    load: discovery.Loader = discovery.load,
+    parent: Path | None = None,
+) -> tuple[RunConfig, str]:
+    """Like `assemble`, and also return the title of the applied preset, empty if there is none."""
+    assignments = [parse_assignment(text) for text in overrides]
+    assignments += [(tuple(path.split(".")), value) for path, value in (flags or {}).items()]
+    if algorithm is not None:
+        assignments.append((("algorithm", "name"), algorithm))
+    if env is not None:
+        assignments.append((("env", "id"), env))
+    layers = [_file_layer(path, algorithm) for path in files]
+    permit([value for _, value in assignments] + layers)
+    for path, layer in zip(files, layers, strict=True):
+        if not isinstance(path, dict):
+            check_classes(layer, by_path(assignments), path)
+    named = [layer.pop("preset") for layer in layers if "preset" in layer]
+    trusted, untrusted = _stack(DEFAULTS, *layers), list[tuple[Raw, Path]]()
+    if parent is not None:
+        names_env = any("env" in layer for layer in layers) or any(path[0] == "env" for path, _ in assignments)
+        layers.insert(0, merge({}, _parent_layer(parent, names_env)))
+        untrusted.append((layers[0], parent))
+
+    # Wrappers that the preset brings cannot be counted yet, and do not decide which preset it is.
+    asked = assign(_stack(DEFAULTS, *layers), [each for each in assignments if each[0][0] != "wrappers"])
+    wanted = named[-1] if named and preset == "auto" else preset
+    found = find_preset(wanted, asked, load)
+    chosen = {} if found is None else merge({}, moved(found.content, _note(found.file)))
+    if found is not None and not found.preset_folder.trusted:
+        untrusted.append((chosen, found.file))
+    for content, source in untrusted:
+        check_classes(content, by_path(assignments), source)
+    raw = assign(_stack(DEFAULTS, chosen, *layers), assignments)
+    if says_its_end(asked) and not names_patience(asked):
+        without_patience(raw)
+    # A preset that the user has named, rather than one that applies by itself, may reach outside.
+    doubtful = untrusted if wanted == "auto" else [each for each in untrusted if each[0] is not chosen]
+    check_said(raw, doubtful, assignments, load, trusted)
+    raw = without_uninstalled(raw, assignments, load, _note(None))
+    return resolve(with_preferences(raw, chosen, load), load), "" if found is None else found.title
+
+
+def asks_for_patience(files: Sequence[Path | Raw], flags: Mapping[str, Any]) -> bool:
+    """Return True if files or flags, as of `assemble`, set the patience of early stopping; presets do not count."""
+    layers = [_file_layer(source, None, quiet=True) for source in files]
+    return names_patience(assign(_stack(*layers), [(tuple(path.split(".")), value) for path, value in flags.items()]))
+
+
+def load_run_config(
+    source: Path | str | Mapping[str, Any],
+    overrides: Sequence[str] = (),
+    load: discovery.Loader = discovery.load,
+) -> RunConfig:
+    """Return the complete configuration in a `config.yaml` or a mapping, with `path=value` texts applied.
+
+    Raises:
+        ConfigError: a value does not fit, or the file names a wrapper class that the overrides do not name.
+    """
+    assignments = _said(overrides)
+    if isinstance(source, Mapping):
+        raw = moved(dict(source), _note(None))
+    else:
+        raw = read_checksummed(Path(source), _note(source))
+        check_classes(raw, by_path(assignments), Path(source))
+    raw = assign(merge({}, raw), assignments)
+    return resolve(without_uninstalled(raw, assignments, load, _note(None)), load)
+
+
+def load_saved_config(
+    path: Path,
+    overrides: Sequence[str] = (),
+    load: discovery.Loader = discovery.load,
+    agreed: Raw | None = None,
+) -> RunConfig:
+    """Return the configuration of a saved run, to resume it, with `path=value` texts applied.
+
+    Raises:
+        ConfigError: a value does not fit; or it refers to another machine, or to a folder outside the current folder
+            and the run's own, and neither the overrides nor `agreed`, the caller's own configuration, contain it.
+    """
+    raw, assignments = merge({}, read_checksummed(path, _note(path))), _said(overrides)
+    check_classes(raw, {**by_path(assignments), "agreed": agreed}, path)
+    kept = without_uninstalled(assigned(raw, assignments, load, path, agreed), assignments, load, _note(None))
+    return _saved(kept, path, load, raw)
+
+
+def load_config_to_act(
+    path: Path,
+    overrides: Sequence[str] = (),
+    load: discovery.Loader = discovery.load,
+    observers: Mapping[str, str] | None = None,
+    agreed: Raw | None = None,
+) -> tuple[RunConfig, list[str], list[str]]:
+    """Return the configuration of a saved run, to evaluate or to act, and the parts that were left out.
+
+    The first list names parts that reach beyond the run. The second names those of `observers`, callbacks by key with
+    the plugin's name, that are not installed here.
+
+    Raises:
+        ConfigError: as for `load_saved_config`.
+    """
+    raw, assignments = merge({}, read_checksummed(path, _note(path))), _said(overrides)
+    check_classes(raw, by_path(assignments), path)
+    kept, reaching = for_evaluation(raw, assignments, load, path, agreed)
+    kept, missing = without_missing(kept, assignments, load, {**OBSERVERS, **(observers or {})})
+    return _saved(kept, path, load, raw), reaching, missing
+
+
+def _said(overrides: Sequence[str]) -> list[tuple[tuple[str, ...], Any]]:
+    """Return `path=value` texts as assignments; the user has typed the modules that they name."""
+    assignments = [parse_assignment(text) for text in overrides]
+    permit([value for _, value in assignments])
+    return assignments
+
+
+def _saved(raw: Raw, path: Path, load: discovery.Loader, before: Raw) -> RunConfig:
+    """Return the configuration `raw`; `before` is what the file `path` holds."""
+    config = resolve(raw, load)
+    if config.seed is None:
+        if before.get("seed") is not None:
+            raise ConfigError(
+                f"cannot be unset: a saved run has a seed, here {before['seed']}", "seed", "Leave it out."
+            )
+        raise ConfigError(
+            f"is missing in {path}; a saved run has one", "seed", "Next: --set seed=1, or the seed that the run had"
+        )
+    return config
+
+
+def part_config(
+    kind: str, raw: Raw, overrides: Sequence[str] = (), load: discovery.Loader = discovery.load
+) -> PluginConfig:
+    """Return the configuration of one part, such as `env`, with `path=value` texts applied."""
+    errors: list[ConfigError] = []
+    data = assign({kind: raw}, _said(overrides))
+    config = _part(kind, kind, data[kind], load, errors)
+    errors += [ConfigError(f"only {kind} can be set here", key) for key in data if key != kind]
+    if errors or config is None:
+        raise combined(errors)
+    return config
+
+
+def policy_part(part: Any, where: str, load: discovery.Loader = discovery.load) -> PluginConfig:
+    """Return the configuration of a policy plugin that the parameter `where` names.
+
+    `part`: the plugin's name, or a mapping with its name and parameters.
+    """
+    errors: list[ConfigError] = []
+    config = _part("policy", where, {"name": part} if isinstance(part, str) else part, load, errors)
+    if config is None:
+        raise combined(errors)
+    return config
+
+
+def policy_config(policy: str, overrides: Sequence[str] = (), load: discovery.Loader = discovery.load) -> PluginConfig:
+    """Return the configuration of a policy plugin by its name, or by a file that it plays.
+
+    A file is played by the plugin that has the name of its suffix, such as `onnx`, with the parameter `file`.
+    """
+    suffix = "" if policy in discovery.names("policy") else Path(policy).suffix.removeprefix(".")
+    return part_config("policy", {"name": suffix, "file": policy} if suffix else {"name": policy}, overrides, load)
+
+
+def env_config(
+    env: Raw, wrappers: Sequence[str] = (), overrides: Sequence[str] = (), load: discovery.Loader = discovery.load
+) -> tuple[PluginConfig, tuple[PluginConfig, ...]]:
+    """Return the configurations of an environment and its wrappers, with `path=value` texts applied.
+
+    Raises one ConfigError that lists every problem.
+    """
+    errors: list[ConfigError] = []
+    layer = merge({}, {"env": env, "wrappers": list(wrappers)})
+    permit(layer)
+    data = assign(layer, _said(overrides))
+    config = _part("env", "env", data["env"], load, errors)
+    wrapped = [each for each in _wrappers(data["wrappers"], load, errors) if each is not None]
+    errors += [ConfigError("only env and wrappers can be set here", key) for key in data if key not in layer]
+    if errors or config is None:
+        raise combined(errors)
+    return config, tuple(wrapped)
+
+
+def dump(config: RunConfig) -> str:
+    """Return the complete configuration as YAML, which `load_run_config` reads."""
+    return to_yaml(config.model_dump(mode="json"))
+
+
+def resolve(raw: Raw, load: discovery.Loader = discovery.load) -> RunConfig:
+    """Validate plain data: each part by the `Config` of the plugin it names, then the whole.
+
+    Raises one ConfigError that lists every problem, one per line.
+    """
+    errors: list[ConfigError] = []
+    data = {key: value for key, value in raw.items() if key not in (*PARTS, "wrappers", "callbacks")}
+    for part in PARTS:
+        if part in raw:
+            data[part] = _part(part, part, raw[part], load, errors)
+    data["wrappers"] = _wrappers(raw.get("wrappers"), load, errors)
+    data["callbacks"] = _callbacks(raw.get("callbacks"), load, errors)
+    reported = {str(error.where).partition(".")[0] for error in errors}
+    try:
+        config = RunConfig.model_validate(data)
+    except ValidationError as error:
+        # A part that is already reported is None here: pydantic's error about it would only confuse.
+        rest = explain(error, RunConfig, "", data)
+        errors += [each for each in rest if str(each.where).partition(".")[0] not in reported]
+    if errors:
+        raise combined(errors)
+    return config
+
+
+def _stack(*layers: Mapping[str, Any]) -> Raw:
+    result: Raw = {}
+    for layer in layers:
+        result = merge(result, layer)
+    return result
+
+
+def _file_layer(source: Path | Raw, algorithm: str | None, quiet: bool = False) -> Raw:
+    layer = merge({}, source if isinstance(source, dict) else read_yaml(source))
+    layer = moved(layer, (lambda text: None) if quiet else _note(None if isinstance(source, dict) else source))
+    part = layer.get("algorithm")
+    named = part.get("name") if isinstance(part, dict) else None
+    if algorithm is not None and named not in (None, algorithm):
+        where = None if isinstance(source, dict) else str(source)
+        raise ConfigError(f"is for the algorithm {named}, not for {algorithm}", where)
+    return layer
+
+
+def _parent_layer(path: Path, names_env: bool) -> Raw:
+    raw = merge({}, read_checksummed(path))
+    kept = ("model", "wrappers") if names_env else ("model", "wrappers", "env")
+    return {part: raw[part] for part in kept if part in raw}
+
+
+def _note(source: Path | str | None) -> Callable[[str], None]:
+    """Return a function that prints a note about a file; None: about a configuration without one."""
+    where = "" if source is None else f"{source}: "
+    return lambda text: to_stderr(f"note: {where}{text}")
+
+
+def find_preset(preset: Any, asked: Raw, load: discovery.Loader = discovery.load) -> Preset | None:
+    """Return the preset of a name for the algorithm and the environment of a configuration, if there is one."""
+    if not isinstance(preset, str):
+        raise ConfigError("must be the name of a preset, auto or none", "preset")
+    algorithm, env = asked.get("algorithm"), asked.get("env")
+    name = algorithm.get("name") if isinstance(algorithm, dict) else None
+    if preset == "none" or not isinstance(name, str):
+        return None
+    env_id = env.get("id") if isinstance(env, dict) else None
+    try:
+        plugin = load("algorithm", name)
+    except ConfigError:
+        return None  # resolve reports the unknown name together with all other problems
+    source = _env_source(env, load)
+    preset_folders = preset_paths(name, package(plugin), None if source is None else package(source))
+    return choose(preset, env_id if isinstance(env_id, str) else None, name, preset_folders)
+
+
+def _env_source(env: Any, load: discovery.Loader) -> type[Any] | None:
+    """Return the class of a run's env source; None if it cannot be used, which resolve reports."""
+    name = env.get("name") if isinstance(env, dict) else None
+    if not isinstance(name, str):
+        return None
+    try:
+        source: type[Any] = load("env", name)
+    except (ConfigError, PluginError):
+        return None
+    return source
+
+
+def _part(kind: str, where: str, raw: Any, load: discovery.Loader, errors: list[ConfigError]) -> PluginConfig | None:
+    """Return the configuration of one plugin, or None after adding its problems to `errors`."""
+    if isinstance(raw, PluginConfig):
+        return raw
+    if not isinstance(raw, dict):
+        errors.append(ConfigError(f"must be a mapping with the {kind}'s name and parameters", where))
+        return None
+    name = raw.get("name")
+    if not isinstance(name, str) or not name:
+        errors.append(ConfigError(f"must be the name of an installed {kind}", f"{where}.name"))
+        return None
+    try:
+        model: type[PluginConfig] = load(kind, name).Config
+        return model.model_validate(raw)
+    except ConfigError as error:
+        errors.append(ConfigError(error.message, f"{where}.name", error.hint))
+    except ValidationError as error:
+        errors += explain(error, model, where, raw)
+    return None
+
+
+def _wrappers(raw: Any, load: discovery.Loader, errors: list[ConfigError]) -> list[PluginConfig | None]:
+    if raw is None:
+        return []
+    if not isinstance(raw, list | tuple):
+        errors.append(ConfigError("must be a list of wrappers, the first innermost", "wrappers"))
+        return []
+    return [_part("wrapper", f"wrappers.{i}", each, load, errors) for i, each in enumerate(raw)]
+
+
+def _callbacks(raw: Any, load: discovery.Loader, errors: list[ConfigError]) -> dict[str, PluginConfig | None]:
+    if raw is None:
+        return {}
+    if not isinstance(raw, dict):
+        errors.append(ConfigError("must be a mapping from names to parameters", "callbacks"))
+        return {}
+    return {key: _part("callback", f"callbacks.{key}", value, load, errors) for key, value in _named(raw)}
+
+
+def _named(raw: Raw) -> Iterable[tuple[str, Any]]:
+    """Yield callbacks with names filled in from the keys; null leaves one out."""
+    for key, value in raw.items():
+        if value is not None:
+            yield key, {"name": key, **value} if isinstance(value, dict) else value

@@ -1,0 +1,168 @@
+"""Presets: partial run configurations in folders, `NAME.yaml` or `ALGORITHM/NAME.yaml`.
+
+A file is for the algorithm that it names, or else for that of its folder. Where the folders are is said in
+`maze_core.plugins.config.preset_paths`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from maze_core.base.errors import ConfigError
+from maze_core.plugins.config.explain import nearest
+from maze_core.plugins.config.plain_yaml import read_yaml
+from maze_core.plugins.config.raw import Raw
+
+
+@dataclass(frozen=True)
+class PresetFolder:
+    """A folder of presets, or of experiments."""
+
+    folder: Path
+    algorithm: str = ""
+    """The algorithm of files that name none and are in no algorithm's folder; empty: such files are no presets."""
+    origin: str = ""
+    """Where it comes from, for messages; empty for the package of the algorithm or of the env source."""
+    trusted: bool = True
+    """Whether it is installed. A file of the current folder may come from anyone."""
+
+    def files(self, algorithm: str = "") -> Iterator[tuple[Path, str]]:
+        """Yield the files, each with the algorithm that it is for if it names none: first those in `algorithm/`."""
+        if algorithm:
+            yield from ((file, algorithm) for file in yaml_files(self.folder / algorithm))
+        yield from ((file, self.algorithm) for file in yaml_files(self.folder))
+
+    def contents(self) -> list[tuple[str, str]]:
+        """Return the names of all presets, each with its algorithm."""
+        found = {(file.stem, algorithm_of(read_yaml(file), self.algorithm)) for file in yaml_files(self.folder)}
+        for folder in self.folder.iterdir() if self.folder.is_dir() else ():
+            found |= {(file.stem, algorithm_of(read_yaml(file), folder.name)) for file in yaml_files(folder)}
+        return sorted((name, algorithm) for name, algorithm in found if algorithm)
+
+
+@dataclass(frozen=True)
+class Preset:
+    """A preset that was found."""
+
+    file: Path
+    content: Raw
+    preset_folder: PresetFolder
+
+    @property
+    def title(self) -> str:
+        """Its name, and where it comes from if that is neither the algorithm's nor the env source's package."""
+        if not self.preset_folder.trusted:
+            return f"{self.file.stem} ({self.file.as_posix()})"
+        return f"{self.file.stem} ({self.preset_folder.origin})" if self.preset_folder.origin else self.file.stem
+
+
+def choose(preset: str, env_id: str | None, algorithm: str, preset_folders: Sequence[PresetFolder]) -> Preset | None:
+    """Return the preset to apply, or None: the first with this name.
+
+    `auto` takes the preset named like the environment, if there is one; `none` takes none.
+
+    Raises:
+        ConfigError: there is no preset of this name.
+    """
+    if preset == "none":
+        return None
+    wanted = preset_of(env_id or "") if preset == "auto" else preset
+    for found in _read(algorithm, preset_folders, wanted):
+        return found
+    if preset == "auto":
+        return None
+    known = named_presets(algorithm, preset_folders, skipped=lambda error: None)
+    raise ConfigError(f"{algorithm} has no preset {preset!r}; {nearest(preset, known)}", "preset")
+
+
+def named_presets(
+    algorithm: str, preset_folders: Sequence[PresetFolder], skipped: Callable[[ConfigError], object] | None = None
+) -> dict[str, Preset]:
+    """Return the presets for an algorithm by name, sorted.
+
+    `skipped` is called with what is wrong with a file that cannot be read, which is left out.
+
+    Raises:
+        ConfigError: a file cannot be read, and there is no `skipped`.
+    """
+    found: dict[str, Preset] = {}
+    for preset in _read(algorithm, preset_folders, skipped=skipped):
+        found.setdefault(preset.file.stem, preset)
+    return dict(sorted(found.items()))
+
+
+def presets(plugin: type[Any], algorithm: str) -> dict[str, Raw]:
+    """Return the presets in the package of an algorithm, by name."""
+    found = named_presets(algorithm, presets_of_package(package(plugin), algorithm))
+    return {name: preset.content for name, preset in found.items()}
+
+
+def presets_of_source(source: type[Any]) -> list[tuple[str, str]]:
+    """Return the presets in an env source's package: their names, each with the algorithm that it is for."""
+    return [pair for each in presets_of_package(package(source)) for pair in each.contents()]
+
+
+def preset_of(env_id: str) -> str:
+    """Return the name of the preset that `auto` looks for: the id without its module, with `-` for `/`."""
+    return env_id.rpartition(":")[2].replace("/", "-")
+
+
+def package(plugin: type[Any]) -> str:
+    """Return the name of the top package that a plugin class is in."""
+    return plugin.__module__.partition(".")[0]
+
+
+def presets_of_package(
+    name: str | None, algorithm: str = "", origin: str = "", folder: str = "presets"
+) -> list[PresetFolder]:
+    """Return the folder of presets in a package, if it has one."""
+    place = package_folder(name) if name else None
+    return [PresetFolder(place / folder, algorithm, origin)] if place and (place / folder).is_dir() else []
+
+
+def package_folder(name: str) -> Path | None:
+    """Return the folder of a package without importing it; None if there is none."""
+    top, *rest = name.split(".")
+    try:
+        spec = find_spec(top)
+    except (ImportError, ValueError, AttributeError):  # `__main__`, a module without a spec
+        return None
+    places = [Path(place, *rest) for place in (spec.submodule_search_locations if spec else None) or ()]
+    return next((place for place in places if place.is_dir()), None)
+
+
+def yaml_files(folder: Path) -> list[Path]:
+    """Return the YAML files directly in a folder, sorted; none if there is no such folder."""
+    return sorted(folder.glob("*.yaml"))
+
+
+def algorithm_of(content: Raw, default: str = "") -> str:
+    """Return the algorithm that a configuration names, or the default."""
+    part = content.get("algorithm")
+    named = part.get("name") if isinstance(part, dict) else part
+    return named if isinstance(named, str) else default
+
+
+def _read(
+    algorithm: str,
+    preset_folders: Sequence[PresetFolder],
+    name: str | None = None,
+    skipped: Callable[[ConfigError], object] | None = None,
+) -> Iterator[Preset]:
+    """Yield the presets for an algorithm in order; with `name`, only the files of that name are read."""
+    for folder in preset_folders:
+        for file, default in folder.files(algorithm):
+            if name in (None, file.stem):
+                try:
+                    content = read_yaml(file)
+                except ConfigError as error:
+                    if skipped is None:
+                        raise
+                    skipped(error)
+                    continue
+                if algorithm_of(content, default) == algorithm:
+                    yield Preset(file, content, folder)

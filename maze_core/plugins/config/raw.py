@@ -1,0 +1,105 @@
+"""Raw configuration data: parses `path=value` assignments and merges layers of plain data.
+
+The results are plain data; plugin names are looked up later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from maze_core.base.errors import ConfigError
+from maze_core.plugins.config.plain_yaml import kind_of, parse_value
+
+Raw = dict[str, Any]
+"""Plain data: dicts, lists, strings, numbers, booleans and None."""
+
+PARTS = ("env", "model", "algorithm", "runner")
+"""The keys of a run's configuration that each hold one plugin's parameters."""
+
+
+def parse_assignment(text: str) -> tuple[tuple[str, ...], Any]:
+    """Return path and value of `a.b.0.c=value`; the value is YAML."""
+    path, equals, value = text.partition("=")
+    keys = tuple(path.strip().split("."))
+    if not equals or not all(keys):
+        raise ConfigError(f"{text!r:.80} is not of the form path=value, such as algorithm.lr=0.001")
+    return keys, parse_value(value, f"{path.strip()} in {text!r:.80}")
+
+
+def merge(base: Raw, layer: Mapping[str, Any]) -> Raw:
+    """Return `base` with a layer merged over it: mappings merge key by key, everything else is replaced.
+
+    If the layer changes the `name` of a part, the whole part is replaced: the old plugin's parameters do not apply.
+    """
+    result = dict(base)
+    for key, value in _spelled_out(layer).items():
+        old = result.get(key)
+        if key in PARTS and isinstance(old, dict) and isinstance(value, dict):
+            same = "name" not in value or old.get("name") in (None, value["name"])
+            old = old if same else {}
+        result[key] = _deep(old, value)
+    return result
+
+
+def assign(base: Raw, assignments: Iterable[tuple[tuple[str, ...], Any]]) -> Raw:
+    """Return `base` with values set at paths; later ones win. Plugin names are set before their parameters."""
+    result: Raw = _copy(base)
+    for path, value in sorted(assignments, key=lambda item: len(item[0]) + (item[0][-1] != "name")):
+        if len(path) <= 2 and path[0] in PARTS and (len(path) == 1 or path[1] == "name"):
+            result = merge(result, {path[0]: {"name": value} if len(path) == 2 else value})
+        else:
+            _set(result, path, _copy(value))
+            result = _spelled_out(result)
+    return result
+
+
+def _deep(old: Any, new: Any) -> Any:
+    if isinstance(old, dict) and isinstance(new, Mapping):
+        return {**old, **{key: _deep(old.get(key), value) for key, value in new.items()}}
+    return _copy(new)
+
+
+def _spelled_out(layer: Mapping[str, Any]) -> Raw:
+    """Expand short forms: `env: CartPole-v1` is an id, `model: cnn` a name, and so are wrappers in a list."""
+    result = dict(layer)
+    for part in PARTS:
+        if isinstance(result.get(part), str):
+            result[part] = {"id" if part == "env" else "name": result[part]}
+    if isinstance(result.get("wrappers"), list):
+        result["wrappers"] = [spelled_out_wrapper(each) for each in result["wrappers"]]
+    return result
+
+
+def spelled_out_wrapper(wrapper: Any) -> Any:
+    """Expand a wrapper: a string is a name, `module:Class` is the id of the wrapper `gymnasium`."""
+    result = {"name": wrapper} if isinstance(wrapper, str) else wrapper
+    if isinstance(result, dict) and ":" in str(result.get("name", "")):
+        return {"id": result["name"], **result, "name": "gymnasium"}
+    return result
+
+
+def _set(tree: Any, path: tuple[str, ...], value: Any) -> None:
+    where = ".".join(path)
+    for position, key in enumerate(path):
+        last = position == len(path) - 1
+        if isinstance(tree, list):
+            index = int(key) if key.isdigit() else -1
+            if not 0 <= index <= len(tree) - (not last):
+                raise ConfigError(f"{key!r} is not an index of a list of length {len(tree)}", where)
+            tree[index:] = [*([value] if last else tree[index : index + 1]), *tree[index + 1 :]]
+            tree = tree[index]
+        elif isinstance(tree, dict):
+            if last:
+                tree[key] = value
+            elif tree.get(key) is None:
+                tree[key] = [] if path[position + 1] == "0" and key == "wrappers" else {}
+            tree = tree[key]
+        else:
+            raise ConfigError(f"{'.'.join(path[:position])} is {kind_of(tree)} and has no {key!r}", where)
+
+
+def _copy(data: Any) -> Any:
+    if isinstance(data, Mapping):
+        return {key: _copy(value) for key, value in data.items()}
+    return [_copy(value) for value in data] if isinstance(data, list | tuple) else data

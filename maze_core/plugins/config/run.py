@@ -1,0 +1,81 @@
+"""The complete configuration of a run, as saved in `config.yaml` in the run directory."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, NonNegativeInt, PositiveInt, SerializeAsAny
+
+from maze_core.plugins.config.base import ConfigModel, PluginConfig
+from maze_core.plugins.config.params import SideBySide
+
+
+class AlgorithmConfig(PluginConfig):
+    """The parameters that every algorithm has."""
+
+    n_epochs: NonNegativeInt = 0
+    """Epochs to train; 0: until early stopping ends the run or `steps` are done."""
+    epoch_length: PositiveInt = 25
+    """Updates per epoch."""
+    device: Literal["cpu", "cuda", "auto"] = "cpu"
+    """Device on which the policy learns; `auto` uses a GPU if there is one."""
+
+    @property
+    def evaluation_episodes(self) -> int:
+        """Episodes of one evaluation if `evaluation.n_episodes` is not set."""
+        return 8
+
+
+class EvaluationConfig(ConfigModel):
+    """How a policy is evaluated at the end of each epoch, of the run, and by `maze eval`."""
+
+    deterministic: bool = True
+    """Take the most likely action instead of sampling."""
+    n_episodes: PositiveInt | None = None
+    """Episodes per evaluation; none: the algorithm's own parameter (such as `n_eval_rollouts` of es), otherwise 8."""
+    num_envs: SideBySide = 16
+    """Environments stepped in parallel, at most one per episode."""
+    max_episode_steps: PositiveInt | None = 108_000
+    """Steps after which an evaluation episode is cut, for environments without a time limit. It counts with its return
+    so far. None: never. The default is the limit of Atari without frame skip, the longest in common use."""
+
+
+class RunConfig(ConfigModel):
+    """Everything that determines a run. Each part except `evaluation` is the configuration of a named plugin."""
+
+    env: SerializeAsAny[PluginConfig]
+    """The environment: an env source and its parameters."""
+    wrappers: tuple[SerializeAsAny[PluginConfig], ...] = ()
+    """Environment wrappers, applied in order; the first is innermost."""
+    model: SerializeAsAny[PluginConfig]
+    """The policy network and critic."""
+    algorithm: SerializeAsAny[AlgorithmConfig]
+    """The learning algorithm."""
+    runner: SerializeAsAny[PluginConfig]
+    """Where environments are stepped: `dev` in this process, `local` in worker processes."""
+    evaluation: EvaluationConfig = EvaluationConfig()
+    """How the policy is evaluated."""
+    callbacks: dict[str, SerializeAsAny[PluginConfig]] = Field(default_factory=dict)
+    """Observers and loss extensions by name, called in this order."""
+    seed: Annotated[int, Field(ge=0, lt=2**63)] | None = None
+    """Seed of all random numbers; none: a seed is drawn and saved."""
+    steps: PositiveInt | None = None
+    """Environment steps to train, summed over all environments; none: `algorithm.n_epochs` or early stopping
+    decides."""
+    threads: Annotated[int, Field(ge=0, le=1024)] = 1
+    """Threads of torch in this process; 0: torch decides. Small networks are fastest with 1."""
+
+    learners: Annotated[int, Field(ge=1, le=64)] = 1
+    """Processes that compute gradients: this one and further ones, among which the rows of each batch are divided. The
+    result is the same but for rounding. Pays where a gradient takes longer than sending networks and rows."""
+
+    @property
+    def env_title(self) -> str:
+        """The name of the environment: its id, the function that builds it, or its source."""
+        function = getattr(self.env, "factory", "").rpartition(":")[2]
+        return getattr(self.env, "id", "") or function or self.env.name
+
+    @property
+    def evaluation_episodes(self) -> int:
+        """Episodes of one evaluation."""
+        return self.evaluation.n_episodes or self.algorithm.evaluation_episodes

@@ -1,0 +1,1 @@
+"""Runs: their parts, the training loop, evaluation, checkpoints, and the run directory."""

@@ -1,0 +1,62 @@
+"""Ends a run that no longer improves, or that is good enough."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from pydantic import NonNegativeInt
+
+from maze_core.base.terminal_text import counted
+from maze_core.plugins.base import Plugin
+from maze_core.plugins.config.base import PluginConfig
+from maze_core.plugins.hookspecs import hookimpl
+
+if TYPE_CHECKING:
+    from maze_core.run.report import EpochReport
+    from maze_core.run.run import Run
+
+
+class EarlyStoppingConfig(PluginConfig):
+    """When to stop."""
+
+    patience: NonNegativeInt = 15
+    """Epochs without a new best evaluation before the run stops; 0: never. An algorithm may have another default. If
+    you set `steps` or `algorithm.n_epochs` but not `patience`, it is 0. `maze train` has the flag `--patience`."""
+    target_return: float | None = None
+    """Mean evaluation return at which the run stops; none: no target."""
+
+
+class EarlyStopping(Plugin):
+    """Stop after `patience` epochs without a new best evaluation, or at `target_return`.
+
+    It keeps no state of its own, so a resumed run stops where the uninterrupted one would have.
+    """
+
+    Config: ClassVar[type[PluginConfig]] = EarlyStoppingConfig
+    config: EarlyStoppingConfig
+
+    @hookimpl
+    def on_epoch_end(self, run: Run, epoch: EpochReport) -> None:
+        """Ask the run to stop if there is a reason."""
+        reason = self._target_reached(epoch) or self._patience_lost(run, epoch)
+        if reason:
+            run.stop(reason)
+
+    def _target_reached(self, epoch: EpochReport) -> str | None:
+        target = self.config.target_return
+        score = epoch.metrics.get("eval/return_mean")
+        # A score of nan compares false: no evaluation has reached the target.
+        if target is None or score is None or not score >= target:
+            return None
+        return f"the evaluation return {score:.6g} reached the target of {target:.6g}"
+
+    def _patience_lost(self, run: Run, epoch: EpochReport) -> str | None:
+        patience = 0 if run.full_length else self.config.patience
+        # Before the first finite evaluation there is no improvement: patience counts from the start of the run.
+        improved_epoch = run.state.improved_epoch or 0
+        if patience == 0 or epoch.epoch - improved_epoch < patience:
+            return None
+        if not improved_epoch:
+            return f"{counted(epoch.epoch, 'epoch')} without an evaluation to compare (patience is {patience})"
+        since = counted(epoch.epoch - improved_epoch, "epoch")
+        return f"{since} without a new best evaluation after epoch {improved_epoch} (patience is {patience})"

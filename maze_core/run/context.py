@@ -1,0 +1,363 @@
+"""The Python API: one object configures, trains and uses a run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from maze_core.base.errors import ConfigError
+from maze_core.base.seeding import draw_seed
+from maze_core.collect.agents.several import SeveralAgents
+from maze_core.collect.agents.single import SingleAgent, compute_action
+from maze_core.envs.wrappers.carry import lasting_layers, recall
+from maze_core.envs.wrappers.gymnasium import GymnasiumWrapperConfig
+from maze_core.plugins import discovery
+from maze_core.plugins.config.assembly import asks_for_patience, assemble, part_config
+from maze_core.plugins.config.base import PluginConfig
+from maze_core.plugins.config.preset_paths import experiment as experiment_file
+from maze_core.plugins.config.raw import merge
+from maze_core.plugins.config.record import CONFIG
+from maze_core.run import api
+from maze_core.run.episodes.rollouts import roll_out, task_of_run
+from maze_core.run.episodes.run_evaluation import FINAL_EVALUATION
+from maze_core.run.parts import Part, Parts, as_mapping, as_path
+from maze_core.run.saved.run_dir import find_run
+
+if TYPE_CHECKING:
+    import gymnasium
+    from torch import nn
+
+    from maze_core.data.recordings.trajectories import Trajectory
+    from maze_core.models.policy import Policy
+    from maze_core.plugins.config.run import RunConfig
+    from maze_core.run.report import RunSummary
+    from maze_core.run.run import Run
+
+
+class RunContext:
+    """A run in Python: choose the parts, train, evaluate, act.
+
+        with RunContext(env="CartPole-v1", algorithm="ppo", overrides={"algorithm.lr": 1e-3}, seed=1) as context:
+            context.train(n_epochs=10)
+            print(context.evaluate())
+
+    Each part is a name, a mapping, a config model or a plugin class; `env` may also be a callable that builds an
+    environment, a wrapper one that takes and returns an environment, `model` and `critic` an `nn.Module` class (see
+    `maze_core.models.custom`). A module that is already built is copied: training does not change it.
+
+    Args:
+        env: environment id, or a part, or a callable; None: that of the experiment.
+        algorithm: an algorithm plugin; None: that of the experiment, else PPO.
+        model: a model plugin, or a network.
+        wrappers: environment wrappers, the first innermost.
+        critic: the state critic: separate, shared or none, or a class (or module) of its own encoder.
+        runner: where environments are stepped.
+        callbacks: further callbacks by name, as parts or plugin classes; None removes a default one.
+        experiment: name of an experiment, a file of the folder `experiments` or of an installed package.
+        config: a YAML file, or several, read in order, after the experiment.
+        preset: name of a preset of the algorithm, `auto` or `none`.
+        overrides: values by path, such as `{"algorithm.lr": 1e-3}`; they override everything else.
+        seed: the seed of the run; None: one is drawn.
+        steps: environment steps to train.
+        epochs: epochs to train; the same as the override `algorithm.n_epochs`.
+        run_dir: the run's own folder; None: one below `runs/`.
+        init_from: a run directory to start the parameters from.
+        silent: print nothing.
+
+    Raises:
+        ConfigError: the configuration is wrong.
+    """
+
+    def __init__(
+        self,
+        env: Part | Callable[[], gymnasium.Env[Any, Any]] | None = None,
+        algorithm: Part | None = None,
+        model: Part | Callable[..., nn.Module] | None = None,
+        wrappers: Sequence[Part | Callable[[Any], gymnasium.Env[Any, Any]]] = (),
+        critic: str | Callable[..., nn.Module] | None = None,
+        runner: Part | None = None,
+        callbacks: Mapping[str, Part | None] | None = None,
+        *,
+        experiment: str | None = None,
+        config: Path | str | Sequence[Path | str] = (),
+        preset: str = "auto",
+        overrides: Mapping[str, Any] | None = None,
+        seed: int | None = None,
+        steps: int | None = None,
+        epochs: int | None = None,
+        run_dir: Path | str | None = None,
+        init_from: Path | str | None = None,
+        silent: bool = False,
+    ) -> None:
+        if not isinstance(preset, str):
+            raise ConfigError("must be the name of a preset, auto or none", "preset")
+        if not isinstance(experiment, str | None):
+            raise ConfigError("must be the name of an experiment", "experiment")
+        parts = Parts()
+        flags: dict[str, Any] = {"wrappers": parts.wrappers(wrappers)} if wrappers else {}
+        if env is not None:
+            flags["env"] = parts.env(env)
+        if algorithm is not None or experiment is None:
+            flags["algorithm"] = parts.plugin("algorithm", algorithm or "ppo")
+        if model is not None:
+            flags["model"] = parts.model(model)
+        if critic is not None:
+            flags |= parts.critic(critic)
+        if runner is not None:
+            flags["runner"] = parts.plugin("runner", runner)
+        flags |= parts.callbacks(callbacks)
+        if silent:
+            flags["callbacks.console"] = None
+        ends = {"steps": steps, "algorithm.n_epochs": epochs}
+        ends = {name: value for name, value in ends.items() if value is not None}
+        flags |= ends if seed is None else {**ends, "seed": seed}
+        self._load = parts.load
+        self._init_from = None if init_from is None else find_run(as_path("init_from", init_from))
+        self._run_dir = None if run_dir is None else as_path("run_dir", run_dir)
+        values = _values(overrides)
+        files = [config] if isinstance(config, str | Path) else config
+        named = [] if experiment is None else [experiment_file(experiment)]
+        layers = [*named, *(as_path("config", path) for path in files)]
+        self.config: RunConfig = assemble(
+            preset=preset,
+            files=layers,
+            flags=merge(flags, values),
+            load=self._load,
+            parent=self._init_from and self._init_from / CONFIG,
+        )
+        self._asks_for_patience = asks_for_patience(layers, merge(flags, values))
+        self._changes = _texts(ends | values)
+        self._run: Run | None = None
+        self._trains = True
+
+    @classmethod
+    def reopen(cls, run_dir: Path | str, overrides: Mapping[str, Any] | None = None, checkpoint: str = "last") -> Self:
+        """Return a context with the exact state of a saved run's checkpoint, ready to continue training.
+
+        A run built from Python objects needs them again: build the context as before and call `resume`.
+        """
+        return cls._of(api.reopen(Path(run_dir), _texts(overrides), checkpoint), trains=True)
+
+    @classmethod
+    def open(
+        cls, run_dir: Path | str, checkpoint: str | None = None, overrides: Mapping[str, Any] | None = None
+    ) -> Self:
+        """Return a context with the policy of a saved run, to evaluate or to act; it cannot train.
+
+        Neither training data nor optimizer are needed. `checkpoint` is best, last or previous; None: the best, or the
+        last if there is none. Parts that write, such as the wrapper `record`, are left out unless an override sets
+        where. A run built from Python objects needs them again: build the context as before and call `load`.
+        """
+        return cls._of(api.open_policy(Path(run_dir), checkpoint, _texts(overrides)), trains=False)
+
+    @classmethod
+    def _of(cls, run: Run, trains: bool) -> Self:
+        context = cls.__new__(cls)
+        context._load, context._changes, context._asks_for_patience = discovery.load, [], True
+        context._run, context.config, context._trains = run, run.config, trains
+        context._run_dir, context._init_from = run.run_dir, None
+        return context
+
+    @property
+    def run(self) -> Run:
+        """The run; first use builds it and creates its directory."""
+        if self._run is None:
+            self._run = api.start(self.config, self._run_dir, self._init_from, load=self._load)
+            self.config = self._run.config
+        return self._run
+
+    @property
+    def policy(self) -> Policy:
+        """The policy network."""
+        return self.run.policy
+
+    @property
+    def run_dir(self) -> Path:
+        """The run directory."""
+        folder = self.run.run_dir
+        if folder is None:
+            raise RuntimeError("this run has no directory")
+        return folder
+
+    def train(self, n_epochs: int | None = None) -> RunSummary:
+        """Train to the run's end, or for `n_epochs` more epochs. May be called again.
+
+        The default patience does not end `n_epochs` early; one that was configured does.
+
+        Raises:
+            ConfigError: the context was opened to act only.
+            RunError: the run cannot continue.
+        """
+        run = self.run
+        if not self._trains:
+            raise ConfigError(
+                "this context was opened for evaluation and acting; it cannot train",
+                hint=f'To continue training: RunContext.reopen("{run.run_dir}")',
+            )
+        n_epochs = _count("n_epochs", n_epochs)
+        run.until_epoch = run.epoch + n_epochs if n_epochs else self.config.algorithm.n_epochs or None
+        run.full_length = bool(n_epochs) and not self._asks_for_patience
+        return api.carry_out(run)
+
+    def resume(self, run_dir: Path | str, checkpoint: str = "last") -> RunSummary:
+        """Continue the saved run in `run_dir` to its end, with the Python objects of this context.
+
+        The `steps`, `epochs` and `overrides` of this context replace those of the saved configuration.
+        """
+        self.close()
+        agreed = self.config.model_dump(mode="json")
+        self._run = api.reopen(Path(run_dir), self._changes, checkpoint, load=self._load, agreed=agreed)
+        self.config, self._trains, self._asks_for_patience = self._run.config, True, True
+        return api.carry_out(self._run)
+
+    def load(self, run_dir: Path | str, checkpoint: str | None = None) -> Self:
+        """Load the policy of a saved run, to evaluate or to act, with the Python objects of this context.
+
+        Where the run names a path or an address elsewhere, the configuration of this context must name the same.
+        """
+        self.close()
+        agreed = self.config.model_dump(mode="json")
+        self._run = api.open_policy(Path(run_dir), checkpoint, self._classes(), load=self._load, agreed=agreed)
+        self.config, self._trains = self._run.config, False
+        return self
+
+    def _classes(self) -> list[str]:
+        """Return the wrapper classes of this context as overrides; a saved run may name only these."""
+        wrappers = enumerate(self.config.wrappers)
+        return [f"wrappers.{i}.id={each.id}" for i, each in wrappers if isinstance(each, GymnasiumWrapperConfig)]
+
+    def evaluate(self, deterministic: bool | None = None) -> dict[str, float]:
+        """Evaluate the current policy and return `eval/…` metrics of raw returns."""
+        return self.run.evaluate(FINAL_EVALUATION, deterministic=deterministic)
+
+    def rollout(
+        self,
+        episodes: int = 8,
+        *,
+        deterministic: bool | None = None,
+        record: Path | str | None = None,
+        wrapped_rewards: bool = False,
+        workers: int | None = None,
+        runner: Part | None = None,
+        seed: int | None = None,
+    ) -> list[Trajectory]:
+        """Play episodes with the current policy and return their trajectories.
+
+        Args:
+            episodes: how many.
+            deterministic: most likely actions instead of samples; None: as evaluations are configured.
+            record: a new folder to record the episodes in, with the rewards before all wrappers.
+            wrapped_rewards: record those after the wrappers, too.
+            workers: number of workers; no effect on the result. None: this process, or as many as `runner` chooses.
+            runner: starts the workers, such as `"ray"`; None: the local runner, if there are several.
+            seed: decides the episodes; None: a fresh one.
+        """
+        task = task_of_run(self.run, draw_seed() if seed is None else seed, deterministic)
+        played: list[Trajectory] = []
+        folder = None if record is None else Path(record)
+        player = None if runner is None else part_config("runner", Parts().plugin("runner", runner))
+        roll_out(
+            task,
+            episodes,
+            workers=workers,
+            runner=player,
+            record=folder,
+            wrapped_rewards=wrapped_rewards,
+            watch=played.append,
+            load=self._load,
+        )
+        return played
+
+    def make_env(self) -> gymnasium.Env[Any, Any]:
+        """Return an environment of this run, wrapped as in training; `compute_action` takes its observations.
+
+        Its wrappers remember what those of the evaluations do.
+        """
+        env = self.run.env_builder("acting")(0)
+        if memory := self.run.wrapper_memory():
+            recall(lasting_layers(env), memory[0])
+        return env
+
+    def compute_action(self, observation: Any, deterministic: bool = True, *, check: bool = True) -> Any:
+        """Return the action for one observation, both in the environment's own spaces; `check` as of `agent`.
+
+        Raises:
+            ConfigError: the policy remembers, several agents act in the environment, or the observation is refused.
+        """
+        self._check_single()
+        return compute_action(self.policy, observation, deterministic=deterministic, check=check)
+
+    def agent(self, deterministic: bool = True, *, check: bool = True) -> SingleAgent:
+        """Return the policy as an agent with `reset()` and `act(observation)`; it may have memory.
+
+        With `check` it refuses observations that training refuses: another structure, shape or dtype than the
+        observation space has, NaN, infinity, masks without a choice. Without, it acts without looking.
+
+        Raises:
+            ConfigError: several agents act in the environment.
+        """
+        self._check_single()
+        return SingleAgent(self.policy, deterministic=deterministic, check=check)
+
+    def agents(self, deterministic: bool = True, *, check: bool = True) -> SeveralAgents:
+        """Return the policy for an environment with several agents, with `reset()` and `act(name, observation)`.
+
+        `check` as of `agent`.
+
+        Raises:
+            ConfigError: one agent acts in the environment.
+        """
+        builder = self.run.env_builder("acting")
+        return SeveralAgents(self.policy, builder, deterministic=deterministic, check=check)
+
+    @cached_property
+    def _several_agents(self) -> bool:
+        return self.run.env_builder("acting").several_agents
+
+    def _check_single(self) -> None:
+        if self._several_agents:
+            raise ConfigError(
+                "several agents act in this environment, so an observation alone does not say whose it is",
+                "env",
+                "Next: agents = context.agents(), agents.act(name, observation)",
+            )
+
+    def close(self) -> None:
+        """Release environments and workers; safe to call twice."""
+        if self._run is not None:
+            self._run.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _plain_value(value: Any) -> Any:
+    return value.model_dump(mode="json", exclude_unset=True) if isinstance(value, PluginConfig) else str(value)
+
+
+def _count(where: str, value: Any) -> int:
+    """Return a number of epochs; 0 for None."""
+    if value is None:
+        return 0
+    if not isinstance(value, int) or value < 0:
+        raise ConfigError(f"must be a whole number, 0 or more, got {value!r:.80}", where)
+    return int(value)
+
+
+def _values(overrides: Mapping[str, Any] | None) -> dict[str, Any]:
+    return as_mapping("overrides", overrides or {}, 'Write overrides={"algorithm.lr": 0.001}')
+
+
+def _texts(overrides: Mapping[str, Any] | None) -> list[str]:
+    """Return overrides as `path=value` texts; JSON is valid YAML."""
+    values = _values(overrides)
+    return [f"{path}={json.dumps(value, default=_plain_value)}" for path, value in values.items()]

@@ -1,0 +1,123 @@
+"""The environments and workers of a run: built when needed, closed together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from maze_core.envs.builder import EnvBuilder
+from maze_core.envs.in_process import vector_env
+from maze_core.envs.vector import agents_of
+from maze_core.models.several.groups import tells_agents
+from maze_core.plugins.closing import release, releasing
+
+if TYPE_CHECKING:
+    import gymnasium
+
+    from maze_core.collect.pools.workers import Task, WorkerPool
+    from maze_core.envs.vector import VectorEnv
+    from maze_core.envs.wrappers.carry import Memory
+    from maze_core.plugins.config.base import PluginConfig
+    from maze_core.plugins.config.run import RunConfig
+    from maze_core.plugins.discovery import Loader
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What all environments of a run have in common."""
+
+    observation_space: gymnasium.Space[Any]
+    action_space: gymnasium.Space[Any]
+    agents: tuple[str, ...]
+    """The names of the agents that have a row each; empty for one agent."""
+    memory: list[Memory]
+    """What the wrappers of an environment remember at first, one entry."""
+
+    @classmethod
+    def of(cls, env: VectorEnv) -> Kind:
+        """Return that of these environments."""
+        return cls(env.observation_space, env.action_space, agents_of(env), env.memory()[:1])
+
+
+class RunEnvironments:
+    """Builds the environments of training and evaluation, and starts workers, through the run's runner."""
+
+    def __init__(self, config: RunConfig, load: Loader) -> None:
+        self._config, self._load = config, load
+        self._runner: Any = load("runner", config.runner.name)(config.runner)
+        self._training: VectorEnv | None = None
+        self._evaluation: VectorEnv | None = None
+        self._pools: list[WorkerPool] = []
+        self._spares: list[gymnasium.Env[Any, Any]] = []
+
+    @property
+    def evaluation(self) -> VectorEnv:
+        """The evaluation environments, built at the first use."""
+        if self._evaluation is None:
+            env: VectorEnv = self._runner.vector_env(self.builder("evaluation"), self._evaluation_size())
+            self._evaluation = env
+        return self._evaluation
+
+    @cached_property
+    def kind(self) -> Kind:
+        """The spaces and agents of an environment.
+
+        Where the evaluation environments are not needed yet, one is built in this process for that, and closed.
+        """
+        if self._evaluation is not None:
+            return Kind.of(self._evaluation)
+        with releasing(vector_env(self.builder("evaluation"), 1)) as env:
+            return Kind.of(env)
+
+    def training(self, num_envs: int, collecting: bool = False) -> VectorEnv:
+        """Return the `num_envs` training environments, built at the first call; `collecting`: as for `Run`."""
+        if self._training is None:
+            build = self._runner.collecting_env if collecting else self._runner.vector_env
+            self._training = build(self.builder("training"), num_envs)
+        return self._training
+
+    def training_memory(self) -> list[Memory]:
+        """Return what the wrappers of the training environments remember; empty before these are built."""
+        return [] if self._training is None else self._training.memory()
+
+    def spare(self) -> gymnasium.Env[Any, Any]:
+        """Return one more environment like those of training, in this process, to try out."""
+        env = self.builder("trial")(0 if self._training is None else self._training.num_envs)
+        self._spares.append(env)
+        return env
+
+    def builder(self, purpose: str, env: PluginConfig | None = None) -> EnvBuilder:
+        """Return a builder of single environments: those of training, or of `env`.
+
+        Environments of evaluations and rollouts truncate endless episodes.
+        """
+        config = self._config
+        seed = 0 if config.seed is None else config.seed
+        limit = config.evaluation.max_episode_steps if purpose in ("evaluation", "rollout") else None
+        tell = tells_agents(config.model)
+        return EnvBuilder(env or config.env, config.wrappers, seed, purpose, self._load, limit, tell)
+
+    @property
+    def has_collectors(self) -> bool:
+        """True where workers may collect from the training environments."""
+        return self._runner.has_collectors and not self.kind.agents
+
+    def workers(self, task: Task, count: int | None) -> WorkerPool:
+        """Return workers started by the runner; `count` None: the runner chooses how many."""
+        pool: WorkerPool = self._runner.workers(task, count or self._runner.default_workers)
+        self._pools.append(pool)
+        return pool
+
+    def learners(self, task: Task, count: int, gpus: bool) -> tuple[WorkerPool, str]:
+        """Return further learners started by the runner, and the address of this machine for them."""
+        pool, host = self._runner.learners(task, count, gpus)
+        self._pools.append(pool)
+        return pool, host
+
+    def close(self) -> None:
+        """Close all workers and environments."""
+        release(*self._pools, self._training, self._evaluation, *self._spares)
+
+    def _evaluation_size(self) -> int:
+        return max(1, min(self._config.evaluation.num_envs, self._config.evaluation_episodes))

@@ -1,0 +1,124 @@
+"""The evaluations of a run: how many episodes, from which seeds, and what is reported of them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import torch
+
+from maze_core.base.process_state import isolated_rng, torch_threads
+from maze_core.base.seeding import EpisodeSeeds, Purpose, integer_seed
+from maze_core.envs.spaces import allocate, space_specs
+from maze_core.envs.vector import copies_of
+from maze_core.run.episodes.endless import EndlessEpisodes
+from maze_core.run.episodes.evaluation import EvaluationInterrupted, evaluate_policy
+from maze_core.run.episodes.event_statistics import event_histograms
+from maze_core.run.episodes.statistics import summarize
+from maze_core.run.episodes.worker_evaluation import evaluate_on_workers
+
+if TYPE_CHECKING:
+    from maze_core.collect.policies.base import ActingPolicy
+    from maze_core.envs.events.histograms import Histogram
+    from maze_core.envs.vector import Episode, VectorEnv
+    from maze_core.models.policy import Policy
+    from maze_core.plugins.config.run import RunConfig
+
+FINAL_EVALUATION = 0
+"""Number of the final evaluation; the evaluation of an epoch has the epoch's number, from 1."""
+
+
+class RunEvaluation:
+    """Evaluates policies in the evaluation environments of a run. The random numbers of training stay untouched."""
+
+    def __init__(self, config: RunConfig, seed: int, env: VectorEnv, warn: Callable[[str], None]) -> None:
+        self._config, self._seed, self._env = config, seed, env
+        self._endless = EndlessEpisodes(config.evaluation.max_episode_steps, warn)
+        self.histograms: dict[str, Histogram] = {}
+        """Those of the last evaluation's events, by metric name."""
+        self.played = False
+        """True once an evaluation of training has been played: from then on wrappers remember its episodes."""
+
+    def check_first_observations(self) -> None:
+        """Reset the environments once; each evaluation resets them again.
+
+        Raises:
+            ConfigError: an observation does not fit the declared space.
+        """
+        env = self._env
+        with isolated_rng(integer_seed(self._seed, Purpose.EVAL_NOISE, FINAL_EVALUATION)):
+            seeds = self._episode_seeds(FINAL_EVALUATION)
+            env.reset(seeds, allocate(space_specs(env.observation_space, "observation"), (env.num_envs,)))
+
+    def evaluate(
+        self, policy: Policy | ActingPolicy, number: int, deterministic: bool | None, stopped: Callable[[], bool]
+    ) -> dict[str, float]:
+        """Return `eval/…` metrics of raw returns; `number` selects the episodes.
+
+        `deterministic` None: as configured. `stopped` is called before each step, or about every second of workers
+        that play on their own.
+
+        The final evaluation, which may be repeated, leaves no trace in what wrappers remember.
+
+        Raises:
+            EvaluationInterrupted: `stopped` returned True. The environments are as before the evaluation.
+        """
+        started, memory = time.perf_counter(), self._env.memory()
+        self._endless.begin()
+        # A network may draw random numbers itself; they must not change those of training.
+        own = integer_seed(self._seed, Purpose.EVAL_NOISE, number, 1)
+        try:
+            with isolated_rng(own), torch_threads(self._config.threads):
+                episodes = self._play(policy, number, deterministic, stopped)
+        except EvaluationInterrupted:
+            self._env.load_memory(memory)  # a resumed run evaluates once more, from the start
+            raise
+        if number == FINAL_EVALUATION:
+            self._env.load_memory(memory)
+        else:
+            self.played = True
+        cut = self._endless.cut(episodes)
+        self.histograms = event_histograms(episodes, "eval")
+        return {**summarize(episodes, "eval"), **cut, "time/evaluation_seconds": time.perf_counter() - started}
+
+    def _play(
+        self, policy: Policy | ActingPolicy, number: int, deterministic: bool | None, stopped: Callable[[], bool]
+    ) -> list[Episode]:
+        """Return the episodes, played by the workers where there are some that can."""
+        options, seeds = self._config.evaluation, self._episode_seeds(number)
+        noise = integer_seed(self._seed, Purpose.EVAL_NOISE, number)
+        n_episodes = self._config.evaluation_episodes
+        deterministic = options.deterministic if deterministic is None else deterministic
+
+        def look(steps: int) -> None:
+            if stopped():
+                raise EvaluationInterrupted
+            self._endless.watch(steps)
+
+        episodes = evaluate_on_workers(
+            self._env,
+            policy,
+            look,
+            seeds=seeds,
+            n_episodes=n_episodes,
+            deterministic=deterministic,
+            noise=noise,
+            limit=options.max_episode_steps,
+        )
+        if episodes is not None:
+            return episodes
+        return evaluate_policy(
+            policy,
+            self._env,
+            seeds,
+            n_episodes,
+            deterministic=deterministic,
+            noise=torch.Generator().manual_seed(noise),
+            stopped=stopped,
+            max_episode_steps=options.max_episode_steps,
+            watch=self._endless.watch,
+        )
+
+    def _episode_seeds(self, number: int) -> EpisodeSeeds:
+        return EpisodeSeeds(self._seed, Purpose.EVAL_EPISODES, (number,), stride=copies_of(self._env))

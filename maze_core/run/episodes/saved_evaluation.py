@@ -1,0 +1,102 @@
+"""Evaluates the policy of a saved run: `maze eval`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from maze_core.base.errors import ConfigError
+from maze_core.base.process_state import torch_threads
+from maze_core.base.seeding import draw_seed
+from maze_core.collect.policies.base import build_policy_plugin
+from maze_core.plugins import discovery
+from maze_core.plugins.config.assembly import policy_config
+from maze_core.run.api import open_policy
+from maze_core.run.episodes.run_evaluation import FINAL_EVALUATION
+from maze_core.run.saved.run_dir import checkpoint_folder, find_run
+
+if TYPE_CHECKING:
+    from maze_core.collect.policies.base import ActingPolicy
+    from maze_core.plugins.discovery import Loader
+    from maze_core.run.episodes.video import Film
+    from maze_core.run.run import Run
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """The result of evaluating a saved run, and which checkpoint it is of."""
+
+    metrics: dict[str, float]
+    """`eval/…` metrics of raw returns."""
+    checkpoint: str
+    """Name of the checkpoint."""
+    epoch: int
+    """Epochs finished when it was written."""
+    seed: int
+    videos: tuple[Path, ...] = ()
+
+
+def evaluate_saved(
+    run_dir: Path,
+    episodes: int | None = None,
+    seed: int | None = None,
+    deterministic: bool | None = None,
+    checkpoint: str | None = None,
+    video: Path | None = None,
+    *,
+    policy: str | None = None,
+    runner: str | None = None,
+    overrides: Sequence[str] = (),
+    load: Loader = discovery.load,
+) -> Evaluation:
+    """Evaluate a saved run's policy, or another one in the environment of a saved run.
+
+    Args:
+        run_dir: the run directory.
+        episodes: number of episodes; None: as configured.
+        seed: determines the episodes; None: a new one is drawn.
+        deterministic: most likely actions instead of samples; None: as configured.
+        checkpoint: best, last or previous; None: the best, or the last if there is none.
+        video: a folder to record the first episodes in.
+        policy: a policy plugin, or a file that one plays, which acts instead of the run's network.
+        runner: name of the runner that steps the environments; None: that of the run, on this machine.
+        overrides: further changes of the configuration, and of that of `policy`, as `path=value` texts.
+        load: how plugin classes are found.
+    """
+    seed = draw_seed() if seed is None else seed
+    changes: dict[str, object] = {"seed": seed} if runner is None else {"seed": seed, "runner": runner}
+    if episodes is not None:
+        changes["evaluation.n_episodes"] = episodes
+    its = [text for text in overrides if text.strip().startswith("policy.")]
+    overrides = [
+        *(text for text in overrides if text not in its),
+        *(f"{path}={value}" for path, value in changes.items()),
+    ]
+    with closing(open_policy(run_dir, checkpoint, overrides, load=load)) as run, torch_threads(run.config.threads):
+        if not run.config.evaluation_episodes:
+            raise ConfigError("this run is configured to evaluate no episodes", "--episodes", "Next: --episodes 20")
+        acting = _policy(run, policy, its, load)
+        with ExitStack() as stack:
+            film: Film | None = None
+            if video is not None:
+                from maze_core.run.episodes import video as filming
+
+                film = stack.enter_context(closing(filming.Film(run, video)))
+            metrics = run.evaluate(FINAL_EVALUATION, deterministic, acting)
+            videos = [] if film is None else film.shoot(deterministic=deterministic, policy=acting)
+    metrics.pop("time/evaluation_seconds")
+    name = checkpoint_folder(find_run(run_dir), checkpoint).name
+    return Evaluation(metrics, name, run.epoch, seed, tuple(videos))
+
+
+def _policy(run: Run, policy: str | None, overrides: Sequence[str], load: Loader) -> ActingPolicy | None:
+    """Return the policy plugin that acts in a run's environments; None: the run's network acts."""
+    if policy is None:
+        if overrides:
+            raise ConfigError("is only for --policy", "policy", "Next: maze eval --help")
+        return None
+    config = policy_config(policy, overrides, load)
+    return build_policy_plugin(config, run.observation_space, run.action_space, load)

@@ -1,0 +1,85 @@
+"""Statistics of finished episodes and of other values of an epoch."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from maze_core.base.averages import deviation, mean
+from maze_core.envs.events.event import EventSummary
+from maze_core.envs.vector import Episode
+from maze_core.run.episodes.event_statistics import event_histograms, event_statistics
+
+if TYPE_CHECKING:
+    from maze_core.envs.events.histograms import Histogram
+
+
+def summarize(episodes: list[Episode], prefix: str) -> dict[str, float]:
+    """Return metrics of episodes: returns, lengths, counts and means of reported values; nan without episodes."""
+    returns = [e.episode_return for e in episodes]
+    lengths = [e.length for e in episodes]
+    nan = float("nan")
+    names = sorted({name for e in episodes for name in e.metrics})
+    return {
+        f"{prefix}/return_mean": mean(returns),
+        f"{prefix}/return_std": deviation(returns),
+        f"{prefix}/return_min": min(returns, default=nan),
+        f"{prefix}/return_max": max(returns, default=nan),
+        f"{prefix}/length_median": statistics.median(lengths) if lengths else nan,
+        f"{prefix}/episodes": float(len(episodes)),
+        f"{prefix}/steps": float(sum(lengths)),
+        **{f"{prefix}/{name}": mean([e.metrics[name] for e in episodes if name in e.metrics]) for name in names},
+        **event_statistics(episodes, prefix),
+    }
+
+
+class EpochStatistics:
+    """Collects the episodes finished in training and further values during one epoch."""
+
+    def __init__(self) -> None:
+        self._episodes: list[Episode] = []
+        self._values: dict[str, list[float]] = {}
+        self.histograms: dict[str, Histogram] = {}
+        """Those of the last epoch's events, by metric name."""
+
+    def add(self, episodes: Iterable[Episode]) -> None:
+        """Count finished episodes."""
+        self._episodes.extend(episodes)
+
+    def record(self, values: dict[str, float]) -> None:
+        """Add values by metric name; the epoch reports the mean of those that are not nan."""
+        for name, value in values.items():
+            self._values.setdefault(name, []).append(value)
+
+    def epoch_metrics(self) -> dict[str, float]:
+        """Return the metrics since the last call."""
+        metrics = summarize(self._episodes, "train")
+        metrics |= {name: mean(values) for name, values in self._values.items()}
+        self.histograms = event_histograms(self._episodes, "train")
+        self._episodes, self._values = [], {}
+        return metrics
+
+    def state(self) -> dict[str, Any]:
+        """Return the values collected so far in an unfinished epoch."""
+        return {
+            "episodes": [_row(episode) for episode in self._episodes],
+            "values": {name: list(values) for name, values in self._values.items()},
+        }
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Restore the result of `state()`."""
+        self._episodes = [_episode(*row) for row in state["episodes"]]
+        self._values = {name: list(values) for name, values in state["values"].items()}
+
+
+def _row(episode: Episode) -> list[Any]:
+    """Return an episode as plain values; its events only where there are some."""
+    numbers = [episode.env_index, episode.episode_number, episode.episode_return, episode.length]
+    events = [] if episode.events is None else [episode.events.state()]
+    return [*numbers, dict(episode.metrics), *events]
+
+
+def _episode(index: int, number: int, total: float, length: int, metrics: dict[str, float], *events: Any) -> Episode:
+    """Return the episode whose `_row` this is."""
+    return Episode(index, number, total, length, metrics, EventSummary.load(events[0]) if events else None)

@@ -1,0 +1,95 @@
+"""Evaluations on workers: each plays the episodes of its share of the environments with a copy of the policy."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from maze_core.collect.policies.base import ActingPolicy
+from maze_core.collect.workers.assignment import draws_itself
+from maze_core.envs.several.actors import actors_of
+from maze_core.envs.vector import agents_of
+from maze_core.run.episodes.evaluation import Playing, evaluation_mode
+
+if TYPE_CHECKING:
+    from maze_core.base.seeding import EpisodeSeeds
+    from maze_core.envs.processes.worker import Share
+    from maze_core.envs.vector import Episode, VectorEnv
+    from maze_core.models.policy import Policy
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationGame:
+    """What a worker has to know of an evaluation; the arguments of `evaluate_policy`."""
+
+    policy: Policy
+    seeds: EpisodeSeeds
+    n_episodes: int
+    deterministic: bool
+    noise: int
+    """The seed of the noise."""
+    limit: int | None
+    threads: int
+    """Torch's threads, on which the last digits of large products may depend."""
+
+    def begin(self, env: VectorEnv, share: Share) -> WorkerGame:
+        """Return the part of an environment that is a share of the evaluation's."""
+        return WorkerGame(self, env, share)
+
+
+class WorkerGame:
+    """The episodes of one share, in a worker."""
+
+    def __init__(self, game: EvaluationGame, env: VectorEnv, share: Share) -> None:
+        torch.set_num_threads(game.threads)
+        noise = torch.Generator().manual_seed(game.noise)
+        self._policy = game.policy
+        self._playing = Playing(
+            game.policy,
+            env,
+            game.seeds,
+            game.n_episodes,
+            deterministic=game.deterministic,
+            noise=noise,
+            limit=game.limit,
+            share=share,
+        )
+
+    def advance(self, seconds: float) -> list[Episode] | int:
+        """Play for so many seconds; return the episodes, or the steps of the longest one so far."""
+        end = time.monotonic() + seconds
+        with evaluation_mode(self._policy):
+            while not self._playing.advance(1):
+                if time.monotonic() >= end:
+                    return self._playing.longest
+        return self._playing.episodes
+
+
+def evaluate_on_workers(
+    env: VectorEnv, policy: Policy | ActingPolicy, look: Callable[[int], None], **game: Any
+) -> list[Episode] | None:
+    """Return the same episodes as `evaluate_policy`, played by the workers that step `env`, without a call per step.
+
+    None where these cannot play, or would not play the same: the environments remember earlier episodes, several agents
+    or actors act in them, or the policy is no network on the CPU or draws random numbers of torch's own.
+
+    Args:
+        env: the environments.
+        policy: the policy.
+        look: called about every second of each worker with the steps of its longest unfinished episode.
+        game: the other fields of `EvaluationGame`.
+    """
+    play: Callable[..., list[list[Episode]] | None] | None = getattr(env, "play", None)
+    if play is None or isinstance(policy, ActingPolicy) or agents_of(env) or any(env.memory()):
+        return None
+    if next(policy.parameters()).device.type != "cpu" or actors_of(env.observation_space) or draws_itself(policy):
+        return None
+    shares = play(EvaluationGame(policy, threads=torch.get_num_threads(), **game), look)
+    if shares is None:
+        return None
+    episodes = [episode for share in shares for episode in share]
+    return sorted(episodes, key=lambda episode: (episode.episode_number, episode.env_index))

@@ -1,0 +1,176 @@
+"""The parts of a run as passed from Python: names, mappings, configuration models, or Python objects."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from maze_core.base.errors import ConfigError
+from maze_core.envs.sources.factory import FactorySource
+from maze_core.envs.wrappers.function import FunctionWrapper
+from maze_core.models.custom import CustomModel
+from maze_core.models.custom_critic import CustomCritic
+from maze_core.plugins import discovery
+from maze_core.plugins.config.base import PluginConfig
+from maze_core.plugins.python_objects import origin
+
+if TYPE_CHECKING:
+    from maze_core.plugins.discovery import Loader
+
+Part = str | Mapping[str, Any] | PluginConfig | type[Any]
+"""A plugin by name, by name and parameters, by its configuration, or its class."""
+
+Plain = dict[str, Any]
+
+
+class Parts:
+    """Turns parts into plain configuration values, and keeps the Python objects that YAML cannot store."""
+
+    def __init__(self) -> None:
+        self._classes: dict[tuple[str, str], Any] = {}
+
+    @property
+    def load(self) -> Loader:
+        """Finds the run's plugin classes: those passed from Python first, then the installed ones."""
+        return discovery.overlay(self._classes)
+
+    def plugin(self, kind: str, part: Any) -> Plain:
+        """Return the plain values of a plugin.
+
+        Raises:
+            ConfigError: it is none of the forms of `Part`.
+        """
+        if isinstance(part, str):
+            return {"name": part}
+        if isinstance(part, PluginConfig):
+            return {**part.model_dump(exclude_unset=True), "name": part.name or _name_of(kind, part)}
+        if isinstance(part, Mapping):
+            return dict(part)
+        if not _is_plugin_class(part):
+            raise _wrong(kind, part, "a name, a mapping, a config or a plugin class")
+        if reason := discovery.misfit(kind, part):
+            raise ConfigError(f"{part.__name__} is no {kind} plugin: {reason}", kind)
+        return {"name": self._keep(kind, part.__name__, part)}
+
+    def env(self, env: Any) -> Plain:
+        """Return the plain values of the environment: an id, a part, or a callable that returns one."""
+        if isinstance(env, str):
+            return {"id": env}
+        if isinstance(env, Mapping | PluginConfig) or _is_plugin_class(env):
+            return self.plugin("env", env)
+        if not callable(env):
+            raise _wrong("env", env, "an id, a mapping, a config or a callable")
+        self._keep("env", "factory", FactorySource.of(env))
+        return {"name": "factory", "factory": origin(env)}
+
+    def wrappers(self, wrappers: Any) -> list[Plain]:
+        """Return the plain values of a list of wrappers."""
+        if isinstance(wrappers, str | Mapping) or not hasattr(wrappers, "__iter__"):
+            raise _wrong("wrappers", wrappers, "a list of wrappers, the first innermost")
+        return [self.wrapper(each) for each in wrappers]
+
+    def wrapper(self, wrapper: Any) -> Plain:
+        """Return the plain values of a wrapper: a part, or a callable that wraps an environment."""
+        if isinstance(wrapper, str | Mapping | PluginConfig) or _is_plugin_class(wrapper):
+            return self.plugin("wrapper", wrapper)
+        if not callable(wrapper):
+            raise _wrong("wrappers", wrapper, "a name, a mapping, a config or a callable")
+        name = getattr(wrapper, "__name__", type(wrapper).__name__).strip("<>")
+        return {"name": self._keep("wrapper", name, FunctionWrapper.of(wrapper))}
+
+    def model(self, model: Any) -> Plain:
+        """Return the plain values of the model: a part, a module, its class, or a function that returns one."""
+        if isinstance(model, str | Mapping | PluginConfig) or _is_plugin_class(model):
+            return self.plugin("model", model)
+        if not callable(model):
+            raise _wrong("model", model, "a name, a mapping, a config or a class")
+        self._keep("model", "custom", CustomModel.of(model))
+        return {"name": "custom", "source": origin(model)}
+
+    def critic(self, critic: Any) -> Plain:
+        """Return the state critic as values by path: a form the model knows, or its own encoder."""
+        if isinstance(critic, str):
+            return {"model.critic": critic}
+        if not callable(critic):
+            raise _wrong("critic", critic, "separate, shared, none or a class")
+        name = self._keep("callback", "custom_critic", CustomCritic.of(critic))
+        return {f"callbacks.{name}": {"name": name, "source": origin(critic)}}
+
+    def callbacks(self, callbacks: Any) -> dict[str, Plain | None]:
+        """Return the plain values of callbacks by path."""
+        if callbacks is None:
+            return {}
+        given = as_mapping("callbacks", callbacks, 'Give each a name: callbacks={"mine": …}')
+        return {f"callbacks.{name}": self.callback(name, callback) for name, callback in given.items()}
+
+    def callback(self, name: str, callback: Any) -> Plain | None:
+        """Return the plain values of a callback of that name: a part, or None to remove a default one."""
+        if callback is None:
+            return None
+        if _is_plugin_class(callback):
+            return {"name": self._keep("callback", name, callback)}
+        if isinstance(callback, PluginConfig) and not callback.name:
+            return {**callback.model_dump(exclude_unset=True), "name": name}
+        if not isinstance(callback, str | Mapping | PluginConfig):
+            wanted = "a name, a mapping, a config or a class that derives from Plugin"
+            raise _wrong(f"callbacks.{name}", callback, wanted)
+        return self.plugin("callback", callback)
+
+    def _keep(self, kind: str, name: str, ready: Any) -> str:
+        """Keep a Python object under a unique name and return the name."""
+        free, number = name, 2
+        while self._classes.get((kind, free), ready) is not ready:
+            free, number = f"{name}_{number}", number + 1
+        self._classes[kind, free] = ready
+        return free
+
+
+def _is_plugin_class(part: Any) -> bool:
+    config = getattr(part, "Config", None)
+    return isinstance(part, type) and isinstance(config, type) and issubclass(config, PluginConfig)
+
+
+def as_mapping(where: str, value: Any, hint: str) -> dict[str, Any]:
+    """Return an argument that is a mapping from names as a dict.
+
+    Raises:
+        ConfigError: it is something else; the hint says how to write it.
+    """
+    if not isinstance(value, Mapping):
+        raise _wrong(where, value, "a mapping", hint)
+    if wrong := [key for key in value if not isinstance(key, str)]:
+        raise ConfigError(f"has the key {wrong[0]!r:.80}, which is no text", where, hint)
+    return dict(value)
+
+
+def as_path(where: str, value: Any) -> Path:
+    """Return an argument that names a file or folder as a path.
+
+    Raises:
+        ConfigError: it is something else.
+    """
+    if not isinstance(value, str | PathLike):
+        raise _wrong(where, value, "a path")
+    return Path(value)
+
+
+def _wrong(where: str, part: Any, wanted: str, hint: str | None = None) -> ConfigError:
+    got = f"the class {part.__name__}" if isinstance(part, type) else type(part).__name__
+    return ConfigError(f"must be {wanted}, got {got}", where, hint)
+
+
+def _name_of(kind: str, config: PluginConfig) -> str:
+    """Return the name of the plugin that a configuration belongs to, searched in the package that defines it."""
+    package = type(config).__module__.partition(".")[0]
+    neighbours = [
+        each.name
+        for each in discovery.declarations()
+        if each.kind == kind and each.entry_point.module.partition(".")[0] == package
+    ]
+    names = [name for name in neighbours if discovery.load(kind, name).Config is type(config)]
+    if len(names) != 1:
+        title = type(config).__name__
+        raise ConfigError(f"{title} does not say which plugin it is for", kind, f'Name it: {title}(name="…", …)')
+    return names[0]

@@ -1,0 +1,161 @@
+"""How far a run is, and what ends it."""
+
+from __future__ import annotations
+
+import signal
+import time
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING
+
+from maze_core.base.interruption import Preemption
+from maze_core.run.episodes.statistics import EpochStatistics
+from maze_core.run.state import LiveProgress, RunState
+
+if TYPE_CHECKING:
+    from maze_core.plugins.config.run import RunConfig
+
+
+class RunProgress(ABC):
+    """The counters of a run, its clock, and its end."""
+
+    def __init__(self, config: RunConfig) -> None:
+        self.config = config
+        self.state = RunState()
+        """What a checkpoint saves of the run's progress."""
+        self.progress = LiveProgress()
+        self.statistics = EpochStatistics()
+        self.until_epoch: int | None = config.algorithm.n_epochs or None
+        self.full_length = False
+        """True while training goes to the number of epochs that the caller asked for, whatever the default patience."""
+        self.stop_reason: str | None = None
+        self.stop_pending: str | None = None
+        """Why the run had stopped at the checkpoint it was resumed from; training then ends at once for this reason."""
+        self.interrupted = False
+        self.terminated = False
+        """True after SIGTERM: nothing is evaluated any more."""
+        self.preemption = Preemption()
+        """When the update in progress must be given up, while the run trains."""
+        self._started_at: float | None = None
+
+    @property
+    @abstractmethod
+    def epoch_length(self) -> int:
+        """The number of updates in one epoch."""
+
+    # Counters
+
+    @property
+    def epoch(self) -> int:
+        """The number of finished epochs."""
+        return self.state.epoch
+
+    @property
+    def updates(self) -> int:
+        """The number of updates since the start of the run."""
+        return self.state.updates
+
+    @property
+    def env_steps(self) -> int:
+        """The number of steps taken in training environments since the start of the run."""
+        return self.state.env_steps
+
+    @property
+    def best_score(self) -> float | None:
+        """The highest score of an evaluation so far."""
+        return self.state.best_score
+
+    def count_env_steps(self, steps: int) -> None:
+        """Add steps taken in training environments to the counters."""
+        self.state.env_steps += steps
+        self.progress.env_steps = self.state.env_steps
+
+    def count_update(self) -> None:
+        """Count an update."""
+        self.state.updates += 1
+        self.state.updates_in_epoch += 1
+
+    def end_epoch(self) -> None:
+        """Count the epoch."""
+        self.state.end_epoch()
+
+    def record(self, metrics: dict[str, float]) -> None:
+        """Add values to this epoch's metrics by full name, such as `train/explained_variance`; means are reported."""
+        self.statistics.record(metrics)
+
+    # The clock
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of training since the start of the run, summed over resumed parts."""
+        running = 0.0 if self._started_at is None else time.perf_counter() - self._started_at
+        return self.state.seconds + running
+
+    def start_clock(self) -> None:
+        """Start counting seconds."""
+        self._started_at = time.perf_counter()
+
+    def stop_clock(self) -> None:
+        """Stop counting seconds."""
+        self.state.seconds, self._started_at = self.seconds, None
+
+    # The end
+
+    @property
+    def total_env_steps(self) -> int | None:
+        """The number of environment steps at which the run ends; None if open."""
+        return self.config.steps
+
+    @property
+    def total_epochs(self) -> int | None:
+        """The number of epochs after which training ends; None if open."""
+        return self.until_epoch
+
+    @property
+    def fraction_done(self) -> float:
+        """The fraction of the configured run that is done, for schedules; 0 if its end is open."""
+        shares = [0.0]
+        if self.total_env_steps:
+            shares.append(self.env_steps / self.total_env_steps)
+        algorithm = self.config.algorithm
+        if algorithm.n_epochs:
+            shares.append(self.updates / (algorithm.n_epochs * self.epoch_length))
+        return min(1.0, max(shares))
+
+    def stop(self, reason: str) -> None:
+        """Ask the run to end after this epoch; `reason` is reported."""
+        self.stop_reason = self.stop_reason or reason
+
+    def interrupt(self, cause: str) -> None:
+        """Ask the run to end after this update, or at once during an evaluation; `cause`: a signal, or what else it is.
+
+        After SIGTERM the final parameters are not evaluated.
+        """
+        self.interrupted = True
+        self.terminated = self.terminated or cause == signal.SIGTERM.name
+        self.stop(f"interrupted by {cause}")
+
+    @property
+    def steps_done(self) -> bool:
+        """True when the configured number of environment steps is reached."""
+        return self.total_env_steps is not None and self.env_steps >= self.total_env_steps
+
+    @property
+    def updates_remain(self) -> bool:
+        """True when the epoch has further updates and nothing ends it sooner."""
+        ended = self.state.epoch_trained or self.interrupted or self.steps_done
+        return not ended and self.state.updates_in_epoch < self.epoch_length
+
+    @property
+    def epoch_trained(self) -> bool:
+        """True when only the epoch's evaluation remains; an interruption leaves updates to a resumed run."""
+        state = self.state
+        if not state.epoch_trained:
+            all_taken = state.updates_in_epoch >= self.epoch_length
+            state.epoch_trained = all_taken or self.steps_done or not self.interrupted
+        return state.epoch_trained
+
+    @property
+    def finished(self) -> bool:
+        """True when the configured number of steps or epochs is done and every epoch is evaluated."""
+        epochs_done = self.total_epochs is not None and self.epoch >= self.total_epochs
+        return not self.state.epoch_trained and (self.steps_done or epochs_done)

@@ -1,0 +1,52 @@
+"""What observers receive: the report of an epoch and the summary of a run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from maze_core.envs.events.histograms import Histogram
+
+
+@dataclass(frozen=True, slots=True)
+class EpochReport:
+    """One epoch, finished and evaluated."""
+
+    epoch: int
+    """Number of the epoch, from 1."""
+    env_steps: int
+    """Environment steps since the start of the run, over all training environments."""
+    updates: int
+    """Updates since the start of the run."""
+    seconds: float
+    """Seconds of training since the start of the run, summed over resumed parts."""
+    metrics: dict[str, float] = field(default_factory=dict)
+    """`train/…`, `eval/…`, `loss/…`, `time/…`; a metric with nothing to average is nan."""
+    is_best: bool = False
+    """True if this epoch's evaluation beats all before it."""
+    ties_best: bool = False
+    """True if it equals the best before it. The checkpoint `best` is then replaced by the newer one."""
+    histograms: dict[str, Histogram] = field(default_factory=dict)
+    """Histograms by metric name, such as those of events."""
+    figures: dict[str, Any] = field(default_factory=dict)
+    """Pictures by name: arrays of uint8 `[height, width]` or `[height, width, 3]`, or figures of matplotlib."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunSummary:
+    """How a run ended."""
+
+    outcome: Literal["finished", "stopped", "interrupted", "failed"]
+    """finished: the steps or epochs were done; stopped: a callback asked; interrupted: a signal; failed: an error."""
+    reason: str
+    """One plain sentence."""
+    epochs: int
+    env_steps: int
+    updates: int
+    seconds: float
+    final_evaluation: dict[str, float] = field(default_factory=dict)
+    """`eval/…` metrics of the final parameters; empty where the run failed."""
+    best_score: float | None = None
+    best_epoch: int | None = None
+    """The last epoch whose evaluation reached `best_score`, which the checkpoint `best` holds."""

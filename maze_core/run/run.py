@@ -1,0 +1,455 @@
+"""A run: its parts, and the services it offers to algorithms and observers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from maze_core.base.errors import ConfigError, RunError
+from maze_core.base.free_ram import is_about_memory
+from maze_core.base.process_state import isolated_rng
+from maze_core.base.seeding import Purpose, integer_seed, torch_generator
+from maze_core.base.tolerant_output import to_stderr
+from maze_core.envs.time_limits import missing_time_limit
+from maze_core.envs.wrappers.carry import cycled, fits, training_memory
+from maze_core.learn.algorithm import check_memory_of, check_optimizer, check_run
+from maze_core.learn.learner import Learner, plugins_optimizer
+from maze_core.learn.learner_check import check_learners
+from maze_core.learn.several_learners import check_installed, further_learners
+from maze_core.models.normalizer import ObservationNormalizer
+from maze_core.models.several.actor_normalizer import ActorNormalizer
+from maze_core.models.several.actor_policy import build_policy
+from maze_core.plugins import discovery
+from maze_core.plugins.closing import release
+from maze_core.plugins.manager import Hooks
+from maze_core.run.environments import RunEnvironments
+from maze_core.run.episodes.run_evaluation import RunEvaluation
+from maze_core.run.estimation import estimate_statistics
+from maze_core.run.progress import RunProgress
+from maze_core.run.report import EpochReport
+from maze_core.run.saved.append_only import GrowingFile
+from maze_core.run.saved.checkpoint import Checkpoint, check_finite, write_checkpoint
+from maze_core.run.saved.initial_parameters import load_parameters
+from maze_core.run.saved.kept_state import KeptState
+from maze_core.run.saved.manifest import CHECKPOINTS, states
+from maze_core.run.saved.metrics_file import METRICS_FILE
+from maze_core.run.saved.run_dir import REPLAY, find_run
+
+if TYPE_CHECKING:
+    import gymnasium
+    from torch import nn
+
+    from maze_core.collect.policies.base import ActingPolicy
+    from maze_core.collect.pools.workers import Task, WorkerPool
+    from maze_core.envs.builder import EnvBuilder
+    from maze_core.envs.events.histograms import Histogram
+    from maze_core.envs.vector import VectorEnv
+    from maze_core.envs.wrappers.carry import Memory
+    from maze_core.learn.algorithm import Algorithm
+    from maze_core.learn.several_learners import FurtherLearners
+    from maze_core.models.policy import Policy
+    from maze_core.plugins.config.base import PluginConfig
+    from maze_core.plugins.config.run import RunConfig
+    from maze_core.plugins.discovery import Loader
+    from maze_core.run.report import RunSummary
+
+_SETUP, _PLUGINS = 1, 2
+# Separate the random numbers of the algorithm's setup, and those of plugins' networks, from others.
+
+
+class Run(RunProgress):
+    """A run with all its parts. `maze_core.run.api` builds it; algorithms and observers receive it.
+
+    `to_act`: the run may never train, so its environments are built only when it evaluates.
+    Counters, clock and end are those of `RunProgress`.
+    Its attributes: `config`, `seed`, `policy`, `algorithm`, `device`, `observation_space` and `action_space` (of a
+    single environment), `run_dir` (None while there is no directory), `hooks`, `statistics`, `resumed`, `interrupted`.
+    """
+
+    def __init__(
+        self,
+        config: RunConfig,
+        *,
+        load: Loader = discovery.load,
+        warn: Callable[[str], None] | None = None,
+        preset: str | None = None,
+        to_act: bool = False,
+    ) -> None:
+        if config.seed is None:
+            raise ValueError("a run needs a drawn seed")
+        super().__init__(config)
+        self.seed: int = config.seed
+        self.preset = preset
+        self.histograms: dict[str, Histogram] = {}
+        """Histograms for the next report, by metric name; callbacks and algorithms may add some."""
+        self.figures: dict[str, Any] = {}
+        """Pictures for the next report, by name, as `EpochReport.figures` describes them; likewise."""
+        self.init_from: Path | None = None
+        """The run directory from which the policy's initial parameters were loaded."""
+        self.run_dir: Path | None = None
+        self.resumed = False
+        self.explores = False
+        """True if training acts with `Exploration` rather than with samples of the policy; collectors set it."""
+        self.versions: dict[str, str] = {}
+        self.parameter_counts: dict[str, int] = {}
+        self.saved_epoch: int | None = None
+        """Epoch of the checkpoint `last`; None before there is one."""
+        self.notes: list[str] = []
+        """Notes for the user before the run begins, one or two sentences each."""
+        self.summary: RunSummary | None = None
+        """How training ended, once it has."""
+        self.torch_rng = torch_generator(config.seed, Purpose.GLOBAL).get_state()
+        self._load = load
+        self._plugin_modules: dict[str, nn.Module] = {}
+        self._others: FurtherLearners | None = None
+        self._closed = self._torn = False
+        self._metrics: GrowingFile | None = None
+        self._kept = KeptState(self._captured)
+        self._saved_counters = self.state.saved()
+        """Those of the newest state that is on disk or kept."""
+        self.hooks = Hooks.for_run(config, warn, load)
+        self.algorithm: Algorithm = self.hooks.plugin("algorithm")
+        check_run(self.algorithm, config)
+        check_learners(self.hooks, config.learners)
+        if not to_act:
+            check_installed(config.learners)
+        self.device = _device(config.algorithm.device)
+        self._environments = RunEnvironments(config, load)
+        self._say = warn or to_stderr
+        self._recalled: list[Memory] = []
+        self.to_act = to_act
+        if not to_act:
+            _ = self._evaluation
+        self.observation_space = self._environments.kind.observation_space
+        self.action_space = self._environments.kind.action_space
+
+    @cached_property
+    def _evaluation(self) -> RunEvaluation:
+        env = self._environments.evaluation
+        evaluation = RunEvaluation(self.config, self.seed, env, self._say)
+        if self._recalled:
+            env.load_memory(cycled(self._recalled, range(len(env.memory()))))
+            evaluation.played = True
+        return evaluation
+
+    # Building
+
+    def initialize(self, init_from: Path | None = None) -> None:
+        """Build a new run: policy, algorithm and optimizer.
+
+        The policy takes its parameters and statistics from the run `init_from`, or estimates its statistics. The
+        algorithm is set up after that, since target networks are copies of the policy.
+
+        Raises:
+            ConfigError: the parameters do not fit, or an observation does not fit the declared space.
+        """
+        self._build_checked_policy()
+        self._evaluation.check_first_observations()
+        if init_from is None:
+            self._estimate_statistics()
+        else:
+            load_parameters(self.policy, init_from)
+            self.init_from = find_run(init_from)
+        self._build_algorithm()
+
+    def build(self) -> None:
+        """Build policy, algorithm and optimizer, to load a checkpoint into them."""
+        self._build_checked_policy()
+        self._build_algorithm()
+
+    def _build_checked_policy(self) -> None:
+        """Build the policy; refuse what the algorithm cannot learn before anything is stepped."""
+        self.algorithm.check_action_space(self.action_space)
+        self.algorithm.check_actors(self.observation_space)
+        self.algorithm.check_agents(self._environments.kind.agents)
+        self.build_policy()
+        check_memory_of(self.policy, self.algorithm)
+
+    def _build_algorithm(self) -> None:
+        note = missing_time_limit(self.config.env, lambda: self.env_builder("looking")(0))
+        self.notes = [note] if note else []
+        # Algorithms call the policy during setup, and a network may draw random numbers itself.
+        with isolated_rng(integer_seed(self.seed, Purpose.GLOBAL, _SETUP)):
+            self.algorithm.setup_loss(self)
+            self.algorithm.setup(self)
+        self.hooks.check_wrapped(self.config.algorithm.name)
+        with isolated_rng(integer_seed(self.seed, Purpose.MODEL_INIT, _PLUGINS)):
+            built = self.hooks.build_modules(self)
+        self._plugin_modules = {name: module.to(self.device) for name, (module, _) in built.items()}
+        optimizer = self.algorithm.build_optimizer(self.policy)
+        check_optimizer(self.algorithm, optimizer)
+        self.learner = Learner(
+            self.policy,
+            self.modules,
+            optimizer,
+            self.algorithm.max_grad_norm,
+            plugins_optimizer(built.values(), getattr(self.config.algorithm, "lr", 1e-3)),
+        )
+        if self.config.learners > 1:
+            self._others = further_learners(self, self.learner.parameters, self.modules, self._load)
+            self.learner.others = self._others
+
+    @property
+    def modules(self) -> dict[str, nn.Module]:
+        """The networks besides the policy, by name: the algorithm's, and those of plugins as `PLUGIN.NAME`."""
+        return {**self.algorithm.modules(), **self._plugin_modules}
+
+    def build_policy(self) -> None:
+        """Build only the policy, which is enough to evaluate or to act."""
+        try:
+            with isolated_rng(integer_seed(self.seed, Purpose.MODEL_INIT)):
+                policy = build_policy(
+                    self.hooks.build_policy, self.observation_space, self.action_space, self.config.model
+                )
+            self.policy: Policy = policy.to(self.device).eval()
+        except (MemoryError, RuntimeError) as error:
+            if is_about_memory(error):
+                raise ConfigError("the networks do not fit into memory", "model", "Use smaller networks.") from error
+            raise
+
+    def _estimate_statistics(self) -> None:
+        normalizer = getattr(self.policy, "normalizer", None)
+        if isinstance(normalizer, ObservationNormalizer | ActorNormalizer):
+            estimate_statistics(normalizer, self._environments.evaluation, self.seed, self._load)
+
+    @property
+    def epoch_length(self) -> int:
+        """The number of updates in one epoch."""
+        return self.algorithm.epoch_length
+
+    def training_env(self, num_envs: int, *, collecting: bool = False) -> VectorEnv:
+        """Return the `num_envs` training environments, built at the first call and closed with the run.
+
+        `collecting`: if possible on workers that can also take several steps on their own; where `has_collectors`.
+        """
+        return self._environments.training(num_envs, collecting)
+
+    @property
+    def has_collectors(self) -> bool:
+        """True where the runner has workers that may collect from the training environments."""
+        return self._environments.has_collectors
+
+    def rows_of(self, num_envs: int) -> int:
+        """Return the number of rows of so many training environments: one for each agent where several act."""
+        return num_envs * max(1, len(self._environments.kind.agents))
+
+    def spare_env(self) -> gymnasium.Env[Any, Any]:
+        """Return one more environment like those of training, in this process; it is closed with the run."""
+        return self._environments.spare()
+
+    def env_builder(self, purpose: str, env: PluginConfig | None = None) -> EnvBuilder:
+        """Return a builder of single environments, the same as in training unless `env` is given.
+
+        Environments of evaluations and rollouts truncate endless episodes.
+        """
+        return self._environments.builder(purpose, env)
+
+    def workers(self, task: Task, count: int | None = None) -> WorkerPool:
+        """Return workers started by the runner, closed with the run; `count` None: the runner chooses how many."""
+        return self._environments.workers(task, count)
+
+    def learners(self, task: Task, count: int) -> tuple[WorkerPool, str]:
+        """Return further learners started by the runner, closed with the run, and this machine's address for them."""
+        return self._environments.learners(task, count, self.device.type == "cuda")
+
+    # Evaluation
+
+    def evaluate(
+        self, number: int, deterministic: bool | None = None, policy: ActingPolicy | None = None
+    ) -> dict[str, float]:
+        """Evaluate the policy and return `eval/…` metrics of raw returns; `number` selects the episodes.
+
+        `policy` acts instead of the run's network. Returns an empty dict if no episodes are configured.
+
+        Raises:
+            EvaluationInterrupted: the run was interrupted during the evaluation.
+        """
+        self.check_open()
+        if not self.config.evaluation_episodes:
+            return {}
+        before = self.interrupted
+        self.progress.phase = "evaluating"
+        try:
+            metrics = self._evaluation.evaluate(
+                self.policy if policy is None else policy,
+                number,
+                deterministic,
+                lambda: self.terminated or (self.interrupted and not before),
+            )
+            self.histograms |= self._evaluation.histograms
+            return metrics
+        finally:
+            self.progress.phase = "training"
+
+    def wrapper_memory(self) -> list[Memory]:
+        """Return what the wrappers of evaluation environments remember across episodes, one entry for each.
+
+        Before the first evaluation: what those of the training environments do. Empty: they remember nothing.
+        """
+        if self.to_act:
+            return self._recalled
+        trained = [] if self._evaluation.played else self._environments.training_memory()
+        return trained or self._environments.evaluation.memory()
+
+    def recall_wrappers(self, saved: dict[str, Any]) -> None:
+        """Let the wrappers of the evaluation environments remember what a checkpoint says, to evaluate or to act."""
+        memory, current = saved.get("evaluation_memory", []), self._environments.kind.memory
+        if not _was_evaluated(saved):
+            memory = training_memory(saved["algorithm"]) or memory
+        if not current:
+            return
+        if fits(memory, current):
+            self._recalled = memory
+        else:
+            to_stderr("note: the wrappers are not those of the saved run, so they begin without its statistics")
+
+    def evaluate_within_epoch(self, metrics: dict[str, float]) -> None:
+        """Evaluate within an epoch and tell the observers, which may save the policy; `metrics` are added."""
+        epoch = self.epoch + 1
+        self.hooks.on_evaluation(self, self.report(epoch, metrics | self.evaluate(epoch)))
+
+    def report(self, epoch: int, metrics: dict[str, float]) -> EpochReport:
+        """Return the report of an evaluation, and update the best score."""
+        is_best, ties_best = self.state.rank(self.algorithm.score(metrics), epoch)
+        histograms, self.histograms = self.histograms, {}
+        figures, self.figures = self.figures, {}
+        counts = epoch, self.env_steps, self.updates, self.seconds
+        return EpochReport(*counts, metrics, is_best, ties_best, histograms, figures)
+
+    # Saving
+
+    def save_checkpoint(self, name: str) -> Path:
+        """Write the complete state of the run to `checkpoints/NAME` and tell the observers."""
+        folder = self.store(name)
+        self.hooks.on_checkpoint(self, folder)
+        if name == "last":  # until then rows may be needed that only a kept state refers to
+            self.algorithm.prune()
+        return folder
+
+    def save_last(self) -> None:
+        """Write the checkpoint `last`, if the run has a directory."""
+        if self.run_dir is not None:
+            self.save_checkpoint("last")
+
+    def store(self, name: str) -> Path:
+        """Write the complete state of the run to `checkpoints/NAME`."""
+        with self.preemption.held():
+            folder = self._write(name, self._captured())
+            if name == "last":
+                self.saved_epoch, self._saved_counters = self.epoch, self.state.saved()
+                self._kept.clear()
+        return folder
+
+    def keep_state(self) -> None:
+        """Keep a copy of the complete state in memory if it is worth its time. Call it between updates."""
+        if self._kept.is_due and self.run_dir is not None:
+            with self.preemption.held():
+                self._kept.take()
+                self._saved_counters = self.state.saved()
+                self.algorithm.prune()
+
+    def fall_back(self) -> None:
+        """Give up the update in progress: write the kept state as `last`, and count only what is saved."""
+        self._torn = True
+        self.state.load({**self._saved_counters, "seconds": self.state.seconds})
+        if self._kept.checkpoint is not None:
+            folder = self._write("last", self._kept.checkpoint)
+            self.saved_epoch = self.epoch
+            self.hooks.on_checkpoint(self, folder)
+
+    @property
+    def replay_dir(self) -> Path:
+        """The folder for the rows of a replay buffer, in the run directory."""
+        return self._folder() / REPLAY
+
+    def checkpoint_states(self) -> list[str]:
+        """Return every readable `state.json` of the run's checkpoints: they tell which rows on disk are needed."""
+        return states(self._folder())
+
+    def _write(self, name: str, checkpoint: Checkpoint) -> Path:
+        root = self._folder() / CHECKPOINTS
+        write_checkpoint(root / name, checkpoint, root / "previous" if name == "last" else None)
+        return root / name
+
+    def _folder(self) -> Path:
+        if self.run_dir is None:
+            raise RuntimeError("this run has no run directory")
+        return self.run_dir
+
+    def _captured(self) -> Checkpoint:
+        """Return the complete state, which refers to what training changes."""
+        self._metrics = self._metrics or GrowingFile(self._folder() / METRICS_FILE)
+        extent = self._metrics.extent()
+        extents = {} if extent is None else {METRICS_FILE: extent}
+        return Checkpoint(self.policy.state_dict(), self._everything(), extents)
+
+    def _everything(self) -> dict[str, Any]:
+        return {
+            **self.state.saved(),
+            "seconds": self.seconds,
+            "learner": self.learner.state(),
+            "statistics": self.statistics.state(),
+            "algorithm": self.algorithm.state(),
+            "evaluation_memory": self._environments.evaluation.memory(),
+            "evaluated": self._evaluation.played,
+            "modules": {name: dict(module.state_dict()) for name, module in self.modules.items()},
+            "torch_rng": torch.get_rng_state(),
+            "stop_reason": None if self.interrupted else self.stop_reason,
+        }
+
+    def load_checkpoint(self, checkpoint: Checkpoint) -> None:
+        """Restore the complete state from a checkpoint. Call it after `build` and before `start_clock`."""
+        saved = checkpoint.state
+        check_finite(self.policy, checkpoint.model, "policy")
+        self.policy.load_state_dict(checkpoint.model)
+        for name, module in self.modules.items():
+            check_finite(module, saved["modules"][name], name)
+            module.load_state_dict(saved["modules"][name])
+        # An older version saved the number of updates with the learner.
+        self.state.load({"updates": saved["learner"].get("updates", 0), **saved})
+        self.learner.load_state(saved["learner"])
+        self.statistics.load_state(saved["statistics"])
+        self.algorithm.load_state(saved["algorithm"])
+        self._environments.evaluation.load_memory(saved.get("evaluation_memory", []))
+        self._evaluation.played = _was_evaluated(saved)
+        self.torch_rng = saved["torch_rng"]
+        self.stop_pending = saved.get("stop_reason")
+        self.progress.env_steps = self.env_steps
+        self._saved_counters = self.state.saved()
+        self.resumed = True
+
+    # Closing
+
+    def check_open(self) -> None:
+        """Raise RunError if the run is closed."""
+        if self._closed:
+            raise RunError("this run is closed")
+
+    def check_whole(self) -> None:
+        """Raise RunError if the run cannot train: it is closed, or an update was given up."""
+        self.check_open()
+        if self._torn:
+            next_step = f"resume it from {self.run_dir}"
+            raise RunError(f"this run was interrupted in the middle of an update\nNext: {next_step}")
+
+    def close(self) -> None:
+        """Release environments, workers and the algorithm's resources; safe to call twice."""
+        self._closed = True
+        release(self._others, self.algorithm, self._environments)
+
+
+def _was_evaluated(saved: dict[str, Any]) -> bool:
+    """Return True where an evaluation was played before a checkpoint; an older version did not write it."""
+    return bool(saved.get("evaluated", saved["epoch"] > 0))
+
+
+def _device(name: str) -> torch.device:
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    if name == "cuda" and not torch.cuda.is_available():
+        raise ConfigError("torch finds no CUDA device here", "algorithm.device", "Next: --device cpu, or auto.")
+    return torch.device(name)

@@ -1,0 +1,167 @@
+"""Checkpoints: a folder that is either complete or absent.
+
+    checkpoints/last/       the newest, written by the core after each epoch
+    checkpoints/previous/   the one before it
+    checkpoints/best/       the parameters of the best evaluation
+
+Each holds `model.safetensors` (the policy), `state.json` with `state.safetensors` (everything else) and
+`manifest.json` with the checksum of each file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from maze_core.base import files
+from maze_core.base.errors import CheckpointError, RunError
+from maze_core.base.terminal_text import printable
+from maze_core.run.saved.manifest import (
+    BEST,
+    LAST,
+    MANIFEST,
+    MODEL,
+    PREVIOUS,
+    STATE,
+    STATE_TENSORS,
+    Extent,
+    Manifest,
+    is_whole,
+    read_contents,
+    read_manifest,
+    root_of,
+    sequence,
+    standing,
+)
+from maze_core.run.saved.state_files import decode_state, decode_tensors, encode_state, encode_tensors
+
+if TYPE_CHECKING:
+    from torch import nn
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A checkpoint in memory."""
+
+    model: dict[str, Tensor]
+    """The policy's state dict: parameters, and buffers such as normaliser statistics."""
+    state: dict[str, Any]
+    """Everything else a run needs to continue."""
+    extents: dict[str, Extent] = field(default_factory=dict)
+    """Extent of each append-only file of the run directory, by name."""
+
+
+def write_checkpoint(folder: Path, checkpoint: Checkpoint, previous: Path | None = None) -> None:
+    """Write `checkpoint` to `folder`; the old one moves to `previous`, or is deleted once the new one is complete.
+
+    Raises:
+        RunError: the disk is full or the folder cannot be written; the old checkpoint is untouched.
+    """
+    root, fresh = root_of(folder), folder.with_name(files.leftover(folder.name))
+    document, tensors = encode_state(checkpoint.state)
+    contents = {MODEL: encode_tensors(checkpoint.model), STATE: document, STATE_TENSORS: tensors}
+    try:
+        files.make_folder(folder.parent, root)
+        _tidy(folder, previous)
+        try:
+            _write_files(fresh, contents, checkpoint.extents)
+        except OSError:
+            with suppress(OSError):
+                files.remove(fresh, root)
+            raise
+        _swap(fresh, folder, previous)
+    except OSError as error:
+        raise RunError(f"could not write the checkpoint {folder}: {error.strerror or error}") from None
+
+
+def _tidy(folder: Path, previous: Path | None) -> None:
+    """Finish an interrupted swap and remove its leftovers."""
+    found, root = standing(folder), root_of(folder)
+    if files.is_leftover(found.name, folder.name):
+        _swap(found, folder, previous)
+    for name in files.names(folder.parent, root):
+        if files.is_leftover(name, folder.name):
+            files.remove(folder.with_name(name), root)
+
+
+def _write_files(folder: Path, contents: dict[str, bytes], extents: dict[str, Extent]) -> None:
+    root = root_of(folder)
+    number = 1 + max((sequence(folder.with_name(name)) for name in files.names(folder.parent, root)), default=0)
+    checksums = {name: hashlib.sha256(data).hexdigest() for name, data in contents.items()}
+    manifest = Manifest(checksums, max(1, number), extents)
+    files.create(folder, {**contents, MANIFEST: manifest.encode()}, root)
+
+
+def _swap(fresh: Path, folder: Path, previous: Path | None) -> None:
+    """Replace `folder` with `fresh`. At every moment `standing` finds a complete checkpoint."""
+    root, retired = root_of(folder), folder.with_name(files.leftover(folder.name, "old"))
+    there = set(files.names(folder.parent, root)) - {fresh.name}
+    if folder.name in there:
+        if previous is not None and previous.name in there:
+            files.rename(previous, retired, root)
+        files.rename(folder, previous or retired, root)
+    files.rename(fresh, folder, root)
+    files.sync(folder.parent, root)
+    if not there:
+        files.sync(root, root)
+    files.remove(retired, root)
+
+
+def read_checkpoint(folder: Path) -> Checkpoint:
+    """Read and verify a checkpoint.
+
+    Raises:
+        CheckpointError: it is missing or damaged; the message names the file and another complete checkpoint if any.
+    """
+    try:
+        found = standing(folder)
+        manifest = read_manifest(found)
+        contents = read_contents(found, manifest)
+        state = _mapping(decode_state(contents[STATE], contents[STATE_TENSORS]))
+        return Checkpoint(decode_tensors(contents[MODEL]), state, manifest.extents)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError) as error:
+        reason = printable(_reason(error), 300)
+        raise CheckpointError(
+            f"the checkpoint {printable(folder)} cannot be used: {reason}.{_others(folder)}"
+        ) from error
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, FileNotFoundError):
+        return f"{error.filename} is missing"
+    return f"{error.filename}: {error.strerror}" if isinstance(error, OSError) else str(error)
+
+
+def _mapping(state: Any) -> dict[str, Any]:
+    if not isinstance(state, dict):
+        raise ValueError(f"{STATE} is not a mapping")
+    return state
+
+
+def _others(folder: Path) -> str:
+    others = [name for name in (LAST, PREVIOUS, BEST) if name != folder.name and is_whole(folder.with_name(name))]
+    if not others:
+        return " This run has no other intact checkpoint."
+    return f" Intact checkpoints: {', '.join(others)}. Next: the same command with --checkpoint {others[0]}"
+
+
+def check_finite(module: nn.Module, tensors: Mapping[str, Tensor], what: str) -> None:
+    """Refuse tensors with nan or infinity where those of a newly built module have none.
+
+    Raises:
+        CheckpointError: the message names `what` and the tensor.
+    """
+    for name, built in module.state_dict().items():
+        saved = tensors.get(name)
+        if saved is not None and torch.isfinite(built).all() and not torch.isfinite(saved).all():
+            raise CheckpointError(
+                f"the checkpoint cannot be used: {name} of the {what} contains numbers that are not finite.\n"
+                "Next: the same command with --checkpoint and the name of another, or a new run"
+            )

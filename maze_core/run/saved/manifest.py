@@ -1,0 +1,176 @@
+"""Manifests of checkpoints: they show which folder in `checkpoints/` is complete, and which is the newest.
+
+A checkpoint is written under a hidden name, `.last.3f9c02aa.new`. Then the folders are renamed one after the other.
+If this is interrupted, the newest complete checkpoint still exists under some name. Its manifest identifies it: each
+new checkpoint gets a greater number.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from maze_core.base import files
+from maze_core.base.free_ram import free_ram
+from maze_core.base.plain_json import CHECKSUM, checksummed, parse_object, unsealed
+
+FORMAT = 2
+_BEFORE = 1
+"""The format of earlier versions: without a checksum of its own, and with other names."""
+CHECKPOINTS = "checkpoints"
+MODEL, STATE, STATE_TENSORS, MANIFEST = "model.safetensors", "state.json", "state.safetensors", "manifest.json"
+CONTENTS = (MODEL, STATE, STATE_TENSORS)
+LAST, PREVIOUS, BEST = "last", "previous", "best"
+
+_MANIFEST_BYTES = 1_000_000
+_STATE_BYTES = 200_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """Length of an append-only file at some moment, and the checksum of its contents."""
+
+    bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What `manifest.json` says."""
+
+    sha256: dict[str, str]
+    """Checksums of the checkpoint's files by name."""
+    sequence: int = 0
+    """Increases with every checkpoint of a run; 0 in those of earlier versions."""
+    extents: dict[str, Extent] = field(default_factory=dict)
+    """Extents of the run directory's append-only files at that moment."""
+
+    def encode(self) -> bytes:
+        """Return the file's contents."""
+        extents = {name: asdict(extent) for name, extent in self.extents.items()}
+        facts = {"format": FORMAT, "files": self.sha256, "sequence": self.sequence, "beside": extents}
+        return json.dumps(checksummed(facts), indent=1).encode()
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """Read the manifest of a checkpoint.
+
+    Raises:
+        OSError: it is missing or cannot be read.
+        ValueError: it is damaged, or has another format.
+    """
+    try:
+        data = parse_object(files.read_bytes(folder / MANIFEST, _MANIFEST_BYTES, root_of(folder)))
+        if data.get("format") == _BEFORE:
+            data = {**data, "files": data.pop(CHECKSUM, None)}
+        elif data.get("format") == FORMAT:
+            data = unsealed(data)
+    except ValueError as error:
+        raise ValueError(f"{MANIFEST} is damaged: {error}") from error
+    if data.get("format") not in (_BEFORE, FORMAT):
+        found = json.dumps(data.get("format"))[:40]
+        raise ValueError(f"it has format {found}; this version of Maze reads formats {_BEFORE} and {FORMAT}")
+    checksums, sequence, extents = data.get("files"), data.get("sequence", 0), data.get("beside", {})
+    if not isinstance(checksums, dict) or type(sequence) is not int or not isinstance(extents, dict):
+        raise ValueError(f"{MANIFEST} is damaged")
+    if sorted(checksums) != sorted(CONTENTS):
+        raise ValueError(f"{MANIFEST} is damaged")
+    return Manifest(checksums, sequence, {name: _extent(value) for name, value in extents.items()})
+
+
+def _extent(value: Any) -> Extent:
+    if not isinstance(value, dict) or sorted(value) != ["bytes", "sha256"] or type(value["bytes"]) is not int:
+        raise ValueError(f"{MANIFEST} is damaged")
+    return Extent(**value)
+
+
+def read_contents(folder: Path, manifest: Manifest) -> dict[str, bytes]:
+    """Return the contents of a checkpoint's files by name.
+
+    Raises:
+        OSError: one is missing or cannot be read.
+        ValueError: one does not match its checksum.
+    """
+    return {name: _verified(folder / name, digest) for name, digest in manifest.sha256.items()}
+
+
+def _verified(path: Path, digest: str) -> bytes:
+    free = free_ram()
+    limit = _STATE_BYTES if path.name == STATE or free is None else free
+    data = files.read_bytes(path, limit, root_of(path.parent))
+    if hashlib.sha256(data).hexdigest() != digest:
+        raise ValueError(f"{path.name} is damaged (its checksum does not match)")
+    return data
+
+
+def is_whole(folder: Path) -> bool:
+    """Return True if all files of the checkpoint exist and are undamaged."""
+    try:
+        read_contents(folder, read_manifest(folder))
+    except (OSError, ValueError):
+        return False
+    return True
+
+
+def root_of(folder: Path) -> Path:
+    """Return the run directory of a checkpoint; below it no link is followed."""
+    return folder.parent.parent
+
+
+def standing(folder: Path) -> Path:
+    """Return the folder that holds the checkpoint `folder`: that one, or where an interrupted write left it.
+
+    If it is damaged, only a newer complete one replaces it: an older one is never used silently.
+    """
+    there = files.names(folder.parent, root_of(folder))
+    neighbours = [folder.with_name(name) for name in there if files.is_leftover(name, folder.name)]
+    if folder.name in there:
+        neighbours = [each for each in neighbours if each.name.endswith(".new")]
+    elif folder.name == LAST and PREVIOUS in there:
+        neighbours.append(folder.with_name(PREVIOUS))
+    if not neighbours:
+        return folder
+    candidates = sorted([folder, *neighbours], key=lambda each: _age(each, folder), reverse=True)
+    return next(filter(is_whole, candidates), folder)
+
+
+def _age(candidate: Path, folder: Path) -> tuple[int, bool, bool]:
+    """Return a key that is greater for later checkpoints; those of earlier versions have no number, only names."""
+    return sequence(candidate), candidate.name.endswith(".new"), candidate == folder
+
+
+def sequence(folder: Path) -> int:
+    """Return the number of a checkpoint; -1 if it has no readable manifest."""
+    try:
+        return read_manifest(folder).sequence
+    except (OSError, ValueError):
+        return -1
+
+
+def checkpoints(run_dir: Path) -> list[str]:
+    """Return the names of a run's checkpoints, including those that an interruption left elsewhere."""
+    root = run_dir / CHECKPOINTS
+    there = files.names(root, run_dir)
+    hidden = (name for name in (LAST, PREVIOUS, BEST) if name not in there and is_whole(standing(root / name)))
+    return sorted({name for name in there if not name.startswith(".")} | set(hidden))
+
+
+def states(run_dir: Path) -> list[str]:
+    """Return every readable `state.json` in the folders of `checkpoints/`, whatever their names."""
+    root, found = run_dir / CHECKPOINTS, []
+    for name in files.names(root, run_dir):
+        with suppress(OSError):
+            found.append(files.read_bytes(root / name / STATE, _STATE_BYTES, run_dir).decode(errors="replace"))
+    return found
+
+
+def last_extents(run_dir: Path) -> dict[str, Extent]:
+    """Return the extents of append-only files in the last checkpoint; empty if it has no readable manifest."""
+    try:
+        return read_manifest(standing(run_dir / CHECKPOINTS / LAST)).extents
+    except (OSError, ValueError):
+        return {}

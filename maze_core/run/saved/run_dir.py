@@ -1,0 +1,209 @@
+"""The run directory: one folder that describes a run completely, and the lock for writing to it."""
+
+from __future__ import annotations
+
+import fcntl
+import platform
+import re
+import shutil
+import time
+from contextlib import suppress
+from datetime import datetime
+from importlib.metadata import PackageNotFoundError
+from pathlib import Path
+from typing import IO
+
+from maze_core.base import files
+from maze_core.base.errors import CheckpointError, ConfigError
+from maze_core.base.terminal_text import argument, printable
+from maze_core.plugins.config.record import CONFIG, RECORD
+from maze_core.plugins.distribution_facts import facts_of
+from maze_core.run.saved.manifest import BEST, CHECKPOINTS, LAST, checkpoints
+
+NETWORK, LOCK, REPLAY = "network.svg", ".lock", "replay"
+
+_BEGINNING = (CONFIG, RECORD, NETWORK, LOCK, CHECKPOINTS, REPLAY)
+"""What a run writes before its first checkpoint."""
+
+
+def create_run_dir(run_dir: Path | None, env_name: str, algorithm: str, seed: int, here: Path = Path()) -> Path:
+    """Create the folder of a new run: `run_dir` itself, which must be new or empty, or a folder below `runs/`.
+
+    `here`: the folder from which both are meant.
+
+    Raises:
+        ConfigError: the folder is in use, is not a folder, or cannot be written.
+    """
+    try:
+        if run_dir is not None:
+            return _claim(here / run_dir)
+        return new_folder(env_name, algorithm, f"s{seed}", here)
+    except OSError as error:
+        where = error.filename or run_dir
+        raise ConfigError(
+            f"cannot create {where}: {error.strerror}", "--run-dir", "Name a folder you may write to."
+        ) from error
+
+
+def new_folder(env_name: str, algorithm: str, ending: str, here: Path = Path()) -> Path:
+    """Create `runs/ENV/ALGORITHM/TIME-ENDING`; two created at the same time get different names."""
+    stamp = datetime.now().strftime("%Y%m%d-%H%M%S")
+    parent = here / "runs" / re.sub(r"[^\w.+-]+", "-", env_name) / algorithm
+    parent.mkdir(parents=True, exist_ok=True)
+    return _claim_free(parent / f"{stamp}-{ending}")
+
+
+def _claim(folder: Path) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    if files.names(folder, folder) or not _first_in(folder):
+        raise _occupied(folder)
+    return folder.resolve()
+
+
+def _first_in(folder: Path) -> bool:
+    """Return True if this process is the first to claim the empty folder."""
+    try:
+        files.open_file(folder / LOCK, "xb").close()
+    except FileExistsError:
+        return False
+    return True
+
+
+def _occupied(folder: Path) -> ConfigError:
+    if _only_began(folder):
+        message = f"{folder} is not empty: it holds {_ONLY_BEGAN}"
+        return ConfigError(message, "--run-dir", "Next: delete that folder and repeat the command, or name a new one.")
+    hint = "Name a new folder."
+    if CONFIG in files.names(folder, folder):
+        hint = f"Name a new folder, or resume the run in it: maze resume {argument(folder)}"
+    return ConfigError(f"{folder} is not empty", "--run-dir", hint)
+
+
+_ONLY_BEGAN = (
+    "a run without a checkpoint, which was killed before its first one or has just started; it cannot be resumed"
+)
+_ANEW = "Next: delete that folder and train again."
+
+
+def _only_began(folder: Path) -> bool:
+    """Return True if the folder holds only what a run writes before its first checkpoint."""
+    there = files.names(folder, folder)
+    known = all(name in _BEGINNING or any(files.is_leftover(name, of) for of in _BEGINNING) for name in there)
+    return known and LOCK in there and not checkpoints(folder)
+
+
+def _claim_free(folder: Path) -> Path:
+    """Create and return `folder`, with a number appended if another run started in the same second."""
+    for number in range(1, 10_000):
+        candidate = folder if number == 1 else folder.with_name(f"{folder.name}-{number}")
+        try:
+            candidate.mkdir()
+        except FileExistsError:
+            continue
+        _first_in(candidate)
+        return candidate.resolve()
+    raise ConfigError(f"{folder} and 9,998 numbered neighbours exist already", "--run-dir", "Name a new folder.")
+
+
+def discard_run_dir(folder: Path) -> None:
+    """Delete what the start of a run wrote, so that the same folder can be used again."""
+    with suppress(OSError):
+        for name in _BEGINNING:
+            files.remove(folder / name, folder)
+        folder.rmdir()  # unless something else is in it
+
+
+def check_disk_space(folder: Path, needed: int) -> None:
+    """Raise ConfigError if the disk of `folder` has fewer than `needed` bytes free."""
+    free = shutil.disk_usage(folder).free
+    if free < needed:
+        raise ConfigError(
+            f"the disk is full: {free / 1e6:.1f} MB free at {folder}, and this run needs {needed / 1e6:.1f} MB",
+            "--run-dir",
+            "Free some space, or name a folder on another disk.",
+        )
+
+
+def lock(folder: Path) -> IO[bytes]:
+    """Hold the run directory for this process until the returned file is closed or the process ends.
+
+    Raises:
+        ConfigError: another process is training in it.
+    """
+    try:
+        file = files.open_file(folder / LOCK, "ab")
+    except OSError as error:
+        raise ConfigError(f"{folder} cannot be written: {error.strerror}") from error
+    for patience in (0.05, None):  # once more, since `is_locked` holds it for a moment
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            break
+        except OSError:
+            if patience is None:
+                file.close()
+                hint = "Wait for it, or stop it first."
+                raise ConfigError(f"another process is training in {folder}", hint=hint) from None
+            time.sleep(patience)
+    return file
+
+
+def is_locked(folder: Path) -> bool:
+    """Return True if a process holds the run directory."""
+    try:
+        with files.open_file(folder / LOCK, "rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    return False
+
+
+def find_run(path: Path) -> Path:
+    """Return the run directory at `path`, resolved.
+
+    Raises:
+        ConfigError: there is no run, or one without a checkpoint.
+    """
+    try:
+        there = files.names(path, path)
+        began = CONFIG not in there and _only_began(path)
+    except OSError:
+        there, began = [], False
+    if began:
+        raise ConfigError(f"{printable(path)} holds {_ONLY_BEGAN}", hint=_ANEW)
+    if CONFIG not in there:
+        raise ConfigError(f"{printable(path)} is not a run directory (it has no {CONFIG})")
+    return path.resolve()
+
+
+def checkpoint_folder(run_dir: Path, name: str | None) -> Path:
+    """Return the folder of checkpoint `name`; by default the best, or the last if no best was kept.
+
+    Raises:
+        CheckpointError: the run has no such checkpoint.
+    """
+    wanted = [name] if name else [BEST, LAST]
+    try:
+        there = checkpoints(run_dir)
+    except OSError as error:
+        raise CheckpointError(f"{error.filename} cannot be used: {error.strerror}") from error
+    for candidate in wanted:
+        if candidate in there:
+            return run_dir / CHECKPOINTS / candidate
+    if not there:
+        raise CheckpointError(f"{printable(run_dir)} holds {_ONLY_BEGAN}.\n{_ANEW}")
+    raise CheckpointError(
+        f"{printable(run_dir)} has no checkpoint {' or '.join(wanted)}; it has {', '.join(map(printable, there))}."
+    )
+
+
+def versions(distributions: list[str]) -> dict[str, str]:
+    """Return the versions that affect a run: Python, the libraries, the core and the plugins in use."""
+    found = {"python": platform.python_version()}
+    for name in ["maze-core", "torch", "gymnasium", "numpy", *distributions]:
+        try:
+            found[name] = facts_of(name).version
+        except PackageNotFoundError:
+            found[name] = "not installed"
+    return found

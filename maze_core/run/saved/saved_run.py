@@ -1,0 +1,204 @@
+"""Opens saved runs: to train on, or to evaluate and to act."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from maze_core.base.errors import CheckpointError, ConfigError, MazeError
+from maze_core.base.plain_json import is_count, is_number
+from maze_core.base.process_state import process_turn, torch_threads
+from maze_core.base.terminal_text import argument, counted, printable
+from maze_core.base.tolerant_output import to_stderr, tolerant_output
+from maze_core.plugins import discovery
+from maze_core.plugins.config.assembly import load_config_to_act, load_saved_config
+from maze_core.plugins.config.checksummed_yaml import read_checksummed
+from maze_core.plugins.config.record import CONFIG, read_record
+from maze_core.plugins.config.run import RunConfig
+from maze_core.plugins.discovery import describe
+from maze_core.run.run import Run
+from maze_core.run.saved.checkpoint import Checkpoint, check_finite, read_checkpoint
+from maze_core.run.saved.metrics_file import METRICS_FILE, damage, read_metrics
+from maze_core.run.saved.run_dir import checkpoint_folder, find_run, lock
+from maze_core.run.saved.run_record import describe_run, noted_observers, rewrite_config, spaces_of
+
+if TYPE_CHECKING:
+    from maze_core.plugins.config.raw import Raw
+    from maze_core.plugins.discovery import Loader
+
+
+@process_turn()
+def open_policy(
+    run_dir: Path,
+    checkpoint: str | None = None,
+    overrides: Sequence[str] = (),
+    *,
+    load: Loader = discovery.load,
+    agreed: Raw | None = None,
+) -> Run:
+    """Open a saved run with its policy, to evaluate or to act; it cannot train. Close it when done with it.
+
+    Only an evaluation builds its environments and starts workers.
+
+    Parts with effects outside the run, such as the wrapper `record` and the runner `ray`, are left out unless an
+    override sets them. So are callbacks that only observe and are not installed. A line says so.
+    `checkpoint` is best, last or previous; None: the best, or the last if there is none. `agreed` is the caller's own
+    configuration, for `load_config_to_act`.
+    """
+    run_dir = find_run(run_dir)
+    observers = noted_observers(run_dir)
+    config, reaching, missing = load_config_to_act(run_dir / CONFIG, overrides, load, observers, agreed)
+    if reaching:
+        to_stderr(f"note: not used, because they write or connect outside of the run: {', '.join(reaching)}")
+    if missing:
+        to_stderr(f"note: not used, because they only observe and cannot be imported here: {', '.join(missing)}")
+    saved = read_checkpoint(checkpoint_folder(run_dir, checkpoint))
+    run = Run(config, load=load, to_act=True)
+    try:
+        run.run_dir = run_dir
+        _check_spaces(run)
+        run.build_policy()
+        check_finite(run.policy, saved.model, "policy")
+        with _fitting(saved, "Open it with its own configuration."):
+            run.policy.load_state_dict(saved.model)
+            run.state.epoch, run.state.env_steps = saved.state["epoch"], saved.state["env_steps"]
+            run.recall_wrappers(saved.state)
+    except BaseException:
+        run.close()
+        raise
+    return run
+
+
+@process_turn()
+@tolerant_output()
+def reopen(
+    run_dir: Path,
+    overrides: Sequence[str] = (),
+    checkpoint: str = "last",
+    *,
+    load: Loader = discovery.load,
+    agreed: Raw | None = None,
+) -> Run:
+    """Open a saved run with the exact state of a checkpoint. Close the run when done with it.
+
+    `agreed` is the caller's own configuration, for `load_saved_config`.
+
+    Raises:
+        ConfigError: there is no run, it is finished, another process trains in it, or an override does not fit.
+        CheckpointError: the checkpoint is missing, damaged, or not of this configuration.
+    """
+    run_dir = find_run(run_dir)
+    with lock(run_dir):
+        config = load_saved_config(run_dir / CONFIG, overrides, load, agreed)
+        if overrides:
+            before = read_checksummed(run_dir / CONFIG)
+            _check_algorithm(config, before.get("algorithm"), run_dir)
+            _check_seed(config.seed, before.get("seed"), run_dir)
+        saved = read_checkpoint(checkpoint_folder(run_dir, checkpoint))
+        run = Run(config, load=load, preset=read_record(run_dir).get("preset"))
+        try:
+            run.run_dir = run_dir
+            _check_spaces(run)
+            with torch_threads(config.threads):
+                run.build()
+                _restore(run, saved)
+            run.saved_epoch = run.epoch if checkpoint == "last" else None
+            describe_run(run)
+            _check_metrics(run_dir, saved)
+            if overrides:
+                run.stop_pending = None  # what made it stop may have been changed
+            _check_end(run)
+            if overrides:
+                rewrite_config(run, run_dir)
+        except BaseException:
+            run.close()
+            raise
+    return run
+
+
+def _restore(run: Run, saved: Checkpoint) -> None:
+    with _fitting(saved, "Resume it with its own configuration, or start a new run from its parameters: --init-from"):
+        torch.Generator().set_state(saved.state["torch_rng"])
+        run.load_checkpoint(saved)
+
+
+@contextmanager
+def _fitting(saved: Checkpoint, hint: str) -> Iterator[None]:
+    """Turn errors of loading a checkpoint that does not fit this configuration into a plain message."""
+    try:
+        state = saved.state
+        counts = [state["epoch"], state["env_steps"], state["updates_in_epoch"], state["best_epoch"] or 0]
+        numbers = [state["seconds"], state["best_score"] or 0.0]
+        if not (all(map(is_count, counts)) and all(map(is_number, numbers))):
+            raise ValueError("its counters are not numbers")
+        if not isinstance(state.get("stop_reason"), str | None):
+            raise ValueError("its stop_reason is not a text")
+        yield
+    except MazeError:
+        raise
+    except Exception as error:
+        raise CheckpointError(
+            f"the checkpoint does not fit this run: {printable(describe(error), 500)}\n{hint}"
+        ) from error
+
+
+def _check_metrics(run_dir: Path, saved: Checkpoint) -> None:
+    """Warn about damage in `metrics.jsonl`; training can continue without it."""
+    path = run_dir / METRICS_FILE
+    try:
+        problem = damage(run_dir, read_metrics(path), saved.extents)
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be used: {error.strerror}") from error
+    if problem:
+        warnings.warn(problem, RuntimeWarning, stacklevel=3)
+
+
+def _check_algorithm(config: RunConfig, saved: Any, run_dir: Path) -> None:
+    name = saved.get("name") if isinstance(saved, dict) else saved
+    if config.algorithm.name != name:
+        raise ConfigError(
+            f"{run_dir} was trained by {printable(name)}; another algorithm cannot resume it",
+            "algorithm.name",
+            f"Next: maze train {config.algorithm.name} --init-from {argument(run_dir)}",
+        )
+
+
+def _check_seed(seed: int | None, saved: Any, run_dir: Path) -> None:
+    if is_count(saved) and seed != saved:
+        raise ConfigError(
+            f"was {saved} when {run_dir} began, and cannot change: its unfinished episodes and its random numbers "
+            "follow from it",
+            "seed",
+            f"Leave it out; or begin a new run with the parameters of this one: --init-from {argument(run_dir)}",
+        )
+
+
+def _check_end(run: Run) -> None:
+    """Refuse a finished run, except one that was killed before it recorded its end."""
+    summary = read_record(run.run_dir).get("summary") if run.run_dir else None
+    if not summary or summary.get("outcome") not in ("finished", "stopped"):
+        return
+    if run.stop_pending:
+        raise ConfigError(
+            f"{run.run_dir} has stopped: {run.stop_pending}",
+            hint="To continue, change the setting that stopped it, for example: "
+            f"maze resume {argument(run.run_dir)} --set callbacks.early_stopping.patience=0",
+        )
+    if run.finished:
+        further = f"steps={2 * run.env_steps}" if run.steps_done else f"algorithm.n_epochs={2 * run.epoch}"
+        raise ConfigError(
+            f"{run.run_dir} is finished ({counted(run.epoch, 'epoch')}, {counted(run.env_steps, 'step')})",
+            hint=f"To continue, raise its limit, for example: maze resume {argument(run.run_dir)} --set {further}",
+        )
+
+
+def _check_spaces(run: Run) -> None:
+    record = read_record(run.run_dir) if run.run_dir else {}
+    for name, now in spaces_of(run).items():
+        if record.get(name, now) != now:
+            raise ConfigError(f"the environment's {name} was {printable(record[name], 500)} and is now {now}", "env")

@@ -1,0 +1,80 @@
+"""Nested state as files: arrays and tensors in safetensors, everything else in JSON. Never pickle."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load as load_tensors
+from safetensors.torch import save as save_tensors
+from torch import Tensor
+
+from maze_core.base.plain_json import parse_json
+
+_TENSOR, _ARRAY, _PAIRS = "$tensor", "$array", "$pairs"
+
+
+def encode_tensors(tensors: dict[str, Tensor]) -> bytes:
+    """Return tensors by name as safetensors bytes."""
+    return save_tensors({name: t.detach().cpu().contiguous().clone() for name, t in tensors.items()})
+
+
+def decode_tensors(data: bytes) -> dict[str, Tensor]:
+    """Invert `encode_tensors`; raises ValueError if the bytes are not a safetensors file."""
+    try:
+        return load_tensors(data)
+    except SafetensorError as error:
+        raise ValueError(str(error)) from error
+
+
+def encode_state(state: Any) -> tuple[bytes, bytes]:
+    """Return nested dicts, lists, plain values, arrays and tensors as (JSON, safetensors) bytes."""
+    tensors: dict[str, Tensor] = {}
+    document = _pack(state, "", tensors)
+    return json.dumps(document, indent=1).encode(), encode_tensors(tensors)
+
+
+def decode_state(document: bytes, tensors: bytes) -> Any:
+    """Invert `encode_state`; raises ValueError if the bytes are damaged."""
+    try:
+        return _unpack(parse_json(document), decode_tensors(tensors))
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
+def _pack(value: Any, path: str, tensors: dict[str, Tensor]) -> Any:
+    if isinstance(value, Tensor):
+        tensors[path] = value
+        return {_TENSOR: path}
+    if isinstance(value, np.ndarray):
+        tensors[path] = torch.from_numpy(np.ascontiguousarray(value)).reshape(value.shape)
+        return {_ARRAY: path}
+    if isinstance(value, dict):
+        if all(isinstance(k, str) and not k.startswith("$") for k in value):
+            return {k: _pack(v, f"{path}/{k}", tensors) for k, v in value.items()}
+        # JSON keys are strings; the optimizer numbers its parameters.
+        return {_PAIRS: [[k, _pack(v, f"{path}/{k}", tensors)] for k, v in value.items()]}
+    if isinstance(value, list | tuple):
+        return [_pack(v, f"{path}/{i}", tensors) for i, v in enumerate(value)]
+    if isinstance(value, np.generic):
+        return value.item()
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    raise TypeError(f"state at {path or '/'} has type {type(value).__name__}, which a checkpoint cannot hold")
+
+
+def _unpack(value: Any, tensors: dict[str, Tensor]) -> Any:
+    if isinstance(value, list):
+        return [_unpack(v, tensors) for v in value]
+    if not isinstance(value, dict):
+        return value
+    if _TENSOR in value:
+        return tensors[value[_TENSOR]]
+    if _ARRAY in value:
+        return tensors[value[_ARRAY]].numpy()
+    if _PAIRS in value:
+        return {k: _unpack(v, tensors) for k, v in value[_PAIRS]}
+    return {k: _unpack(v, tensors) for k, v in value.items()}

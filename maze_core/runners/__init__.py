@@ -1,1 +1,0 @@
-"""Runners: where and how the environments of a run are stepped."""

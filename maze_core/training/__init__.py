@@ -1,1 +1,0 @@
-"""Training: the run, its loop, evaluation and checkpoints."""

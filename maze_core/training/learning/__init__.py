@@ -1,1 +1,0 @@
-"""The gradient step: one learner, or several that share each batch."""
