@@ -22,7 +22,17 @@ LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 
 @pytest.fixture(scope="module")
 def generate() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("docs_generate", ROOT / "docs" / "generate.py")
+    return _script("generate")
+
+
+def test_the_pictures_of_the_structure_are_up_to_date() -> None:
+    for name, drawn in _script("structure").pictures().items():
+        committed = (ROOT / "docs" / "pictures" / name).read_text(encoding="utf-8")
+        assert committed == drawn, f"docs/pictures/{name} does not show the code: run `make docs`"
+
+
+def _script(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(f"docs_{name}", ROOT / "docs" / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)

@@ -1,0 +1,163 @@
+"""Draw the pictures of the architecture page from the code: the nine rooms, and the road of a row.
+
+    python docs/structure.py        write docs/pictures/rooms.svg and docs/pictures/road.svg
+
+Rooms and arrows come from the imports of the core. The stations of the road are classes: one that moves or
+disappears is an error here.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+from collections import Counter
+from collections.abc import Iterator
+from html import escape
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parents[1]
+CORE, PICTURES = ROOT / "maze_core", ROOT / "docs" / "pictures"
+ROOMS = {
+    "cli": "commands, and the callbacks that print and log",
+    "run": "the run and its loop, evaluations, checkpoints, the run directory",
+    "learn": "the base of algorithms, the gradient step, advantages and losses",
+    "collect": "agents, the stepper, rollouts, what fills replay, workers",
+    "models": "policies, encoders, distributions",
+    "data": "rollouts, batches, returns, replay, recordings",
+    "envs": "spaces, vector environments, sources, wrappers",
+    "plugins": "how plugins are found, called and configured",
+    "base": "errors, files, seeds, processes, trees",
+}
+
+
+class Station(NamedTuple):
+    """A class on the road of a row."""
+
+    place: str
+    says: str
+    column: int
+    row: int
+
+
+ROAD = (
+    Station("maze_core.envs.vector:StepResult", "one step of N environments", 1, 0),
+    Station("maze_core.collect.stepper:Stepper", "agent acts, environments step", 1, 1),
+    Station("maze_core.collect.assembler:Assembler", "holds open actions of several agents", 2, 1),
+    Station("maze_core.data.transitions:Transitions", "complete, of single rows", 2, 2),
+    Station("maze_core.data.rollout:Rollout", "T steps of N rows", 0, 3),
+    Station("maze_core.data.replay.buffer:ReplayBuffer", "the newest rows", 1, 3),
+    Station("maze_core.data.replay.segment_replay:SegmentReplay", "sequences, for memory", 2, 3),
+    Station("maze_core.data.batch:Batch", "rows to learn from", 1, 4),
+    Station("maze_core.learn.learner:Learner", "loss, gradient, optimizer", 1, 5),
+)
+ARROWS = (
+    ("StepResult", "Stepper"),
+    ("Stepper", "Assembler"),
+    ("Stepper", "Rollout"),
+    ("Stepper", "ReplayBuffer"),
+    ("Assembler", "Transitions"),
+    ("Transitions", "Rollout"),
+    ("Transitions", "ReplayBuffer"),
+    ("Transitions", "SegmentReplay"),
+    ("Rollout", "Batch"),
+    ("ReplayBuffer", "Batch"),
+    ("SegmentReplay", "Batch"),
+    ("Batch", "Learner"),
+)
+_STYLE = (
+    "text{font-family:system-ui,sans-serif;font-size:14px;fill:#1f2430}.small{font-size:12px;fill:#5a6272}"
+    "rect{fill:#eef2f8;stroke:#9aa7bd}path{fill:none;stroke:#5b7db1;stroke-width:1.6}.name{font-weight:600}"
+)
+
+
+def main() -> None:
+    """Write both pictures."""
+    for name, picture in pictures().items():
+        (PICTURES / name).write_text(picture, encoding="utf-8")
+
+
+def pictures() -> dict[str, str]:
+    """Return the pictures by file name."""
+    return {"rooms.svg": rooms(), "road.svg": road()}
+
+
+def imports() -> Counter[tuple[str, str]]:
+    """Return how many imports lead from each room to each other one, late ones and those of types included."""
+    found: Counter[tuple[str, str]] = Counter()
+    for path in CORE.rglob("*.py"):
+        room = path.relative_to(CORE).parts[0]
+        for name in _imported(ast.parse(path.read_text(encoding="utf-8"))):
+            other = name.split(".")[1] if name.startswith("maze_core.") else room
+            if room in ROOMS and other in ROOMS and other != room:
+                found[room, other] += 1
+    return found
+
+
+def _imported(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            yield node.module or ""
+        elif isinstance(node, ast.Import):
+            yield from (each.name for each in node.names)
+
+
+def rooms() -> str:
+    """Return the rooms from above, and an arc for each pair of which the upper one imports the lower one."""
+    names, found, parts = list(ROOMS), imports(), []
+    left, width, height, gap = 20, 520, 44, 14
+    for number, (name, says) in enumerate(ROOMS.items()):
+        y = 16 + number * (height + gap)
+        parts.append(f'<rect x="{left}" y="{y}" width="{width}" height="{height}" rx="6"/>')
+        parts.append(f'<text class="name" x="{left + 14}" y="{y + 27}">{name}</text>')
+        parts.append(f'<text class="small" x="{left + 96}" y="{y + 27}">{escape(says)}</text>')
+    for upper, lower in found:
+        first, last = names.index(upper), names.index(lower)
+        if first < last:
+            start, end = (16 + place * (height + gap) + height / 2 for place in (first, last))
+            bend, x = 26 + 16 * (last - first), left + width
+            path = f"M{x},{start} C{x + bend},{start} {x + bend},{end} {x + 6},{end}"
+            parts.append(f'<path d="{path}" marker-end="url(#tip)"/>')
+    return _picture(720, 20 + len(ROOMS) * (height + gap), parts, "Nine rooms; each imports only rooms below it.")
+
+
+def road() -> str:
+    """Return the way of a row from the environment to the gradient."""
+    width, height, across, down, parts, places = 228, 58, 256, 100, [], {}
+    for place, says, column, row in ROAD:
+        module, _, name = place.partition(":")
+        getattr(importlib.import_module(module), name)
+        x, y = 16 + column * across, 16 + row * down
+        places[name] = (x, y)
+        parts.append(f'<rect x="{x}" y="{y}" width="{width}" height="{height}" rx="6"/>')
+        parts.append(f'<text class="name" x="{x + 12}" y="{y + 24}">{name}</text>')
+        parts.append(f'<text class="small" x="{x + 12}" y="{y + 44}">{escape(says)}</text>')
+    for start, end in ARROWS:
+        (x, y), (u, v) = places[start], places[end]
+        if y == v:
+            path = f"M{x + width},{y + height / 2} L{u - 6},{v + height / 2}"
+            if u - x > across:  # over the station between them
+                path = (
+                    f"M{x + width / 2},{y} C{x + width / 2},{y - 40} {u + width / 2},{v - 40} {u + width / 2},{v - 6}"
+                )
+        else:
+            middle, here, there = (y + height + v) / 2, x + width / 2, u + width / 2
+            path = f"M{here},{y + height} C{here},{middle} {there},{middle} {there},{v - 6}"
+        parts.append(f'<path d="{path}" marker-end="url(#tip)"/>')
+    return _picture(772, 16 + 6 * down, parts, "From the step of the environments to the gradient step.")
+
+
+def _picture(width: int, height: int, parts: list[str], title: str) -> str:
+    tip = '<marker id="tip" markerWidth="8" markerHeight="8" refX="6" refY="4" orient="auto">'
+    tip += '<path d="M0,0 L8,4 L0,8 z" style="fill:#5b7db1;stroke:none"/></marker>'
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img"><title>{title}</title>'
+    body = "\n".join([head, f"<style>{_STYLE}</style>", f"<defs>{tip}</defs>"])
+    return (
+        f'{body}\n<rect width="{width}" height="{height}" style="fill:#fff;stroke:none"/>\n'
+        + "\n".join(parts)
+        + "\n</svg>\n"
+    )
+
+
+if __name__ == "__main__":
+    main()
