@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from maze_core.base.errors import MazeError
 from maze_core.base.seeding import EpisodeSeeds, Purpose, generator, integer_seed
 from maze_core.base.tree import copy_tree, take_rows
-from maze_core.collect.pairs import AGENTS, HINDSIGHT, MEMORY, refused
+from maze_core.collect.pairs import AGENTS, HINDSIGHT, MEMORY, PRIORITIES, refused
 from maze_core.collect.policies.random import RandomPolicy
 from maze_core.data.replay.buffer import ReplayBuffer
 from maze_core.data.replay.frames import TRIED, find_stacks, may_be_stacks
@@ -48,6 +48,8 @@ def replay_of(
     hindsight = _hindsight(run, env, her_goals) if her_goals else None
     where = setting(run.config.algorithm, "replay_buffer_size")
     if memory is not None:
+        if priority_exponent is not None:
+            raise refused(PRIORITIES, MEMORY)
         return memory.replay(env, capacity, where)
     lanes = env.num_envs if agents_of(env) else 0
     stacks = _frame_stacks(run) if hindsight is None and not lanes else {}

@@ -10,7 +10,6 @@ from gymnasium.spaces import Dict, Discrete, MultiBinary, MultiDiscrete
 from torch import Tensor, nn
 
 from maze_core.base.seeding import Purpose, torch_generator
-from maze_core.collect.pairs import MEMORY, PRIORITIES, refused
 from maze_core.collect.replay.collector import ReplayCollector
 from maze_core.collect.replay.memory import ReplayMemory, TargetMemory
 from maze_core.data.batch import Batch, Loss
@@ -70,8 +69,6 @@ class DQN(Algorithm[ValueNetwork]):
         self._target.module.normalizer = policy.normalizer  # its statistics belong to both networks
         targets = {_TARGET: TargetMemory(POLICY, self._target.module)}
         memory = ReplayMemory.of(policy, config.sequence_length, config.burn_in, targets)
-        if memory is not None and config.prioritized:
-            raise refused(PRIORITIES, MEMORY)
         collector = ReplayCollector(
             run,
             config.n_rollout_steps,
