@@ -47,7 +47,7 @@ def cluster(clusters, monkeypatch):
 
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    if clusters and clusters[0].head_node.dead_processes():
+    if clusters and (clusters[0].head_node.dead_processes() or not clusters[0].head_node.live_processes()):
         clusters.pop().shutdown()
     if not clusters:
         clusters.append(Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False}))
