@@ -214,9 +214,8 @@ class ReplayCollector(Collector):
             self._take_some_first_steps()
             self._run.keep_state()
         if self._segments is not None and self._agent.memory is not None:
-            self._agent.memory.load_state(
-                subtree(self._segments.memory(*self._sink.open), f"{POLICY}/")
-            )  # it goes on with these episodes
+            # It goes on with these episodes.
+            self._agent.memory.load_state(subtree(self._segments.memory(*self._sink.open), f"{POLICY}/"))
         return True
 
     def _take_some_first_steps(self) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,11 +12,12 @@ from maze_core.base.errors import ConfigError
 from maze_core.base.free_ram import check_memory
 from maze_core.base.tree import copy_tree, map_tree, take_rows, to_tensors
 from maze_core.data.batch import Batch
-from maze_core.data.replay.frames import FrameStack, FrameStore, frames_for
+from maze_core.data.replay.frames import FrameStore, frames_for
 from maze_core.data.replay.priorities import Priorities, tree_bytes
+from maze_core.data.replay.row_specs import NO_STACKS, Stacks, row_specs
 from maze_core.envs.goals import ACHIEVED
 from maze_core.envs.several.actors import ELAPSED
-from maze_core.envs.spaces import LeafSpec, Specs, allocate, allocated_bytes, space_specs
+from maze_core.envs.spaces import allocate, allocated_bytes, space_specs
 
 if TYPE_CHECKING:
     from gymnasium import Space
@@ -30,28 +30,6 @@ if TYPE_CHECKING:
 
 Rows = slice | np.ndarray
 _NONE = -1
-_BOOKKEEPING = {
-    "reward": LeafSpec((), np.dtype(np.float32)),
-    "terminated": LeafSpec((), np.dtype(np.bool_)),
-    "truncated": LeafSpec((), np.dtype(np.bool_)),
-    "ahead": LeafSpec((), np.dtype(np.int32)),
-}
-Stacks = Mapping[str, FrameStack]
-_NO_STACKS: Stacks = MappingProxyType({})
-
-
-def row_specs(observation_space: Space[Any], action_space: Space[Any], stacks: Stacks = _NO_STACKS) -> Specs:
-    """Return the storage of each column of a replay row: `obs/KEY`, `action/KEY`, reward, flags and `ahead`.
-
-    Of leaves that are stacks of frames, rows hold the numbers of the frames.
-    """
-    obs, actions = space_specs(observation_space, "observation"), space_specs(action_space, "action")
-    numbers = {key: LeafSpec((stack.frames,), np.dtype(np.int64)) for key, stack in stacks.items()}
-    return {
-        **{f"obs/{key}": numbers.get(key, spec) for key, spec in obs.items()},
-        **{f"action/{key}": spec for key, spec in actions.items()},
-        **_BOOKKEEPING,
-    }
 
 
 class ReplayBuffer:
@@ -85,7 +63,7 @@ class ReplayBuffer:
         where: str = "",
         priority_exponent: float | None = None,
         hindsight: Hindsight | None = None,
-        stacks: Stacks = _NO_STACKS,
+        stacks: Stacks = NO_STACKS,
         lanes: int = 0,
     ) -> None:
         if capacity < 8 * lanes:
