@@ -140,7 +140,15 @@ BROKEN = [
 
 INAPPLICABLE = dict.fromkeys(SOUND, ("hooks", "vector_env")) | {
     "callback": ("hooks", "deterministic", "resumes"),
-    "command": ("config_described", "config_frozen", "config_closed", "config_round_trip", "builds", "hooks"),
+    "command": (
+        "config_described",
+        "config_frozen",
+        "config_closed",
+        "config_round_trip",
+        "builds",
+        "hooks",
+        "outside_marked",
+    ),
 }
 """Checks that say nothing about the sound plugin of a kind."""
 
