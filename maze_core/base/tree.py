@@ -1,7 +1,7 @@
 """Trees: flat dicts of arrays or tensors, one leaf for each space. What is done to all leaves is done here.
 
-A single space is the leaf `observation` or `action`; the keys of nested spaces join with `/`. Torch is imported where
-a function needs it, because environments are stepped in processes that do without it.
+A single space is the leaf `observation` or `action`; the keys of nested spaces join with `/`. Torch is not imported:
+environments are stepped in processes that do without it.
 """
 
 from __future__ import annotations
@@ -68,15 +68,6 @@ def subtree(tree: Mapping[str, InT], prefix: str) -> dict[str, InT]:
 def flat_rows(tree: Mapping[str, LeafT]) -> dict[str, LeafT]:
     """Return leaves [T, N, …] as [T * N, …]."""
     return {key: leaf.reshape(-1, *leaf.shape[2:]) for key, leaf in tree.items()}
-
-
-def to_tensors(tree: Mapping[str, np.ndarray], device: torch.device | None = None) -> TensorTree:
-    """Return tensors on a device; on the CPU they share the memory of the arrays."""
-    from torch import from_numpy
-
-    if device is None or device.type == "cpu":
-        return {key: from_numpy(leaf) for key, leaf in tree.items()}
-    return {key: from_numpy(leaf).to(device) for key, leaf in tree.items()}
 
 
 def to_device(tree: Mapping[str, torch.Tensor], device: torch.device) -> TensorTree:

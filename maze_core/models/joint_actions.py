@@ -9,7 +9,7 @@ from gymnasium import spaces
 from torch import Tensor, nn
 
 from maze_core.base.errors import ConfigError
-from maze_core.base.tree import to_tensors
+from maze_core.data.tensors import to_tensors
 from maze_core.envs.masks import mask_leaves
 from maze_core.envs.several.actors import ACTOR, ActorId, actors_of
 from maze_core.envs.spaces import flatten_space

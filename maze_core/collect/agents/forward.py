@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import torch
 
-from maze_core.base.tree import map_tree, to_arrays, to_tensors
+from maze_core.base.tree import map_tree, to_arrays
 from maze_core.collect.agents.agent import Choice
+from maze_core.data.tensors import to_tensors
 from maze_core.models.encoders import MlpEncoder
 from maze_core.models.heads import LOG_STD_RANGE, CategoricalHead, GaussianHead
 from maze_core.models.inputs import Flatten

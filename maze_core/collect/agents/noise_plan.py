@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from maze_core.base.tree import copy_tree, subtree, to_tensors
+from maze_core.base.tree import copy_tree, subtree
 from maze_core.collect.agents.exploration import Exploration
+from maze_core.data.tensors import to_tensors
 
 if TYPE_CHECKING:
     import numpy as np

@@ -9,12 +9,13 @@ import torch
 
 from maze_core.base.free_ram import check_memory
 from maze_core.base.seeding import EpisodeSeeds, Purpose, torch_generator
-from maze_core.base.tree import flat_rows, take_rows, to_tensors
+from maze_core.base.tree import flat_rows, take_rows
 from maze_core.collect.collector import Collector
 from maze_core.collect.rollouts.actor_metrics import actor_metrics
 from maze_core.collect.rollouts.agent_groups import AgentGroups
 from maze_core.collect.rollouts.sampler import Sampler
 from maze_core.collect.workers.remote import RemoteSampler, can_share
+from maze_core.data.tensors import to_tensors
 from maze_core.envs.several.actors import actors_of
 from maze_core.envs.spaces import allocated_bytes, space_specs
 from maze_core.envs.vector import copies_of

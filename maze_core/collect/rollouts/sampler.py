@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from maze_core.base.errors import RunError
-from maze_core.base.tree import flat_rows, map_tree, put_rows, take_rows, to_tensors
+from maze_core.base.tree import flat_rows, map_tree, put_rows, take_rows
 from maze_core.collect.agents.forward import TorchForward
 from maze_core.collect.agents.memory import RowMemory
 from maze_core.collect.agents.network import NetworkAgent, Noise, SharedNoise
@@ -17,6 +17,7 @@ from maze_core.collect.rollouts.lane_sink import LaneSink
 from maze_core.collect.stepper import Stepper
 from maze_core.data.rollout import Rollout
 from maze_core.data.sequences import Pieces, Sequences
+from maze_core.data.tensors import to_tensors
 from maze_core.envs.masks import MaskCheck
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.envs.vector import agents_of

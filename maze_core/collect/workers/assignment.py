@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from maze_core.base.tree import copy_tree, subtree, take_rows, to_tensors
+from maze_core.base.tree import copy_tree, subtree, take_rows
 from maze_core.collect.agents.agent import Agent, Choice
 from maze_core.collect.agents.network import NetworkAgent, SharedNoise
 from maze_core.collect.agents.noise_plan import NoisePlan, PlannedExploration, PlannedNoise
 from maze_core.collect.agents.worker_agent import WorkerAgent
 from maze_core.collect.rollouts.sampler import RolloutSink, Sampler
 from maze_core.collect.stepper import Stepper
+from maze_core.data.tensors import to_tensors
 from maze_core.envs.spaces import allocate, space_specs
 from maze_core.models.policy import acting_arrays
 

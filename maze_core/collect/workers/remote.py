@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from maze_core.base.tree import put_rows, take_rows, to_tensors
+from maze_core.base.tree import put_rows, take_rows
 from maze_core.collect.agents.network import NetworkAgent, SharedNoise
 from maze_core.collect.rollouts.sampler import critic_memory_after
 from maze_core.collect.stepper import Stepper
 from maze_core.collect.workers.assignment import MEMORY, CollectAssignment, draws_itself
+from maze_core.data.tensors import to_tensors
 from maze_core.envs.several.actors import actors_of
 from maze_core.envs.spaces import allocate, allocated_bytes, space_specs
 from maze_core.models.policy import acting_arrays

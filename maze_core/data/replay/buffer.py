@@ -10,11 +10,12 @@ import torch
 
 from maze_core.base.errors import ConfigError
 from maze_core.base.free_ram import check_memory
-from maze_core.base.tree import copy_tree, map_tree, take_rows, to_tensors
+from maze_core.base.tree import copy_tree, map_tree, take_rows
 from maze_core.data.batch import Batch
 from maze_core.data.replay.frames import FrameStore, frames_for
 from maze_core.data.replay.priorities import Priorities, tree_bytes
 from maze_core.data.replay.row_specs import NO_STACKS, Stacks, row_specs
+from maze_core.data.tensors import to_tensors
 from maze_core.envs.goals import ACHIEVED
 from maze_core.envs.several.actors import ELAPSED
 from maze_core.envs.spaces import allocate, allocated_bytes, space_specs

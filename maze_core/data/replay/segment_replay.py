@@ -11,19 +11,10 @@ import torch
 
 from maze_core.base.errors import ConfigError
 from maze_core.base.free_ram import check_memory
-from maze_core.base.tree import (
-    TensorTree,
-    copy_tree,
-    map_tree,
-    put_rows,
-    select_rows,
-    subtree,
-    take_rows,
-    to_arrays,
-    to_tensors,
-)
+from maze_core.base.tree import TensorTree, copy_tree, map_tree, put_rows, select_rows, subtree, take_rows, to_arrays
 from maze_core.data.batch import Batch
 from maze_core.data.replay.segments import POLICY, ReplayedSequences
+from maze_core.data.tensors import to_tensors
 from maze_core.envs.several.actors import ELAPSED
 from maze_core.envs.spaces import LeafSpec, Specs, allocate, allocated_bytes, space_specs
 

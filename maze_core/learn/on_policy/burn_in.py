@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from maze_core.base.errors import ConfigError
-from maze_core.base.tree import to_tensors
 from maze_core.data.sequences import Sequences
+from maze_core.data.tensors import to_tensors
 from maze_core.models.memory import remembers
 from maze_core.models.several.actor_policy import probe
 

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from maze_core.base.tree import select_rows, to_tensors
+from maze_core.base.tree import select_rows
 from maze_core.data.sequences import Pieces, Sequences, following_rows
+from maze_core.data.tensors import to_tensors
 from maze_core.models.memory import remembers
 
 if TYPE_CHECKING:

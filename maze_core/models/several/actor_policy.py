@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from maze_core.base.errors import ConfigError, PluginError
-from maze_core.base.tree import to_tensors
+from maze_core.data.tensors import to_tensors
 from maze_core.envs.several.actors import ACTOR, CRITIC, ELAPSED, ActorId, actors_of
 from maze_core.envs.spaces import allocate, flatten_space, space_specs
 from maze_core.models.distributions.routed import RoutedLeaf

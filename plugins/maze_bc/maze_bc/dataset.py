@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from maze_core.base.tree import map_tree, take_rows, to_tensors
+from maze_core.base.tree import map_tree, take_rows
 from maze_core.data.batch import Batch
 from maze_core.data.recordings.recording_files import TrajectoryError
 from maze_core.data.sequences import Sequences
+from maze_core.data.tensors import to_tensors
 from maze_core.envs.masks import mask_leaves
 from maze_core.learn.on_policy.recurrent import distribution_of, separate_rows
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import torch
 
-from maze_core.base.tree import to_tensors
 from maze_core.collect.pools.workers import OrderedResults
 from maze_core.data.batch import Batch, Loss
+from maze_core.data.tensors import to_tensors
 from maze_core.envs.vector import Episode
 from maze_core.learn.algorithm import Algorithm
 from maze_core.learn.optimizers.adam import Adam, Optimizer

@@ -10,9 +10,10 @@ import torch
 from torch import Tensor
 
 from maze_core.base.seeding import EpisodeSeeds, Purpose, integer_seed, torch_generator
-from maze_core.base.tree import take_rows, to_tensors
+from maze_core.base.tree import take_rows
 from maze_core.collect.pools.workers import Task
 from maze_core.collect.stepper import Stepper
+from maze_core.data.tensors import to_tensors
 from maze_core.envs.spaces import allocate, space_specs
 from maze_es.moments import Moments
 from maze_es.noise import Noise

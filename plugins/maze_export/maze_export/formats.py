@@ -13,7 +13,8 @@ import torch
 
 from maze_core.base.errors import ConfigError
 from maze_core.base.terminal_text import printable
-from maze_core.base.tree import to_arrays, to_tensors
+from maze_core.base.tree import to_arrays
+from maze_core.data.tensors import to_tensors
 from maze_export.interface import METADATA, Interface
 
 if TYPE_CHECKING:

@@ -8,9 +8,10 @@ import numpy as np
 import torch
 
 from maze_core.base.seeding import EpisodeSeeds, Purpose, integer_seed
-from maze_core.base.tree import flat_rows, take_rows, to_tensors
+from maze_core.base.tree import flat_rows, take_rows
 from maze_core.collect.rollouts.sampler import Sampler
 from maze_core.data.rollout import carried_rows
+from maze_core.data.tensors import to_tensors
 from maze_core.envs.in_process import vector_env
 from maze_core.learn.on_policy.recurrent import all_rows, distribution_of
 from maze_core.models.parameters import load_arrays

@@ -9,9 +9,10 @@ import numpy as np
 import torch
 
 from maze_core.base.free_ram import check_memory
-from maze_core.base.tree import TensorTree, flat_rows, take_rows, to_tensors
+from maze_core.base.tree import TensorTree, flat_rows, take_rows
 from maze_core.data.batch import Batch
 from maze_core.data.discounts import rollout_discounts
+from maze_core.data.tensors import to_tensors
 from maze_core.envs.spaces import space_specs
 from maze_core.learn.on_policy.recurrent import remembered_values
 

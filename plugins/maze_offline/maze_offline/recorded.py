@@ -11,12 +11,13 @@ import numpy as np
 from maze_core.base.errors import ConfigError
 from maze_core.base.progress import progress_bar
 from maze_core.base.seeding import Purpose, generator
-from maze_core.base.tree import take_rows, to_device, to_tensors
+from maze_core.base.tree import take_rows, to_device
 from maze_core.collect.replay.demonstrations import as_trained
 from maze_core.data.recordings.loader import load_trajectories
 from maze_core.data.recordings.recording_files import TrajectoryError
 from maze_core.data.replay.buffer import ReplayBuffer
 from maze_core.data.replay.frames import TRIED, FrameStack, find_stacks
+from maze_core.data.tensors import to_tensors
 from maze_core.envs.spaces import space_specs
 from maze_core.models.joint_actions import JointActions
 

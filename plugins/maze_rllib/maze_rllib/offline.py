@@ -10,7 +10,8 @@ from ray.rllib.env.single_agent_episode import SingleAgentEpisode
 from ray.rllib.offline.offline_data import OfflineData
 from ray.rllib.policy.sample_batch import MultiAgentBatch, SampleBatch
 
-from maze_core.base.tree import take_rows, to_tensors
+from maze_core.base.tree import take_rows
+from maze_core.data.tensors import to_tensors
 
 if TYPE_CHECKING:
     from maze_core.base.tree import Tree
