@@ -138,8 +138,8 @@ def test_an_equation_is_drawn_as_it_is_written(hooks: Any) -> None:
 
 
 def test_pictures_are_small_and_ask_for_nothing() -> None:
-    page = (DOCS / "gallery.md").read_text(encoding="utf-8")
-    named = set(re.findall(r"\(pictures/([\w.]+)\)", page))
+    pages = [(DOCS / name).read_text(encoding="utf-8") for name in ("gallery.md", "architecture.md")]
+    named = {name for page in pages for name in re.findall(r"\(pictures/([\w.]+)\)", page)}
     pictures = {file.name: file for file in (DOCS / "pictures").iterdir()}
     assert named == set(pictures)
     assert all(file.stat().st_size < 150_000 for file in pictures.values())

@@ -14,8 +14,11 @@ _METHODS = {"item", "tolist", "numpy", "cpu", "__bool__", "__float__", "__int__"
 """Methods of a tensor whose result is on the host, or whose shape depends on values."""
 
 
+_IS_CPU = torch.Tensor.is_cpu.__get__  # type: ignore[attr-defined]
+
+
 class _Functions(TorchFunctionMode):
-    """Records methods that bypass the dispatcher."""
+    """Records methods that bypass the dispatcher. Tensors say that they are on a device: what is done there counts."""
 
     def __init__(self, found: list[str]) -> None:
         super().__init__()
@@ -28,6 +31,8 @@ class _Functions(TorchFunctionMode):
         args: Sequence[Any] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
+        if func == _IS_CPU:
+            return False
         name = getattr(func, "__name__", "")
         if name in _METHODS:
             self._found.append(name.strip("_"))
