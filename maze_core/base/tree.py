@@ -34,6 +34,11 @@ def take_rows(tree: Mapping[str, LeafT], rows: Any) -> dict[str, LeafT]:
     return {key: leaf[rows] for key, leaf in tree.items()}
 
 
+def gather_rows(tree: Mapping[str, np.ndarray], numbers: np.ndarray) -> Tree:
+    """Return the rows of an array of numbers; for many of them faster than `take_rows`."""
+    return {key: leaf.take(numbers, 0) for key, leaf in tree.items()}
+
+
 def select_rows(tree: Mapping[str, torch.Tensor], index: torch.Tensor) -> TensorTree:
     """Return the rows of a tensor of numbers, wherever it is."""
     return {key: leaf.index_select(0, index.to(leaf.device)) for key, leaf in tree.items()}

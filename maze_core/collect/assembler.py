@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from maze_core.base.tree import copy_tree, put_rows, subtree, take_rows, to_arrays
+from maze_core.base.tree import copy_tree, map_tree, put_rows, subtree, take_rows, to_arrays
 from maze_core.data.transitions import Transitions
 
 if TYPE_CHECKING:
@@ -35,29 +35,23 @@ class Assembler:
         """[N] The rows that have an open transition."""
         self._fresh = np.zeros(rows, bool)
         """[N] The rows that have acted since `judge`."""
-        self._held: Tree = {}
-        """The open transitions: `obs/KEY`, `action/KEY` and `reward`, leaves [N, …]."""
+        self.obs: Tree = {}
+        """What the open actions were chosen from, leaves [N, …]; empty before the first."""
+        self.actions: Tree = {}
+        """The open actions, leaves [N, …]; empty before the first."""
+        self._reward = np.zeros(rows, np.float32)
+        """[N] The rewards since the open actions."""
         self._memory = memory
         self.before: Tree = {} if memory is None else memory.snapshot(rows)
         """What was remembered before the open transitions, leaves [N, …]."""
         self.log_prob = np.full(rows, np.nan, np.float32)
         """[N] Log-probabilities of the open actions with the parameters of their time; nan: not judged yet."""
 
-    @property
-    def obs(self) -> Tree:
-        """What the open actions were chosen from, leaves [N, …]; empty before the first."""
-        return subtree(self._held, "obs/")
-
-    @property
-    def actions(self) -> Tree:
-        """The open actions, leaves [N, …]; empty before the first."""
-        return subtree(self._held, "action/")
-
     def add(self, obs: Tree, actions: Tree, result: StepResult, following: Tree) -> Transitions:
         """Return the transitions that a step of all rows completes; arguments as for `Sink.add`."""
         self._begin(np.flatnonzero(result.valid), obs, actions)
         paid = np.flatnonzero(self.open & (result.reward != 0))
-        self._held["reward"][paid] += result.reward[paid]
+        self._reward[paid] += result.reward[paid]
         ends = self.open & (result.terminated | result.truncated)
         acting = self.open if result.acting is None else self.open & result.acting
         rows = np.flatnonzero(ends | acting)
@@ -71,7 +65,7 @@ class Assembler:
             rows,
             take_rows(self.obs, rows),
             take_rows(self.actions, rows),
-            self._held["reward"][rows],
+            self._reward[rows],
             ends[rows] & result.terminated[rows],
             ends[rows] & result.truncated[rows],
             after,
@@ -79,14 +73,11 @@ class Assembler:
 
     def _begin(self, rows: np.ndarray, obs: Tree, actions: Tree) -> None:
         """Open a transition for each row that acted."""
-        if not self._held:
-            self._held = {f"obs/{key}": np.zeros_like(leaf) for key, leaf in obs.items()}
-            self._held |= {f"action/{key}": np.zeros_like(leaf) for key, leaf in actions.items()}
-            self._held["reward"] = np.zeros(len(self.open), np.float32)
-        for kind, tree in (("obs", obs), ("action", actions)):
-            for key, leaf in tree.items():
-                self._held[f"{kind}/{key}"][rows] = leaf[rows]
-        self._held["reward"][rows] = 0
+        if not self.obs:
+            self.obs, self.actions = map_tree(np.zeros_like, obs), map_tree(np.zeros_like, actions)
+        put_rows(self.obs, rows, take_rows(obs, rows))
+        put_rows(self.actions, rows, take_rows(actions, rows))
+        self._reward[rows] = 0
         if self._memory is not None:
             put_rows(self.before, rows, take_rows(to_arrays(self._memory.before), rows))
         self.open[rows] = self._fresh[rows] = True
@@ -113,7 +104,10 @@ class Assembler:
 
     def state(self) -> dict[str, Any]:
         """Return the open transitions."""
-        held = copy_tree(self._held)
+        held = {f"obs/{key}": leaf.copy() for key, leaf in self.obs.items()}
+        held |= {f"action/{key}": leaf.copy() for key, leaf in self.actions.items()}
+        if held:
+            held["reward"] = self._reward.copy()
         for leaf in held.values():
             leaf[~self.open] = 0  # left over from earlier transitions, which a resumed run does not have
         saved: dict[str, Any] = {"open": self.open.copy(), "carried": held, "log_prob": self.log_prob.copy()}
@@ -122,6 +116,8 @@ class Assembler:
     def load_state(self, state: dict[str, Any]) -> None:
         """Restore the result of `state()`."""
         self.open[:] = state["open"]
-        self._held = copy_tree(state["carried"])
+        held = copy_tree(state["carried"])
+        self.obs, self.actions = subtree(held, "obs/"), subtree(held, "action/")
+        self._reward[:] = held.get("reward", 0)
         self.before = copy_tree(state.get("remembered", {}))
         self.log_prob[:] = state.get("log_prob", np.nan)  # earlier versions had none

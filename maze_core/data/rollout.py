@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from maze_core.base.tree import concat_trees, map_tree, take_rows
+from maze_core.base.tree import concat_trees, map_tree, put_rows, take_rows
 from maze_core.envs.vector import StepResult
 
 if TYPE_CHECKING:
@@ -62,6 +62,19 @@ class Rollout:
     version: int = 0
     """Version of the acting parameters, where workers run ahead"""
 
+    @classmethod
+    def over(cls, obs: Tree, actions: Tree, *, valid: bool) -> Rollout:
+        """Return a rollout in these arrays, leaves [T + 1, N, …] and [T, N, …]; its rows are all valid, or none is."""
+        shape = next(iter(actions.values())).shape[:2]
+        return cls(
+            obs,
+            actions,
+            rewards=np.zeros(shape, np.float32),
+            terminated=np.zeros(shape, bool),
+            truncated=np.zeros(shape, bool),
+            valid=np.full(shape, valid),
+        )
+
     @property
     def ended(self) -> np.ndarray:
         """[T, N] bool; True where a step ended an episode."""
@@ -99,12 +112,10 @@ class Rollout:
             if key not in self.extra:
                 self.extra[key] = np.zeros((*self.rewards.shape, *leaf.shape[2:]), leaf.dtype)
         for own, its in ((self.obs, part.obs), (self.actions, part.actions), (self.extra, part.extra)):
-            for key, leaf in its.items():
-                own[key][:, rows] = leaf
+            put_rows(own, np.s_[:, rows], its)
         for name in _OF_STEPS:
             getattr(self, name)[:, rows] = getattr(part, name)
-        for key, leaf in part.memory.items():
-            self.memory[key][rows] = leaf
+        put_rows(self.memory, rows, part.memory)
         self.truncations += [(t, column + indices, obs) for t, indices, obs in part.truncations]
         self.terminations += [(t, column + indices, obs) for t, indices, obs in part.terminations]
 

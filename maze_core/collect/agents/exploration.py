@@ -12,6 +12,7 @@ from gymnasium.spaces import Box
 
 from maze_core.base.errors import ConfigError
 from maze_core.base.seeding import load_random_states, random_states
+from maze_core.base.tree import stack_trees
 from maze_core.collect.agents.agent import Choice
 from maze_core.collect.policies.random import RandomPolicy
 from maze_core.envs.masks import mask_leaves
@@ -165,7 +166,7 @@ class ActionNoise(Exploration):
     def ahead(self, steps: int, rows: int) -> Tree:
         """Draw the noise of the next steps."""
         drawn = [self._draw(rows) for _ in range(steps)]
-        return {key: np.stack([noise[key] for noise in drawn]) for key in drawn[0]}
+        return stack_trees(drawn)
 
     def _draw(self, rows: int) -> Tree:
         """Return the noise of one step, leaves [rows, …]."""

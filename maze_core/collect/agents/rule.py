@@ -9,6 +9,7 @@ import numpy as np
 from gymnasium.spaces import Box
 
 from maze_core.base.seeding import load_random_states, random_states
+from maze_core.base.tree import stack_trees
 from maze_core.collect.agents.agent import Agent, Choice
 from maze_core.envs.spaces import flatten_space
 
@@ -49,7 +50,7 @@ class RuleAgent(Agent):
         if not self._policy.blind:
             return None
         chosen = [self.act({}).actions for _ in range(steps)]
-        return {key: np.stack([actions[key] for actions in chosen]) for key in chosen[0]}
+        return stack_trees(chosen)
 
     def state(self) -> dict[str, Any]:
         """Return the policy's memory and the random states."""

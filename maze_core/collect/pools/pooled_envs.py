@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from maze_core.base.errors import ConfigError, RunError
-from maze_core.base.tree import Tree, take_rows
+from maze_core.base.tree import Tree, concat_trees, put_rows, take_rows
 from maze_core.collect.pools.episode_log import EpisodeLog
 from maze_core.collect.pools.worker_envs_task import Assignment, EnvJob, EnvTask, Game
 from maze_core.data.rollout import Rollout, joined
@@ -281,8 +281,7 @@ class PooledVectorEnv:
         return self._pool.submit(EnvJob(share, command, arguments, self._moves), share, _patience(command))
 
     def _write(self, out: Tree) -> None:
-        for key, array in self._episode_log.observation.items():
-            out[key][...] = array
+        put_rows(out, ..., self._episode_log.observation)
 
 
 def _patience(command: str) -> float:
@@ -300,7 +299,7 @@ def _joined(results: list[StepResult]) -> StepResult:
         truncated=truncated,
         valid=np.concatenate([result.valid for result in results]),
         final_indices=np.flatnonzero(terminated | truncated),
-        final_obs={key: np.concatenate([tree[key] for tree in last]) for key in last[0]} if last else None,
+        final_obs=concat_trees(last) if last else None,
         episodes=[episode for result in results for episode in result.episodes],
         has_filler=any(result.has_filler for result in results),
     )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from maze_core.base.tree import map_tree, take_rows
+from maze_core.base.tree import map_tree, put_rows, take_rows
 from maze_core.collect.assembler import Assembler
 from maze_core.data.rollout import Rollout
 
@@ -42,18 +42,11 @@ class LaneSink:
         on_step: Callable[[], None],
         memory: RowMemory | None = None,
     ) -> None:
-        steps, lanes = next(iter(samples.values())).shape[:2]
+        lanes = next(iter(samples.values())).shape[1]
         self._on_step, self._masks = on_step, masks
         self.steps = 0
         """Steps taken of this rollout."""
-        self.rollout = Rollout(
-            obs=obs,
-            actions=samples,
-            rewards=np.zeros((steps, lanes), np.float32),
-            terminated=np.zeros((steps, lanes), bool),
-            truncated=np.zeros((steps, lanes), bool),
-            valid=np.zeros((steps, lanes), bool),
-        )
+        self.rollout = Rollout.over(obs, samples, valid=False)
         # Two in turn: what the last actions were chosen from, and what the next are chosen from.
         self._now, self._spare = (map_tree(lambda leaf: np.zeros_like(leaf[0]), obs) for _ in range(2))
         self._count = np.zeros(lanes, np.int64)
@@ -102,9 +95,8 @@ class LaneSink:
     def _write(self, done: Transitions) -> None:
         rollout, rows = self.rollout, done.rows
         at = self._count[rows]
-        for target, tree in ((rollout.obs, done.obs), (rollout.actions, done.actions)):
-            for key, leaf in tree.items():
-                target[key][at, rows] = leaf
+        put_rows(rollout.obs, (at, rows), done.obs)
+        put_rows(rollout.actions, (at, rows), done.actions)
         rollout.rewards[at, rows], rollout.valid[at, rows] = done.rewards, True
         rollout.terminated[at, rows], rollout.truncated[at, rows] = done.terminated, done.truncated
         for t in np.unique(at[done.truncated]):

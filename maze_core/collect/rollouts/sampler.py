@@ -54,19 +54,11 @@ class RolloutSink:
         *,
         complete: bool = False,
     ) -> None:
-        steps, rows = next(iter(samples.values())).shape[:2]
         self._on_step, self._masks, self._complete = on_step, masks, complete
         self.steps = 0
         """Steps taken of this rollout."""
-        self._rows = [take_rows(obs, t) for t in range(steps + 1)]
-        self.rollout = Rollout(
-            obs=obs,
-            actions=samples,
-            rewards=np.zeros((steps, rows), np.float32),
-            terminated=np.zeros((steps, rows), bool),
-            truncated=np.zeros((steps, rows), bool),
-            valid=np.ones((steps, rows), bool),
-        )
+        self._rows = [take_rows(obs, t) for t in range(len(next(iter(obs.values()))))]
+        self.rollout = Rollout.over(obs, samples, valid=True)
 
     @property
     def current(self) -> Tree:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -129,11 +128,7 @@ class _GivenSteps:
 
     def advance(self, seconds: float) -> Rollout | int:
         """Go on for so many seconds; return the rollout, or the number of steps so far."""
-        end = time.monotonic() + seconds
-        while self._sink.steps < self._steps:
-            self._stepper.step(self._agent, self._sink)
-            if time.monotonic() >= end:
-                break
+        self._stepper.advance(self._agent, self._sink, self._steps - self._sink.steps, seconds)
         if self._sink.steps < self._steps:
             return self._sink.steps
         self._sink.rollout.carry = list(self._env.episode_memory)

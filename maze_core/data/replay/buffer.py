@@ -10,7 +10,7 @@ import torch
 
 from maze_core.base.errors import ConfigError
 from maze_core.base.free_ram import check_memory
-from maze_core.base.tree import copy_tree, map_tree, take_rows
+from maze_core.base.tree import copy_tree, gather_rows, subtree, take_rows
 from maze_core.data.batch import Batch
 from maze_core.data.replay.frames import FrameStore, frames_for
 from maze_core.data.replay.priorities import Priorities, tree_bytes
@@ -97,8 +97,7 @@ class ReplayBuffer:
         first = sum(frames_for(self.capacity) * stack.frame(leaves[key]).nbytes for key, stack in stacks.items())
         check_memory(self.nbytes + first, self.capacity, self._where)
         self._columns = allocate(self.specs, (self.capacity,))
-        self._obs = {key[4:]: column for key, column in self._columns.items() if key.startswith("obs/")}
-        self._actions = {key[7:]: column for key, column in self._columns.items() if key.startswith("action/")}
+        self._obs, self._actions = subtree(self._columns, "obs/"), subtree(self._columns, "action/")
         self._elapsed = self._obs.get(ELAPSED)
         self._reward, self._terminated = self._columns["reward"], self._columns["terminated"]
         self._truncated, self._ahead = self._columns["truncated"], self._columns["ahead"]
@@ -291,13 +290,13 @@ class ReplayBuffer:
             extra |= {"weight": self.priorities.weights(slots, beta), "slot": slots}
         return Batch(
             to_tensors(obs, device),
-            to_tensors(_taken(self._actions, slots), device),
+            to_tensors(gather_rows(self._actions, slots), device),
             to_tensors(extra, device),
             to_tensors(next_obs, device),
         )
 
     def _observations(self, slots: np.ndarray) -> Tree:
-        taken = _taken(self._obs, slots)
+        taken = gather_rows(self._obs, slots)
         return taken if not self.frames else taken | {k: store.take(taken[k]) for k, store in self.frames.items()}
 
     def _factor(self, slots: np.ndarray, gamma: float) -> Any:
@@ -418,7 +417,3 @@ class ReplayBuffer:
         values = state["values"][-self.capacity :]
         self.priorities.largest = state["largest"]
         self.priorities.restore((self.settled - len(values) + np.arange(len(values))) % self.capacity, values)
-
-
-def _taken(columns: Tree, slots: np.ndarray) -> Tree:
-    return map_tree(lambda column: column.take(slots, 0), columns)

@@ -11,7 +11,16 @@ import torch
 
 from maze_core.base.errors import ConfigError
 from maze_core.base.free_ram import check_memory
-from maze_core.base.tree import TensorTree, copy_tree, map_tree, put_rows, select_rows, subtree, take_rows, to_arrays
+from maze_core.base.tree import (
+    TensorTree,
+    copy_tree,
+    gather_rows,
+    put_rows,
+    select_rows,
+    subtree,
+    take_rows,
+    to_arrays,
+)
 from maze_core.data.batch import Batch
 from maze_core.data.replay.segments import POLICY, ReplayedSequences
 from maze_core.data.tensors import to_tensors
@@ -198,13 +207,11 @@ class SegmentReplay:
         some = np.flatnonzero(counts)
         if len(some):
             seen = {
-                name[4:]: np.concatenate([column[i, : counts[i]] for i in some])
-                for name, column in records.items()
-                if name.startswith("obs/")
+                key: np.concatenate([column[i, : counts[i]] for i in some])
+                for key, column in subtree(records, "obs/").items()
             }
             after = self._carried(seen, counts[some].astype(np.int64), take_rows(state, some))
-            for key, leaf in after.items():
-                state[key][some] = leaf
+            put_rows(state, some, after)
         return state
 
     def _carried(self, obs: Tree, lengths: np.ndarray, state: Tree) -> Tree:
@@ -242,16 +249,16 @@ class SegmentReplay:
         if stretch > 1:
             raise ValueError("segments are stretches already")
         slots = self._draw(rng, batch_size)
-        records = map_tree(lambda column: column.take(slots, 0), self._columns)
+        records = gather_rows(self._columns, slots)
         steps, burnt = records["steps"].astype(np.int64), records["burnt"].astype(np.int64)
         memories = to_tensors(self._burnt_in(records), device)
         number, time = np.repeat(np.arange(len(slots)), steps), _counted(steps)
         everywhere = np.repeat(np.arange(len(slots)), steps + 1), np.repeat(burnt, steps + 1) + _counted(steps + 1)
-        obs = to_tensors({k[4:]: v[everywhere] for k, v in records.items() if k.startswith("obs/")}, device)
+        obs = to_tensors(take_rows(subtree(records, "obs/"), everywhere), device)
         reward, discount, last = _returns(records, number, time, gamma, n_step)
         place = (np.cumsum(steps + 1) - steps - 1)[number]
         here, there = to_tensors({"here": place + time, "there": place + last}, device).values()
-        actions = {k[7:]: v[number, time] for k, v in records.items() if k.startswith("action/")}
+        actions = take_rows(subtree(records, "action/"), (number, time))
         return Batch(
             select_rows(obs, here),
             to_tensors(actions, device),
@@ -316,7 +323,7 @@ class SegmentReplay:
 
 def _remembered(records: Tree) -> Tree:
     """Return what is remembered before the first observations of segments, leaves [S, …] named `NETWORK/…`."""
-    return {name.removeprefix("state/"): column for name, column in records.items() if name.startswith("state/")}
+    return subtree(records, "state/")
 
 
 def _specs(observation_space: Space[Any], action_space: Space[Any], length: int, burn_in: int, initial: Tree) -> Specs:

@@ -12,7 +12,7 @@ import numpy as np
 
 from maze_core.base.errors import ConfigError
 from maze_core.base.processes import StartMethod
-from maze_core.base.tree import Tree, map_tree, take_rows
+from maze_core.base.tree import Tree, map_tree, put_rows, take_rows
 from maze_core.envs.processes import worker
 from maze_core.envs.processes.pool import Pool
 from maze_core.envs.processes.worker import STEP, part, shares_of
@@ -161,8 +161,7 @@ class ProcessVectorEnv:
         return replies
 
     def _read(self, prefix: str, out: Tree) -> None:
-        for key, array in part(self._pool.arrays, prefix, slice(None)).items():
-            out[key][...] = array
+        put_rows(out, ..., part(self._pool.arrays, prefix, slice(None)))
 
 
 def _pack(make: MakeEnv) -> bytes:

@@ -13,7 +13,7 @@ import numpy as np
 
 from maze_core.base.errors import ConfigError
 from maze_core.base.processes import begin_worker, errors_told
-from maze_core.base.tree import Tree, take_rows
+from maze_core.base.tree import Tree, subtree, take_rows
 from maze_core.envs.processes.shared import SharedTree, scalars, with_prefix
 from maze_core.envs.several.lanes import in_turn
 from maze_core.envs.spaces import Specs, space_specs
@@ -55,7 +55,7 @@ def block_specs(observation_space: Any, action_space: Any, agents: tuple[str, ..
 
 def part(arrays: Tree, prefix: str, rows: slice) -> Tree:
     """Return the leaves under a prefix, as views of some rows."""
-    return {key[len(prefix) :]: array[rows] for key, array in arrays.items() if key.startswith(prefix)}
+    return take_rows(subtree(arrays, prefix), rows)
 
 
 def main(pipe: Connection, builder: bytes, share: Share) -> None:

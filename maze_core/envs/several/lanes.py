@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from maze_core.base.errors import ConfigError, MazeError, RunError
-from maze_core.base.tree import Tree, copy_tree, take_rows
+from maze_core.base.tree import Tree, copy_tree, put_rows, take_rows
 from maze_core.envs.checks import MisfitError, all_finite, first_bad_row, is_number, non_finite, not_a_number
 from maze_core.envs.codecs import ActionCodec
 from maze_core.envs.events.layers import check_separate, events_of, take
@@ -285,8 +285,7 @@ class LanesVectorEnv:
         return Episode(self.first_index + c, number, float(score), length, metrics, summary)
 
     def _write(self, out: Tree) -> None:
-        for key, leaf in self._current.items():
-            out[key][...] = leaf
+        put_rows(out, ..., self._current)
 
     def _replay(self, c: int, length: int, state: Mapping[str, Any]) -> bool:
         """Repeat the last `length` steps of copy c; return False where rewards differ or the episode ends."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
+from maze_core.base.tree import subtree
 from maze_core.envs.several.actors import ACTOR
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ class ActorNormalizer(nn.Module):
         """Add the rows that another one has seen, from its state dict."""
         for name, each in self._members.items():
             prefix = f"normalizers.{name}."
-            each.merge({key.removeprefix(prefix): value for key, value in other.items() if key.startswith(prefix)})
+            each.merge(subtree(other, prefix))
 
     def _routed(
         self, obs: TensorTree, valid: Tensor | None

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from maze_core.base.tree import Tree
+from maze_core.base.tree import Tree, concat_trees
 from maze_core.data.recordings.trajectories import Trajectory
 from maze_core.data.recordings.writer import TrajectoryWriter
 from maze_core.envs.codecs import ActionCodec, ObservationCodec
@@ -44,4 +44,4 @@ def _episode(env: Any, seed: int) -> Trajectory:
 
 
 def _joined(rows: list[Tree]) -> Tree:
-    return {key: np.concatenate([row[key] for row in rows]) for key in rows[0]}
+    return concat_trees(rows)

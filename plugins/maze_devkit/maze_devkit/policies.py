@@ -10,7 +10,7 @@ import gymnasium
 import numpy as np
 
 from maze_core.base.errors import ConfigError
-from maze_core.base.tree import Tree
+from maze_core.base.tree import Tree, concat_trees
 from maze_core.collect.policies.base import ActingPolicy
 from maze_core.envs.codecs import ActionCodec, ObservationCodec
 from maze_devkit.findings import Check, Failed, NotApplicable
@@ -115,7 +115,7 @@ def _rows(subject: Subject) -> None:
 def _act(policy: ActingPolicy, trees: list[Tree], first: int = 0) -> Tree:
     for row in range(len(trees)):
         policy.begin(row)
-    obs = {key: np.concatenate([tree[key] for tree in trees]) for key in trees[0]}
+    obs = concat_trees(trees)
     return policy.act(obs, [np.random.default_rng(first + row) for row in range(len(trees))])
 
 

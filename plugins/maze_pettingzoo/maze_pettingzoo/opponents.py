@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from maze_core.base.tree import copy_tree, take_rows
+from maze_core.base.tree import copy_tree, put_rows, take_rows
 from maze_core.collect.agents.agent import Agent, Choice
 from maze_core.collect.agents.forward import TorchForward
 from maze_core.collect.agents.memory import RowMemory
@@ -126,8 +126,7 @@ class PoolAgent(Agent):
             rows = np.flatnonzero((self.lanes & (self._opponents == opponent)[:, None]).reshape(-1))
             theirs = self._chosen(self._pool[int(opponent)], obs, rows)
             for mine, their in ((samples, theirs.samples), (actions, theirs.actions)):
-                for key, leaf in their.items():
-                    mine[key][rows] = leaf
+                put_rows(mine, rows, their)
         return Choice(samples, actions)
 
     def state(self) -> dict[str, Any]:

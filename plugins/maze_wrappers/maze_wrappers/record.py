@@ -15,7 +15,7 @@ from pydantic import PositiveInt
 
 from maze_core.base.errors import ConfigError
 from maze_core.base.terminal_text import printable
-from maze_core.base.tree import Tree, copy_tree
+from maze_core.base.tree import Tree, concat_trees, copy_tree
 from maze_core.data.recordings.recording_files import (
     Description,
     TrajectoryError,
@@ -187,4 +187,4 @@ def _copied(tree: Tree) -> Tree:
 
 
 def _stacked(trees: list[Tree]) -> Tree:
-    return {key: np.concatenate([tree[key] for tree in trees]) for key in trees[0]}  # each has a row
+    return concat_trees(trees)  # each has a row
