@@ -47,7 +47,7 @@ ROAD = (
     Station("maze_core.data.transitions:Transitions", "complete, of single rows", 2, 2),
     Station("maze_core.data.rollout:Rollout", "T steps of N rows", 0, 3),
     Station("maze_core.data.replay.buffer:ReplayBuffer", "the newest rows", 1, 3),
-    Station("maze_core.data.replay.segment_replay:SegmentReplay", "sequences, for memory", 2, 3),
+    Station("maze_core.data.replay.selectors:Selector", "draws steps or sequences", 2, 3),
     Station("maze_core.data.batch:Batch", "rows to learn from", 1, 4),
     Station("maze_core.learn.learner:Learner", "loss, gradient, optimizer", 1, 5),
 )
@@ -59,10 +59,9 @@ ARROWS = (
     ("Assembler", "Transitions"),
     ("Transitions", "Rollout"),
     ("Transitions", "ReplayBuffer"),
-    ("Transitions", "SegmentReplay"),
+    ("Selector", "ReplayBuffer"),
     ("Rollout", "Batch"),
     ("ReplayBuffer", "Batch"),
-    ("SegmentReplay", "Batch"),
     ("Batch", "Learner"),
 )
 _STYLE = (

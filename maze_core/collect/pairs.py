@@ -38,8 +38,6 @@ REFUSED: Mapping[Pair, str] = {
     frozenset({HINDSIGHT, PRIORITIES}): "the priority of a step belongs to its own goal",
     frozenset({HINDSIGHT, MEMORY}): "goals are exchanged in single steps, and the policy remembers the steps before",
     frozenset({HINDSIGHT, AGENTS}): "goals are exchanged in the steps of one agent, and several act here",
-    frozenset({PRIORITIES, MEMORY}): "a network with memory learns from whole sequences, and priorities belong to "
-    "single steps",
 }
 """Why two features do not go together."""
 OF_NO_ALGORITHM: Mapping[Pair, str] = {
@@ -54,7 +52,6 @@ IN_LOCKSTEP: Mapping[Pair, str] = {
 """With which features workers step the environments one step at a time, and this process chooses the actions."""
 STORED_WHOLE: Mapping[Pair, str] = {
     frozenset({FRAMES, HINDSIGHT}): "each stack is stored whole",
-    frozenset({FRAMES, MEMORY}): "each stack is stored whole",
     frozenset({FRAMES, AGENTS}): "each stack is stored whole",
 }
 """With which features a frame that several observations show is stored several times."""

@@ -9,6 +9,6 @@ ROUNDING = 5e-7
 place."""
 
 
-def nearly_equal(low: Any, high: Any) -> Any:
-    """Return True where numbers from `low` to `high` differ by no more than rounding. Numbers, arrays or tensors."""
-    return high - low <= ROUNDING * (abs(low) + abs(high))
+def nearly_equal(one: Any, other: Any) -> Any:
+    """Return True where two numbers differ by no more than rounding. Numbers, arrays or tensors."""
+    return abs(other - one) <= ROUNDING * (abs(one) + abs(other))

@@ -107,7 +107,8 @@ class Algorithm(ABC, Generic[P]):
         self.row_results: TensorTree = {}
         """What `compute_loss` keeps about the rows of the last batch, leaves [B, …] without a graph, for `batches()`
         after its `yield`. From several learners they come share by share."""
-        self._kept: dict[str, Kept] = {}
+        self.kept: dict[str, Kept] = {}
+        """What `keep` was given, by name."""
 
     def check(self, config: RunConfig) -> None:
         """Raise ConfigError if this algorithm cannot run with this configuration, beyond what it declares.
@@ -172,11 +173,11 @@ class Algorithm(ABC, Generic[P]):
             part: an object with `state()` and `load_state(state)`, or a random generator of numpy or torch. A
                 `Collector` is also warmed up before learning, counted where disk space is checked, and pruned.
         """
-        self._kept[name] = part
+        self.kept[name] = part
         return part
 
     def _collectors(self) -> list[Collector]:
-        return [part for part in self._kept.values() if isinstance(part, Collector)]
+        return [part for part in self.kept.values() if isinstance(part, Collector)]
 
     def warm_up(self) -> bool:
         """Collect the data that learning starts from; return False if the run was interrupted before its end.
@@ -245,11 +246,11 @@ class Algorithm(ABC, Generic[P]):
 
         Nested dicts of plain values, arrays and tensors.
         """
-        return {name: state_of(part) for name, part in self._kept.items()}
+        return {name: state_of(part) for name, part in self.kept.items()}
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Restore the result of `state()`."""
-        for name, part in self._kept.items():
+        for name, part in self.kept.items():
             load_state_of(part, state[name])
 
     @property

@@ -294,7 +294,8 @@ class Recording:
         self.buffer = ReplayBuffer(space(shape), ACTION, capacity, stacks={"film": stack}, priority_exponent=alpha)
         self.log = ReplayLog(folder, self.buffer)
         if state is not None:
-            self.log.load(state)
+            self.log.load(state["rows"])
+            self.buffer.load_open_state(state["open"])
         self.buffer.begin(self.films.obs())
 
     def step(self):
@@ -306,10 +307,8 @@ class Recording:
 
     def saved(self):
         """A checkpoint: the state as text has it, but for priorities, and where the environments stand."""
-        state = self.log.commit()
-        priorities = state.pop("priorities")
-        text = json.dumps(state)
-        return json.loads(text) | {"priorities": copy.deepcopy(priorities)}, copy.deepcopy(self.films)
+        rows = json.loads(json.dumps(self.log.commit()))
+        return {"rows": rows, "open": copy.deepcopy(self.buffer.open_state())}, copy.deepcopy(self.films)
 
     def everything(self):
         """All that the buffer holds and knows, frames in use included, and what is sampled."""
@@ -370,7 +369,7 @@ def test_open_rows_that_do_not_fit_the_checkpoint_are_stored_anew(tmp_path, chan
     elif changed == "fewer environments":
         films.windows, films.envs = films.windows[:2], 2
     elif changed == "an earlier version":
-        del state["open_frames"], state["frames"]["film"]["ring"]
+        del state["rows"]["open_frames"], state["rows"]["frames"]["film"]["ring"]
     else:
         case = (5, 900, *case[2:])
     again, known = Recording(tmp_path / "replay", case, None, state, films), {}

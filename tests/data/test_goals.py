@@ -72,7 +72,7 @@ class Lanes:
 
 
 def new(capacity=1000, goals=4):
-    return ReplayBuffer(OBSERVATION, ACTION, capacity, hindsight=Hindsight(Distances(), goals))
+    return ReplayBuffer(OBSERVATION, ACTION, capacity, transforms=[Hindsight(Distances(), goals)])
 
 
 def sampled(buffer, count=4000, seed=0):
@@ -200,5 +200,5 @@ def test_what_goals_need_is_counted_before_it_is_allocated():
 
 
 def test_sums_of_rewards_and_priorities_are_refused():
-    with pytest.raises(ValueError, match="goals are exchanged"):
+    with pytest.raises(ValueError, match="the rewards of single steps"):
         new().sample(np.random.default_rng(0), 3, 0.9, n_step=2)

@@ -162,9 +162,10 @@ def test_sequences_are_not_drawn_by_priority():
 def test_priorities_come_back_with_the_rows(tmp_path, capacity):
     buffer = ReplayBuffer(OBSERVATION, ACTION, capacity, priority_exponent=0.6)
     obs = stepped(buffer, [1, 4, 7], 60, rng=np.random.default_rng(0))
-    state = ReplayLog(tmp_path / "replay", buffer).commit()
+    state, opened = ReplayLog(tmp_path / "replay", buffer).commit(), buffer.open_state()
     again = ReplayBuffer(OBSERVATION, ACTION, capacity, priority_exponent=0.6)
     ReplayLog(tmp_path / "replay", again).load(state)
+    again.load_open_state(opened)
     again.begin(obs)
     np.testing.assert_array_equal(again.priorities._tree._nodes, buffer.priorities._tree._nodes)
     assert again.priorities.largest == buffer.priorities.largest
@@ -174,19 +175,35 @@ def test_a_buffer_of_another_size_or_kind_takes_what_it_can(tmp_path):
     buffer = ReplayBuffer(OBSERVATION, ACTION, 500, priority_exponent=0.6)
     obs = stepped(buffer, [1, 4, 7], 60, rng=np.random.default_rng(0))
     log = ReplayLog(tmp_path / "replay", buffer)
-    state = log.commit()
+    state, opened = log.commit(), buffer.open_state()
     small = ReplayBuffer(OBSERVATION, ACTION, 40, priority_exponent=0.6)
     ReplayLog(tmp_path / "replay", small).load(state)
-    rows = buffer.settled - 1 - np.arange(40)
+    small.load_open_state(opened)
+    rows = buffer.settled - 1 - np.arange(37)  # three slots are for the open rows
     np.testing.assert_array_equal(small.priorities[rows % 40], buffer.priorities[rows % 500])
     small.begin(obs)
     small.sample(np.random.default_rng(0), 20, 0.9)
     plain = ReplayBuffer(OBSERVATION, ACTION, 500)
-    ReplayLog(tmp_path / "replay", plain).load(state)  # priorities are not asked for
+    ReplayLog(tmp_path / "replay", plain).load(state)
+    plain.load_open_state(opened)  # priorities are not asked for
     new = ReplayBuffer(OBSERVATION, ACTION, 500, priority_exponent=0.6)
     ReplayLog(tmp_path / "replay", new).load({**state, "priorities": None})
+    new.load_open_state({"selector": None})
     has_step = new._ahead[: new.rows] > 0
     np.testing.assert_array_equal(new.priorities[np.arange(new.rows)], has_step.astype(np.float32))
+
+
+def test_an_earlier_version_kept_the_priorities_beside_the_rows(tmp_path):
+    buffer = ReplayBuffer(OBSERVATION, ACTION, 60, priority_exponent=0.6)
+    obs = stepped(buffer, [1, 4, 7], 60, rng=np.random.default_rng(0))
+    slots = np.arange(buffer.settled - 57, buffer.settled) % 60
+    values = {"values": buffer.priorities[slots], "largest": buffer.priorities.largest}
+    state = ReplayLog(tmp_path / "replay", buffer).commit()
+    again = ReplayBuffer(OBSERVATION, ACTION, 60, priority_exponent=0.6)
+    ReplayLog(tmp_path / "replay", again).load({**state, "priorities": values})
+    again.load_open_state(None)
+    again.begin(obs)
+    np.testing.assert_array_equal(again.priorities[np.arange(60)], buffer.priorities[np.arange(60)])
 
 
 def test_the_tree_counts_for_the_memory():

@@ -104,7 +104,7 @@ def test_samples_are_stored_and_environment_units_are_acted_with(quick, distribu
 
 
 def test_two_runs_of_one_seed_collect_the_same_and_other_seeds_do_not(quick):
-    first, second, third = (copied(quick(Workshop, model="template", seed=s).run.algorithm._collector.collect())
+    first, second, third = (copied(quick(Workshop, model="template", seed=s).run.algorithm.kept["collector"].collect())
                             for s in (1, 1, 2))  # fmt: skip
     for key, array in first.items():
         if key != "truncations":

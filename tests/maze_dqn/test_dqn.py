@@ -97,7 +97,7 @@ def test_the_target_of_every_row(learn, double, n_step):
         for parameter in itertools.chain(policy.heads.parameters(), target.heads.parameters()):
             parameter.normal_(generator=torch.Generator().manual_seed(parameter.numel() + (parameter is policy)))
         next(iter(policy.heads.parameters())).neg_()
-    batch = algorithm._collector.sample(64, 0.9, n_step)
+    batch = algorithm.kept["collector"].sample(64, 0.9, n_step)
     found = algorithm._target_of(policy, batch)
     with torch.no_grad():
         ours, theirs = policy.atoms(batch.next_obs)[..., 0], target.atoms(batch.next_obs)[..., 0]
@@ -155,7 +155,7 @@ def test_priorities_are_the_errors_of_the_last_look(learn):
     run.hooks.compute_loss = watched
     context.train()
     slots, errors = seen[-1]
-    priorities = run.algorithm._collector.replay.priorities
+    priorities = run.algorithm.kept["collector"].replay.priorities
     known = dict(zip(slots.tolist(), errors, strict=True))
     for slot, error in known.items():
         assert priorities[np.array([slot])][0] == pytest.approx((error + 1e-6) ** 0.7, rel=1e-4)

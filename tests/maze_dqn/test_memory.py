@@ -7,7 +7,6 @@ import pytest
 import torch
 from gymnasium import spaces
 
-from maze_core.base.errors import ConfigError
 from maze_core.data.replay.segments import replayed
 from tests.bomb import bomb
 from tests.diary import Diary, rows_until
@@ -50,7 +49,7 @@ def test_the_loss_is_that_of_single_steps_through_whole_episodes(quick, double, 
     with torch.no_grad():  # away from the target
         for parameter in policy.parameters():
             parameter += 0.1 * torch.randn_like(parameter)
-    batch = algorithm._collector.replay.sample(np.random.default_rng(0), 40, 0.9)
+    batch = algorithm.kept["collector"].replay.sample(np.random.default_rng(0), 40, 0.9)
     # Rows that lie as near to the beginning of the episode as is read again: nothing was remembered before the change.
     first = batch.obs["page"][:, 1] < (4 if burn_in < 4 else burn_in + 4)
     assert first.sum() > 12
@@ -71,8 +70,9 @@ def test_the_loss_is_that_of_single_steps_through_whole_episodes(quick, double, 
         torch.testing.assert_close(found[row], wanted, rtol=1e-4, atol=1e-5)
 
 
-def test_stopped_in_the_middle_it_goes_on_to_the_same_end(quick, whole_state, assert_same):
-    values = SMALL | {"algorithm.n_epochs": 4, "algorithm.num_envs": 2}
+@pytest.mark.parametrize("more", [{}, {"algorithm.prioritized": True, "algorithm.replay_buffer_size": 100}])
+def test_stopped_in_the_middle_it_goes_on_to_the_same_end(quick, whole_state, assert_same, more):
+    values = SMALL | {"algorithm.n_epochs": 4, "algorithm.num_envs": 2} | more
     stopped = quick(diary, "dqn", values, callbacks={"bomb": bomb(at=7)})
     assert stopped.train().outcome == "interrupted"
     assert stopped.resume(stopped.run_dir).outcome == "finished"
@@ -82,7 +82,25 @@ def test_stopped_in_the_middle_it_goes_on_to_the_same_end(quick, whole_state, as
     assert_same(one, other)
 
 
-def test_priorities_are_for_single_steps(quick):
-    with pytest.raises(ConfigError, match="learns from whole sequences") as caught:
-        quick(diary, "dqn", SMALL | {"algorithm.prioritized": True}).train()
-    assert caught.value.where == "algorithm.prioritized"
+def test_whole_sequences_have_priorities(quick):
+    context = quick(diary, "dqn", SMALL | {"algorithm.prioritized": True, "algorithm.priority_exponent": 1.0})
+    context.train()
+    collector = context.run.algorithm.kept["collector"]
+    batch = collector.sample(30, 0.9, beta=1.0)
+    lengths, slots = replayed(batch).lengths, batch.extra["slot"].numpy()
+    starts = replayed(batch).starts
+    np.testing.assert_array_equal(slots, np.repeat(slots[starts], lengths))
+    priorities = collector.replay.priorities
+    known = priorities[slots[starts]]
+    np.testing.assert_allclose(batch.extra["weight"], np.repeat(known.min() / known, lengths), rtol=1e-5)
+    assert len(set(known.tolist())) > 2
+
+
+@pytest.mark.parametrize("before", [False, True])
+def test_a_run_may_go_on_with_priorities_or_without(quick, before):
+    context = quick(diary, "dqn", SMALL | {"algorithm.prioritized": before})
+    context.train()
+    changed = quick(diary, "dqn", SMALL | {"algorithm.prioritized": not before, "algorithm.n_epochs": 3})
+    assert changed.resume(context.run_dir).outcome == "finished"
+    priorities = changed.run.algorithm.kept["collector"].replay.priorities
+    assert (priorities is None) == before

@@ -85,7 +85,7 @@ def test_stop_in_the_middle_of_an_epoch(learn, whole_state, assert_same, algorit
     whole.train()
     assert_same(whole_state(stopped.run_dir), whole_state(whole.run_dir))
     if algorithm == "dqn":
-        priorities = whole.run.algorithm._collector.state()["replay"]["priorities"]
+        priorities = whole.run.algorithm.kept["collector"].state()["open"]["selector"]
         assert len(set(priorities["values"].tolist())) > 10
 
 
@@ -95,5 +95,5 @@ def test_a_run_may_go_on_with_priorities_or_without(learn, before):
     context.train()
     changed = learn(Doors, overrides={"algorithm.prioritized": not before, "algorithm.n_epochs": 4})
     assert changed.resume(context.run_dir).updates == 20
-    priorities = changed.run.algorithm._collector.replay.priorities
+    priorities = changed.run.algorithm.kept["collector"].replay.priorities
     assert (priorities is None) == before

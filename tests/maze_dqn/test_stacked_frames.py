@@ -65,7 +65,7 @@ class Barred(Screen):
 
 
 def sampled(context):
-    replay = context.run.algorithm._collector.replay
+    replay = context.run.algorithm.kept["collector"].replay
     return replay, replay.sample(np.random.default_rng(0), 50, 0.9, n_step=3)
 
 

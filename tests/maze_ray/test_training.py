@@ -64,7 +64,7 @@ def test_an_algorithm_that_steps_environments_gives_the_same_as_on_dev(
         context = quick(SeededWalk, algorithm, options, runner=runner)
         context.train()
         if algorithm == "sac":
-            assert (context.run.algorithm._collector._remote is None) == (runner == "dev")
+            assert (context.run.algorithm.kept["collector"]._remote is None) == (runner == "dev")
         folders.append(context.run_dir)
     assert_same(*(whole_state(folder) for folder in folders))
 

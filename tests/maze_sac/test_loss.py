@@ -72,7 +72,7 @@ def soft_value(policy, critics, obs, noise):
 def test_loss_and_gradients_are_those_of_three_separate_losses(started):
     run, algorithm = started
     policy, critics, targets = run.policy, algorithm._critics, algorithm._targets.module
-    batch = algorithm._collector.replay.sample(np.random.default_rng(0), 32, 0.9)
+    batch = algorithm.kept["collector"].replay.sample(np.random.default_rng(0), 32, 0.9)
     batch.extra["discount"][:5] = 0.0
     state = algorithm._noise.get_state()
     loss = algorithm.compute_loss(policy, batch)

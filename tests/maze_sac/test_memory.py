@@ -82,7 +82,7 @@ def test_the_loss_is_that_of_single_steps_through_whole_episodes(sac, extra, val
         with torch.no_grad():
             for parameter in (*policy.parameters(), *critics.parameters()):
                 parameter += 0.2 * torch.randn_like(parameter)
-    batch = algorithm._collector.replay.sample(
+    batch = algorithm.kept["collector"].replay.sample(
         np.random.default_rng(0), 40, 0.9, n_step=values.get("algorithm.n_step", 1)
     )
     count, lengths = len(batch), replayed(batch).lengths
@@ -126,7 +126,7 @@ def test_gradients_do_not_reach_the_burn_in(sac):
     context = sac(lambda: Diary({}), values)
     context.train()
     algorithm = context.run.algorithm
-    batch = algorithm._collector.replay.sample(np.random.default_rng(0), 30, 0.9)
+    batch = algorithm.kept["collector"].replay.sample(np.random.default_rng(0), 30, 0.9)
     late = batch.obs["page"][replayed(batch).starts][:, 1] > 0
     assert late.any()
     assert (replayed(batch).memories["critics/0/hidden"][late] != 0).any()
@@ -215,27 +215,32 @@ def test_the_policy_remembers_what_happened_while_another_one_acted(sac, monkeyp
 
 
 def test_demonstrations_are_remembered_as_what_is_played(sac, record):
-    """Recorded episodes fill the buffer in segments, each after the first with what is remembered before it."""
+    """Recorded episodes are drawn in sequences, each after the first with what is remembered before it."""
     folder = record(SeededWalk(), 9)
     memory = {"model.memory": "gru", "algorithm.sequence_length": 4, "algorithm.burn_in": 3}
     values = STILL | memory | {"algorithm.initial_demonstrations": str(folder)}
     context = sac(SeededWalk, values, algorithm="sacfd")
     assert context.train().updates == 10
-    policy, columns, number = context.policy, context.run.algorithm._collector.replay.read(0, 20), 0
+    policy, replay, number = context.policy, context.run.algorithm.kept["collector"].replay, 0
+    index = replay.selector.index
+    found, rows = index.sequences.read(0, 20), replay.read(0, len(replay))
+    remembered = index.remembered(found["state"])["policy/policy/hidden"]
+    steps = [
+        rows["action/action"][first + burnt :][:n]
+        for first, burnt, n in zip(*map(found.get, ("first", "burnt", "steps")), strict=True)
+    ]
     for episode in load_trajectories(folder):
         state = policy.initial_state(1)
         for t in range(min(len(episode), 4 * (20 - number))):
             if t % 4 == 0:
-                np.testing.assert_array_equal(
-                    columns["action/action"][number][: len(episode) - t][:4], episode.actions["action"][t : t + 4]
-                )
+                np.testing.assert_array_equal(steps[number], episode.actions["action"][t : t + 4])
                 number += 1
             if (t + 3) % 4 == 0 and t + 3 < len(episode) and number < 20:  # the burn-in of the next segment begins
                 wanted = state["policy/hidden"][0].detach().numpy()
-                np.testing.assert_allclose(columns["state/policy/policy/hidden"][number], wanted, atol=1e-6)
+                np.testing.assert_allclose(remembered[number], wanted, atol=1e-6)
             _, state = policy.step({"observation": torch.from_numpy(episode.obs["observation"][t : t + 1])}, state)
     assert number == 20
-    assert columns["burnt"].max() == 3
+    assert found["burnt"].max() == 3
     with pytest.raises(ConfigError, match="recorded episodes need") as caught:
         sac(SeededWalk, values | {"algorithm.replay_buffer_size": 30}, algorithm="sacfd").train()
     assert caught.value.where == "algorithm.initial_demonstrations"

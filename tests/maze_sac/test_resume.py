@@ -135,7 +135,7 @@ def segments_of(run_dir):
     """The segments of the last checkpoint that can be sampled, as a new process finds them."""
     load = overlay({("env", "factory"): FactorySource.of(Carousel)})
     with closing(api.reopen(run_dir, ["algorithm.n_epochs=13"], load=load)) as run:
-        replay = run.algorithm._collector.replay
+        replay = run.algorithm.kept["collector"].replay
         return replay.read(replay.rows - len(replay), len(replay))
 
 
@@ -233,11 +233,11 @@ def test_rows_on_disk_are_written_once_and_pruned(sac):
     context.train()
     algorithm = context.run.algorithm
     files = sorted((context.run_dir / "replay").iterdir())
-    record = algorithm._collector.replay.nbytes / algorithm._collector.replay.capacity
-    assert algorithm._collector.replay.rows > 1000
-    assert sum(path.stat().st_size for path in files) <= 2 * algorithm._collector.replay.nbytes
+    record = algorithm.kept["collector"].replay.nbytes / algorithm.kept["collector"].replay.capacity
+    assert algorithm.kept["collector"].replay.rows > 1000
+    assert sum(path.stat().st_size for path in files) <= 2 * algorithm.kept["collector"].replay.nbytes
     assert all(path.stat().st_size % record == 0 for path in files)
-    assert algorithm.disk_bytes >= 2 * algorithm._collector.replay.nbytes
+    assert algorithm.disk_bytes >= 2 * algorithm.kept["collector"].replay.nbytes
 
 
 def test_states_kept_in_memory_take_no_more_disk(sac, monkeypatch):
@@ -248,7 +248,7 @@ def test_states_kept_in_memory_take_no_more_disk(sac, monkeypatch):
     written = []
     monkeypatch.setattr(Run, "count_update", lambda run: (written.append(on_disk(run)), count_update(run)))
     context.train()
-    assert context.run.algorithm._collector.replay.rows > 480
+    assert context.run.algorithm.kept["collector"].replay.rows > 480
     assert 0 < max(written) <= context.run.algorithm.disk_bytes
 
 

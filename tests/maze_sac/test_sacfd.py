@@ -21,7 +21,7 @@ def test_demonstrations_take_the_place_of_the_first_steps(sac, record, algorithm
     summary = context.train()
     # No step was taken before learning began.
     assert (summary.env_steps, summary.updates) == (10, 10)
-    replay = context.run.algorithm._collector.replay
+    replay = context.run.algorithm.kept["collector"].replay
     assert replay.steps == 4 * 6 + 10
     batch = replay.sample(np.random.default_rng(0), 1000, 0.9)
     recorded = batch.obs["observation"][:, 0] == 9
@@ -51,7 +51,7 @@ def test_recorded_actions_are_in_the_units_of_live_ones(sac, record):
     run = context.run
     run.algorithm.warm_up()
     recorded = torch.cat([torch.from_numpy(each.actions["action"]) for each in load_trajectories(folder)])
-    batch = run.algorithm._collector.replay.sample(np.random.default_rng(0), 500, 0.9)
+    batch = run.algorithm.kept["collector"].replay.sample(np.random.default_rng(0), 500, 0.9)
     assert {tuple(row) for row in batch.actions["action"].tolist()} == {tuple(row) for row in recorded.tolist()}
     assert run.algorithm._actions.canonical(batch.actions).abs().max() <= 1
 

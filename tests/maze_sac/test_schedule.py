@@ -49,7 +49,7 @@ def test_a_resumed_run_knows_the_fraction_that_was_left(sac, whole_state, assert
 def test_checkpoints_of_earlier_versions_have_no_fraction_left(sac):
     context = sac(SeededWalk)
     context.train()
-    collector = context.run.algorithm._collector
+    collector = context.run.algorithm.kept["collector"]
     state = collector.state()
     del state["due"]
     collector.load_state(state)

@@ -33,7 +33,7 @@ def test_every_action_space(sac, name):
     summary = context.train()
     assert (summary.env_steps, summary.updates) == (20 + 10, 10)
     algorithm = context.run.algorithm
-    batch = algorithm._collector.replay.sample(np.random.default_rng(0), 200, 0.9)
+    batch = algorithm.kept["collector"].replay.sample(np.random.default_rng(0), 200, 0.9)
     box = algorithm._actions.canonical(batch.actions)
     if box is not None:
         assert box.abs().max() <= 1 + 1e-6
@@ -57,7 +57,7 @@ def test_observations_with_images_numbers_and_choices(sac, model, normalize):
     if normalize:
         assert run.policy.normalizer.count == run.env_steps
     if model == "template":
-        batch = run.algorithm._collector.replay.sample(np.random.default_rng(0), 8, 0.9)
+        batch = run.algorithm.kept["collector"].replay.sample(np.random.default_rng(0), 8, 0.9)
         assert batch.obs["picture"].dtype == batch.next_obs["picture"].dtype == torch.uint8
 
 
@@ -65,7 +65,7 @@ def test_masked_actions_are_never_taken(sac):
     """Neither at random nor by the policy; the environment refuses them."""
     context = sac(Doors, {"algorithm.initial_buffer_size": 100})
     context.train()
-    batch = context.run.algorithm._collector.replay.sample(np.random.default_rng(0), 500, 0.9)
+    batch = context.run.algorithm.kept["collector"].replay.sample(np.random.default_rng(0), 500, 0.9)
     mask, action = batch.obs["action_mask"], batch.actions["action"]
     assert mask[:, :3].gather(1, action[:, :1]).min() == 1
     assert mask[:, 3:].gather(1, action[:, 1:]).min() == 1
@@ -80,7 +80,7 @@ def test_the_final_observation_follows_the_last_step_of_an_episode(sac):
     """Checked through a whole run with several environments."""
     context = sac(lambda: CountingEnv(4, truncate=True), {"algorithm.num_envs": 3})
     context.train()
-    batch = context.run.algorithm._collector.replay.sample(np.random.default_rng(0), 500, 0.9)
+    batch = context.run.algorithm.kept["collector"].replay.sample(np.random.default_rng(0), 500, 0.9)
     now, after = batch.obs["observation"], batch.next_obs["observation"]
     torch.testing.assert_close(after, now + torch.tensor([0.0, 0.0, 1.0]))
     assert set(now[:, 2].tolist()) == {0, 1, 2, 3}
@@ -100,7 +100,7 @@ def test_what_an_iteration_consists_of(sac):
     assert run.env_steps == 21 + 10 * 3 * 4 * 2
     assert run.learner.steps == 10 * 5
     assert follows == list(range(2, 51, 2))
-    assert run.algorithm._collector.replay.steps == run.env_steps
+    assert run.algorithm.kept["collector"].replay.steps == run.env_steps
 
 
 @pytest.mark.parametrize("overrides", [{"algorithm.n_step": 3}, {"algorithm.split_rollouts_into_transitions": False}])
@@ -118,7 +118,7 @@ def test_other_ways_to_sample(sac, overrides):
     else:
         first, second = seen[-1].next_obs["observation"][:4], seen[-1].obs["observation"][4:8]
         assert (first == second).all(-1).any()
-    assert algorithm._collector.replay.steps == context.run.env_steps
+    assert algorithm.kept["collector"].replay.steps == context.run.env_steps
 
 
 class Always(ActingPolicy):
@@ -139,7 +139,7 @@ def test_another_policy_may_fill_the_buffer(sac, monkeypatch):
     context._load = discovery.overlay({("policy", "always"): Always}, context._load)
     context.run.algorithm.warm_up()
     # What the environment executed is stored, not what was asked for.
-    batch = context.run.algorithm._collector.replay.sample(np.random.default_rng(0), 50, 0.9)
+    batch = context.run.algorithm.kept["collector"].replay.sample(np.random.default_rng(0), 50, 0.9)
     assert set(batch.actions["action"].reshape(-1).tolist()) == {-3.0, 100.0}
 
 

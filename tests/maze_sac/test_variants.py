@@ -130,7 +130,7 @@ def calls_of_one_loss(context):
     """How the critics were asked in one loss, in order: whose critics, rows, and the options."""
     run = context.run
     algorithm = run.algorithm
-    batch = algorithm._collector.replay.sample(np.random.default_rng(0), 16, 0.9)
+    batch = algorithm.kept["collector"].replay.sample(np.random.default_rng(0), 16, 0.9)
     asked = []
     owners = {"critics": algorithm._critics}
     owners |= {} if algorithm._targets is None else {"targets": algorithm._targets.module}
@@ -175,7 +175,7 @@ def test_crossqs_loss_by_ordinary_layers(sac):
     context = variant(sac, "crossq", box_env, {"algorithm.gamma": 0.9})
     context.train()
     run, algorithm = context.run, context.run.algorithm
-    batch = algorithm._collector.replay.sample(np.random.default_rng(0), 16, 0.9)
+    batch = algorithm.kept["collector"].replay.sample(np.random.default_rng(0), 16, 0.9)
     batch.objective, critics, state = "critic", algorithm._critics, algorithm._noise.get_state()
     own = [separate(critics, number, "batch", True) for number in (0, 1)]
     critics.zero_grad()

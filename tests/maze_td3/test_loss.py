@@ -27,7 +27,7 @@ def started(request, td3):
         for target in (algorithm._targets.critics, algorithm._targets.policy):
             for parameter in target.module.parameters():
                 parameter += 0.2 * torch.randn_like(parameter)
-    batch = algorithm._collector.replay.sample(np.random.default_rng(0), 32, 0.9)
+    batch = algorithm.kept["collector"].replay.sample(np.random.default_rng(0), 32, 0.9)
     batch.extra["discount"][:5] = 0.0
     return context.run, algorithm, batch
 
@@ -110,7 +110,7 @@ def test_smoothing_noise_is_clipped_and_stays_in_the_bounds(td3):
     context = td3(lambda: SpacesEnv(OBSERVATION, BOX), {"algorithm.target_noise": 100.0})
     context.train()
     run, algorithm = context.run, context.run.algorithm
-    batch = algorithm._collector.replay.sample(np.random.default_rng(0), 64, 0.9)
+    batch = algorithm.kept["collector"].replay.sample(np.random.default_rng(0), 64, 0.9)
     asked = []
     module = algorithm._targets.critics.module
     values = module.values

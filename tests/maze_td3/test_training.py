@@ -82,7 +82,7 @@ def test_exploration_adds_noise_of_a_tenth_of_the_half_range(td3):
 
     context = td3(Wide, {"algorithm.initial_buffer_size": 8, "algorithm.collect_steps": 100, "algorithm.utd": 0.01})
     context.train()
-    collector = context.run.algorithm._collector
+    collector = context.run.algorithm.kept["collector"]
     taken = collector.replay.sample(np.random.default_rng(0), 400, 0.9)
     with torch.no_grad():
         wanted = context.policy.distribution(taken.obs).mode()["action"].tanh() * 50

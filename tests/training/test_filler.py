@@ -152,7 +152,7 @@ def test_algorithms_learn_from_masked_environments_in_every_mode(quick, algorith
     if algorithm != "impala":  # whose last rollouts nobody learned from
         assert_has_seen(run.policy.normalizer, run.training_env(3)._env.envs)
     if algorithm in ("sac", "dqn"):
-        assert run.algorithm._collector.replay.steps == run.env_steps
+        assert run.algorithm.kept["collector"].replay.steps == run.env_steps
 
 
 class Counting(ActingPolicy):

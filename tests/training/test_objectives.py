@@ -190,7 +190,7 @@ def test_replayed_transitions_are_changed_and_the_buffer_is_not(context, metrics
     each = context("sac", callbacks={"bonus": Bonus}, overrides=small, preset="none")
     each.train()
     assert metrics(each.run_dir)[-1]["loss/critic"] > 1000
-    batch = each.run.algorithm._collector.replay.sample(np.random.default_rng(0), 8, 0.9)
+    batch = each.run.algorithm.kept["collector"].replay.sample(np.random.default_rng(0), 8, 0.9)
     assert batch.extra["reward"].max() < 50
 
 

@@ -334,7 +334,7 @@ def test_log_probabilities_come_with_the_values(quick, monkeypatch, critic, valu
     """One pass for both, in parts of any size, gives the values and log-probabilities of a pass for each."""
     monkeypatch.setattr(advantages, "_CHUNK", values_at_once)
     run = quick("CartPole-v1", "ppo", {"model.critic": critic, "algorithm.n_rollout_steps": 40}).run
-    rollout = run.algorithm._collector.collect()
+    rollout = run.algorithm.kept["collector"].collect()
     rows, _ = advantages.advantage_rows(run.policy, rollout, GAMMA, LAMBDA, run.device, log_probs=True)
     alone, _ = advantages.advantage_rows(run.policy, rollout, GAMMA, LAMBDA, run.device)
     assert "log_prob" not in alone.extra

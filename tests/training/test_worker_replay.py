@@ -61,7 +61,7 @@ def built(tmp_path, known_plugins):
 
 
 def collector_of(context):
-    return context.run.algorithm._collector
+    return context.run.algorithm.kept["collector"]
 
 
 REMEMBERING = {"model.memory": "gru", "model.memory_size": 8, "algorithm.sequence_length": 5, "algorithm.burn_in": 3}
@@ -252,7 +252,7 @@ def test_live_progress_within_a_collection(built, shared, monkeypatch):
     monkeypatch.setattr(pooled_envs, "_LONG_SLICE", 0.0)
     shared(2)
     run = built(SeededWalk, "sac", SEVERAL).run
-    collector, seen = run.algorithm._collector, []
+    collector, seen = run.algorithm.kept["collector"], []
     monkeypatch.setattr(collector._remote, "_on_steps", lambda steps: seen.append(steps))
     collector.collect()
     assert sum(seen) == 5 * 11  # the last step comes with the transitions

@@ -22,7 +22,7 @@ SMALL = {"algorithm.num_envs": 5, "algorithm.n_rollout_steps": 12, "evaluation.n
 
 
 def sampler_of(context):
-    return context.run.algorithm._collector._sampler
+    return context.run.algorithm.kept["collector"]._sampler
 
 
 class Aged(gymnasium.Wrapper):
@@ -119,7 +119,7 @@ def test_truncations_and_episodes_keep_their_order(quick, shared):
         run = quick(lambda: CountingEnv(3, 0, truncate=True), "a2c", SMALL | {"algorithm.num_envs": 4}).run
         for _ in run.algorithm.batches():
             pass
-        rollouts.append(run.algorithm._collector.rollout)
+        rollouts.append(run.algorithm.kept["collector"].rollout)
     one, two = rollouts
     assert one.episodes == two.episodes
     assert len(one.episodes) == 16

@@ -14,27 +14,29 @@ from maze_core.collect.collector import Collector
 from maze_core.collect.pairs import HINDSIGHT, N_STEP, PRIORITIES, refused
 from maze_core.collect.policies.base import build_policy_plugin
 from maze_core.collect.replay.demonstrations import as_trained
-from maze_core.collect.replay.memory import check_segments
+from maze_core.collect.replay.memory import check_sequences
 from maze_core.collect.replay.sink import ReplaySink
 from maze_core.collect.replay.stores import replay_of
 from maze_core.collect.stepper import Stepper
 from maze_core.collect.workers.remote import RemoteCollector, can_share_replay
 from maze_core.data.recordings.loader import load_trajectories
+from maze_core.data.replay.by_sequence import BySequence
 from maze_core.data.replay.log import ReplayLog
-from maze_core.data.replay.segment_replay import SegmentReplay
 from maze_core.data.replay.segments import POLICY
 from maze_core.envs.vector import agents_of
 from maze_core.plugins.config.assembly import policy_part
 from maze_core.plugins.config.setting_names import setting
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from maze_core.collect.agents.exploration import Exploration
     from maze_core.collect.replay.memory import ReplayMemory
-    from maze_core.collect.replay.stores import Replay
     from maze_core.data.batch import Batch
     from maze_core.data.recordings.trajectories import Trajectories
+    from maze_core.data.replay.selectors import Selector
+    from maze_core.data.replay.transforms import Transform
     from maze_core.envs.vector import StepResult, VectorEnv
     from maze_core.plugins.config.run import RunConfig
     from maze_core.plugins.hookspecs import Run
@@ -101,8 +103,10 @@ class ReplayCollector(Collector):
         demonstrations: folder of recorded episodes that the buffer receives instead of these steps; None: none.
         priority_exponent: as for `ReplayBuffer`; None: steps are sampled uniformly.
         utd: updates for each environment step (update-to-data ratio), as `collect` counts them.
-        memory: how segments are kept and drawn for a policy that remembers; None: single steps, for other policies.
+        memory: how sequences are drawn for a policy that remembers; None: single steps, for other policies.
         her_goals: goals reached later for each own one, in samples of a step (hindsight experience replay); 0: none.
+        selector: draws the rows of batches, for policies without memory; None: by `priority_exponent`.
+        transforms: change sampled steps, one after the other, behind the exchange of goals.
 
     Raises:
         ConfigError: sizes contradict each other, the buffer does not fit into memory, there is no such policy plugin,
@@ -125,11 +129,13 @@ class ReplayCollector(Collector):
         utd: float = 1.0,
         memory: ReplayMemory | None = None,
         her_goals: int = 0,
+        selector: Selector | None = None,
+        transforms: Sequence[Transform] = (),
     ) -> None:
         initial_steps = min(1_000, capacity) if initial_steps is None else initial_steps
         check_replay_sizes(run.config, capacity, num_envs, 0 if demonstrations else initial_steps)
         if memory is not None:
-            check_segments(run.config, memory.length, capacity, num_envs)
+            check_sequences(run.config, memory, capacity, num_envs, run.rows_of(num_envs))
         self._run, self._n_steps, self._initial_steps = run, n_steps, initial_steps
         run.explores = exploration is not None
         self._utd = Fraction(str(utd))  # exactly what was written: 0.1 is a tenth
@@ -145,8 +151,7 @@ class ReplayCollector(Collector):
         self._remote = RemoteCollector.of(run, env, self._agent, seeds, n_steps, exploration) if shared else None
         self._order = generator(run.seed, Purpose.REPLAY)
         self._warm = False
-        self.replay: Replay = replay_of(run, env, capacity, priority_exponent, memory, her_goals)
-        self._segments = self.replay if isinstance(self.replay, SegmentReplay) else None
+        self.replay = replay_of(run, env, capacity, priority_exponent, memory, her_goals, selector, transforms)
         self._log: ReplayLog | None = None
         self._sink = ReplaySink(self.replay, env, run.policy.normalizer, run.device, self._count)
         self._demonstrations = demonstrations
@@ -174,15 +179,14 @@ class ReplayCollector(Collector):
         algorithm, env = self._run.config.algorithm, self._env
         where = setting(algorithm, "initial_demonstrations")
         recorded.check_fits(env.observation_space, env.action_space, f"{where}: {self._demonstrations}")
-        each = 1 if self._segments is None else self._segments.length
-        rows = each * (recorded.steps // each + len(recorded))
+        rows = recorded.steps + len(recorded)
         of_size = setting(algorithm, "replay_buffer_size")
-        if rows > each * (self.replay.capacity - 2 * self._env.num_envs):
+        if rows > self.replay.capacity - 2 * self._env.num_envs:
             raise ConfigError(
                 f"the {len(recorded):,} recorded episodes need {rows:,} rows, but the replay buffer has "
-                f"{each * self.replay.capacity:,}",
+                f"{self.replay.capacity:,}",
                 where,
-                f"Set {of_size} to at least {rows + 2 * each * self._env.num_envs:,}.",
+                f"Set {of_size} to at least {rows + 2 * self._env.num_envs:,}.",
             )
         wrappers = self._run.config.wrappers
         return as_trained(recorded, self._run.spare_env(), wrappers, where) if wrappers else recorded
@@ -208,14 +212,15 @@ class ReplayCollector(Collector):
 
     def _take_first_steps(self) -> bool:
         self._begin()
-        while self.replay.steps < self._initial_steps or not len(self.replay):
+        while self.replay.steps < self._initial_steps or not self.replay.ready:
             if self._run.interrupted or self._run.steps_done:
                 return False
             self._take_some_first_steps()
             self._run.keep_state()
-        if self._segments is not None and self._agent.memory is not None:
+        if self._agent.memory is not None and isinstance(self.replay.selector, BySequence):
             # It goes on with these episodes.
-            self._agent.memory.load_state(subtree(self._segments.memory(*self._sink.open), f"{POLICY}/"))
+            remembered = self.replay.selector.memory(*self._sink.open)
+            self._agent.memory.load_state(subtree(remembered, f"{POLICY}/"))
         return True
 
     def _take_some_first_steps(self) -> None:
@@ -286,9 +291,11 @@ class ReplayCollector(Collector):
             ConfigError: the state is of another number of environments.
         """
         self._stepper.check(state)
-        if agents_of(self._env) and "sink" not in state:
+        several, remembers = bool(agents_of(self._env)), self._agent.memory is not None
+        if (several and "sink" not in state) or ((several or remembers) and "selector" not in (state["open"] or {})):
+            of = "several agents" if several else "a policy with memory"
             raise ConfigError(
-                "an earlier version saved the replay data of several agents, with which this one cannot go on",
+                f"an earlier version saved the replay data of {of}, with which this one cannot go on",
                 "algorithm",
                 "Next: a new run with --init-from, which takes the parameters over.",
             )
@@ -297,11 +304,9 @@ class ReplayCollector(Collector):
         self._warm = state["warm"]
         self._due = Fraction(*state.get("due", (0, 1)))  # earlier versions had none
         self._order.bit_generator.state = state["order"]
-        if self._segments is not None:
-            self._segments.load_open_state(state["open"])  # first, since it says what the rows are
+        self.replay.check_open_state(state["open"])
         self._opened_log().load(state["replay"])
-        if self._segments is None:
-            self.replay.load_open_state(state["open"])  # behind the rows that are final
+        self.replay.load_open_state(state["open"])  # behind the rows that are final
         self._sink.load_state(state.get("sink", {}))
         self._stepper.restore(state, self._sink.obs)
         if self._stepper.started:

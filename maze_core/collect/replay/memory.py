@@ -1,4 +1,4 @@
-"""What off-policy algorithms need for policies that remember: segments in replay, and memories of their networks."""
+"""What off-policy algorithms need for policies that remember: sequences from replay, and memories of networks."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ import torch
 
 from maze_core.base.errors import ConfigError
 from maze_core.base.tree import subtree, to_device
-from maze_core.data.replay.segment_replay import SegmentReplay
+from maze_core.data.replay.by_sequence import BySequence
 from maze_core.data.replay.segments import POLICY
 from maze_core.data.sequences import Sequences
-from maze_core.envs.vector import agents_of
 from maze_core.models.memory import Memory, remembers
 from maze_core.plugins.config.setting_names import setting
 
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     import numpy as np
 
     from maze_core.base.tree import TensorTree
-    from maze_core.envs.vector import VectorEnv
     from maze_core.models.policy import Policy
     from maze_core.plugins.config.run import RunConfig
     from maze_core.plugins.hookspecs import Run
@@ -49,7 +47,7 @@ class TargetMemory:
 
 @dataclass
 class ReplayMemory:
-    """How an algorithm learns with memory from replay: in segments, which begin with what its networks remembered.
+    """How an algorithm learns with memory from replay: in sequences, which begin with what its networks remembered.
 
         targets = {"targets": TargetMemory("critics", self._targets.module)}
         memory = ReplayMemory.of(run.policy, config.sequence_length, config.burn_in, targets, critics=self._critics)
@@ -60,7 +58,7 @@ class ReplayMemory:
 
     policy: Policy
     length: int
-    """Most steps of a segment."""
+    """Most steps of a sequence."""
     burn_in: int
     """Most steps before it that are read without gradient."""
     others: Mapping[str, Remembering] = field(default_factory=dict)
@@ -91,19 +89,11 @@ class ReplayMemory:
             )
         return ReplayMemory(policy, length, burn_in, others, targets or {})
 
-    def replay(self, env: VectorEnv, rows: int, where: str) -> SegmentReplay:
-        """Return an empty buffer for so many steps; `where` is the setting of their number.
-
-        Raises:
-            ConfigError: the steps do not fit into memory, or there is no room for two segments of each agent.
-        """
-        lanes, fewest = env.num_envs, 2 * self.length * env.num_envs
-        if agents_of(env) and rows < fewest:
-            raise ConfigError(f"must be at least {fewest}: two sequences for each of {lanes} agents", where)
-        spaces = env.observation_space, env.action_space
+    def selector(self, lanes: int, priority_exponent: float | None = None) -> BySequence:
+        """Return what draws sequences of so many lanes: environments, or agents of all of them."""
         leaders = {name: target.leader for name, target in self.targets.items()}
         initial = self.initial_state(1)
-        return SegmentReplay(*spaces, rows, self.length, self.burn_in, initial, self.after, lanes, where, leaders)
+        return BySequence(lanes, self.length, self.burn_in, initial, self.after, leaders, priority_exponent)
 
     def initial_state(self, rows: int) -> TensorTree:
         """Return what all networks but targets remember where episodes begin, leaves [rows, …] named `NETWORK/…`."""
@@ -153,23 +143,28 @@ def memory_builder(run: Run) -> Callable[[int], Memory] | None:
     return cast("Callable[[int], Memory]", config.make_memory)
 
 
-def check_segments(config: RunConfig, length: int, capacity: int, num_envs: int) -> None:
+def check_sequences(config: RunConfig, memory: ReplayMemory, capacity: int, num_envs: int, lanes: int) -> None:
     """Raise ConfigError for sizes of an off-policy algorithm with memory that contradict each other.
 
-    `length`: steps of a sequence; the others as for `check_replay_sizes`.
+    Args:
+        config: of the run.
+        memory: the lengths of its sequences.
+        capacity: rows of the buffer.
+        num_envs: number of environments.
+        lanes: the number of agents in all of them.
     """
-    if getattr(config.model, "memory", "none") == "none":
-        return
-    where = setting(config.algorithm, "sequence_length")
-    fewest = 2 * length * num_envs
+    where, length = setting(config.algorithm, "sequence_length"), memory.length
+    fewest = 2 * (length + memory.burn_in + 1) * lanes
     if capacity < fewest:
+        whose = f"{num_envs} environments" if lanes == num_envs else f"{lanes} agents"
+        read = f" and the {memory.burn_in:,} before them" if memory.burn_in else ""
         raise ConfigError(
-            f"two sequences of {length:,} steps for each of {num_envs} environments need {fewest:,} rows, "
+            f"two sequences of {length:,} steps{read} for each of {whose} need {fewest:,} rows, "
             f"but the replay buffer has {capacity:,}",
             where,
             "Lower it, or take a larger buffer.",
         )
-    # Steps of all environments until the first segment is complete, if no episode ends before.
+    # Steps of all environments until the first sequence is complete, if no episode ends before.
     first = length * num_envs
     if config.steps is not None and config.steps <= first:
         raise ConfigError(

@@ -10,7 +10,6 @@ import torch
 
 from maze_core.base.tree import map_tree, take_rows
 from maze_core.collect.assembler import Assembler
-from maze_core.data.replay.buffer import ReplayBuffer
 from maze_core.data.tensors import to_tensors
 from maze_core.envs.masks import MaskCheck
 from maze_core.envs.spaces import allocate, space_specs
@@ -19,7 +18,7 @@ from maze_core.envs.vector import agents_of
 if TYPE_CHECKING:
     from maze_core.base.tree import TensorTree, Tree
     from maze_core.collect.agents.agent import Choice
-    from maze_core.data.replay.segment_replay import SegmentReplay
+    from maze_core.data.replay.buffer import ReplayBuffer
     from maze_core.envs.vector import StepResult, VectorEnv
     from maze_core.models.normalizer import ObservationNormalizer
 
@@ -28,7 +27,7 @@ class ReplaySink:
     """Writes the transitions of N environments into replay, whose rows are in environment units.
 
     Args:
-        replay: rows or segments.
+        replay: takes them.
         env: the environments.
         normalizer: learns from every observation that is acted on; None: there is none.
         device: where the normaliser is.
@@ -40,7 +39,7 @@ class ReplaySink:
 
     def __init__(
         self,
-        replay: ReplayBuffer | SegmentReplay,
+        replay: ReplayBuffer,
         env: VectorEnv,
         normalizer: ObservationNormalizer | None,
         device: torch.device,
@@ -48,7 +47,7 @@ class ReplaySink:
     ) -> None:
         self._replay, self._on_step = replay, on_step
         # Rows of environments with one agent each are complete after every step, and written in place.
-        self._rows = replay if isinstance(replay, ReplayBuffer) and not agents_of(env) else None
+        self._in_place = not agents_of(env)
         self._assembler = Assembler(env.num_envs)
         self._normalizer, self._device = normalizer, device
         self._masks = MaskCheck(env.observation_space, env.action_space)
@@ -59,8 +58,8 @@ class ReplaySink:
     def begin(self) -> None:
         """Begin the next rows of the buffer with the current observations, which are in `obs`."""
         self._masks.check(self.obs)
-        if self._rows is not None:
-            self._rows.begin(self.obs)
+        if self._in_place:
+            self._replay.begin(self.obs)
 
     def room(self, obs: Tree) -> Tree:
         """Return the arrays that the current observations are not in."""
@@ -72,8 +71,8 @@ class ReplaySink:
         if self._normalizer is not None:
             valid = torch.from_numpy(result.valid).to(self._device) if result.has_filler else None
             self._normalizer.update(self._to_device(obs), valid)
-        if self._rows is not None:
-            self._rows.step(choice.actions, result, following)
+        if self._in_place:
+            self._replay.step(choice.actions, result, following)
         else:
             self._replay.add(self._assembler.add(obs, choice.actions, result, following))
         self._on_step(result)
@@ -87,13 +86,12 @@ class ReplaySink:
 
     def forget(self, rows: Sequence[int]) -> None:
         """Drop what is open in these rows: their episodes have just begun."""
-        if self._rows is None:
-            self._assembler.forget(rows)
-            self._replay.forget(rows)
+        self._assembler.forget(rows)
+        self._replay.forget(rows)
 
     def state(self) -> dict[str, Any]:
         """Return the open transitions; nothing where all are complete."""
-        return {} if self._rows is not None else self._assembler.state()
+        return {} if self._in_place else self._assembler.state()
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Restore the result of `state()`."""

@@ -1,4 +1,4 @@
-"""The replay of a run: single steps, with or without exchanged goals, the steps of several agents, or segments."""
+"""The replay of a run, as its settings, its environments and its policy need it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from maze_core.base.errors import MazeError
 from maze_core.base.seeding import EpisodeSeeds, Purpose, generator, integer_seed
 from maze_core.base.tree import copy_tree, take_rows
-from maze_core.collect.pairs import AGENTS, HINDSIGHT, MEMORY, PRIORITIES, refused
+from maze_core.collect.pairs import AGENTS, HINDSIGHT, MEMORY, refused
 from maze_core.collect.policies.random import RandomPolicy
 from maze_core.data.replay.buffer import ReplayBuffer
 from maze_core.data.replay.frames import TRIED, find_stacks, may_be_stacks
@@ -22,13 +22,14 @@ from maze_core.plugins.config.base import PluginConfig
 from maze_core.plugins.config.setting_names import setting
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from maze_core.collect.replay.memory import ReplayMemory
     from maze_core.data.replay.frames import FrameStack
-    from maze_core.data.replay.segment_replay import SegmentReplay
+    from maze_core.data.replay.selectors import Selector
+    from maze_core.data.replay.transforms import Transform
     from maze_core.envs.vector import VectorEnv
     from maze_core.plugins.hookspecs import Run
-
-    Replay = ReplayBuffer | SegmentReplay
 
 
 def replay_of(
@@ -38,22 +39,23 @@ def replay_of(
     priority_exponent: float | None,
     memory: ReplayMemory | None,
     her_goals: int,
-) -> Replay:
+    selector: Selector | None,
+    transforms: Sequence[Transform],
+) -> ReplayBuffer:
     """Return the empty replay of a run; arguments as for `ReplayCollector`.
 
     Raises:
         ConfigError: it does not fit into memory, or the environments have no goals to exchange.
     """
-    spaces = env.observation_space, env.action_space
-    hindsight = _hindsight(run, env, her_goals) if her_goals else None
     where = setting(run.config.algorithm, "replay_buffer_size")
     if memory is not None:
-        if priority_exponent is not None:
-            raise refused(PRIORITIES, MEMORY)
-        return memory.replay(env, capacity, where)
+        selector = memory.selector(env.num_envs, priority_exponent)
+    if her_goals:
+        transforms = [_hindsight(run, env, her_goals), *transforms]
     lanes = env.num_envs if agents_of(env) else 0
-    stacks = _frame_stacks(run) if hindsight is None and not lanes else {}
-    return ReplayBuffer(*spaces, capacity, where, priority_exponent, hindsight, stacks, lanes)
+    stacks = _frame_stacks(run) if not her_goals and not lanes else {}
+    spaces = env.observation_space, env.action_space
+    return ReplayBuffer(*spaces, capacity, where, priority_exponent, transforms, stacks, lanes, selector)
 
 
 def _frame_stacks(run: Run) -> dict[str, FrameStack]:

@@ -6,26 +6,30 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 
 from maze_core.base.errors import ConfigError
 from maze_core.base.free_ram import check_memory
-from maze_core.base.tree import copy_tree, gather_rows, subtree, take_rows
+from maze_core.base.tree import copy_tree, gather_rows, select_rows, subtree, take_rows
 from maze_core.data.batch import Batch
 from maze_core.data.replay.frames import FrameStore, frames_for
-from maze_core.data.replay.priorities import Priorities, tree_bytes
+from maze_core.data.replay.look_ahead import StepColumns, look_ahead
 from maze_core.data.replay.row_specs import NO_STACKS, Stacks, row_specs
+from maze_core.data.replay.segments import POLICY, ReplayedSequences
+from maze_core.data.replay.selectors import ByPriority, Selector, Uniform
+from maze_core.data.replay.transforms import Steps
 from maze_core.data.tensors import to_tensors
-from maze_core.envs.goals import ACHIEVED
 from maze_core.envs.several.actors import ELAPSED
 from maze_core.envs.spaces import allocate, allocated_bytes, space_specs
 
 if TYPE_CHECKING:
+    import torch
     from gymnasium import Space
 
     from maze_core.base.tree import Tree
     from maze_core.data.recordings.trajectories import Trajectory
-    from maze_core.data.replay.hindsight import Hindsight
+    from maze_core.data.replay.priorities import Priorities
+    from maze_core.data.replay.selectors import Drawn, DrawnSequences
+    from maze_core.data.replay.transforms import Transform
     from maze_core.data.transitions import Transitions
     from maze_core.envs.vector import StepResult
 
@@ -47,10 +51,11 @@ class ReplayBuffer:
         capacity: number of rows.
         where: the setting that an error about the memory names.
         priority_exponent: draw steps in proportion to their errors to this power; None: uniformly.
-        hindsight: exchanges the goals of sampled steps; None: they keep them.
+        transforms: change sampled steps, one after the other.
         stacks: leaves of observations that are stacks of frames, by key. Each of their frames is stored once.
         lanes: the number of agents in all environments, whose transitions come by `add`; 0: those of N environments
             with one agent each come by `begin` and `step`.
+        selector: draws the rows of batches, instead of `priority_exponent`.
 
     Raises:
         ConfigError: the rows do not fit into the free memory; nothing is allocated.
@@ -63,28 +68,29 @@ class ReplayBuffer:
         capacity: int,
         where: str = "",
         priority_exponent: float | None = None,
-        hindsight: Hindsight | None = None,
+        transforms: Sequence[Transform] = (),
         stacks: Stacks = NO_STACKS,
         lanes: int = 0,
+        selector: Selector | None = None,
     ) -> None:
         if capacity < 8 * lanes:
             raise ConfigError(f"must be at least {8 * lanes} where {lanes} agents act, in all environments", where)
         self._spaces, self._where = (observation_space, action_space), where
         self.capacity = capacity
-        self._hindsight = hindsight
-        self._index_bytes = 0 if priority_exponent is None else tree_bytes(capacity)
-        self._index_bytes += 0 if hindsight is None else hindsight.nbytes(capacity)
-        self.lay_out(stacks)
-        self.priorities = None if priority_exponent is None else Priorities(capacity, priority_exponent)
-        """The priorities of the slots; None: steps are drawn uniformly."""
+        self._transforms = transforms
+        self.selector = selector or (Uniform() if priority_exponent is None else ByPriority(priority_exponent))
+        self._index_bytes = self.selector.nbytes(capacity) + sum(each.nbytes(capacity) for each in transforms)
         self.rows = 0
         """Rows written so far, overwritten ones included; the number of the next row."""
         self.steps = 0
         """Steps added so far, overwritten ones included."""
         self.open = 0
         """Number of newest rows that are not final: one for each environment; of lanes, those since the oldest open."""
+        self._everyone = np.arange(0)
+        """The numbers of the environments that `step` takes."""
         self._latest = np.full(lanes, _NONE, np.int64)
         """The number of the row with what each lane acts on, or acted on last; -1: there is none."""
+        self.lay_out(stacks)
 
     def lay_out(self, stacks: Stacks) -> None:
         """Allocate the rows of an empty buffer; arguments and errors as for the class."""
@@ -98,10 +104,23 @@ class ReplayBuffer:
         check_memory(self.nbytes + first, self.capacity, self._where)
         self._columns = allocate(self.specs, (self.capacity,))
         self._obs, self._actions = subtree(self._columns, "obs/"), subtree(self._columns, "action/")
-        self._elapsed = self._obs.get(ELAPSED)
         self._reward, self._terminated = self._columns["reward"], self._columns["terminated"]
         self._truncated, self._ahead = self._columns["truncated"], self._columns["ahead"]
+        elapsed = self._obs.get(ELAPSED)
+        self.steps_of = StepColumns(self._reward, self._terminated, self._truncated, self._ahead, elapsed)
+        """What follows each row."""
         self.frames |= {k: FrameStore(stack, leaves[k], self._obs[k], self._where) for k, stack in stacks.items()}
+        self.selector.attach(self)
+
+    @property
+    def priorities(self) -> Priorities | None:
+        """The priorities of what is drawn; None: it is drawn uniformly."""
+        return self.selector.priorities
+
+    @property
+    def ready(self) -> bool:
+        """True once there is something to sample."""
+        return self.selector.ready
 
     @property
     def nbytes(self) -> int:
@@ -118,6 +137,7 @@ class ReplayBuffer:
     def begin(self, obs: Tree) -> None:
         """Store the current observations of the environments (leaves [N, …]); `step` continues from them."""
         self.open = len(next(iter(obs.values())))
+        self._everyone = np.arange(self.open)
         self._append(obs, self.open)
 
     def step(self, actions: Tree, result: StepResult, obs: Tree) -> None:
@@ -126,7 +146,7 @@ class ReplayBuffer:
         `actions`: leaves [N, …] in environment units; `obs`: leaves [N, …], the observations for the next actions.
         """
         first, count, ended = self.rows - self.open, self.open, len(result.final_indices)
-        rows = self._slots(first, count)
+        numbers, rows = first + self._everyone, self._slots(first, count)
         for key, column in self._actions.items():
             column[rows] = actions[key]
         self._reward[rows], self._terminated[rows], self._truncated[rows] = (
@@ -143,9 +163,10 @@ class ReplayBuffer:
             self._ahead[rows] = count
         if result.has_filler:
             self._ahead[rows] *= result.valid  # a filler row stays without a step
-        self._prioritize(rows)
         self.steps += result.steps
-        self._append(obs, count, first + np.arange(count))
+        self._append(obs, count, numbers)
+        took = self._everyone if not result.has_filler else np.flatnonzero(result.valid)
+        self.selector.stepped(took, numbers[took] if result.has_filler else numbers)
 
     def add(self, done: Transitions) -> None:
         """Store transitions of lanes.
@@ -168,8 +189,8 @@ class ReplayBuffer:
         )
         self._observe(done.rows, done.following)
         self._ahead[slots] = self._latest[done.rows] - before
-        self._prioritize(slots)
         self.steps += len(slots)
+        self.selector.stepped(done.rows, before)
         self.forget(done.rows[done.ended])
 
     def _observe(self, lanes: np.ndarray, obs: Tree) -> None:
@@ -182,6 +203,9 @@ class ReplayBuffer:
 
     def forget(self, lanes: Sequence[int] | np.ndarray) -> None:
         """Expect no step from the latest rows of these lanes."""
+        self.selector.forget(lanes)
+        if not len(self._latest):
+            return
         self._latest[lanes] = _NONE
         waiting = self._latest[self._latest != _NONE]
         self.open = self.rows - int(waiting.min()) if len(waiting) else 0
@@ -198,9 +222,9 @@ class ReplayBuffer:
         last = (self.rows - 2) % self.capacity
         self._terminated[last], self._truncated[last] = episode.terminated, episode.truncated
         self._ahead[rows] = 1
-        self._prioritize(rows)
         self.steps += count
         self.open = 0
+        self.selector.recorded(self.rows - 1 - count + np.arange(count))
 
     def _append(self, obs: Tree, count: int, before: np.ndarray | None = None) -> None:
         """Write rows without a step; `before`: the numbers of the rows before them, [count], which may be new too."""
@@ -211,7 +235,7 @@ class ReplayBuffer:
             else:
                 column[rows] = obs[key]
         self._ahead[rows] = 0
-        self._prioritize(rows)
+        self.selector.cleared(self.rows, count)
         self.rows += count
 
     def _append_stacks(self, key: str, stacks: np.ndarray, before: np.ndarray | None) -> None:
@@ -224,14 +248,6 @@ class ReplayBuffer:
         for i in range(0, len(stacks), each):
             shown = None if before is None or before[i] < 0 else column[before[i : i + each] % self.capacity]
             column[(first + np.arange(i, i + each)) % self.capacity] = store.add(stacks[i : i + each], shown)
-
-    def _prioritize(self, rows: Rows) -> None:
-        """Give steps that were written the largest priority, and rows without a step none."""
-        if self.priorities is not None:
-            slots = np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows
-            has_step = self._ahead[slots] > 0
-            self.priorities.add(slots[has_step])
-            self.priorities.remove(slots[~has_step])
 
     def _slots(self, first: int, count: int) -> Rows:
         start = first % self.capacity
@@ -252,42 +268,41 @@ class ReplayBuffer:
         beta: float = 0.0,
         device: torch.device | None = None,
     ) -> Batch:
-        """Return steps drawn with replacement, uniformly or by their priorities.
+        """Return steps that the selector draws, with replacement.
 
         Args:
             rng: random generator of the draw.
-            batch_size: B.
+            batch_size: B; sequences are drawn until they have as many steps.
             gamma: discount of a decision: of a step, unless observations say what has elapsed.
-            n_step: rewards summed before the bootstrap; fewer where the episode or the data ends earlier.
-            stretch: draw sequences of this many consecutive steps instead of single ones; where an episode ends
-                earlier, the rest of the sequence begins elsewhere. Uniform only.
-            beta: exponent of the importance weights of prioritised steps; 1 makes up for all of their bias.
+            n_step: rewards summed before the bootstrap; fewer where the episode, the sequence or the data ends earlier.
+            stretch: draw this many consecutive steps instead of single ones; where an episode ends earlier, the rest
+                begins elsewhere. Uniform only.
+            beta: exponent of the importance weights of what is drawn by priority; 1 makes up for all of their bias.
             device: the batch's device.
 
         Returns:
             A batch with actions in environment units, `next_obs`, and in `extra`, each [B]: `reward`, the discounted
             sum, and `discount`, the factor of the value of `next_obs`: 0 at termination, never at truncation. With
-            priorities also `weight`, the importance weight, at most 1, and `slot`, for `priorities.update`.
+            priorities also `weight`, the importance weight, at most 1, and `slot`, for `priorities.update`. Where
+            sequences are drawn, its `sequences` are `ReplayedSequences`: what is remembered has read the burn-in.
         """
-        if self.priorities is not None and stretch > 1:
-            raise ValueError("prioritised steps are drawn one by one")
-        if self._hindsight is not None and (n_step > 1 or self.priorities is not None):
-            raise ValueError("goals are exchanged for single rewards of steps that are drawn uniformly")
-        slots = self._draw(rng, batch_size) if stretch == 1 else self._draw_stretches(rng, batch_size, stretch)
+        if self._transforms and n_step > 1:
+            raise ValueError("transforms change the rewards of single steps, not their sums")
+        drawn = self.selector.draw(rng, batch_size, beta, stretch)
+        if drawn.sequences is not None:
+            return self._sequences(drawn, drawn.sequences, gamma, n_step, device)
+        slots, columns = drawn.slots, self.steps_of
         if n_step == 1:
-            following = (slots + self._ahead[slots]) % self.capacity
-            reward, terminated = self._reward[slots], self._terminated[slots]
+            following = columns.following(slots)
+            reward, terminated = columns.reward[slots], columns.terminated[slots]
         else:
-            reward, discount, following = self._look_ahead(slots, gamma, n_step)
-        obs, next_obs = self._observations(slots), self._observations(following)
-        if self._hindsight is not None:
-            self._hindsight.update(self._ahead, self.rows, self.settled)
-            self._hindsight.relabel(rng, slots, self._obs[ACHIEVED], obs, next_obs, reward, terminated)
+            reward, discount, following, _ = look_ahead(columns, slots, gamma, n_step)
+        obs, next_obs = self.observations(slots), self.observations(following)
         if n_step == 1:
-            discount = self._factor(following, gamma) * ~terminated
-        extra = {"reward": reward, "discount": discount.astype(np.float32, copy=False)}
-        if self.priorities is not None:
-            extra |= {"weight": self.priorities.weights(slots, beta), "slot": slots}
+            for transform in self._transforms:
+                transform.apply(self, rng, Steps(slots, obs, next_obs, reward, terminated))
+            discount = columns.factor(following, gamma) * ~terminated
+        extra = {"reward": reward, "discount": discount.astype(np.float32, copy=False), **drawn.extra}
         return Batch(
             to_tensors(obs, device),
             to_tensors(gather_rows(self._actions, slots), device),
@@ -295,58 +310,36 @@ class ReplayBuffer:
             to_tensors(next_obs, device),
         )
 
-    def _observations(self, slots: np.ndarray) -> Tree:
+    def _sequences(
+        self, drawn: Drawn, sequences: DrawnSequences, gamma: float, n_step: int, device: torch.device | None
+    ) -> Batch:
+        lengths = sequences.lengths
+        starts = np.cumsum(lengths) - lengths
+        time = np.arange(len(drawn.slots)) - np.repeat(starts, lengths)
+        left = np.repeat(lengths, lengths) - time
+        reward, discount, _, summed = look_ahead(self.steps_of, drawn.slots, gamma, n_step, left)
+        place = np.repeat(starts + np.arange(len(lengths)), lengths) + time
+        here, there = to_tensors({"here": place, "there": place + summed}, device).values()
+        seen = to_tensors(self.observations(sequences.seen), device)
+        memories = to_tensors(sequences.memories, device)
+        return Batch(
+            select_rows(seen, here),
+            to_tensors(gather_rows(self._actions, drawn.slots), device),
+            to_tensors({"reward": reward, "discount": discount, **drawn.extra}, device),
+            select_rows(seen, there),
+            sequences=ReplayedSequences(
+                lengths, subtree(memories, f"{POLICY}/"), obs=seen, memories=memories, following=there
+            ),
+        )
+
+    def observations(self, slots: np.ndarray) -> Tree:
+        """Return the observations of rows, leaves [K, …]."""
         taken = gather_rows(self._obs, slots)
         return taken if not self.frames else taken | {k: store.take(taken[k]) for k, store in self.frames.items()}
 
-    def _factor(self, slots: np.ndarray, gamma: float) -> Any:
-        """Return the discount of what follows before these observations: gamma to the power of what has elapsed."""
-        return gamma if self._elapsed is None else gamma ** self._elapsed[slots]
-
-    def _draw(self, rng: np.random.Generator, count: int) -> np.ndarray:
-        """Return slots of steps, drawn by priority, or uniformly: the few rows without a step are drawn again."""
-        if self.steps == 0:
-            raise ValueError("the replay buffer has no step to sample")
-        if self.priorities is not None:
-            return self.priorities.draw(rng, count)
-        size = len(self)
-        slots: np.ndarray = rng.integers(size, size=count)
-        idle = np.flatnonzero(self._ahead[slots] == 0)
-        while len(idle):
-            slots[idle] = rng.integers(size, size=len(idle))
-            idle = idle[self._ahead[slots[idle]] == 0]
-        return slots
-
-    def _draw_stretches(self, rng: np.random.Generator, count: int, length: int) -> np.ndarray:
-        slots = self._draw(rng, -(-count // length))
-        drawn = [slots]
-        for _ in range(length - 1):
-            slots = (slots + self._ahead[slots]) % self.capacity
-            over = np.flatnonzero(self._ahead[slots] == 0)
-            if len(over):
-                slots[over] = self._draw(rng, len(over))
-            drawn.append(slots)
-        return np.concatenate(drawn)[:count]
-
-    def _look_ahead(self, slots: np.ndarray, gamma: float, n_step: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the sum of at most `n_step` rewards, the discount of the bootstrap and its slot, for each step."""
-        reward = np.zeros(len(slots), np.float32)
-        discount, following = np.ones(len(slots), np.float32), slots.copy()
-        going = np.arange(len(slots))
-        for k in range(n_step):
-            here = following[going]
-            following[going] = (here + self._ahead[here]) % self.capacity
-            if self._elapsed is None:
-                reward[going] += gamma**k * self._reward[here]
-                discount[going] = gamma ** (k + 1) * ~self._terminated[here]
-            else:
-                reward[going] += discount[going] * self._reward[here]
-                discount[going] *= self._factor(following[going], gamma) * ~self._terminated[here]
-            ends = self._terminated[here] | self._truncated[here] | (self._ahead[following[going]] == 0)
-            going = going[~ends]
-            if not len(going):
-                break
-        return reward, discount, following
+    def column(self, name: str) -> np.ndarray:
+        """Return a leaf of the observations of all slots, [capacity, …]; it must not be a stack of frames."""
+        return self._obs[name]
 
     # Saving
 
@@ -367,28 +360,35 @@ class ReplayBuffer:
         rows = self._slots(end - count, count)
         for name, column in self._columns.items():
             column[rows] = columns[name][-count:]
-        self._prioritize(rows)
+        self.selector.restored(np.arange(end - count, end), self._ahead[rows] > 0)
         self.rows, self.open = end, 0
 
-    def open_state(self) -> dict[str, Any] | None:
-        """Return the rows of lanes that are not final; None for environments with one agent, which `begin` writes."""
+    def open_state(self) -> dict[str, Any]:
+        """Return the state of the selector, and of lanes the rows that are not final.
+
+        Those of environments with one agent are written by `begin`.
+        """
+        state: dict[str, Any] = {"selector": self.selector.state()}
         if not len(self._latest):
-            return None
-        slots = (self.settled + np.arange(self.open)) % self.capacity
-        priorities = None if self.priorities is None else self.priorities[slots]
+            return state
         rows = self.read(self.settled, self.open)
-        return {"first": self.settled, "rows": rows, "latest": self._latest.copy(), "priorities": priorities}
+        return {**state, "first": self.settled, "rows": rows, "latest": self._latest.copy()}
+
+    def check_open_state(self, state: dict[str, Any] | None) -> None:
+        """Raise ConfigError if the result of `open_state()` is of another selector."""
+        if state is not None:
+            self.selector.check_state(state.get("selector"))
 
     def load_open_state(self, state: dict[str, Any] | None) -> None:
         """Restore the result of `open_state()`, after the final rows."""
-        if state is None:
+        if state is None:  # earlier versions had none of environments with one agent
             return
-        self.restore(state["first"], state["rows"])
-        self._latest[:] = state["latest"]
-        self.open = self.rows - state["first"]
-        if self.priorities is not None and state["priorities"] is not None:
-            slots = (state["first"] + np.arange(self.open)) % self.capacity
-            self.priorities.restore(slots, state["priorities"])
+        if len(self._latest):
+            self.restore(state["first"], state["rows"])
+            self._latest[:] = state["latest"]
+            self.open = self.rows - state["first"]
+        if "selector" in state:
+            self.selector.load_state(state["selector"])
 
     def open_frames(self) -> dict[str, list[list[int]]]:
         """Return the numbers of the frames that the open rows show, by leaf."""
@@ -398,22 +398,3 @@ class ReplayBuffer:
     def expect_open(self, frames: Mapping[str, list[list[int]]]) -> None:
         """Let `begin` find the open rows of a checkpoint among its frames; `frames`: the result of `open_frames()`."""
         self._open_frames = {key: np.array(shown, np.int64) for key, shown in frames.items() if key in self.frames}
-
-    def priority_state(self) -> dict[str, Any] | None:
-        """Return the priorities of the settled rows, oldest first, and the largest so far; None without priorities."""
-        if self.priorities is None:
-            return None
-        oldest = max(0, self.rows - self.capacity)
-        slots = (oldest + np.arange(self.settled - oldest)) % self.capacity
-        return {"values": self.priorities[slots], "largest": self.priorities.largest}
-
-    def restore_priorities(self, state: dict[str, Any] | None) -> None:
-        """Restore the result of `priority_state`, as far back as the capacity allows, after all rows are restored.
-
-        With None the steps keep the largest priority, that of new ones.
-        """
-        if self.priorities is None or state is None:
-            return
-        values = state["values"][-self.capacity :]
-        self.priorities.largest = state["largest"]
-        self.priorities.restore((self.settled - len(values) + np.arange(len(values))) % self.capacity, values)

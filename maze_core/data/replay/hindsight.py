@@ -6,17 +6,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from maze_core.data.replay.transforms import Transform
 from maze_core.envs.goals import ACHIEVED, DESIRED
 
 if TYPE_CHECKING:
-    from maze_core.base.tree import Tree
+    from maze_core.data.replay.buffer import ReplayBuffer
+    from maze_core.data.replay.transforms import Steps
     from maze_core.envs.goals import GoalRewards
 
 _INDEX_BYTES = 20
 # Of `Futures` for each row: five numbers of 32 bits.
 
 
-class Hindsight:
+class Hindsight(Transform):
     """Exchanges the desired goals of sampled steps for goals that were achieved later in their episodes (`future`).
 
     A step keeps its own goal with probability 1 / (1 + goals), so that on average `goals` of its samples have another
@@ -32,51 +34,23 @@ class Hindsight:
         self._futures = Futures(0)
 
     def nbytes(self, capacity: int) -> int:
-        """Bytes that are needed besides the rows of a buffer."""
+        """Return the bytes that are needed besides the rows of a buffer."""
         return _INDEX_BYTES * capacity
 
-    def update(self, ahead: np.ndarray, rows: int, settled: int) -> None:
-        """Take in the rows of a buffer that were written since the last call.
-
-        Args:
-            ahead: the column of distances to the next row, [capacity].
-            rows: rows written so far, as `ReplayBuffer.rows`.
-            settled: those of them that are final.
-        """
-        if self._futures.capacity != len(ahead):
-            self._futures = Futures(len(ahead))
-        self._futures.update(ahead, rows, settled)
-
-    def relabel(
-        self,
-        rng: np.random.Generator,
-        slots: np.ndarray,
-        achieved: np.ndarray,
-        before: Tree,
-        after: Tree,
-        reward: np.ndarray,
-        terminated: np.ndarray,
-    ) -> None:
-        """Change the goals of some of B sampled steps in `before` and `after`, and their `reward` and `terminated`.
-
-        Args:
-            rng: random generator of the draw.
-            slots: [B], of the steps.
-            achieved: the column of achieved goals, [capacity, …].
-            before: observations, leaves [B, …]; changed in place, as the next three.
-            after: the observations that follow.
-            reward: [B]
-            terminated: [B]
-        """
-        futures = self._futures
+    def apply(self, buffer: ReplayBuffer, rng: np.random.Generator, steps: Steps) -> None:
+        """Change the goals of some steps in `obs` and `next_obs`, and their `reward` and `terminated`."""
+        if self._futures.capacity != buffer.capacity:
+            self._futures = Futures(buffer.capacity)
+        self._futures.update(buffer.steps_of.ahead, buffer.rows, buffer.settled)
+        futures, slots = self._futures, steps.slots
         changed = np.flatnonzero((rng.random(len(slots)) < self._share) & (futures.left[slots] > 0))
         if not len(changed):
             return
-        goals = achieved[futures.draw(rng, slots[changed])]
-        before[DESIRED][changed] = after[DESIRED][changed] = goals
-        reached = after[ACHIEVED][changed]
-        reward[changed] = self._rewards(reached, goals)
-        terminated[changed] = self._rewards.terminated(reached, goals, terminated[changed])
+        goals = buffer.column(ACHIEVED)[futures.draw(rng, slots[changed])]
+        steps.obs[DESIRED][changed] = steps.next_obs[DESIRED][changed] = goals
+        reached = steps.next_obs[ACHIEVED][changed]
+        steps.reward[changed] = self._rewards(reached, goals)
+        steps.terminated[changed] = self._rewards.terminated(reached, goals, steps.terminated[changed])
 
 
 class Futures:
@@ -99,7 +73,13 @@ class Futures:
         """Where each slot is in `_order`."""
 
     def update(self, ahead: np.ndarray, rows: int, settled: int) -> None:
-        """Take in the rows since the last call; arguments as for `Hindsight.update`."""
+        """Take in the rows of a buffer that were written since the last call.
+
+        Args:
+            ahead: the column of distances to the next row, [capacity].
+            rows: rows written so far, as `ReplayBuffer.rows`.
+            settled: those of them that are final.
+        """
         if rows == self._rows:
             return
         oldest = max(0, rows - self.capacity)

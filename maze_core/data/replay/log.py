@@ -24,12 +24,11 @@ import numpy as np
 from maze_core.base import files
 from maze_core.base.errors import CheckpointError, RunError
 from maze_core.base.terminal_text import argument
-from maze_core.data.replay.buffer import ReplayBuffer
 from maze_core.data.replay.frames import FrameStack, FrameStore
 
 if TYPE_CHECKING:
     from maze_core.base.tree import Tree
-    from maze_core.data.replay.segment_replay import SegmentReplay
+    from maze_core.data.replay.buffer import ReplayBuffer
     from maze_core.envs.spaces import Specs
 
 _CHUNK_BYTES = 32_000_000
@@ -87,16 +86,21 @@ class ReplayLog:
         CheckpointError: rows that a checkpoint refers to are missing or damaged.
     """
 
-    def __init__(self, folder: Path, buffer: ReplayBuffer | SegmentReplay) -> None:
+    def __init__(self, folder: Path, buffer: ReplayBuffer) -> None:
         self._folder, self._buffer = folder, buffer
         self._open()
 
     def _open(self) -> None:
-        self._stores = self._buffer.frames if isinstance(self._buffer, ReplayBuffer) else {}
-        self._rows = RowLog(self._folder, self._buffer)
+        buffer = self._buffer
+        self._rows = RowLog(self._folder, buffer)
         self._frames = {
-            key: RowLog(self._folder, store, f"{i}-") for i, (key, store) in enumerate(self._stores.items())
+            key: RowLog(self._folder, store, f"{i}-") for i, (key, store) in enumerate(buffer.frames.items())
         }
+        self._rings = {prefix: RowLog(self._folder, ring, prefix) for prefix, ring in buffer.selector.rings().items()}
+
+    @property
+    def _logs(self) -> list[RowLog]:
+        return [self._rows, *self._frames.values(), *self._rings.values()]
 
     def commit(self) -> dict[str, Any]:
         """Write the settled rows that are not on disk yet; return the state with which `load` finds all of them."""
@@ -104,33 +108,35 @@ class ReplayLog:
         return {
             **self._rows.commit(),
             "steps": buffer.steps,
-            "priorities": buffer.priority_state(),
-            "frames": {key: log.commit() | _layout(self._stores[key]) for key, log in self._frames.items()},
-            "open_frames": buffer.open_frames() if isinstance(buffer, ReplayBuffer) else {},
+            "frames": {key: log.commit() | _layout(buffer.frames[key]) for key, log in self._frames.items()},
+            "open_frames": buffer.open_frames(),
+            "selector": {prefix: log.commit() for prefix, log in self._rings.items()},
         }
 
     def load(self, state: dict[str, Any]) -> None:
         """Fill the buffer with the rows in the result of `commit()`, as far back as its capacity allows."""
         buffer, saved = self._buffer, state.get("frames", {})  # earlier versions stored all leaves whole
         stacks = {key: FrameStack(**each["stack"]) for key, each in saved.items()}
-        if isinstance(buffer, ReplayBuffer) and stacks != {key: store.stack for key, store in self._stores.items()}:
+        if stacks != {key: store.stack for key, store in buffer.frames.items()}:
             buffer.lay_out(stacks)
             self._open()
         self._rows.load(state)
         buffer.rows, buffer.steps = state["rows"], state["steps"]
-        for key, store in self._stores.items():
+        for key, store in buffer.frames.items():
             store.expect(saved[key]["rows"], saved[key].get("ring"))
             self._frames[key].load(saved[key])
-        if isinstance(buffer, ReplayBuffer):
-            buffer.expect_open(state.get("open_frames", {}))
-        buffer.restore_priorities(state.get("priorities"))
+        buffer.expect_open(state.get("open_frames", {}))
+        for prefix, log in self._rings.items():
+            log.load(state["selector"][prefix])
+        if state.get("priorities") is not None:  # earlier versions kept them here
+            buffer.selector.load_state(state["priorities"])
 
     def prune(self, documents: Iterable[str]) -> None:
         """Delete the files that neither a document nor the newest `commit()` refers to.
 
         `documents`: the `state.json` of every kept checkpoint.
         """
-        newest = [log.files() for log in (self._rows, *self._frames.values())]
+        newest = [log.files() for log in self._logs]
         self._rows.prune([*documents, *newest])
 
 

@@ -159,13 +159,22 @@ class SinglePairEnvs(PairEnvs):
         self._check(out)
 
     def _play(self, rows: np.ndarray, actions: Tree, out: Tree, result: StepResult) -> None:
-        write, envs = self._observations.write, self._envs
+        kind, key, dtype, shape, _ = self._observations.plain
+        target, write, envs = out[key], self._observations.write, self._envs
         row, given = 0, []
         chosen = take_rows(actions, rows)
         try:
             for row, action in zip(rows.tolist(), self._actions.rows(chosen), strict=True):
                 observation, reward, terminates, truncates, _ = envs[row].step(action)
-                write(out, row, observation)
+                if (
+                    kind is np.ndarray  # as `write` does, without its call
+                    and type(observation) is kind
+                    and observation.dtype is dtype
+                    and observation.shape == shape
+                ):
+                    target[row] = observation
+                else:
+                    write(out, row, observation)
                 if not (type(reward) is float or is_number(reward)):
                     raise not_a_number(reward)
                 given.append(float(reward))

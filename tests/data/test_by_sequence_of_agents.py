@@ -8,7 +8,8 @@ import torch
 
 from maze_core.base.seeding import EpisodeSeeds, Purpose
 from maze_core.collect.assembler import Assembler
-from maze_core.data.replay.segment_replay import SegmentReplay
+from maze_core.data.replay.buffer import ReplayBuffer
+from maze_core.data.replay.by_sequence import BySequence
 from maze_core.envs.several.lanes import LanesVectorEnv
 from maze_core.envs.spaces import allocate, space_specs
 from tests.agents import Crowd, Mixed
@@ -36,8 +37,9 @@ class Played:
         self.env = env = LanesVectorEnv(lambda _: make(), copies)
         initial = {"policy/sum": torch.zeros(1, dtype=torch.float64), "policy/n": torch.zeros(1, dtype=torch.int64)}
         spaces = env.observation_space, env.action_space
-        rows = rows or 4000 * length
-        self.buffer = SegmentReplay(*spaces, rows, length, burn_in, initial, summed, env.num_envs)
+        rows = rows or 4000
+        self.selector = BySequence(env.num_envs, length, burn_in, initial, summed)
+        self.buffer = ReplayBuffer(*spaces, rows, lanes=env.num_envs, selector=self.selector)
         self.assembler = Assembler(env.num_envs)
         self.out = allocate(space_specs(env.observation_space, "observation"), (env.num_envs,))
         env.reset(SEEDS, self.out)
@@ -79,7 +81,7 @@ class Played:
 
     def expected(self):
         """All complete segments, as `stored` returns them, in no order."""
-        length, burn_in, found = self.buffer.length, self.buffer.burn_in, []
+        length, burn_in, found = self.selector.length, self.selector.burn_in, []
         unfinished = [(steps, self.acted_on_next(lane), False) for lane, steps in self.episodes.items()]
         every = [(*each, False) for each in self.finished] + [(*each, True) for each in unfinished]
         for steps, last, terminated, lane_goes_on in every:
@@ -103,20 +105,29 @@ class Played:
         return {key: leaf[lane].copy() for key, leaf in self.out.items()} if self.acting[lane] else None
 
     def stored(self):
-        records = self.buffer.read(max(0, self.buffer.rows - self.buffer.capacity), len(self.buffer))
-        for number in range(len(self.buffer)):
-            row = {key: column[number] for key, column in records.items()}
-            steps, burnt = int(row["steps"]), int(row["burnt"])
-            obs, actions = (
-                [
-                    plain({k.removeprefix(part): v[t] for k, v in row.items() if k.startswith(part)})
-                    for t in range(count)
-                ]
-                for part, count in (("obs/", burnt + steps + 1), ("action/", steps))
-            )
-            rewards = [round(float(reward), 4) for reward in row["reward"][:steps]]
-            remembered = int(row["state/policy/n"]), round(float(row["state/policy/sum"]), 2)
-            yield (obs, actions, rewards, bool(row["terminated"]), burnt, *remembered)
+        """All complete sequences of which every row is held."""
+        buffer, index = self.buffer, self.selector.index
+        oldest = max(0, buffer.rows - buffer.capacity)
+        rows = buffer.read(oldest, len(buffer))
+        records = index.sequences.read(index.sequences.oldest, index.sequences.rows - index.sequences.oldest)
+        remembered = index.remembered(records["state"])
+        for i, first in enumerate(records["first"]):
+            if first < oldest:
+                continue
+            burnt, steps = int(records["burnt"][i]), int(records["steps"][i])
+            places = [int(first) - oldest]
+            for _ in range(burnt + steps):
+                places.append(places[-1] + int(rows["ahead"][places[-1]]))
+            obs = [plain(part(rows, "obs/", place)) for place in places]
+            actions = [plain(part(rows, "action/", place)) for place in places[burnt:-1]]
+            rewards = [round(float(rows["reward"][place]), 4) for place in places[burnt:-1]]
+            terminated = bool(rows["terminated"][places[-2]])
+            seen = int(remembered["policy/n"][i]), round(float(remembered["policy/sum"][i]), 2)
+            yield (obs, actions, rewards, terminated, burnt, *seen)
+
+
+def part(rows, prefix, place):
+    return {key.removeprefix(prefix): column[place] for key, column in rows.items() if key.startswith(prefix)}
 
 
 def plain(tree):
@@ -135,9 +146,9 @@ def test_every_complete_segment_is_in_the_buffer_once_as_it_was_played(make, len
 
 
 def test_a_full_buffer_holds_the_newest_segments():
-    played = Played(Crowd, 80, 3, 2, rows=60)
+    played = Played(Crowd, 80, 3, 2, rows=100)
     found = list(played.stored())
-    assert len(found) == 20
+    assert len(found) > 8
     assert set(map(str, found)) < set(map(str, played.expected()))
 
 
@@ -145,7 +156,7 @@ def test_the_memory_of_a_lane_that_waits_does_not_change():
     played = Played(Crowd, 40, 3, 2)
     rows = np.flatnonzero(played.assembler.open)
     obs = {key: leaf[rows] for key, leaf in played.assembler.obs.items()}
-    remembered = played.buffer.memory(rows, obs)["policy/n"].tolist()
+    remembered = played.selector.memory(rows, obs)["policy/n"].tolist()
     assert remembered == [len(played.episodes[lane]) for lane in range(played.env.num_envs)]
     assert max(remembered) > 3
 

@@ -1,0 +1,281 @@
+"""Sequences drawn from replay, for networks that remember: steps of an episode, and what is remembered before them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from maze_core.base.errors import ConfigError
+from maze_core.base.tree import TensorTree, copy_tree, put_rows, subtree, take_rows, to_arrays
+from maze_core.data.replay.priorities import SequencePriorities, tree_bytes
+from maze_core.data.replay.selectors import Drawn, DrawnSequences, Selector
+from maze_core.data.replay.sequence_index import SequenceIndex, held
+from maze_core.data.tensors import to_tensors
+
+if TYPE_CHECKING:
+    from maze_core.base.tree import Tree
+    from maze_core.data.replay.buffer import ReplayBuffer
+    from maze_core.data.replay.log import Rows
+
+Carry = Callable[[TensorTree, np.ndarray, TensorTree], TensorTree]
+"""Returns what networks remember after sequences: observations [B, …], lengths [S], memory before them [S, …]."""
+_NOBODY: Mapping[str, str] = MappingProxyType({})
+_AT_A_TIME = 64
+
+
+class BySequence(Selector):
+    """Draws whole sequences of the rows of N lanes, and of recorded episodes.
+
+    Steps 0 … length - 1 of an episode are its first sequence, the next ones the second, and so on; its last may be
+    shorter. Up to `burn_in` observations of the episode before its first step are read without gradient, and what was
+    remembered before these is stored (Kapturowski et al. 2019, R2D2: stored states and burn-in). A sequence is drawn
+    only when it is complete. With priorities, batches have `weight` and `slot` as those of `ByPriority`, [B].
+
+    Args:
+        lanes: N, the number of environments, or of the agents in all of them.
+        length: most steps of a sequence.
+        burn_in: most observations before them.
+        initial: what is remembered where an episode begins, leaves [1, …] named `NETWORK/…`.
+        carry: returns what networks remember after some rows, those of which it gets a memory.
+        targets: networks that begin the burn-in with what another one remembered, by name: target networks.
+        exponent: draw sequences in proportion to their errors to this power; None: uniformly.
+    """
+
+    def __init__(
+        self,
+        lanes: int,
+        length: int,
+        burn_in: int,
+        initial: TensorTree,
+        carry: Carry,
+        targets: Mapping[str, str] = _NOBODY,
+        exponent: float | None = None,
+    ) -> None:
+        self.length, self.burn_in, self._targets, self._exponent = length, burn_in, targets, exponent
+        self._initial, self._carry, self._lanes = to_arrays(initial), carry, lanes
+        self._numbers = np.zeros((lanes, burn_in + length + 1), np.int64)
+        """The row numbers of each lane's open sequence, and of the observation after it."""
+        self._steps, self._burnt = np.zeros(lanes, np.int64), np.zeros(lanes, np.int64)
+        self._fresh, self._lost = np.ones(lanes, bool), np.zeros(lanes, bool)
+        """Whether the first row of the open sequence begins an episode; whether rows of it have been overwritten."""
+        self._state = {key: np.repeat(leaf, lanes, 0) for key, leaf in self._initial.items()}
+        """What is remembered before the first rows of the open sequences, leaves [N, …]."""
+
+    def attach(self, buffer: ReplayBuffer) -> None:
+        """Begin without a sequence."""
+        super().attach(buffer)
+        self.index = SequenceIndex(buffer.capacity, self.length, self._lanes, self._initial)
+        self._low = 0
+        """A number of a sequence below which none has all of its rows."""
+        if self._exponent is not None:
+            self.priorities = SequencePriorities(self.index.sequences.capacity, self._exponent)
+
+    def nbytes(self, capacity: int) -> int:
+        """Return the bytes of the index, of the states and of the priorities."""
+        most = SequenceIndex.most(capacity, self.length, self._lanes)
+        tree = 0 if self._exponent is None else tree_bytes(most)
+        return SequenceIndex.nbytes(capacity, self.length, self._lanes, self._initial) + tree
+
+    @property
+    def ready(self) -> bool:
+        """True once a sequence is complete."""
+        return self.index.sequences.rows > 0
+
+    # Writing
+
+    def stepped(self, lanes: np.ndarray, numbers: np.ndarray) -> None:
+        """Add steps; a lane's sequence is complete after `length` of them, and where its episode ends."""
+        columns, slots = self.buffer.steps_of, numbers % self.buffer.capacity
+        at = self._burnt[lanes] + self._steps[lanes]
+        self._lost[lanes] |= (at > 0) & (self._numbers[lanes, at] != numbers)
+        self._numbers[lanes, at], self._numbers[lanes, at + 1] = numbers, numbers + columns.ahead[slots]
+        self._steps[lanes] += 1
+        ended = columns.terminated[slots] | columns.truncated[slots]
+        complete = ended | (self._steps[lanes] == self.length)
+        if complete.any():
+            self._close(lanes[complete], ended[complete])
+            self.forget(lanes[ended])
+
+    def forget(self, lanes: Sequence[int] | np.ndarray) -> None:
+        """Begin episodes in some lanes; what was not complete there is never drawn."""
+        self._steps[lanes] = self._burnt[lanes] = 0
+        self._fresh[lanes], self._lost[lanes] = True, False
+        for key, leaf in self._initial.items():
+            self._state[key][lanes] = leaf
+
+    def recorded(self, numbers: np.ndarray) -> None:
+        """Add the sequences of a recorded episode; what is remembered in it is computed with the networks as they are.
+
+        Its steps have these row numbers, [L].
+        """
+        count, first, state = len(numbers), 0, self._initial
+        for start in range(0, count, self.length):
+            burnt, steps = min(self.burn_in, start), min(self.length, count - start)
+            if start - burnt > first:
+                read = numbers[first : start - burnt]
+                first, state = start - burnt, self._carried(read, np.array([len(read)]), state)
+            self._append(numbers[[first]], np.array([burnt]), np.array([steps]), np.array([first == 0]), state)
+
+    def memory(self, rows: np.ndarray, obs: Tree) -> TensorTree:
+        """Return what networks remember before the current observations, leaves [N, …] named `NETWORK/…`.
+
+        `rows`: those whose transition is not complete, [K]; `obs`: what they acted on, leaves [K, …].
+        """
+        after = self._after(np.arange(self._lanes), self._burnt + self._steps)
+        if len(rows):
+            before = to_tensors(take_rows(after, rows))
+            put_rows(after, rows, to_arrays(self._carry(to_tensors(obs), np.ones(len(rows), np.int64), before)))
+        return to_tensors(after)
+
+    def _close(self, lanes: np.ndarray, ended: np.ndarray) -> None:
+        """Add the complete sequences of these lanes, and begin the next ones of episodes that go on."""
+        self._lost[lanes] |= self._numbers[lanes, 0] < self.buffer.rows - self.buffer.capacity
+        kept = ~self._lost[lanes]
+        whole = lanes[kept]
+        first, burnt, steps = self._numbers[whole, 0], self._burnt[whole], self._steps[whole]
+        self._append(first, burnt, steps, self._fresh[whole], take_rows(self._state, whole))
+        self._steps[lanes[~kept]] = self._burnt[lanes[~kept]] = 0  # their episode has no further sequence
+        lanes = lanes[kept & ~ended]
+        if not len(lanes):
+            return
+        known = self._burnt[lanes] + self._steps[lanes]
+        again = np.minimum(self.burn_in, known)
+        read = known - again
+        put_rows(self._state, lanes, self._after(lanes, read))
+        for lane, begin, end in zip(lanes, read, known, strict=True):
+            self._numbers[lane, : end - begin + 1] = self._numbers[lane, begin : end + 1].copy()
+        self._fresh[lanes] &= read == 0
+        self._steps[lanes], self._burnt[lanes] = 0, again
+
+    def _append(self, first: np.ndarray, burnt: np.ndarray, steps: np.ndarray, fresh: np.ndarray, state: Tree) -> None:
+        slots = self.index.append(first, burnt, steps, fresh, state)
+        if self.priorities is not None:
+            self.priorities.add(slots)
+
+    def _after(self, lanes: np.ndarray, counts: np.ndarray) -> Tree:
+        """Return what is remembered after the first `counts` [K] rows of the open sequences of lanes, leaves [K, …]."""
+        state = copy_tree(take_rows(self._state, lanes))
+        some = np.flatnonzero(counts)
+        if len(some):
+            numbers = np.concatenate([self._numbers[lanes[i], : counts[i]] for i in some])
+            put_rows(state, some, self._carried(numbers, counts[some], take_rows(state, some)))
+        return state
+
+    def _carried(self, numbers: np.ndarray, lengths: np.ndarray, state: Tree) -> Tree:
+        """Return what is remembered after sequences of rows of these numbers, which lie one after the other."""
+        obs = self.buffer.observations(numbers % self.buffer.capacity)
+        return to_arrays(self._carry(to_tensors(obs), lengths.astype(np.int64), to_tensors(state)))
+
+    # Reading
+
+    def draw(self, rng: np.random.Generator, count: int, beta: float = 0.0, stretch: int = 1) -> Drawn:
+        """Return sequences until they have `count` steps. Without priorities, all steps are equally likely."""
+        if stretch > 1:
+            raise ValueError("sequences are stretches already")
+        slots = self._draw(rng, count)
+        records = take_rows(self.index.sequences.columns, slots)
+        burnt, steps = records["burnt"].astype(np.int64), records["steps"].astype(np.int64)
+        rows = self._rows(records["first"], burnt + steps)
+        time = np.arange(rows.shape[1])
+        begun, going = time >= burnt[:, None], time < (burnt + steps)[:, None]
+        state = self.index.remembered(records["state"])
+        for target, leader in self._targets.items():
+            state |= {f"{target}/{key}": leaf.copy() for key, leaf in subtree(state, f"{leader}/").items()}
+        some = np.flatnonzero(burnt)
+        if len(some):
+            put_rows(state, some, self._carried(rows[~begun], burnt[some], take_rows(state, some)))
+        extra = {}
+        if self.priorities is not None:
+            weights = self.priorities.weights(slots, beta)
+            extra = {"weight": np.repeat(weights, steps), "slot": np.repeat(slots, steps)}
+        after = time <= (burnt + steps)[:, None]
+        return Drawn(rows[begun & going], extra, DrawnSequences(steps, rows[begun & after], state))
+
+    def _rows(self, first: np.ndarray, counts: np.ndarray) -> np.ndarray:
+        """Return the slots of the rows from these numbers on, [S, counts.max() + 1], as far as they follow."""
+        slots = first % self.buffer.capacity
+        found = [slots]
+        for _ in range(int(counts.max())):
+            slots = self.buffer.steps_of.following(slots)
+            found.append(slots)
+        return np.stack(found, 1)
+
+    def _draw(self, rng: np.random.Generator, count: int) -> np.ndarray:
+        """Return the slots of sequences in the index."""
+        self._skip()
+        drawn: list[np.ndarray] = []
+        while count > 0:
+            slots = self._some(rng, -(-count // self.length))
+            records = take_rows(self.index.sequences.columns, slots)
+            there = held(records, self.index, self.buffer.rows - self.buffer.capacity)
+            if self.priorities is not None:
+                self.priorities.remove(slots[~there])
+            drawn.append(slots[there])
+            count -= int(records["steps"][there].sum())
+        return np.concatenate(drawn)
+
+    def _some(self, rng: np.random.Generator, count: int) -> np.ndarray:
+        ring = self.index.sequences
+        if self._low == ring.rows or (self.priorities is not None and not self.priorities.total):
+            raise ValueError("the replay buffer has no complete sequence to sample")
+        if self.priorities is not None:
+            return self.priorities.draw(rng, count)
+        drawn: np.ndarray = rng.integers(self._low, ring.rows, size=count) % ring.capacity
+        return drawn
+
+    def _skip(self) -> None:
+        """Pass the oldest sequences whose rows have been overwritten."""
+        ring, oldest_row = self.index.sequences, self.buffer.rows - self.buffer.capacity
+        self._low = max(self._low, ring.oldest)
+        while self._low < ring.rows:
+            numbers = np.arange(self._low, min(self._low + _AT_A_TIME, ring.rows))
+            there = np.flatnonzero(held(ring.take(numbers), self.index, oldest_row))
+            if len(there):
+                self._low += int(there[0])
+                return
+            self._low = int(numbers[-1]) + 1
+
+    # Saving
+
+    def rings(self) -> Mapping[str, Rows]:
+        """Return the index and the states."""
+        return {"sequences-": self.index.sequences, "states-": self.index.states}
+
+    def state(self) -> dict[str, Any]:
+        """Return the open sequences, and the priorities of the complete ones."""
+        lanes = {"numbers": self._numbers, "steps": self._steps, "burnt": self._burnt}
+        lanes |= {"fresh": self._fresh, "lost": self._lost}
+        ring = self.index.sequences
+        priorities = None if self.priorities is None else self.priorities.state(ring.oldest, ring.rows)
+        return {
+            "sequence_length": self.length,
+            "burn_in": self.burn_in,
+            "lanes": copy_tree(lanes),
+            "remembered": copy_tree(self._state),
+            "priorities": priorities,
+        }
+
+    def check_state(self, state: Any) -> None:
+        """Raise ConfigError if the sequences were of other lengths."""
+        for name, now in (("sequence_length", self.length), ("burn_in", self.burn_in)):
+            if (before := state[name]) != now:
+                raise ConfigError(
+                    f"the replay data of this run are for {before}, which cannot change to {now}", f"algorithm.{name}"
+                )
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Restore the result of `state()`."""
+        lanes = copy_tree(state["lanes"])
+        self._numbers, self._steps, self._burnt = lanes["numbers"], lanes["steps"], lanes["burnt"]
+        self._fresh, self._lost = lanes["fresh"], lanes["lost"]
+        self._state = copy_tree(state["remembered"])
+        if self.priorities is None:
+            return
+        if state["priorities"] is not None:
+            self.priorities.load_state(state["priorities"])
+        else:  # they were drawn uniformly before
+            ring = self.index.sequences
+            self.priorities.add(np.arange(ring.oldest, ring.rows) % ring.capacity)

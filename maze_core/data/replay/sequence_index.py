@@ -1,0 +1,135 @@
+"""Where the sequences of a replay buffer begin, and what networks remembered there."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from maze_core.base.tree import copy_tree, gather_rows, take_rows
+from maze_core.envs.spaces import LeafSpec, Specs, allocate, allocated_bytes
+
+if TYPE_CHECKING:
+    from maze_core.base.tree import Tree
+
+INITIAL = -1
+"""In the place of a state's number: what is remembered where episodes begin."""
+
+
+class RecordRing:
+    """The newest records with these columns: record number n lies in slot n % capacity. All are final."""
+
+    def __init__(self, specs: Specs, capacity: int) -> None:
+        self.specs, self.capacity = specs, capacity
+        self.columns = allocate(specs, (capacity,))
+        self.rows = 0
+        """Records written so far, overwritten ones included; the number of the next one."""
+
+    @property
+    def settled(self) -> int:
+        """The number of records that are final."""
+        return self.rows
+
+    @property
+    def oldest(self) -> int:
+        """The number of the oldest record that is held."""
+        return max(0, self.rows - self.capacity)
+
+    def append(self, records: Tree) -> np.ndarray:
+        """Write records, leaves [K, …]; return their numbers, [K]."""
+        count = len(next(iter(records.values())))
+        numbers = self.rows + np.arange(count)
+        slots = numbers % self.capacity
+        for name, column in self.columns.items():
+            column[slots[-self.capacity :]] = records[name][-self.capacity :]
+        self.rows += count
+        return numbers
+
+    def take(self, numbers: np.ndarray) -> Tree:
+        """Return the records of these numbers, leaves [K, …]."""
+        return gather_rows(self.columns, numbers % self.capacity)
+
+    def read(self, first: int, count: int) -> Tree:
+        """Return copies of records `first` to `first + count - 1`, leaves [count, …]."""
+        return copy_tree(take_rows(self.columns, (first + np.arange(count)) % self.capacity))
+
+    def restore(self, first: int, columns: Tree) -> None:
+        """Write results of `read`, in order."""
+        self.rows = first
+        self.append(columns)
+
+
+class SequenceIndex:
+    """The complete sequences of a buffer. The rows themselves lie in the buffer.
+
+    What networks remembered is stored only where it is not what they remember at the beginning of an episode, which is
+    at most once for each full sequence.
+
+    Args:
+        capacity: rows of the buffer.
+        length: most steps of a sequence.
+        lanes: number of rows that are written at a time.
+        initial: what is remembered where an episode begins, leaves [1, …].
+    """
+
+    def __init__(self, capacity: int, length: int, lanes: int, initial: Tree) -> None:
+        self.sequences = RecordRing(_SEQUENCE, self.most(capacity, length, lanes))
+        self.states = RecordRing(_states(initial), capacity // length + 2 * lanes)
+        self._initial = initial
+
+    @staticmethod
+    def most(capacity: int, length: int, lanes: int) -> int:
+        """Return how many sequences so many rows can have: an episode of one step has two rows."""
+        return capacity // (1 if length == 1 else 2) + lanes
+
+    @staticmethod
+    def nbytes(capacity: int, length: int, lanes: int, initial: Tree) -> int:
+        """Return the bytes that it takes; arguments as for the class."""
+        states = allocated_bytes(_states(initial), (capacity // length + 2 * lanes,))
+        return allocated_bytes(_SEQUENCE, (SequenceIndex.most(capacity, length, lanes),)) + states
+
+    def append(
+        self, first: np.ndarray, burnt: np.ndarray, steps: np.ndarray, fresh: np.ndarray, state: Tree
+    ) -> np.ndarray:
+        """Add complete sequences; return their slots, [K].
+
+        Args:
+            first: [K], the numbers of their first rows, those that are only read included.
+            burnt: [K], how many rows are only read.
+            steps: [K]
+            fresh: [K] bool, True where the first row begins an episode.
+            state: what is remembered before the first rows, leaves [K, …].
+        """
+        numbers = np.full(len(first), INITIAL)
+        later = np.flatnonzero(~fresh)
+        if len(later):
+            numbers[later] = self.states.append(take_rows(state, later))
+        added = self.sequences.append({"first": first, "burnt": burnt, "steps": steps, "state": numbers})
+        return added % self.sequences.capacity
+
+    def remembered(self, numbers: np.ndarray) -> Tree:
+        """Return the states of these numbers, leaves [K, …]; they may be `INITIAL`."""
+        later = np.flatnonzero(numbers != INITIAL)
+        state = {key: np.repeat(leaf, len(numbers), 0) for key, leaf in self._initial.items()}
+        for key, leaf in self.states.take(numbers[later]).items():
+            state[key][later] = leaf
+        return state
+
+
+_SEQUENCE: Specs = {
+    "first": LeafSpec((), np.dtype(np.int64)),
+    "burnt": LeafSpec((), np.dtype(np.int32)),
+    "steps": LeafSpec((), np.dtype(np.int32)),
+    "state": LeafSpec((), np.dtype(np.int64)),
+}
+
+
+def _states(initial: Tree) -> Specs:
+    return {key: LeafSpec(leaf.shape[1:], leaf.dtype) for key, leaf in initial.items()}
+
+
+def held(records: Tree, index: SequenceIndex, oldest_row: int) -> np.ndarray:
+    """Return which of these sequences have all rows from `oldest_row` on, and their state, [K] bool."""
+    known = (records["state"] == INITIAL) | (records["state"] >= index.states.oldest)
+    there: np.ndarray = (records["first"] >= oldest_row) & known
+    return there
