@@ -135,7 +135,9 @@ def road() -> str:
         (x, y), (u, v) = places[start], places[end]
         if y == v:
             path = f"M{x + width},{y + height / 2} L{u - 6},{v + height / 2}"
-            if u - x > across:  # over the station between them
+            if u < x:
+                path = f"M{x},{y + height / 2} L{u + width + 6},{v + height / 2}"
+            elif u - x > across:  # over the station between them
                 path = (
                     f"M{x + width / 2},{y} C{x + width / 2},{y - 40} {u + width / 2},{v - 40} {u + width / 2},{v - 6}"
                 )
