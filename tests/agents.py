@@ -74,18 +74,18 @@ class Crowd(MultiAgentEnv):
         ended: tuple[dict[str, Any], dict[str, Any]] = ({}, {})
         for name in self._here[:] if self._steps >= 12 else gone:
             self._here.remove(name)
-            ended[int(rng.random() < 0.4)][name] = self._observe(name)
+            ended[int(rng.random() < 0.4)][name] = self.observe(name)
         return self._turn(rewards, *ended)
 
     def _turn(self, rewards: Any, terminated: Any, truncated: Any) -> Round:
         chosen = [name for name in self._here if self._rng.random() < 0.6] or self._here[:1]
-        self._acting = {name: self._observe(name) for name in chosen}
+        self._acting = {name: self.observe(name) for name in chosen}
         return Round(self._acting, rewards, terminated, truncated)
 
     def _check(self, name: str, action: Any) -> None:
         assert self._acting[name]["action_mask"][action], "a forbidden action"
 
-    def _observe(self, name: str) -> Any:
+    def observe(self, name: str) -> Any:
         mask = np.ones(3, np.int8)
         mask[self._rng.integers(3)] = 0
         return {"x": np.array([self.agents.index(name), self._rng.normal()], np.float32), "action_mask": mask}
@@ -105,8 +105,8 @@ class Mixed(Crowd):
         else:
             super()._check(name, action)
 
-    def _observe(self, name: str) -> Any:
-        seen = super()._observe(name)
+    def observe(self, name: str) -> Any:
+        seen = super().observe(name)
         return np.array([*seen["x"], self._steps], np.float32) if name == "two" else seen
 
 
@@ -143,8 +143,8 @@ class Boxes(Crowd):
     def _check(self, name: str, action: Any) -> None:
         assert self.action_spaces[name].contains(action), action
 
-    def _observe(self, name: str) -> Any:
-        return super()._observe(name)["x"]
+    def observe(self, name: str) -> Any:
+        return super().observe(name)["x"]
 
 
 class Paid(MultiAgentEnv):

@@ -30,15 +30,15 @@ class Diary(gymnasium.Env):
         super().reset(seed=seed)
         self.number, self.length = int(self.np_random.integers(2**24)), int(self.np_random.integers(1, 15))
         self.pages[self.number] = []
-        return self._observe(), {}
+        return self.observe(), {}
 
     def step(self, action):
         before = self.pages[self.number][-1]
         assert before["tool_mask"][action["tool"]]
-        observation, over = self._observe(), len(self.pages[self.number]) > self.length
+        observation, over = self.observe(), len(self.pages[self.number]) > self.length
         return observation, float(self.np_random.normal()), over and self.number % 2 == 0, over and self.number % 2, {}
 
-    def _observe(self):
+    def observe(self):
         pages, mask = self.pages[self.number], np.ones(3, np.int8)
         mask[int(self.np_random.integers(3))] = 0
         seen = self.np_random.uniform(-1, 1, 3).astype(np.float32)

@@ -20,12 +20,12 @@ class BitFlips(gymnasium.Env):
         super().reset(seed=seed)
         self._bits, self._goal = self.np_random.integers(2, size=(2, self._n), dtype=np.int8)
         self._steps = 0
-        return self._observe(), {}
+        return self.observe(), {}
 
     def step(self, action):
         self._bits[action] ^= 1
         self._steps += 1
-        observation = self._observe()
+        observation = self.observe()
         reward = float(self.compute_reward(observation["achieved_goal"], observation["desired_goal"], {}))
         reached = bool((self._bits == self._goal).all())
         return observation, reward, self._ends and reached, self._steps >= self._n, {"is_success": reached}
@@ -33,7 +33,7 @@ class BitFlips(gymnasium.Env):
     def compute_reward(self, achieved_goal, desired_goal, info):
         return (achieved_goal == desired_goal).all(-1) - 1.0
 
-    def _observe(self):
+    def observe(self):
         return {
             "observation": self._bits.copy(),
             "achieved_goal": self._bits.copy(),
@@ -55,13 +55,13 @@ class Reach(gymnasium.Env):
         super().reset(seed=seed)
         self._place, self._goal = self.np_random.uniform(-1, 1, (2, 2))
         self._steps = 0
-        return self._observe(), {}
+        return self.observe(), {}
 
     def step(self, action):
         self._place = np.clip(self._place + 0.2 * action, -1, 1)
         self._steps += 1
         reward = self.compute_reward(self._place, self._goal, {})
-        return self._observe(), reward, False, self._steps >= self._length, {"is_success": reward == 0}
+        return self.observe(), reward, False, self._steps >= self._length, {"is_success": reward == 0}
 
     def compute_reward(self, achieved_goal, desired_goal, info):
         return 0.0 if float(np.linalg.norm(achieved_goal - desired_goal)) < 0.2 else -1.0
@@ -69,5 +69,5 @@ class Reach(gymnasium.Env):
     def compute_terminated(self, achieved_goal, desired_goal, info):
         return False
 
-    def _observe(self):
+    def observe(self):
         return {"observation": self._place, "achieved_goal": self._place, "desired_goal": self._goal}

@@ -33,8 +33,8 @@ def test_errors_in_any_published_package_are_not_blamed_on_strangers():
 
 @pytest.fixture
 def nothing_but_the_core(monkeypatch):
-    core = tuple(each for each in discovery._declared() if each.distribution == discovery.CORE)
-    monkeypatch.setattr(discovery, "_declared", lambda: core)
+    core = tuple(each for each in discovery.declared() if each.distribution == discovery.CORE)
+    monkeypatch.setattr(discovery, "declared", lambda: core)
 
 
 @pytest.mark.parametrize(

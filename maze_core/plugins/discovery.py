@@ -127,7 +127,7 @@ def origin(kind: str, name: str) -> str:
 def missing(kind: str, name: str) -> str:
     """Return what to install for a plugin published with the core; empty if there is none or it is installed."""
     brings = publisher(kind, name.lower())
-    if brings is None or any(found.distribution == brings for found in _declared()):
+    if brings is None or any(found.distribution == brings for found in declared()):
         return ""
     return f"It comes with {brings}, which is not installed. Next: pip install {brings}"
 
@@ -161,7 +161,7 @@ def group(name: str) -> list[Declaration]:
 
 def _turned_on() -> list[Declaration]:
     off = _disabled()
-    return [found for found in _declared() if found.distribution == CORE or not off & {found.name, found.distribution}]
+    return [found for found in declared() if found.distribution == CORE or not off & {found.name, found.distribution}]
 
 
 def clash(claims: list[Declaration]) -> str:
@@ -268,7 +268,7 @@ def _unknown(kind: str, name: str) -> ConfigError:
     known = names(kind)
     near = difflib.get_close_matches(name.lower(), [other.lower() for other in known], n=3, cutoff=0.5)
     near = [other for other in known if other.lower() in near]
-    if any(name == found.name for found in _declared() if found.kind == kind):
+    if any(name == found.name for found in declared() if found.kind == kind):
         hint = f"It is installed, but {DISABLE} turns it off"
     elif advice := _hint(name) or missing(kind, name) or uninstalled(name):
         hint = advice
@@ -291,7 +291,7 @@ def _hint(name: str) -> str:
     return ""
 
 
-def _declared() -> tuple[Declaration, ...]:
+def declared() -> tuple[Declaration, ...]:
     """Return the claims of all distributions, read again after an installation or removal."""
     return _scan(tuple((folder, _modified(folder)) for folder in _search_path()))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from datetime import UTC, datetime
@@ -16,6 +17,7 @@ from maze_core.base.process_state import borrowed_rng, process_turn, torch_threa
 from maze_core.base.seeding import draw_seed
 from maze_core.base.tolerant_output import to_stderr, tolerant_output
 from maze_core.plugins import discovery
+from maze_core.plugins.config.record import ID
 from maze_core.plugins.config.run import RunConfig
 from maze_core.plugins.discovery import describe
 from maze_core.run.loop import train as train_loop
@@ -91,6 +93,7 @@ def _create_directory(run: Run, run_dir: Path | None, here: Path) -> None:
         describe_run(run)
         _draw(run, run.run_dir / NETWORK)
         record = {
+            ID: secrets.token_hex(8),
             "started": datetime.now(UTC).isoformat(timespec="seconds"),
             "versions": run.versions,
             "preset": run.preset,

@@ -103,7 +103,8 @@ class Run(RunProgress):
         self.summary: RunSummary | None = None
         """How training ended, once it has."""
         self.torch_rng = torch_generator(config.seed, Purpose.GLOBAL).get_state()
-        self._load = load
+        self.load = load
+        """Finds the classes of plugins."""
         self._plugin_modules: dict[str, nn.Module] = {}
         self._others: FurtherLearners | None = None
         self._closed = self._torn = False
@@ -190,7 +191,7 @@ class Run(RunProgress):
             plugins_optimizer(built.values(), getattr(self.config.algorithm, "lr", 1e-3)),
         )
         if self.config.learners > 1:
-            self._others = further_learners(self, self.learner.parameters, self.modules, self._load)
+            self._others = further_learners(self, self.learner.parameters, self.modules, self.load)
             self.learner.others = self._others
 
     @property
@@ -214,7 +215,7 @@ class Run(RunProgress):
     def _estimate_statistics(self) -> None:
         normalizer = getattr(self.policy, "normalizer", None)
         if isinstance(normalizer, ObservationNormalizer | ActorNormalizer):
-            estimate_statistics(normalizer, self._environments.evaluation, self.seed, self._load)
+            estimate_statistics(normalizer, self._environments.evaluation, self.seed, self.load)
 
     @property
     def epoch_length(self) -> int:

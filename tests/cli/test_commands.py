@@ -191,7 +191,7 @@ def test_a_command_that_is_turned_off_says_so(maze, command):
 
 def test_without_metadata_of_the_core_it_says_so(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)  # metadata of the core in the current folder would be named instead
-    monkeypatch.setattr(discovery, "_declared", tuple)
+    monkeypatch.setattr(discovery, "declared", tuple)
     result = CliRunner().invoke(app, ["train"])
     assert result.exit_code == 2
     assert "maze-core is not installed" in result.stderr

@@ -108,14 +108,14 @@ class Informed(Reach):
 
     def step(self, action):
         self._place = self._place.copy()
-        return self._observe(), -1.0, False, False, {"cost": 1.0}
+        return self.observe(), -1.0, False, False, {"cost": 1.0}
 
 
 class Mute(Reach):
     compute_reward = None
 
     def step(self, action):
-        return self._observe(), -1.0, False, False, {}
+        return self.observe(), -1.0, False, False, {}
 
 
 REFUSED = {
@@ -169,7 +169,7 @@ class ForBatches(Reach):
     def _stepped(self, action):
         self._place = np.clip(self._place + 0.2 * action, -1, 1)
         self._steps += 1
-        return self._observe(), 0.0, False, self._steps >= self._length, {}
+        return self.observe(), 0.0, False, self._steps >= self._length, {}
 
     def compute_reward(self, achieved_goal, desired_goal, info):
         if achieved_goal.ndim != 2:

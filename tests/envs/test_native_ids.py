@@ -30,8 +30,8 @@ class Wide(SeededWalk):
         super().__init__()
         self.observation_space = spaces.Box(-np.inf, np.inf, (3, 2), np.float64)
 
-    def _observe(self):
-        return np.stack([super()._observe()] * 3)
+    def observe(self):
+        return np.stack([super().observe()] * 3)
 
 
 def vector(cls):
@@ -121,8 +121,8 @@ class Mixed(CountingEnv):
         finally:
             self.action_space = kept
 
-    def _observe(self):
-        return {"at": super()._observe(), "tick": np.int64(self._step)}
+    def observe(self):
+        return {"at": super().observe(), "tick": np.int64(self._step)}
 
 
 @pytest.mark.parametrize("mode", list(AutoresetMode))

@@ -186,7 +186,7 @@ def test_a_bound_that_float32_rounds_outwards_still_holds():
 )
 def test_an_observation_unlike_its_space_is_an_error_on_the_first_reset(space, value, problem):
     env = SpacesEnv(space, Discrete(2))
-    env._observe = lambda: value
+    env.observe = lambda: value
     vector = SerialVectorEnv(lambda i: env, 1)
     with pytest.raises(ConfigError, match=problem):
         vector.reset(SEEDS, allocate(space_specs(space, "observation"), (1,)))

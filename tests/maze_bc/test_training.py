@@ -134,8 +134,8 @@ def test_without_evaluation_the_validation_loss_decides(bc, walk_demos, capsys):
     assert "new best" in out
     assert "best    score" in out
     with pytest.raises(ConfigError, match="--episodes"):
-        evaluate_saved(context.run_dir, load=context._load)
-    assert evaluate_saved(context.run_dir, episodes=3, load=context._load).metrics["eval/episodes"] == 3
+        evaluate_saved(context.run_dir, load=context.run.load)
+    assert evaluate_saved(context.run_dir, episodes=3, load=context.run.load).metrics["eval/episodes"] == 3
 
 
 @pytest.mark.parametrize(

@@ -94,8 +94,8 @@ class Untrue(SeededWalk):
         self._when = when
         self.observation_space = spaces.Box(-1e3, 1e3, (2,), np.float64)
 
-    def _observe(self):
-        observation = super()._observe()
+    def observe(self):
+        observation = super().observe()
         if (self._steps == 0) == (self._when == "first"):
             return observation[:1] if self._when == "first" else observation + 1e4
         return observation

@@ -66,7 +66,7 @@ def test_observations_with_images_numbers_and_choices(learn, algorithm, normaliz
     if normalize:
         assert context.run.policy.normalizer.count == context.run.env_steps
         if algorithm == "dqn":
-            assert context.run.algorithm._target.module.normalizer is context.run.policy.normalizer
+            assert context.run.algorithm.target.module.normalizer is context.run.policy.normalizer
 
 
 @pytest.mark.parametrize("algorithm", ["dqn", "pqn"])
@@ -92,7 +92,7 @@ def test_the_target_of_every_row(learn, double, n_step):
     context = learn(Doors, overrides={"algorithm.double": double, "algorithm.n_step": n_step})
     context.train()
     algorithm, policy = context.run.algorithm, context.run.policy
-    target = algorithm._target.module
+    target = algorithm.target.module
     with torch.no_grad():
         for parameter in itertools.chain(policy.heads.parameters(), target.heads.parameters()):
             parameter.normal_(generator=torch.Generator().manual_seed(parameter.numel() + (parameter is policy)))
@@ -127,11 +127,11 @@ def test_the_share_of_random_actions_falls_in_a_line():
 def test_the_target_follows_after_each_interval(learn, tau, interval):
     context = learn(SeededWalk, overrides={"algorithm.tau": tau, "algorithm.target_update_interval": interval})
     algorithm, policy = context.run.algorithm, context.run.policy
-    follows, follow = [], algorithm._target.follow
-    algorithm._target.follow = lambda share: (follows.append((context.run.learner.steps, share)), follow(share))
+    follows, follow = [], algorithm.target.follow
+    algorithm.target.follow = lambda share: (follows.append((context.run.learner.steps, share)), follow(share))
     context.train()
     assert follows == [(step, tau) for step in range(interval, 11, interval)]
-    pairs = list(zip(policy.parameters(), algorithm._target.module.parameters(), strict=True))
+    pairs = list(zip(policy.parameters(), algorithm.target.module.parameters(), strict=True))
     assert any(not torch.equal(ours, theirs) for ours, theirs in pairs)
     follow(1.0)
     assert all(torch.equal(ours, theirs) for ours, theirs in pairs)

@@ -53,7 +53,7 @@ def test_the_loss_is_that_of_single_steps_through_whole_episodes(quick, double, 
     # Rows that lie as near to the beginning of the episode as is read again: nothing was remembered before the change.
     first = batch.obs["page"][:, 1] < (4 if burn_in < 4 else burn_in + 4)
     assert first.sum() > 12
-    sequences, target = replayed(batch), algorithm._target.module
+    sequences, target = replayed(batch), algorithm.target.module
     with torch.no_grad():
         chosen = policy.at(policy.atoms(batch.obs, sequences), policy.actions.indices(batch.actions))[..., 0]
         found = algorithm._target_of(policy, batch)[..., 0]

@@ -189,7 +189,7 @@ def test_members_get_what_their_parameters_get_alone(es):
 
     seeds = EpisodeSeeds(run.seed, Purpose.TRAIN_EPISODES, stride=1)
     env = gymnasium.make("CartPole-v1")
-    directions = torch.from_numpy(algorithm._noise.rows(range(4)))
+    directions = torch.from_numpy(algorithm.noise.rows(range(4)))
     for i in range(4):
         for side, sign in enumerate((1, -1)):
             with torch.no_grad():

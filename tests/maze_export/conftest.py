@@ -24,14 +24,14 @@ class Anything(gymnasium.Env):
         if seed is not None:
             self.observation_space.seed(seed)
         self._steps = 0
-        return self._observe(), {}
+        return self.observe(), {}
 
     def step(self, action):
         assert self.action_space.contains(action), f"{action!r} is not in {self.action_space}"
         self._steps += 1
-        return self._observe(), 1.0, False, self._steps >= 20, {}
+        return self.observe(), 1.0, False, self._steps >= 20, {}
 
-    def _observe(self):
+    def observe(self):
         observation = self.observation_space.sample()
         if isinstance(observation, dict):
             for key, value in observation.items():

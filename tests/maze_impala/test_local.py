@@ -133,7 +133,7 @@ def test_a_run_on_processes_goes_on_from_its_checkpoint_with_new_episodes(small)
 def test_a_run_moves_from_one_process_to_several_and_back(small):
     context = small(SeededWalk, overrides={"algorithm.n_epochs": 4})
     context.train(n_epochs=1)
-    load = context._load
+    load = context.run.load
     context.close()
     for epoch, runner in ((2, "local"), (3, "dev")):
         with closing(api.reopen(context.run_dir, [f"runner.name={runner}"], load=load)) as run:

@@ -62,12 +62,12 @@ def test_iql(offline, record, space):
         return value(critics, number, seen)[torch.arange(64), taken]
 
     with torch.no_grad():
-        least = torch.minimum(q(plugin._target.module, 0), q(plugin._target.module, 1))
-        state, following = (value(plugin._value, 0, o["observation"]).squeeze(-1) for o in (batch.obs, batch.next_obs))
+        least = torch.minimum(q(plugin.target.module, 0), q(plugin.target.module, 1))
+        state, following = (value(plugin.value, 0, o["observation"]).squeeze(-1) for o in (batch.obs, batch.next_obs))
         u = least - state
         value_loss = torch.where(u > 0, 0.7 * u**2, 0.3 * u**2).mean()
         y = batch.extra["reward"] + batch.extra["discount"] * following
-        critic_loss = sum(F.mse_loss(q(plugin._critics, number), y) for number in range(2))
+        critic_loss = sum(F.mse_loss(q(plugin.critics, number), y) for number in range(2))
         weights = torch.exp(3 * u).clamp(max=100)
         if isinstance(space, spaces.Box):
             std = policy.heads["action_head"].log_std.exp()
@@ -97,8 +97,8 @@ def test_each_network_of_iql_learns_from_its_own_loss(offline, record):
     (-distribution.log_prob(distribution.from_env_action(batch.actions)).mean()).backward()
     for gradient, parameter in zip(found, policy.parameters(), strict=True):
         torch.testing.assert_close(gradient, parameter.grad)
-    assert all(p.grad is None for p in plugin._target.module.parameters())
-    for network in (plugin._critics, plugin._value):
+    assert all(p.grad is None for p in plugin.target.module.parameters())
+    for network in (plugin.critics, plugin.value):
         assert all(p.grad is not None for p in network.parameters())
 
 
@@ -111,28 +111,28 @@ def test_td3_bc(offline, record):
         return value(critics, number, torch.cat([obs, actions], -1)).squeeze(-1)
 
     batch.objective = "critic"
-    state = plugin._noise.get_state()
+    state = plugin.noise.get_state()
     loss = plugin.compute_loss(policy, batch)
-    plugin._noise.set_state(state)
+    plugin.noise.set_state(state)
     with torch.no_grad():
-        noise = (0.2 * torch.randn(64, 2, generator=plugin._noise)).clamp(-0.5, 0.5)
-        moved = (torch.tanh(means(plugin._targets.policy.module, following)) + noise).clamp(-1, 1)
-        least = torch.minimum(*(q(plugin._targets.critics.module, number, following, moved) for number in range(2)))
+        noise = (0.2 * torch.randn(64, 2, generator=plugin.noise)).clamp(-0.5, 0.5)
+        moved = (torch.tanh(means(plugin.targets.policy.module, following)) + noise).clamp(-1, 1)
+        least = torch.minimum(*(q(plugin.targets.critics.module, number, following, moved) for number in range(2)))
         y = batch.extra["reward"] + batch.extra["discount"] * least
         taken = units(batch.actions["action"])
-        expected = sum(F.mse_loss(q(plugin._critics, number, seen, taken), y) for number in range(2))
+        expected = sum(F.mse_loss(q(plugin.critics, number, seen, taken), y) for number in range(2))
     torch.testing.assert_close(loss.total.detach(), expected, rtol=1e-4, atol=1e-5)
 
     batch.objective = "policy"
     policy.zero_grad()
-    plugin._critics.zero_grad()
+    plugin.critics.zero_grad()
     loss = plugin.compute_loss(policy, batch)
     loss.total.backward()
-    assert all(parameter.grad is None for parameter in plugin._critics.parameters())
+    assert all(parameter.grad is None for parameter in plugin.critics.parameters())
     found = [p.grad.clone() for p in policy.parameters() if p.requires_grad]
     policy.zero_grad()
     acted = torch.tanh(means(policy, seen))
-    values = q(plugin._critics, 0, seen, acted)
+    values = q(plugin.critics, 0, seen, acted)
     weight = 2.5 / values.abs().mean().item()
     expected = -weight * values.mean() + F.mse_loss(acted, taken)
     expected.backward()
@@ -150,13 +150,13 @@ def test_cql(offline, record, lagrange):
     networks = {"policy": policy, **plugin.modules()}
     for network in networks.values():
         network.zero_grad()
-    state = plugin._noise.get_state()
+    state = plugin.noise.get_state()
     loss = plugin.compute_loss(policy, batch)
     loss.total.backward()
     found = {name: [p.grad for p in network.parameters()] for name, network in networks.items()}
     for network in networks.values():
         network.zero_grad()
-    plugin._noise.set_state(state)
+    plugin.noise.set_state(state)
 
     def q(critics, number, obs, actions):
         return value(critics, number, torch.cat([obs.expand(*actions.shape[:-1], 3), actions], -1)).squeeze(-1)
@@ -164,31 +164,31 @@ def test_cql(offline, record, lagrange):
     def draw(obs):
         mean, log_std = (part.expand(64, 2) for part in outputs(policy, obs))
         normal = torch.distributions.Normal(mean, log_std.exp())
-        drawn = mean + log_std.exp() * torch.randn((5, 64, 2), generator=plugin._noise)
+        drawn = mean + log_std.exp() * torch.randn((5, 64, 2), generator=plugin.noise)
         # The density of the tanh: the normal's over the slope.
         return torch.tanh(drawn), (normal.log_prob(drawn) - torch.log1p(-(torch.tanh(drawn) ** 2))).sum(-1)
 
     taken = units(batch.actions["action"])
     with torch.no_grad():
         then, then_density = draw(following)
-        target = plugin._target.module
+        target = plugin.target.module
         least = torch.minimum(q(target, 0, following, then[0]), q(target, 1, following, then[0]))
         y = batch.extra["reward"] + batch.extra["discount"] * least
     now, density = draw(seen)
-    evenly = 2 * torch.rand((4, 64, 2), generator=plugin._noise) - 1
+    evenly = 2 * torch.rand((4, 64, 2), generator=plugin.noise) - 1
     actions = torch.cat([evenly, now[1:], then[1:]]).detach()
     logs = torch.cat([torch.full((4, 64), np.log(0.25)), density[1:], then_density[1:]]).detach()
     gaps = [
-        (q(plugin._critics, k, seen, actions) - logs).exp().mean(0).log().mean()
-        - q(plugin._critics, k, seen, taken).mean()
+        (q(plugin.critics, k, seen, actions) - logs).exp().mean(0).log().mean()
+        - q(plugin.critics, k, seen, taken).mean()
         for k in range(2)
     ]
-    errors = sum(F.mse_loss(q(plugin._critics, k, seen, taken), y) for k in range(2))
+    errors = sum(F.mse_loss(q(plugin.critics, k, seen, taken), y) for k in range(2))
     alpha = 2.0 if lagrange is None else plugin._alpha.log.exp()
     weight = 2.0 if lagrange is None else alpha.detach()
     critic_loss = errors + weight * sum(gaps)
     coefficient = plugin._entropy.log.exp().detach()
-    frozen = torch.minimum(q(plugin._critics, 0, seen, now[0]), q(plugin._critics, 1, seen, now[0]))
+    frozen = torch.minimum(q(plugin.critics, 0, seen, now[0]), q(plugin.critics, 1, seen, now[0]))
     policy_loss = (coefficient * density[0] - frozen).mean()
     parts = [
         ("critics", critic_loss),

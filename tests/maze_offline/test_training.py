@@ -80,7 +80,7 @@ def copies(*modules):
 def test_policy_and_targets_move_after_every_few_updates_of_the_critics(offline, record, delay):
     context = offline("td3_bc", plain, record(OBSERVATION, BOX), {"algorithm.policy_delay": delay})
     run, plugin, seen = context.run, context.run.algorithm, []
-    networks = (plugin._critics, run.policy, plugin._targets.critics.module, plugin._targets.policy.module)
+    networks = (plugin.critics, run.policy, plugin.targets.critics.module, plugin.targets.policy.module)
     before = copies(*networks)
     count = run.count_update
 
@@ -105,7 +105,7 @@ def test_the_target_policy_begins_as_the_policy_of_another_run(offline, record):
     second = offline("td3_bc", plain, folder, {"algorithm.policy_delay": 100}, init_from=first.run_dir)
     second.train(n_epochs=1)
     theirs = read_checkpoint(first.run_dir / "checkpoints" / "best").model
-    target = second.run.algorithm._targets.policy.module.state_dict()
+    target = second.run.algorithm.targets.policy.module.state_dict()
     assert all(torch.equal(target[name], theirs[name]) for name in target)
 
 
@@ -152,7 +152,7 @@ def test_images_pass_encoders_of_the_critics_own(offline, record, algorithm):
     folder = record(observation, BOX, [3, 4])
     context = offline(algorithm, lambda: SpacesEnv(observation, BOX), folder, values)
     context.train()
-    assert len(context.run.algorithm._critics.encoders) == 2
+    assert len(context.run.algorithm.critics.encoders) == 2
 
 
 MASKED = spaces.Dict({"x": OBSERVATION, "action_mask": spaces.MultiBinary(3)})
@@ -172,8 +172,8 @@ def masked(choice):
 
 def test_a_recorded_action_that_its_mask_forbids_is_named(offline, record):
     class Free(SpacesEnv):
-        def _observe(self):
-            return {**super()._observe(), "action_mask": np.ones(3, np.int8)}
+        def observe(self):
+            return {**super().observe(), "action_mask": np.ones(3, np.int8)}
 
     def env():
         return Free(MASKED, spaces.Discrete(3))

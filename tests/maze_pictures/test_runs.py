@@ -13,11 +13,11 @@ def drawn_by(monkeypatch):
     """`drawn_by(value)`: the entry point that draws; None: there is none."""
 
     def change(value):
-        others = [each for each in discovery._declared() if each.kind != "maze.pictures"]
+        others = [each for each in discovery.declared() if each.kind != "maze.pictures"]
         (ours,) = discovery.entries("maze.pictures", "network")
         if value is not None:
             others.append(dataclasses.replace(ours, entry_point=EntryPoint("network", value, "maze.pictures")))
-        monkeypatch.setattr(discovery, "_declared", lambda: tuple(others))
+        monkeypatch.setattr(discovery, "declared", lambda: tuple(others))
 
     return change
 

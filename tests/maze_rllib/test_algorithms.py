@@ -74,8 +74,8 @@ class Masked(SeededWalk):
         super().__init__()
         self.observation_space = spaces.Dict({"x": self.observation_space, "action_mask": spaces.MultiBinary(3)})
 
-    def _observe(self):
-        return {"x": super()._observe(), "action_mask": np.array([0, 1, 1], np.int8)}
+    def observe(self):
+        return {"x": super().observe(), "action_mask": np.array([0, 1, 1], np.int8)}
 
     def step(self, action):
         assert action != 0

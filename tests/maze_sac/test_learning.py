@@ -97,7 +97,7 @@ def test_a_reward_of_1_for_ever_is_worth_its_discounted_sum(sac, name):
     context.train()
     algorithm = context.run.algorithm
     batch = algorithm.kept["collector"].replay.sample(np.random.default_rng(0), 200, 0.9)
-    critics, actions = algorithm._critics, algorithm._actions
+    critics, actions = algorithm.critics, algorithm.actions
     value = critics.values(critics.features(batch.obs), actions.canonical(batch.actions))
     assert actions.chosen(value, batch.actions).mean(-1).tolist() == pytest.approx([10, 10], abs=0.5)
 

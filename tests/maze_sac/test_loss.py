@@ -34,7 +34,7 @@ def started(request, sac):
     context.train()
     algorithm = context.run.algorithm
     with torch.no_grad():
-        for parameter in algorithm._targets.module.parameters():
+        for parameter in algorithm.targets.module.parameters():
             parameter += 0.1 * torch.randn_like(parameter)
     return context.run, algorithm
 
@@ -71,23 +71,23 @@ def soft_value(policy, critics, obs, noise):
 
 def test_loss_and_gradients_are_those_of_three_separate_losses(started):
     run, algorithm = started
-    policy, critics, targets = run.policy, algorithm._critics, algorithm._targets.module
+    policy, critics, targets = run.policy, algorithm.critics, algorithm.targets.module
     batch = algorithm.kept["collector"].replay.sample(np.random.default_rng(0), 32, 0.9)
     batch.extra["discount"][:5] = 0.0
-    state = algorithm._noise.get_state()
+    state = algorithm.noise.get_state()
     loss = algorithm.compute_loss(policy, batch)
-    modules = (policy, critics, targets, algorithm._temperature)
+    modules = (policy, critics, targets, algorithm.temperature)
     for module in modules:
         module.zero_grad()
     loss.total.backward()
     assert loss.total.shape == ()
 
-    algorithm._noise.set_state(state)
+    algorithm.noise.set_state(state)
     space = run.action_space
     (box_key,) = [k for k, leaf in flatten_space(space, "action").items() if isinstance(leaf, spaces.Box)] or [None]
     noises = [{}, {}]
     if box_key:
-        noises = [{box_key: policy.draw_noise((32,), algorithm._noise)[box_key]} for _ in range(2)]
+        noises = [{box_key: policy.draw_noise((32,), algorithm.noise)[box_key]} for _ in range(2)]
     again = [copy.deepcopy(module) for module in modules]
     for module in again:
         module.zero_grad()
@@ -123,14 +123,14 @@ def test_loss_and_gradients_are_those_of_three_separate_losses(started):
         torch.testing.assert_close(parameter.grad, expected_critics[name], **close)
     for (name, parameter), other in zip(policy.named_parameters(), policy2.parameters(), strict=True):
         torch.testing.assert_close(parameter.grad, other.grad, **close, msg=name)
-    torch.testing.assert_close(algorithm._temperature.log_coef.grad, temperature2.log_coef.grad, **close)
+    torch.testing.assert_close(algorithm.temperature.log_coef.grad, temperature2.log_coef.grad, **close)
     assert all(parameter.grad is None for parameter in targets.parameters())
 
 
 def test_every_parameter_learns_and_targets_do_not(started):
     run, algorithm = started
     learning = {id(p) for group in run.learner.optimizer.param_groups for p in group["params"]}
-    everything = {id(p) for m in (run.policy, algorithm._critics, algorithm._temperature) for p in m.parameters()}
+    everything = {id(p) for m in (run.policy, algorithm.critics, algorithm.temperature) for p in m.parameters()}
     assert learning == everything
     rates = [group["lr"] for group in run.learner.optimizer.param_groups]
     assert rates == [1e-3, 7e-4]
@@ -146,7 +146,7 @@ def test_the_size_of_the_units_changes_nothing(sac):
     for scale in (1.0, 1000.0):
         context = sac(env(scale), {"algorithm.n_epochs": 2})
         context.train()
-        results.append((context.policy.state_dict(), context.run.algorithm._temperature.log_coef.item()))
+        results.append((context.policy.state_dict(), context.run.algorithm.temperature.log_coef.item()))
     for name, value in results[0][0].items():
         torch.testing.assert_close(value, results[1][0][name], rtol=1e-3, atol=1e-4, msg=name)
     assert results[0][1] == pytest.approx(results[1][1], rel=1e-4)

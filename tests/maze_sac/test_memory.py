@@ -77,7 +77,7 @@ def test_the_loss_is_that_of_single_steps_through_whole_episodes(sac, extra, val
     context = sac(lambda: Diary(EXTRAS[extra]), STILL | {"algorithm.gamma": 0.9} | values)
     context.train()
     run, algorithm = context.run, context.run.algorithm
-    policy, critics, actions = run.policy, algorithm._critics, algorithm._actions
+    policy, critics, actions = run.policy, algorithm.critics, algorithm.actions
     if values.get("algorithm.burn_in", 0) >= 14:  # whole episodes are read again, by each network with its own memory
         with torch.no_grad():
             for parameter in (*policy.parameters(), *critics.parameters()):
@@ -88,21 +88,21 @@ def test_the_loss_is_that_of_single_steps_through_whole_episodes(sac, extra, val
     count, lengths = len(batch), replayed(batch).lengths
     assert (batch.extra["discount"] == 0).any()
     assert (batch.obs["page"][:, 1] > 0).any()
-    random = algorithm._noise.get_state()
+    random = algorithm.noise.get_state()
     with torch.no_grad():
         loss = algorithm.compute_loss(policy, batch)
-        algorithm._noise.set_state(random)
+        algorithm.noise.set_state(random)
         after, before = (
-            policy.draw_noise((size,), algorithm._noise) if actions.box_size else {}
+            policy.draw_noise((size,), algorithm.noise) if actions.box_size else {}
             for size in (count + len(lengths), count)
         )
-        alpha, terms, policy_terms = algorithm._temperature.coefficient(), [], []
+        alpha, terms, policy_terms = algorithm.temperature.coefficient(), [], []
         for row in range(count):
             obs, following = rows_until(batch.obs["page"][row]), rows_until(batch.next_obs["page"][row])
             place = int(replayed(batch).following[row])
             choice = one_decision(policy, actions, following, after, place)
             value = (
-                choice.least(valued(algorithm._targets.module, following, choice.box)) - alpha * choice.negative_entropy
+                choice.least(valued(algorithm.targets.module, following, choice.box)) - alpha * choice.negative_entropy
             )
             target = batch.extra["reward"][row] + batch.extra["discount"][row] * value
             taken = {key: leaf[row : row + 1] for key, leaf in batch.actions.items()}

@@ -53,7 +53,7 @@ def test_recorded_actions_are_in_the_units_of_live_ones(sac, record):
     recorded = torch.cat([torch.from_numpy(each.actions["action"]) for each in load_trajectories(folder)])
     batch = run.algorithm.kept["collector"].replay.sample(np.random.default_rng(0), 500, 0.9)
     assert {tuple(row) for row in batch.actions["action"].tolist()} == {tuple(row) for row in recorded.tolist()}
-    assert run.algorithm._actions.canonical(batch.actions).abs().max() <= 1
+    assert run.algorithm.actions.canonical(batch.actions).abs().max() <= 1
 
 
 def test_demonstrations_are_required(sac):

@@ -34,7 +34,7 @@ def test_every_action_space(sac, name):
     assert (summary.env_steps, summary.updates) == (20 + 10, 10)
     algorithm = context.run.algorithm
     batch = algorithm.kept["collector"].replay.sample(np.random.default_rng(0), 200, 0.9)
-    box = algorithm._actions.canonical(batch.actions)
+    box = algorithm.actions.canonical(batch.actions)
     if box is not None:
         assert box.abs().max() <= 1 + 1e-6
         # The random actions span the range.
@@ -93,8 +93,8 @@ def test_what_an_iteration_consists_of(sac):
     context = sac(SeededWalk, {**sizes, "algorithm.num_batches_per_iter": 5, "algorithm.target_update_interval": 2})
     follows = []
     run = context.run
-    follow = run.algorithm._targets.follow
-    run.algorithm._targets.follow = lambda tau: (follows.append(run.learner.steps), follow(tau))
+    follow = run.algorithm.targets.follow
+    run.algorithm.targets.follow = lambda tau: (follows.append(run.learner.steps), follow(tau))
     context.train()
     # The first 20 steps end after the seventh of three environments.
     assert run.env_steps == 21 + 10 * 3 * 4 * 2
@@ -204,7 +204,7 @@ def test_unbounded_actions_are_refused_with_one_way_out(sac, tmp_path, box, dist
 def test_the_coefficient_stays_where_it_is_not_tuned(sac):
     context = sac(SeededWalk, {"algorithm.entropy_tuning": False, "algorithm.entropy_coef": 0.0})
     context.train()
-    assert context.run.algorithm._temperature.coefficient().item() == 0
+    assert context.run.algorithm.temperature.coefficient().item() == 0
     assert len(context.run.learner.optimizer.param_groups) == 1
 
 
@@ -215,7 +215,7 @@ def test_the_coefficient_moves_towards_the_target_entropy(sac, multiplier):
     context = sac(lambda: SpacesEnv(OBSERVATION, ASYMMETRIC), overrides)
     context.train()
     # Box actions: a positive multiplier asks for less entropy than there is.
-    assert (context.run.algorithm._temperature.coefficient().item() < 0.2) is (multiplier > 0)
+    assert (context.run.algorithm.temperature.coefficient().item() < 0.2) is (multiplier > 0)
 
 
 def test_metrics(sac):

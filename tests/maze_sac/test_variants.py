@@ -132,13 +132,13 @@ def calls_of_one_loss(context):
     algorithm = run.algorithm
     batch = algorithm.kept["collector"].replay.sample(np.random.default_rng(0), 16, 0.9)
     asked = []
-    owners = {"critics": algorithm._critics}
-    owners |= {} if algorithm._targets is None else {"targets": algorithm._targets.module}
+    owners = {"critics": algorithm.critics}
+    owners |= {} if algorithm.targets is None else {"targets": algorithm.targets.module}
     for name, module in owners.items():
         values = module.values
 
         def spy(features, box, *, name=name, values=values, **options):
-            assert options["chance"] is algorithm._noise
+            assert options["chance"] is algorithm.noise
             flags = [flag for flag in ("batch", "frozen") if options.get(flag)]
             asked.append((name, len(box), *flags, "grad" if torch.is_grad_enabled() else "no grad"))
             return values(features, box, **options)
@@ -155,7 +155,7 @@ def test_batch_statistics_are_those_of_both_halves_and_the_policy_sees_the_runni
     context.train()
     assert calls_of_one_loss(context) == [("critics", 32, "batch", "grad"), ("critics", 16, "frozen", "grad")]
     run = context.run
-    updates = {int(module.updates) for module in run.algorithm._critics.norms}
+    updates = {int(module.updates) for module in run.algorithm.critics.norms}
     assert updates == {run.learner.steps + 1}  # once for each batch, and for the loss above
     assert set(run.algorithm.modules()) == {"critics", "temperature"}
     assert not run.policy.training
@@ -176,12 +176,12 @@ def test_crossqs_loss_by_ordinary_layers(sac):
     context.train()
     run, algorithm = context.run, context.run.algorithm
     batch = algorithm.kept["collector"].replay.sample(np.random.default_rng(0), 16, 0.9)
-    batch.objective, critics, state = "critic", algorithm._critics, algorithm._noise.get_state()
+    batch.objective, critics, state = "critic", algorithm.critics, algorithm.noise.get_state()
     own = [separate(critics, number, "batch", True) for number in (0, 1)]
     critics.zero_grad()
     loss = algorithm.compute_loss(run.policy, batch)
     loss.total.backward()
-    algorithm._noise.set_state(state)
+    algorithm.noise.set_state(state)
     with torch.no_grad():
         following = algorithm._decide(run.policy, batch.next_obs)
     taken = (batch.actions["action"] - torch.tensor([0.0, 5.0])) / torch.tensor([2.0, 5.0])
@@ -192,7 +192,7 @@ def test_crossqs_loss_by_ordinary_layers(sac):
         ]
     )
     both = torch.stack([each(inputs).squeeze(-1) for each in own])
-    alpha = algorithm._temperature.coefficient()
+    alpha = algorithm.temperature.coefficient()
     soft = both[:, 16:].detach().amin(0) - alpha * following.negative_entropy
     expected = 0.5 * (both[:, :16] - batch.extra["reward"] - batch.extra["discount"] * soft).square().mean(-1).sum()
     torch.testing.assert_close(loss.total, expected, rtol=1e-4, atol=1e-5)
@@ -207,7 +207,7 @@ def test_crossqs_loss_by_ordinary_layers(sac):
 def test_policy_and_coefficient_learn_from_every_few_batches_and_the_critics_from_all(sac, delay):
     context = sac(box_env, {"algorithm.policy_delay": delay, "algorithm.num_batches_per_iter": 1})
     run, algorithm, seen = context.run, context.run.algorithm, []
-    networks = (algorithm._critics, run.policy, algorithm._temperature)
+    networks = (algorithm.critics, run.policy, algorithm.temperature)
 
     def parameters():
         return [[parameter.detach().clone() for parameter in network.parameters()] for network in networks]
@@ -264,7 +264,7 @@ def test_images_pass_encoders_of_the_critics_own(sac, preset):
     values = {"model.name": "template", "model.image_features": 8, "model.normalize_observations": True}
     context = sac(Photo, SMALLER[preset] | values | {"algorithm.n_epochs": 1}, preset=preset)
     context.train()
-    assert len(context.run.algorithm._critics.encoders) == 2
+    assert len(context.run.algorithm.critics.encoders) == 2
 
 
 @pytest.mark.parametrize("actions", [spaces.Discrete(3), spaces.Dict({"a": spaces.Discrete(3), "b": BOX})])

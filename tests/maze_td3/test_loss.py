@@ -24,7 +24,7 @@ def started(request, td3):
     context.train()
     algorithm = context.run.algorithm
     with torch.no_grad():
-        for target in (algorithm._targets.critics, algorithm._targets.policy):
+        for target in (algorithm.targets.critics, algorithm.targets.policy):
             for parameter in target.module.parameters():
                 parameter += 0.2 * torch.randn_like(parameter)
     batch = algorithm.kept["collector"].replay.sample(np.random.default_rng(0), 32, 0.9)
@@ -62,19 +62,19 @@ def seen(policy, obs):
 
 def test_the_critics_loss_is_that_of_the_paper(started):
     run, algorithm, batch = started
-    batch.objective, policy, critics = "critic", run.policy, algorithm._critics
-    state = algorithm._noise.get_state()
+    batch.objective, policy, critics = "critic", run.policy, algorithm.critics
+    state = algorithm.noise.get_state()
     loss = algorithm.compute_loss(policy, batch)
-    algorithm._noise.set_state(state)
+    algorithm.noise.set_state(state)
     count = critics.count
     assert count == (2 if algorithm.config.name == "td3" else 1)
     with torch.no_grad():
-        following = act(algorithm._targets.policy.module, seen(policy, batch.next_obs))
+        following = act(algorithm.targets.policy.module, seen(policy, batch.next_obs))
         if count == 2:
-            noise = torch.randn(following.shape, generator=algorithm._noise)
+            noise = torch.randn(following.shape, generator=algorithm.noise)
             following = (following + (0.2 * noise).clamp(-0.5, 0.5)).clamp(-1, 1)
         targets = [
-            value(algorithm._targets.critics.module, n, seen(policy, batch.next_obs), following) for n in range(count)
+            value(algorithm.targets.critics.module, n, seen(policy, batch.next_obs), following) for n in range(count)
         ]
         y = batch.extra["reward"] + batch.extra["discount"] * torch.stack(targets).min(0).values
     errors = [
@@ -86,7 +86,7 @@ def test_the_critics_loss_is_that_of_the_paper(started):
 
 def test_the_policy_climbs_the_first_critic(started):
     run, algorithm, batch = started
-    batch.objective, policy, critics = "policy", run.policy, algorithm._critics
+    batch.objective, policy, critics = "policy", run.policy, algorithm.critics
     policy.zero_grad()
     critics.zero_grad()
     loss = algorithm.compute_loss(policy, batch)
@@ -112,11 +112,11 @@ def test_smoothing_noise_is_clipped_and_stays_in_the_bounds(td3):
     run, algorithm = context.run, context.run.algorithm
     batch = algorithm.kept["collector"].replay.sample(np.random.default_rng(0), 64, 0.9)
     asked = []
-    module = algorithm._targets.critics.module
+    module = algorithm.targets.critics.module
     values = module.values
     module.values = lambda features, box: (asked.append(box), values(features, box))[1]
-    algorithm._targets.values(run.policy, batch, algorithm.config.target_noise, algorithm.config.target_noise_clip)
-    calm = act(algorithm._targets.policy.module, batch.next_obs["observation"])
+    algorithm.targets.values(run.policy, batch, algorithm.config.target_noise, algorithm.config.target_noise_clip)
+    calm = act(algorithm.targets.policy.module, batch.next_obs["observation"])
     moved = (asked[0] - calm).abs()
     assert ((moved - 0.5).abs() < 0.01).float().mean() > 0.9
     assert asked[0].abs().max() <= 1

@@ -37,7 +37,7 @@ def test_policy_and_targets_move_after_every_few_updates_of_the_critics(td3, alg
     """Also where a pass has fewer updates than the delay."""
     context = td3(lambda: SpacesEnv(OBSERVATION, BOX), {"algorithm.policy_delay": delay}, algorithm=algorithm)
     run, plugin, seen = context.run, context.run.algorithm, []
-    networks = (plugin._critics, run.policy, plugin._targets.critics.module, plugin._targets.policy.module)
+    networks = (plugin.critics, run.policy, plugin.targets.critics.module, plugin.targets.policy.module)
     before = copies(*networks)
     count = run.count_update
 
@@ -62,7 +62,7 @@ def test_dicts_of_observations_and_actions(td3, algorithm, model):
     context = td3(lambda: SpacesEnv(observations, actions), values, algorithm=algorithm)
     context.train()
     assert context.run.policy.normalizer.count == context.run.env_steps
-    assert context.run.algorithm._targets.policy.module.normalizer is context.run.policy.normalizer
+    assert context.run.algorithm.targets.policy.module.normalizer is context.run.policy.normalizer
 
 
 def test_images_pass_encoders_of_the_critics_own(td3):
@@ -72,7 +72,7 @@ def test_images_pass_encoders_of_the_critics_own(td3):
 
     context = td3(Photo, {"model.name": "template", "model.image_features": 8})
     context.train()
-    assert len(context.run.algorithm._critics.encoders) == 2
+    assert len(context.run.algorithm.critics.encoders) == 2
 
 
 def test_exploration_adds_noise_of_a_tenth_of_the_half_range(td3):

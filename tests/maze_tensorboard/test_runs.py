@@ -42,8 +42,8 @@ def uninstalled(monkeypatch):
     """`uninstalled()`: from now on the distribution is not installed."""
 
     def remove():
-        others = tuple(each for each in discovery._declared() if each.distribution != "maze-tensorboard")
-        monkeypatch.setattr(discovery, "_declared", lambda: others)
+        others = tuple(each for each in discovery.declared() if each.distribution != "maze-tensorboard")
+        monkeypatch.setattr(discovery, "declared", lambda: others)
 
     return remove
 

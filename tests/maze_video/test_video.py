@@ -19,8 +19,8 @@ def maze(*arguments):
 
 @pytest.fixture
 def no_studio(monkeypatch):
-    without = tuple(each for each in discovery._declared() if each.distribution != "maze-video")
-    monkeypatch.setattr(discovery, "_declared", lambda: without)
+    without = tuple(each for each in discovery.declared() if each.distribution != "maze-video")
+    monkeypatch.setattr(discovery, "declared", lambda: without)
 
 
 def test_each_episode_is_a_film_and_no_error_of_the_display_is_printed(tmp_path, monkeypatch, capfd):

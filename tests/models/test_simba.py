@@ -61,7 +61,7 @@ def test_algorithms_learn_with_it(quick, algorithm):
     context = quick(lambda: SpacesEnv(spaces.Dict(LEAVES), BOX), algorithm, values, model="simba")
     context.train()
     if algorithm == "sac":
-        first, second = context.run.algorithm._critics.encoders
+        first, second = context.run.algorithm.critics.encoders
         assert isinstance(first, SimbaEncoder)
         assert isinstance(second, SimbaEncoder)
     assert context.policy.normalizer.count > 0

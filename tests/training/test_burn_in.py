@@ -41,8 +41,8 @@ class Everything(SpacesEnv):
     def __init__(self):
         super().__init__(copy.deepcopy(OBSERVATION), ACTIONS)
 
-    def _observe(self):
-        return super()._observe() | {"pick_mask": np.array([1, 0, 1], np.int8)}
+    def observe(self):
+        return super().observe() | {"pick_mask": np.array([1, 0, 1], np.int8)}
 
 
 def what_it_does(policy):

@@ -210,7 +210,7 @@ def test_a_run_that_fails_after_a_resume_from_the_checkpoint_before_does_not_pra
     quick, whole_state, metrics, monkeypatch
 ):
     run_dir, *_ = damaged_run(quick, whole_state, metrics)
-    run = api.reopen(run_dir, checkpoint="previous", load=quick()._load)
+    run = api.reopen(run_dir, checkpoint="previous", load=quick().run.load)
 
     def fail(*_):
         raise RunError("broken")

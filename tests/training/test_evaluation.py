@@ -164,7 +164,7 @@ def test_the_normaliser_is_saved_and_loaded_with_the_policy(quick):
     env = Workshop()
     observations = [env.reset(seed=seed)[0] for seed in range(20)]
     expected = [context.compute_action(each) for each in observations]
-    opened = api.open_policy(context.run_dir, "last", load=context._load)
+    opened = api.open_policy(context.run_dir, "last", load=context.run.load)
     again = quick(Workshop, overrides=NORMALISED, model="template")
     again.run.policy.load_state_dict(opened.policy.state_dict())
     for observation, action in zip(observations, expected, strict=True):

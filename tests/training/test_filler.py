@@ -79,7 +79,7 @@ class Doorless(gymnasium.Env):
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
         self._step = 0
-        return self._observe(), {}
+        return self.observe(), {}
 
     def step(self, action):
         tree = action if isinstance(action, dict) else {"action": action}
@@ -91,9 +91,9 @@ class Doorless(gymnasium.Env):
         self.acted_on.append([self._length, self._step])
         self._step += 1
         ended = self._step == self._length
-        return self._observe(), 1.0, ended and self._length != 3, ended and self._length == 3, {}
+        return self.observe(), 1.0, ended and self._length != 3, ended and self._length == 3, {}
 
-    def _observe(self):
+    def observe(self):
         masks = {key: self._mask(space.n) for key, space in self.observation_space.items() if key != "count"}
         return {"count": np.array([self._length, self._step], np.float32), **masks}
 

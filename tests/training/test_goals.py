@@ -165,8 +165,8 @@ class Unlike(BitFlips):
         number = spaces.Discrete(8)
         self.observation_space = spaces.Dict(dict.fromkeys(("observation", "achieved_goal", "desired_goal"), number))
 
-    def _observe(self):
-        bits = super()._observe()
+    def observe(self):
+        bits = super().observe()
         return {key: int(value @ [1, 2, 4]) for key, value in bits.items()}
 
     def compute_reward(self, achieved_goal, desired_goal, info):

@@ -68,7 +68,7 @@ def test_what_cannot_be_replayed_is_refused_before_the_first_step(quick):
     with pytest.raises(ConfigError, match="replay_buffer_size: must be at least 48 where 6 agents act"):
         _ = quick(CrowdSource, "sac", SMALL | {"algorithm.replay_buffer_size": 40}).run
     with pytest.raises(
-        ConfigError, match="replay_buffer_size: must be at least 240: two sequences for each of 6 agents"
+        ConfigError, match="two sequences of 20 steps and the 2 before them for each of 6 agents need 276 rows"
     ):
         _ = quick(CrowdSource, "sac", SMALL | MEMORY | {"algorithm.sequence_length": 20}).run
     with pytest.raises(ConfigError, match="dqn does not support environments with several actors"):

@@ -2,14 +2,17 @@
 
 import json
 import random
+import shutil
 
 import pytest
 import torch
 
-from maze_core.base.errors import ConfigError
+from maze_core.base.errors import CheckpointError, ConfigError
+from maze_core.base.plain_json import checksummed as with_checksum
+from maze_core.base.plain_json import unsealed
 from maze_core.plugins.config.checksummed_yaml import checksummed, read_checksummed
 from maze_core.plugins.config.plain_yaml import to_yaml
-from maze_core.plugins.config.record import read_record, write_record
+from maze_core.plugins.config.record import read_record, run_id, write_record
 from maze_core.run.saved.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 from maze_core.run.saved.manifest import Extent, is_whole, read_manifest
 
@@ -93,3 +96,38 @@ def test_a_flipped_bit_in_a_configuration_is_noticed(tmp_path):
             read_checksummed(path)
     path.write_bytes(data.partition(b"\n")[2])  # as its user is told to do
     assert read_checksummed(path)["seed"] == 1
+
+
+@pytest.mark.parametrize("checkpoint", ["last", "best", "previous"])
+def test_a_checkpoint_of_another_run_is_refused(quick, checkpoint):
+    own, other = (quick() for _ in range(2))
+    for context in (own, other):
+        context.train()
+    folder = own.run_dir / "checkpoints" / checkpoint
+    shutil.rmtree(folder)
+    shutil.copytree(other.run_dir / "checkpoints" / checkpoint, folder)
+    with pytest.raises(CheckpointError, match="it is a checkpoint of another run"):
+        read_checkpoint(folder)
+    moved = own.run_dir.with_name("moved")
+    own.run_dir.rename(moved)  # a whole run may move, and be copied
+    rest = {"last", "best", "previous"} - {checkpoint}
+    assert all(read_checkpoint(moved / "checkpoints" / name).state for name in rest)
+
+
+def test_a_record_of_another_run_is_noticed(quick):
+    own, other = (quick() for _ in range(2))
+    for context in (own, other):
+        context.train()
+    shutil.copy(other.run_dir / "run.json", own.run_dir / "run.json")
+    with pytest.raises(CheckpointError, match=r"or run\.json is"):
+        read_checkpoint(own.run_dir / "checkpoints" / "last")
+
+
+def test_an_earlier_version_named_no_run(quick):
+    context = quick()
+    context.train()
+    folder = context.run_dir / "checkpoints" / "last"
+    facts = unsealed(json.loads((folder / "manifest.json").read_text()))
+    assert facts.pop("run") == run_id(context.run_dir)
+    (folder / "manifest.json").write_text(json.dumps(with_checksum(facts)))
+    assert read_checkpoint(folder).state

@@ -169,7 +169,7 @@ def test_what_was_in_the_folder_of_a_failed_start_stays(tmp_path):
 def test_a_run_describes_itself(quick):
     """Step 3 and 5 of the workflow: the configuration with the drawn seed, versions, a picture, parameter counts."""
     context = quick(Workshop, seed=None, model="template", overrides={"algorithm.lr": 0.01})
-    config = load_run_config(context.run_dir / "config.yaml", load=context._load)
+    config = load_run_config(context.run_dir / "config.yaml", load=context.run.load)
     assert config == context.config
     assert isinstance(config.seed, int)
     assert config.env.factory == "maze_devkit.probes:Workshop"
@@ -201,9 +201,9 @@ def test_one_process_at_a_time(quick):
         with pytest.raises(ConfigError, match="another process"):
             context.train()
         with pytest.raises(ConfigError, match="another process"):
-            api.reopen(context.run_dir, ["algorithm.n_epochs=9"], load=context._load)
+            api.reopen(context.run_dir, ["algorithm.n_epochs=9"], load=context.run.load)
         assert (context.run_dir / "config.yaml").read_text() == before
-        with closing(api.open_policy(context.run_dir, load=context._load)) as run:  # looking on is allowed
+        with closing(api.open_policy(context.run_dir, load=context.run.load)) as run:  # looking on is allowed
             assert run.epoch == 1
     assert context.train().epochs == 3
 
@@ -223,9 +223,9 @@ def test_a_checkpoint_that_is_not_there(quick):
     run_dir = context.run_dir
     context.close()
     with pytest.raises(CheckpointError, match="has no checkpoint best; it has last"):
-        api.reopen(run_dir, checkpoint="best", load=context._load)
+        api.reopen(run_dir, checkpoint="best", load=context.run.load)
     with pytest.raises(CheckpointError, match=r"has no checkpoint \.\./\.\./x"):
-        api.reopen(run_dir, checkpoint="../../x", load=context._load)
+        api.reopen(run_dir, checkpoint="../../x", load=context.run.load)
 
 
 def test_a_configuration_that_was_edited_by_hand(quick):

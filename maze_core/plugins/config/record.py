@@ -12,6 +12,8 @@ from maze_core.base.plain_json import checksummed, parse_object, unsealed
 from maze_core.base.terminal_text import printable
 
 CONFIG, RECORD = "config.yaml", "run.json"
+ID = "id"
+"""The key with the name that a run has among all: its checkpoints have it too."""
 
 _BYTES = 10_000_000
 _FORMAT = 2
@@ -56,6 +58,15 @@ def read_record(folder: Path) -> dict[str, Any]:
     if not right or not isinstance(digests, list | None):
         raise ConfigError(f"{printable(path)} is damaged: it has values of wrong types")
     return record
+
+
+def run_id(folder: Path) -> str | None:
+    """Return the name that a run has among all; None in runs of earlier versions, and where `run.json` is damaged."""
+    try:
+        found = read_record(folder).get(ID)
+    except ConfigError:
+        return None
+    return found if isinstance(found, str) else None
 
 
 def with_configurations(record: dict[str, Any], digests: list[str]) -> dict[str, Any]:

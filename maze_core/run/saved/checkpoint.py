@@ -23,6 +23,7 @@ from torch import Tensor
 from maze_core.base import files
 from maze_core.base.errors import CheckpointError, RunError
 from maze_core.base.terminal_text import printable
+from maze_core.plugins.config.record import run_id
 from maze_core.run.saved.manifest import (
     BEST,
     LAST,
@@ -95,7 +96,7 @@ def _write_files(folder: Path, contents: dict[str, bytes], extents: dict[str, Ex
     root = root_of(folder)
     number = 1 + max((sequence(folder.with_name(name)) for name in files.names(folder.parent, root)), default=0)
     checksums = {name: hashlib.sha256(data).hexdigest() for name, data in contents.items()}
-    manifest = Manifest(checksums, max(1, number), extents)
+    manifest = Manifest(checksums, max(1, number), extents, run_id(root))
     files.create(folder, {**contents, MANIFEST: manifest.encode()}, root)
 
 
@@ -123,6 +124,8 @@ def read_checkpoint(folder: Path) -> Checkpoint:
     try:
         found = standing(folder)
         manifest = read_manifest(found)
+        if None is not manifest.run != run_id(root_of(folder)):
+            raise ValueError("it is a checkpoint of another run, or run.json is")
         contents = read_contents(found, manifest)
         state = _mapping(decode_state(contents[STATE], contents[STATE_TENSORS]))
         return Checkpoint(decode_tensors(contents[MODEL]), state, manifest.extents)

@@ -48,11 +48,13 @@ class Manifest:
     """Increases with every checkpoint of a run; 0 in those of earlier versions."""
     extents: dict[str, Extent] = field(default_factory=dict)
     """Extents of the run directory's append-only files at that moment."""
+    run: str | None = None
+    """The `run_id` of its run; None in those of earlier versions."""
 
     def encode(self) -> bytes:
         """Return the file's contents."""
         extents = {name: asdict(extent) for name, extent in self.extents.items()}
-        facts = {"format": FORMAT, "files": self.sha256, "sequence": self.sequence, "beside": extents}
+        facts = {"format": FORMAT, "files": self.sha256, "sequence": self.sequence, "beside": extents, "run": self.run}
         return json.dumps(checksummed(facts), indent=1).encode()
 
 
@@ -77,9 +79,11 @@ def read_manifest(folder: Path) -> Manifest:
     checksums, sequence, extents = data.get("files"), data.get("sequence", 0), data.get("beside", {})
     if not isinstance(checksums, dict) or type(sequence) is not int or not isinstance(extents, dict):
         raise ValueError(f"{MANIFEST} is damaged")
+    if not isinstance(run := data.get("run"), str | None):
+        raise ValueError(f"{MANIFEST} is damaged")
     if sorted(checksums) != sorted(CONTENTS):
         raise ValueError(f"{MANIFEST} is damaged")
-    return Manifest(checksums, sequence, {name: _extent(value) for name, value in extents.items()})
+    return Manifest(checksums, sequence, {name: _extent(value) for name, value in extents.items()}, run)
 
 
 def _extent(value: Any) -> Extent:

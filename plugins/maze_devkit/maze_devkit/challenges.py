@@ -30,9 +30,10 @@ class Masked(Walk):
             raise ValueError(f"the action {action!r} is masked")
         return super().step(action)
 
-    def _observe(self) -> Any:
+    def observe(self) -> Any:
+        """Return the place, and what is observed beside it."""
         self._forbidden = int(self.np_random.integers(3))
-        return {"place": super()._observe(), "action_mask": (np.arange(3) != self._forbidden).astype(np.int8)}
+        return {"place": super().observe(), "action_mask": (np.arange(3) != self._forbidden).astype(np.int8)}
 
 
 class Privileged(Walk):
@@ -46,9 +47,10 @@ class Privileged(Walk):
         )
         self._scale = scale
 
-    def _observe(self) -> Any:
+    def observe(self) -> Any:
+        """Return the place, and what is observed beside it."""
         number = self._scale * self.np_random.normal(size=1)
-        return {"place": super()._observe(), "critic": {"number": number.astype(np.float32)}}
+        return {"place": super().observe(), "critic": {"number": number.astype(np.float32)}}
 
 
 class Errand(TurnEnv):

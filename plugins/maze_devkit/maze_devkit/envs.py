@@ -32,7 +32,7 @@ class CountingEnv(gymnasium.Env[np.ndarray, np.int64]):
         super().reset(seed=seed)
         self._episode += 1
         self._step = 0
-        return self._observe(), {}
+        return self.observe(), {}
 
     def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
         """Count."""
@@ -41,9 +41,10 @@ class CountingEnv(gymnasium.Env[np.ndarray, np.int64]):
         self._step += 1
         over = self._step >= self._length
         ends = (over and not self._truncate, over and self._truncate)
-        return self._observe(), self._tag + self._step / 100, *ends, {}
+        return self.observe(), self._tag + self._step / 100, *ends, {}
 
-    def _observe(self) -> np.ndarray:
+    def observe(self) -> np.ndarray:
+        """Return what the agent observes now."""
         self._buffer[:] = self._tag, self._episode, self._step
         return self._buffer if self._one_buffer else self._buffer.copy()
 
@@ -65,16 +66,17 @@ class SeededWalk(gymnasium.Env[np.ndarray, np.int64]):
         super().reset(seed=seed)
         self._seed = (seed or 0) % 1000
         self._position, self._steps = float(self.np_random.normal()), 0
-        return self._observe(), {}
+        return self.observe(), {}
 
     def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
         """Move by the action and at random."""
         self._position += float(action) - 1 + float(self.np_random.normal())
         self._steps += 1
         over = bool(self.np_random.random() < 0.1)
-        return self._observe(), self._position, over, self._steps >= 30, {}
+        return self.observe(), self._position, over, self._steps >= 30, {}
 
-    def _observe(self) -> np.ndarray:
+    def observe(self) -> np.ndarray:
+        """Return what the agent observes now."""
         return np.array([self._position, self._seed])
 
 
@@ -93,7 +95,7 @@ class SpacesEnv(gymnasium.Env[Any, Any]):
         if seed is not None:
             self.observation_space.seed(seed)
         self._steps = 0
-        return self._observe(), {}
+        return self.observe(), {}
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Take an action, which must be in the action space."""
@@ -101,9 +103,10 @@ class SpacesEnv(gymnasium.Env[Any, Any]):
             raise ValueError(f"{action!r} is not in {self.action_space}")
         self.last_action = action
         self._steps += 1
-        return self._observe(), 1.0, False, self._steps >= 5, {}
+        return self.observe(), 1.0, False, self._steps >= 5, {}
 
-    def _observe(self) -> Any:
+    def observe(self) -> Any:
+        """Return what the agent observes now."""
         self.last_observation = self.observation_space.sample()
         return self.last_observation
 

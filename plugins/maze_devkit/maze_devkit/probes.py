@@ -79,7 +79,7 @@ class Workshop(gymnasium.Env[Any, Any]):
         """Begin somewhere."""
         super().reset(seed=seed)
         self._gauge, self._mode, self._steps = self.np_random.normal(size=3), 2, 0
-        return self._observe(), {}
+        return self.observe(), {}
 
     def step(self, action: dict[str, Any]) -> tuple[dict[str, Any], float, bool, bool, dict[str, Any]]:
         """Move the gauge by the action and at random."""
@@ -90,9 +90,10 @@ class Workshop(gymnasium.Env[Any, Any]):
         self._mode = 2 + (self._mode - 2 + int(action["switches"].sum())) % 4
         self._steps += 1
         over = bool(self.np_random.random() < 0.08)
-        return self._observe(), float(self._gauge.sum()), over, self._steps >= 20, {}
+        return self.observe(), float(self._gauge.sum()), over, self._steps >= 20, {}
 
-    def _observe(self) -> dict[str, Any]:
+    def observe(self) -> dict[str, Any]:
+        """Return what the agent observes now."""
         picture = np.zeros((6, 8, 3), np.uint8)
         picture[self._mode, :, :] = np.clip(128 + 40 * self._gauge, 0, 255).astype(np.uint8)
         return {"picture": picture, "gauge": self._gauge.copy(), "mode": np.int64(self._mode)}
@@ -116,7 +117,7 @@ class Doors(gymnasium.Env[Any, Any]):
         """Begin an episode of ten steps."""
         super().reset(seed=seed)
         self._steps = 0
-        return self._observe(), {}
+        return self.observe(), {}
 
     def step(self, action: np.ndarray) -> tuple[dict[str, np.ndarray], float, bool, bool, dict[str, Any]]:
         """Go through two doors."""
@@ -124,9 +125,10 @@ class Doors(gymnasium.Env[Any, Any]):
         if self._mask[3:].any() and not (self._mask[first] and self._mask[3 + second]):
             raise ValueError(f"{action!r} is masked by {self._mask!r}")
         self._steps += 1
-        return self._observe(), float(first - second), self._steps >= 10, False, {}
+        return self.observe(), float(first - second), self._steps >= 10, False, {}
 
-    def _observe(self) -> dict[str, np.ndarray]:
+    def observe(self) -> dict[str, np.ndarray]:
+        """Return what the agent observes now."""
         self._mask = (self.np_random.random(7) < 0.6).astype(np.int8)
         self._mask[[self.np_random.integers(3), 3 + self.np_random.integers(4)]] = 1
         if self._locked and self._steps == 3:
@@ -148,7 +150,8 @@ class Walk(SeededWalk):
         """Move by the action and at random."""
         return super().step(action if np.ndim(action) == 0 else action[0] + 1)
 
-    def _observe(self) -> np.ndarray:
+    def observe(self) -> np.ndarray:
+        """Return what the agent observes now."""
         return np.array([self._position, self._steps / 30], np.float32)
 
 
@@ -187,7 +190,7 @@ class Signal(gymnasium.Env[np.ndarray, Any]):
         """Show the first light."""
         super().reset(seed=seed)
         self._steps = 0
-        return self._observe(), {}
+        return self.observe(), {}
 
     def best_action(self) -> Any:
         """Return the action that the light shows."""
@@ -198,9 +201,10 @@ class Signal(gymnasium.Env[np.ndarray, Any]):
         best = self.best_action()
         reward = 1 - float(np.abs(action - best).sum()) if self._continuous else float(action == best)
         self._steps += 1
-        return self._observe(), reward, self._steps >= self.length, False, {}
+        return self.observe(), reward, self._steps >= self.length, False, {}
 
-    def _observe(self) -> np.ndarray:
+    def observe(self) -> np.ndarray:
+        """Return what the agent observes now."""
         self._light = int(self.np_random.integers(4))
         shown = np.zeros(4, np.float32)
         shown[self._light] = 1
@@ -222,14 +226,15 @@ class Ending(gymnasium.Env[np.ndarray, Any]):
         """Begin again."""
         super().reset(seed=seed)
         self._steps = 0
-        return self._observe(), {}
+        return self.observe(), {}
 
     def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
         """Step; the action affects only the reward."""
         self._steps += 1
         over = self._steps >= 3
         reward = 0.1 + 0.01 * float(np.sum(action))
-        return self._observe(), reward, over and not self._truncate, over and self._truncate, {}
+        return self.observe(), reward, over and not self._truncate, over and self._truncate, {}
 
-    def _observe(self) -> np.ndarray:
+    def observe(self) -> np.ndarray:
+        """Return what the agent observes now."""
         return np.array([self._steps / 3, self._last if self._steps >= 3 else 0.0], np.float32)

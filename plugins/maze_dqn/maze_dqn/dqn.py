@@ -65,9 +65,9 @@ class DQN(Algorithm[ValueNetwork]):
         """Build the collector with its exploration, and the target network."""
         config, policy = self.config, cast("ValueNetwork", run.policy)
         self._run, self._policy = run, policy
-        self._target = Target(policy)
-        self._target.module.normalizer = policy.normalizer  # its statistics belong to both networks
-        targets = {_TARGET: TargetMemory(POLICY, self._target.module)}
+        self.target = Target(policy)
+        self.target.module.normalizer = policy.normalizer  # its statistics belong to both networks
+        targets = {_TARGET: TargetMemory(POLICY, self.target.module)}
         memory = ReplayMemory.of(policy, config.sequence_length, config.burn_in, targets)
         collector = ReplayCollector(
             run,
@@ -83,29 +83,29 @@ class DQN(Algorithm[ValueNetwork]):
         )
         self._collector = self.keep("collector", collector)
         noise = torch_generator(run.seed, Purpose.POLICY_NOISE, _PARAMETER_NOISE, device=run.device)
-        self._noise = self.keep("noise", noise)
+        self.noise = self.keep("noise", noise)
 
     def modules(self) -> dict[str, nn.Module]:
         """Return the target network."""
-        return {_TARGET: self._target.module}
+        return {_TARGET: self.target.module}
 
     def batches(self) -> Iterator[Batch]:
         """Step the environments, then yield batches from replay; priorities and target follow after each of them."""
         config, run, collector = self.config, self._run, self._collector
         run.learner.scale_lr(scheduled(config.lr_schedule, run.fraction_done))
         run.record({"train/epsilon": config.epsilon(run.env_steps)})
-        self._policy.resample(self._noise)
+        self._policy.resample(self.noise)
         collector.collect()
         beta = config.priority_beta + (1 - config.priority_beta) * run.fraction_done
         for _ in range(config.num_batches_per_iter):
             batch = collector.sample(config.batch_size, config.gamma, config.n_step, beta=beta)
-            self._policy.resample(self._noise)
-            self._target.module.resample(self._noise)
+            self._policy.resample(self.noise)
+            self.target.module.resample(self.noise)
             yield batch
             if collector.replay.priorities is not None:
                 collector.replay.priorities.update(batch.extra["slot"].cpu().numpy(), self._errors.cpu().numpy())
             if run.learner.steps % config.target_update_interval == 0:
-                self._target.follow(config.tau)
+                self.target.follow(config.tau)
         self._policy.quiet()  # evaluations act without noise
 
     @hookimpl
@@ -125,7 +125,7 @@ class DQN(Algorithm[ValueNetwork]):
         The target network values that action. It also chooses it, unless `double` leaves this to the network that
         learns (van Hasselt et al., arXiv 1509.06461). The discount is 0 where the episode terminated.
         """
-        network = self._target.module
+        network = self.target.module
         atoms = _next_atoms(network, batch, _TARGET)
         best = policy.best(_next_atoms(policy, batch, POLICY) if self.config.double else atoms, batch.next_obs)
         return policy.returns.target(network.at(atoms, best), batch.extra["reward"], batch.extra["discount"])

@@ -51,7 +51,7 @@ class ES(Algorithm):
         config = self.config
         self._run = run
         self._space = SearchSpace(run.policy, deterministic=config.deterministic)
-        self._noise = Noise(noise_seed(run.seed), self._space.size)
+        self.noise = Noise(noise_seed(run.seed), self._space.size)
         self._next_pair = 0
         task = EvaluatePairs(
             builder=run.env_builder("training"),
@@ -88,7 +88,7 @@ class ES(Algorithm):
         """
         ranks = batch.extra["rank"].numpy()
         weights = (ranks[:, 0] - ranks[:, 1]) / ranks.size
-        estimate = torch.from_numpy(self._noise.weighted_sum(batch.extra["index"].tolist(), weights))
+        estimate = torch.from_numpy(self.noise.weighted_sum(batch.extra["index"].tolist(), weights))
         parameters = self._space.parameters(policy)
         gradients = self._space.split(estimate.to(parameters[0].device)).values()
         along = torch.stack([(p * g).sum() for p, g in zip(parameters, gradients, strict=True)]).sum()

@@ -76,27 +76,27 @@ class CQL(Algorithm):
         """Load the data; build critics, their target and the coefficients."""
         config, policy = self.config, run.policy
         self._run = run
-        self._actions = JointActions(run.observation_space, run.action_space).to(run.device)
-        check_squashed(policy, self._actions, config.name)
+        self.actions = JointActions(run.observation_space, run.action_space).to(run.device)
+        check_squashed(policy, self.actions, config.name)
         self._steps = self.keep("steps", RecordedSteps(run, config))
-        self._critics = critics_of(run, self._actions, config)
-        self._target = Target(self._critics)
+        self.critics = critics_of(run, self.actions, config)
+        self.target = Target(self.critics)
         self._entropy = Coefficient(config.entropy_coef).to(run.device)
         learnt = config.lagrange_gap is not None
         self._alpha = Coefficient(config.alpha or 1.0).to(run.device) if learnt else None
         noise = torch_generator(run.seed, Purpose.POLICY_NOISE, _SAMPLES, device=run.device)
-        self._noise = self.keep("noise", noise)
+        self.noise = self.keep("noise", noise)
 
     def modules(self) -> dict[str, nn.Module]:
         """Return the critics, their target, and the coefficients."""
         alpha = {} if self._alpha is None else {"alpha": self._alpha}
-        return {"critics": self._critics, "critic_target": self._target.module, "entropy": self._entropy, **alpha}
+        return {"critics": self.critics, "critic_target": self.target.module, "entropy": self._entropy, **alpha}
 
     def build_optimizer(self, policy: Policy) -> Optimizer:
         """Return one Adam: policy and entropy coefficient at `lr`, critics and alpha at `critic_lr`."""
         config = self.config
         actor = [p for p in (*policy.parameters(), *self._entropy.parameters()) if p.requires_grad]
-        critics = [*self._critics.parameters(), *(() if self._alpha is None else self._alpha.parameters())]
+        critics = [*self.critics.parameters(), *(() if self._alpha is None else self._alpha.parameters())]
         return Adam([{"params": actor, "lr": config.lr}, {"params": critics, "lr": config.critic_lr or config.lr}])
 
     def batches(self) -> Iterator[Batch]:
@@ -104,20 +104,20 @@ class CQL(Algorithm):
         config, run = self.config, self._run
         run.learner.scale_lr(scheduled(config.lr_schedule, run.fraction_done))
         yield self._steps.sample(config.batch_size, config.gamma)
-        self._target.follow(config.tau)
+        self.target.follow(config.tau)
 
     @hookimpl
     def compute_loss(self, policy: Policy, batch: Batch) -> Loss:
         """Return the losses of critics, policy and coefficients in one scalar; each moves its own parameters only."""
-        config, critics = self.config, self._critics
+        config, critics = self.config, self.critics
         features = critics.features(policy.normalized(batch.obs))
         with torch.no_grad():
             following, next_density = self._sample(policy, batch.next_obs, 1 + config.sampled_actions)
-            next_features = self._target.module.features(policy.normalized(batch.next_obs))
-            next_values = self._target.module.values(next_features, following[0]).squeeze(-1)
+            next_features = self.target.module.features(policy.normalized(batch.next_obs))
+            next_values = self.target.module.values(next_features, following[0]).squeeze(-1)
             target = torch.addcmul(batch.extra["reward"], batch.extra["discount"], next_values.amin(0))
         acted, density = self._sample(policy, batch.obs, 1 + config.sampled_actions)
-        recorded = cast("Tensor", self._actions.canonical(batch.actions))  # every leaf is a Box
+        recorded = cast("Tensor", self.actions.canonical(batch.actions))  # every leaf is a Box
         values = critics.values(features, recorded).squeeze(-1)
         critic_loss = squared_errors(values, target)
         others = torch.cat((acted[1:], following[1:])).detach()
@@ -126,7 +126,7 @@ class CQL(Algorithm):
         value = critics.values(features.detach(), acted[0], frozen=True).squeeze(-1).amin(0)
         coefficient = self._entropy.value()
         policy_loss = (coefficient.detach() * density[0] - value).mean()
-        surplus = -density[0].detach().mean() + config.target_entropy_multiplier * self._actions.box_size
+        surplus = -density[0].detach().mean() + config.target_entropy_multiplier * self.actions.box_size
         total = critic_loss + policy_loss + self._entropy.log * surplus + self._conservative(gap)
         metrics = {
             "policy": policy_loss, "critic": critic_loss, "gap": gap.mean(), "q": values.mean(),
@@ -153,11 +153,11 @@ class CQL(Algorithm):
         """
         count, (rows, size) = self.config.sampled_actions, others.shape[1:]
         shape = (count, rows, size)
-        evenly = 2 * torch.rand(shape, generator=self._noise, device=others.device) - 1
+        evenly = 2 * torch.rand(shape, generator=self.noise, device=others.device) - 1
         actions = torch.cat((evenly, others))
         densities = torch.cat((density.new_full((count, rows), -size * math.log(2.0)), density))
         repeated = features.unsqueeze(1).expand(-1, len(actions), -1, -1).flatten(1, 2)
-        values = self._critics.values(repeated, actions.flatten(0, 1)).squeeze(-1)
+        values = self.critics.values(repeated, actions.flatten(0, 1)).squeeze(-1)
         return log_integral(values.reshape(len(values), *actions.shape[:2]), densities).mean(-1)
 
     def _sample(self, policy: Policy, obs: TensorTree, count: int) -> tuple[Tensor, Tensor]:
@@ -166,7 +166,7 @@ class CQL(Algorithm):
         Shapes [count, B, d] and [count, B].
         """
         parts: Any = policy.distribution(obs).parts
-        noise = policy.draw_noise((count, len(next(iter(obs.values())))), self._noise)
-        samples = {key: parts[key].sample(noise[key]) for key in self._actions.boxes}
+        noise = policy.draw_noise((count, len(next(iter(obs.values())))), self.noise)
+        samples = {key: parts[key].sample(noise[key]) for key in self.actions.boxes}
         densities = [parts[key].log_prob(sample) + parts[key].scale.log_volume for key, sample in samples.items()]
         return torch.cat([torch.tanh(sample) for sample in samples.values()], -1), torch.stack(densities).sum(0)

@@ -60,22 +60,22 @@ class IQL(Algorithm):
         self._run = run
         self._steps = self.keep("steps", RecordedSteps(run, config))
         self._reward_scale = _reward_scale(self._steps.returns) if config.normalize_returns else 1.0
-        self._actions = JointActions(run.observation_space, run.action_space).to(run.device)
+        self.actions = JointActions(run.observation_space, run.action_space).to(run.device)
         layers = config.critic_hidden, config.critic_activation
         with isolated_rng(integer_seed(run.seed, Purpose.MODEL_INIT, _CRITICS)):
-            size, outputs = self._actions.box_size, self._actions.outputs
-            self._critics = build_critics(run.policy, size, outputs, *layers, config.n_critics).to(run.device)
-            self._value = build_critics(run.policy, 0, 1, *layers, 1).to(run.device)
-        self._target = Target(self._critics)
+            size, outputs = self.actions.box_size, self.actions.outputs
+            self.critics = build_critics(run.policy, size, outputs, *layers, config.n_critics).to(run.device)
+            self.value = build_critics(run.policy, 0, 1, *layers, 1).to(run.device)
+        self.target = Target(self.critics)
 
     def modules(self) -> dict[str, nn.Module]:
         """Return the critics, their target, and the critic of states."""
-        return {"critics": self._critics, "critic_target": self._target.module, "value": self._value}
+        return {"critics": self.critics, "critic_target": self.target.module, "value": self.value}
 
     def build_optimizer(self, policy: Policy) -> Optimizer:
         """Return one Adam: the policy at `lr`, all critics at `critic_lr`."""
         lr = self.config.lr
-        critics = [*self._critics.parameters(), *self._value.parameters()]
+        critics = [*self.critics.parameters(), *self.value.parameters()]
         return Adam(
             [
                 {"params": [p for p in policy.parameters() if p.requires_grad], "lr": lr},
@@ -90,7 +90,7 @@ class IQL(Algorithm):
         batch = self._steps.sample(config.batch_size, config.gamma)
         batch.extra["reward"] *= self._reward_scale
         yield batch
-        self._target.follow(config.tau)
+        self.target.follow(config.tau)
 
     @hookimpl
     def compute_loss(self, policy: Policy, batch: Batch) -> Loss:
@@ -100,12 +100,12 @@ class IQL(Algorithm):
         """
         config, obs = self.config, policy.normalized(batch.obs)
         with torch.no_grad():
-            least = self._values(self._target.module, obs, batch).amin(0)
+            least = self._values(self.target.module, obs, batch).amin(0)
             following = self._state_value(policy.normalized(batch.next_obs))
             target = torch.addcmul(batch.extra["reward"], batch.extra["discount"], following)
         value = self._state_value(obs)
         value_loss = expectile_loss(least - value, config.expectile)
-        values = self._values(self._critics, obs, batch)
+        values = self._values(self.critics, obs, batch)
         critic_loss = squared_errors(values, target)
         advantages = least - value.detach()
         weights = advantage_weights(advantages, config.beta, config.max_weight)
@@ -121,12 +121,12 @@ class IQL(Algorithm):
 
     def _values(self, critics: Any, obs: dict[str, Tensor], batch: Batch) -> Tensor:
         """Return the critics' values of the recorded actions, [K, B]."""
-        values = critics.values(critics.features(obs), self._actions.canonical(batch.actions))
-        return self._actions.chosen(values, batch.actions)
+        values = critics.values(critics.features(obs), self.actions.canonical(batch.actions))
+        return self.actions.chosen(values, batch.actions)
 
     def _state_value(self, obs: dict[str, Tensor]) -> Tensor:
         """Return the values of states, [B]."""
-        return self._value.values(self._value.features(obs), None)[0].squeeze(-1)
+        return self.value.values(self.value.features(obs), None)[0].squeeze(-1)
 
 
 def _reward_scale(returns: np.ndarray) -> float:

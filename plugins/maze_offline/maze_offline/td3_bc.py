@@ -65,21 +65,21 @@ class TD3BC(Algorithm):
         """Load the data; build critics and targets."""
         config, policy = self.config, run.policy
         self._run = run
-        self._actions = JointActions(run.observation_space, run.action_space).to(run.device)
-        check_deterministic(policy, self._actions, config.name)
+        self.actions = JointActions(run.observation_space, run.action_space).to(run.device)
+        check_deterministic(policy, self.actions, config.name)
         self._steps = self.keep("steps", RecordedSteps(run, config))
-        self._critics = critics_of(run, self._actions, config)
+        self.critics = critics_of(run, self.actions, config)
         noise = torch_generator(run.seed, Purpose.POLICY_NOISE, _TARGET_NOISE, device=run.device)
-        self._noise = self.keep("noise", noise)
-        self._targets = DeterministicTargets(self._critics, policy, self._actions, self._noise)
+        self.noise = self.keep("noise", noise)
+        self.targets = DeterministicTargets(self.critics, policy, self.actions, self.noise)
 
     def modules(self) -> dict[str, nn.Module]:
         """Return the critics and both targets."""
-        return {"critics": self._critics, **self._targets.modules()}
+        return {"critics": self.critics, **self.targets.modules()}
 
     def build_optimizer(self, policy: Policy) -> Optimizer:
         """Return Adam with a group for each objective."""
-        return critic_and_policy_optimizer(self._critics, policy, self.config.lr, self.config.critic_lr)
+        return critic_and_policy_optimizer(self.critics, policy, self.config.lr, self.config.critic_lr)
 
     def batches(self) -> Iterator[Batch]:
         """Yield a batch of recorded steps for the critics and, after every few of them, for the policy."""
@@ -89,20 +89,20 @@ class TD3BC(Algorithm):
         yield replace(batch, objective="critic", group="critic")
         if (run.updates + 1) % config.policy_delay == 0:
             yield replace(batch, objective="policy", group="policy")
-            self._targets.follow(config.tau)
+            self.targets.follow(config.tau)
 
     @hookimpl
     def compute_loss(self, policy: Policy, batch: Batch) -> Loss:
         """Return the loss of the objective that the batch names."""
-        config, features = self.config, self._critics.features(policy.normalized(batch.obs))
-        recorded = cast("Tensor", self._actions.canonical(batch.actions))  # every leaf is a Box
+        config, features = self.config, self.critics.features(policy.normalized(batch.obs))
+        recorded = cast("Tensor", self.actions.canonical(batch.actions))  # every leaf is a Box
         if batch.objective == "policy":
-            acted = most_likely(policy, batch.obs, self._actions)
-            value = self._critics.values(features.detach(), acted, frozen=True)[0]
+            acted = most_likely(policy, batch.obs, self.actions)
+            value = self.critics.values(features.detach(), acted, frozen=True)[0]
             cloning = (acted - recorded).square().mean()
             total = cloning - value_weight(value, config.alpha) * value.mean()
             return Loss(total, {"policy": total.detach(), "cloning": cloning.detach()})
-        values = self._critics.values(features, recorded).squeeze(-1)
-        target = self._targets.values(policy, batch, config.target_noise, config.target_noise_clip)
+        values = self.critics.values(features, recorded).squeeze(-1)
+        target = self.targets.values(policy, batch, config.target_noise, config.target_noise_clip)
         loss = squared_errors(values, target)
         return Loss(loss, {"critic": loss.detach(), "q": values.detach().mean()})

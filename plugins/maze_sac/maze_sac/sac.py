@@ -114,28 +114,28 @@ class SAC(Algorithm):
             )
         if remembers(policy) and run.config.learners > 1:
             raise _one_learner("policies with memory", "model.memory")
-        self._actions = JointActions(run.observation_space, run.action_space).to(run.device)
-        check_squashed(policy, self._actions, "SAC")
-        self._critics = critics_of(
+        self.actions = JointActions(run.observation_space, run.action_space).to(run.device)
+        check_squashed(policy, self.actions, "SAC")
+        self.critics = critics_of(
             run,
-            self._actions,
+            self.actions,
             config,
-            config.quantiles if config.quantiles > 1 else self._actions.outputs,
+            config.quantiles if config.quantiles > 1 else self.actions.outputs,
             norm=config.critic_norm,
             dropout=config.dropout,
             make_memory=memory_builder(run),
             share_memory=config.critic_memory == "shared",
         )
-        self._targets = None if config.critic_norm == "batch" else Target(self._critics)
-        self._temperature = Temperature(config.entropy_coef, config.entropy_tuning).to(run.device)
+        self.targets = None if config.critic_norm == "batch" else Target(self.critics)
+        self.temperature = Temperature(config.entropy_coef, config.entropy_tuning).to(run.device)
         noise = torch_generator(run.seed, Purpose.POLICY_NOISE, _LOSS_NOISE, device=run.device)
-        self._noise = self.keep("noise", noise)
-        self._estimate = estimate_of(config, self._noise)
+        self.noise = self.keep("noise", noise)
+        self._estimate = estimate_of(config, self.noise)
 
     def setup(self, run: Run) -> None:
         """Build collector and replay buffer."""
         config = self.config
-        targets = {} if self._targets is None else {_TARGETS: TargetMemory(_CRITICS, self._targets.module)}
+        targets = {} if self.targets is None else {_TARGETS: TargetMemory(_CRITICS, self.targets.module)}
         collector = ReplayCollector(
             run,
             config.rollouts[1],
@@ -146,7 +146,7 @@ class SAC(Algorithm):
             demonstrations=config.initial_demonstrations,
             utd=config.utd or 1.0,
             memory=ReplayMemory.of(
-                run.policy, config.sequence_length, config.burn_in, targets, **{_CRITICS: self._critics}
+                run.policy, config.sequence_length, config.burn_in, targets, **{_CRITICS: self.critics}
             ),
             her_goals=config.her_goals,
         )
@@ -154,16 +154,16 @@ class SAC(Algorithm):
 
     def modules(self) -> dict[str, nn.Module]:
         """Return the critics, their targets if they have some, and the temperature."""
-        targets = {} if self._targets is None else {"targets": self._targets.module}
-        return {"critics": self._critics, **targets, "temperature": self._temperature}
+        targets = {} if self.targets is None else {"targets": self.targets.module}
+        return {"critics": self.critics, **targets, "temperature": self.temperature}
 
     def build_optimizer(self, policy: Policy) -> Optimizer:
         """Return one Adam: policy and critics at `lr`, the temperature at `entropy_coef_lr`."""
-        networks = [p for module in (policy, self._critics) for p in module.parameters() if p.requires_grad]
+        networks = [p for module in (policy, self.critics) for p in module.parameters() if p.requires_grad]
         betas = (self.config.beta1, 0.999)
         groups: list[dict[str, Any]] = [{"params": networks, "lr": self.config.lr, "betas": betas}]
         if self.config.entropy_tuning:
-            groups.append({"params": list(self._temperature.parameters()), "lr": self.config.entropy_coef_lr})
+            groups.append({"params": list(self.temperature.parameters()), "lr": self.config.entropy_coef_lr})
         return Adam(groups)
 
     def batches(self) -> Iterator[Batch]:
@@ -179,8 +179,8 @@ class SAC(Algorithm):
             if run.config.learners > 1:
                 self._add_noise(batch)
             yield batch
-            if self._targets is not None and run.learner.steps % config.target_update_interval == 0:
-                self._targets.follow(config.tau)
+            if self.targets is not None and run.learner.steps % config.target_update_interval == 0:
+                self.targets.follow(config.tau)
 
     @hookimpl
     def compute_loss(self, policy: Policy, batch: Batch) -> Loss:
@@ -189,12 +189,12 @@ class SAC(Algorithm):
         Each part has gradients for its own parameters only: targets and coefficient are constants, and the policy's
         objective uses critics with detached parameters. With the objective `critic` the loss is the critics' alone.
         """
-        coefficient = self._temperature.coefficient()
-        actions, estimate = self._actions, self._estimate
+        coefficient = self.temperature.coefficient()
+        actions, estimate = self.actions, self._estimate
         with torch.no_grad():
             following = self._decide_next(policy, batch)
         sequences = replayed(batch)
-        features = self._critics.features(
+        features = self.critics.features(
             policy.normalized(batch.obs), None if sequences is None else sequences.of(_CRITICS)
         )
         acting = actions.acting(batch.obs)
@@ -211,14 +211,14 @@ class SAC(Algorithm):
             return Loss(critic_loss, metrics)
 
         decision = self._decide(policy, batch.obs, sequences, subtree(batch.extra, f"{_NOISE}/"))
-        value = estimate.objective(decision, self._values(self._critics, features.detach(), decision.box, frozen=True))
+        value = estimate.objective(decision, self._values(self.critics, features.detach(), decision.box, frozen=True))
         policy_loss = (coefficient * decision.negative_entropy - value).mean()
 
         total = critic_loss + policy_loss
         entropy = -decision.negative_entropy.detach()
         if self.config.entropy_tuning:
             wanted = self.config.target_entropy_multiplier * target_entropy(actions, batch.obs, acting)
-            total = total + self._temperature.loss((entropy - wanted).mean())
+            total = total + self.temperature.loss((entropy - wanted).mean())
         metrics |= {"policy": policy_loss.detach(), "entropy": entropy.mean(), "entropy_coef": coefficient}
         return Loss(total, metrics)
 
@@ -230,19 +230,19 @@ class SAC(Algorithm):
         Without targets both come from one forward of the critics, so that batch normalisation sees both
         distributions of actions (Bhatt et al., arXiv 1902.05605, section 3.2).
         """
-        if self._targets is not None:
+        if self.targets is not None:
             with torch.no_grad():
-                targets = self._targets.module
+                targets = self.targets.module
                 next_values = self._values(targets, _next_features(targets, policy, batch, _TARGETS), following)
-            return self._values(self._critics, features, taken), next_values
-        both = torch.cat((features, _next_features(self._critics, policy, batch, _CRITICS)), 1)
+            return self._values(self.critics, features, taken), next_values
+        both = torch.cat((features, _next_features(self.critics, policy, batch, _CRITICS)), 1)
         box = None if taken is None or following is None else torch.cat((taken, following))
-        values, next_values = self._values(self._critics, both, box, batch=True).chunk(2, 1)
+        values, next_values = self._values(self.critics, both, box, batch=True).chunk(2, 1)
         return values, next_values.detach()
 
     def _values(self, critics: StateActionCritics, features: Tensor, box: Tensor | None, **options: bool) -> Tensor:
         """Return the critics' values with dropout, which is active in every loss (Hiraoka et al., arXiv 2110.02034)."""
-        return critics.values(features, box, chance=self._noise, **options)
+        return critics.values(features, box, chance=self.noise, **options)
 
     def _decide_next(self, policy: Policy, batch: Batch) -> Decision:
         """Return the policy's decision for the observations that follow."""
@@ -254,13 +254,13 @@ class SAC(Algorithm):
     def _decide(
         self, policy: Policy, obs: TensorTree, sequences: Sequences | None = None, noise: TensorTree | None = None
     ) -> Decision:
-        take = decide_in_turns if self._actions.several_actors else decide
+        take = decide_in_turns if self.actions.several_actors else decide
         noise = noise or self._draw(policy, len(next(iter(obs.values()))))
-        return take(self._actions, distribution_of(policy, obs, sequences), noise)
+        return take(self.actions, distribution_of(policy, obs, sequences), noise)
 
     def _draw(self, policy: Policy, rows: int) -> TensorTree:
         """Return the noise of sampled actions, leaves [rows, …]; none where no action is a Box."""
-        return policy.draw_noise((rows,), self._noise) if self._actions.box_size else {}
+        return policy.draw_noise((rows,), self.noise) if self.actions.box_size else {}
 
     def _add_noise(self, batch: Batch) -> None:
         """Put the noise of the actions that the loss samples into the batch: each learner needs that of its rows."""

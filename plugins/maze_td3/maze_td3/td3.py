@@ -67,20 +67,20 @@ class TD3(Algorithm):
             her_goals=config.her_goals,
         )
         self._collector = self.keep("collector", collector)
-        self._actions = JointActions(run.observation_space, run.action_space).to(run.device)
-        check_deterministic(run.policy, self._actions, config.name)
-        self._critics = critics_of(run, self._actions, config)
+        self.actions = JointActions(run.observation_space, run.action_space).to(run.device)
+        check_deterministic(run.policy, self.actions, config.name)
+        self.critics = critics_of(run, self.actions, config)
         target_noise = torch_generator(run.seed, Purpose.POLICY_NOISE, _TARGET_NOISE, device=run.device)
-        self._noise = self.keep("noise", target_noise)
-        self._targets = DeterministicTargets(self._critics, run.policy, self._actions, self._noise)
+        self.noise = self.keep("noise", target_noise)
+        self.targets = DeterministicTargets(self.critics, run.policy, self.actions, self.noise)
 
     def modules(self) -> dict[str, nn.Module]:
         """Return the critics and both targets."""
-        return {"critics": self._critics, **self._targets.modules()}
+        return {"critics": self.critics, **self.targets.modules()}
 
     def build_optimizer(self, policy: Policy) -> Optimizer:
         """Return Adam with a group for each objective."""
-        return critic_and_policy_optimizer(self._critics, policy, self.config.lr, self.config.critic_lr)
+        return critic_and_policy_optimizer(self.critics, policy, self.config.lr, self.config.critic_lr)
 
     def batches(self) -> Iterator[Batch]:
         """Step the environments; yield batches for the critics and, after every few of them, for the policy."""
@@ -92,18 +92,18 @@ class TD3(Algorithm):
             # Each `policy_delay` steps for the critics are followed by one for the policy.
             if run.learner.steps % (config.policy_delay + 1) == config.policy_delay:
                 yield replace(batch, objective="policy", group="policy")
-                self._targets.follow(config.tau)
+                self.targets.follow(config.tau)
 
     @hookimpl
     def compute_loss(self, policy: Policy, batch: Batch) -> Loss:
         """Return the loss of the objective that the batch names."""
-        config, features = self.config, self._critics.features(policy.normalized(batch.obs))
+        config, features = self.config, self.critics.features(policy.normalized(batch.obs))
         if batch.objective == "policy":
-            acted = most_likely(policy, batch.obs, self._actions)
-            value = self._critics.values(features.detach(), acted, frozen=True)[0]
+            acted = most_likely(policy, batch.obs, self.actions)
+            value = self.critics.values(features.detach(), acted, frozen=True)[0]
             return Loss(-value.mean(), {"policy": -value.detach().mean()})
-        values = self._critics.values(features, self._actions.canonical(batch.actions)).squeeze(-1)
-        target = self._targets.values(policy, batch, config.target_noise, config.target_noise_clip)
+        values = self.critics.values(features, self.actions.canonical(batch.actions)).squeeze(-1)
+        target = self.targets.values(policy, batch, config.target_noise, config.target_noise_clip)
         loss = (values - target).square().mean(-1).sum()
         return Loss(loss, {"critic": loss.detach(), "q": values.detach().mean()})
 
