@@ -169,7 +169,7 @@ def _of_arrays(arrays: Iterator[np.ndarray]) -> str:
 
 def _of_metrics(path: Path) -> str:
     lines = [json.loads(line) for line in path.read_text().splitlines()]
-    kept = [{key: value for key, value in line.items() if not key.startswith("time")} for line in lines]
+    kept = [{key: value for key, value in line.items() if not key.startswith(("time", "seconds"))} for line in lines]
     return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()[:16]
 
 

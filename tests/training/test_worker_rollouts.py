@@ -64,7 +64,7 @@ CASES = {
     "lstm and another of the critic": ("a2c", SeededWalk, {"model.memory": "lstm", "model.critic": "separate"}),
     "nested spaces and masks": ("ppo", Workshop, {"model.name": "template"}),
     "masks": ("a2c", Doors, {}),
-    "exploration": ("pqn", aged, {}),
+    "exploration that ends soon": ("pqn", aged, {"algorithm.exploration_steps": 70}),
     "wrappers that remember": ("a2c", aged, {}),
 }
 

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from maze_core.base.seeding import load_random_states, random_states
-from maze_core.base.tree import map_tree, to_arrays
+from maze_core.base.tree import concat_trees, map_tree, to_arrays
 from maze_core.collect.agents.agent import Agent, Choice
 from maze_core.collect.agents.forward import Forward, TorchForward, fastest_forward
 from maze_core.collect.agents.memory import RowMemory
@@ -150,10 +150,16 @@ class NetworkAgent(Agent):
         choice = self._forward.act(obs, noise)
         return choice if self._exploration is None else self._exploration.explore(obs, choice)
 
-    def ahead(self, steps: int, rows: int) -> NoisePlan:
-        """Draw what decides the next steps of N = `rows` environments beside the network, as `act` would do."""
+    def ahead(self, steps: int, rows: int, *, counted: bool) -> NoisePlan:
+        """Draw what decides the next steps of N = `rows` environments beside the network, as `act` would do.
+
+        `counted`: the run counts each step when it is taken, so that exploration which follows the count changes.
+        """
         noise = {} if self._noise is None else self._noise.draw(self.policy, steps)
-        explored = {} if self._exploration is None else self._exploration.ahead(steps, rows)
+        explored: Tree = {}
+        if self._exploration is not None:
+            each = (steps,) if counted else (1,) * steps  # one by one, the count stays where it is
+            explored = concat_trees([self._exploration.ahead(count, rows) for count in each])
         return NoisePlan(to_arrays(noise), explored)
 
     def state(self) -> dict[str, Any]:

@@ -148,7 +148,9 @@ class ReplayCollector(Collector):
         self._first_agent = _first_policy(run, first_policy, env)
         seeds = EpisodeSeeds(run.seed, Purpose.TRAIN_EPISODES)
         self._stepper = Stepper(env, seeds)
-        self._remote = RemoteCollector.of(run, env, self._agent, seeds, n_steps, exploration) if shared else None
+        self._remote = None
+        if shared:
+            self._remote = RemoteCollector.of(run, env, self._agent, seeds, n_steps, exploration, counted=True)
         self._order = generator(run.seed, Purpose.REPLAY)
         self._warm = False
         self.replay = replay_of(run, env, capacity, priority_exponent, memory, her_goals, selector, transforms)

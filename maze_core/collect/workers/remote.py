@@ -65,12 +65,15 @@ class RemoteCollector:
         agent: draws the noise.
         env: environments of workers that can `gather`.
         n_steps: steps of each environment at a time.
+        counted: as for `NetworkAgent.ahead`.
         on_steps: called within long collections, with the number of steps of environments since the last call.
     """
 
-    def __init__(self, agent: NetworkAgent, env: Any, n_steps: int, on_steps: Callable[[int], None]) -> None:
+    def __init__(
+        self, agent: NetworkAgent, env: Any, n_steps: int, on_steps: Callable[[int], None], *, counted: bool
+    ) -> None:
         self._agent, self._env = agent, env
-        self._n_steps, self._on_steps = n_steps, on_steps
+        self._n_steps, self._on_steps, self._counted = n_steps, on_steps, counted
 
     @staticmethod
     def of(
@@ -80,6 +83,8 @@ class RemoteCollector:
         seeds: EpisodeSeeds,
         n_steps: int,
         exploration: Exploration | None,
+        *,
+        counted: bool,
     ) -> RemoteCollector | None:
         """Return one for a run that `can_share`; None where its environments are stepped in lockstep nevertheless."""
         if not hasattr(env, "gather"):
@@ -92,7 +97,7 @@ class RemoteCollector:
         def show(steps: int) -> None:
             run.progress.env_steps += steps
 
-        return RemoteCollector(agent, env, n_steps, show)
+        return RemoteCollector(agent, env, n_steps, show, counted=counted)
 
     def take(self, stepper: Stepper, agent: RuleAgent, sink: Sink, steps: int) -> bool:
         """Let all environments take steps with the actions of another agent, at most so many; False if it has to see.
@@ -111,7 +116,7 @@ class RemoteCollector:
         memory = {} if agent.memory is None else agent.memory.snapshot(rows)
         arrays = {
             **acting_arrays(agent.policy),
-            **agent.ahead(self._n_steps, rows).arrays(),
+            **agent.ahead(self._n_steps, rows, counted=self._counted).arrays(),
             **{MEMORY + key: leaf for key, leaf in memory.items()},
         }
         rollout: Rollout = self._env.gather(arrays, self._on_steps)
@@ -152,7 +157,7 @@ class RemoteSampler:
         """Return one for a run that `can_share`; None where its environments are stepped in lockstep nevertheless."""
         drawn = SharedNoise(env.num_envs, noise) if exploration is None else None
         agent = NetworkAgent(run.policy, drawn, exploration=exploration, fast_rows=env.num_envs)
-        remote = RemoteCollector.of(run, env, agent, seeds, n_steps, exploration)
+        remote = RemoteCollector.of(run, env, agent, seeds, n_steps, exploration, counted=False)
         return None if remote is None else RemoteSampler(agent, env, seeds, remote)
 
     @property
