@@ -1,4 +1,4 @@
-"""Runs that an earlier version saved are evaluated, trained on and built upon; see `tests/fixtures/make_old_runs.py`."""
+"""Runs that an earlier version saved are evaluated, trained on and built upon: see `fixtures/make_old_runs.py`."""
 
 from __future__ import annotations
 
