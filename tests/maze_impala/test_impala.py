@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from maze_devkit.envs import CountingEnv, SeededWalk
-from maze_devkit.probes import Steady, Workshop
+from maze_devkit.probes import Workshop
 from maze_impala.config import IMPALAConfig
 from maze_impala.trajectories import clipped_rewards
 
@@ -230,21 +230,6 @@ def test_only_the_critic_learns_at_first(small):
     assert changed == {name for name in before if name.startswith(("critic_encoder", "value_head"))}
     context.train(n_epochs=1)
     assert any(not torch.equal(p, before[n]) for n, p in policy.named_parameters() if n.startswith("heads"))
-
-
-def test_a_time_limit_is_no_end(small):
-    """Endless reward 1 under a time limit of 8 is worth 1 / (1 - gamma)."""
-    overrides = {
-        "algorithm.gamma": 0.8,
-        "algorithm.lr": 0.01,
-        "algorithm.epoch_length": 300,
-        "algorithm.n_epochs": 1,
-        "algorithm.n_rollout_steps": 20,
-    }
-    context = small(Steady, overrides=overrides)
-    context.train()
-    value = context.policy.value({"observation": torch.ones(1, 1)})
-    assert value.item() == pytest.approx(5.0, rel=0.05)
 
 
 def test_runs_repeat_and_noise_differs_between_actors_and_rollouts(small):

@@ -72,7 +72,6 @@ class SteadyWith(Steady):
 
 
 EVERLASTING = {
-    "discrete": spaces.Discrete(2),
     "multi": spaces.MultiDiscrete([3] * 8),
     "bits": spaces.MultiBinary(8),
     "dict": spaces.Dict({"a": spaces.Discrete(4), "b": spaces.Discrete(4)}),
@@ -82,7 +81,7 @@ EVERLASTING = {
 
 @pytest.mark.parametrize(
     "name",
-    [each if each in ("discrete", "mixed") else pytest.param(each, marks=pytest.mark.slow) for each in EVERLASTING],
+    [each if each == "mixed" else pytest.param(each, marks=pytest.mark.slow) for each in EVERLASTING],
 )
 def test_a_reward_of_1_for_ever_is_worth_its_discounted_sum(sac, name):
     """A time limit is no end, and the lesser twin lowers the value of no action space for its number of members."""
