@@ -119,14 +119,14 @@ def learn(tmp_path, known_plugins):
 
 def found_values(context, memory):
     """The values of the four states, [K, 4], by all critics and for all actions; those later follow on the first."""
-    policy, critics = context.run.policy, getattr(context.run.algorithm, "_critics", None)
+    policy, critics = context.run.policy, getattr(context.run.algorithm, "critics", None)
     obs = {"observation": torch.from_numpy(OBSERVATIONS)}
     owner = policy if critics is None else critics
     sequences = Sequences(np.array([2, 2]), owner.initial_state(2)) if memory else None
     with torch.no_grad():
         if critics is None:
             return policy.value(obs, sequences).unsqueeze(0)
-        forces = [-0.5, 0.5] if context.run.algorithm._actions.box_size else [None]
+        forces = [-0.5, 0.5] if context.run.algorithm.actions.box_size else [None]
         features = critics.features(policy.normalized(obs), sequences)
         values = [critics.values(features, None if force is None else torch.full((4, 1), force)) for force in forces]
     return torch.cat([each.permute(0, 2, 1).flatten(0, 1) for each in values])
