@@ -7,6 +7,7 @@ import shutil
 import signal
 import tempfile
 from contextlib import ExitStack
+from functools import cache
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -68,10 +69,17 @@ def installed() -> Any:
     return discovery.declarations()
 
 
+@pytest.fixture(scope="session")
+def compatible() -> Any:
+    """`compatible(distribution)`: why one that is installed does not fit the core, looked up once for each."""
+    return cache(discovery.incompatibility)
+
+
 @pytest.fixture
-def known_plugins(monkeypatch: pytest.MonkeyPatch, installed: Any) -> None:
-    """Spare a test the look-up of plugins at every step."""
+def known_plugins(monkeypatch: pytest.MonkeyPatch, installed: Any, compatible: Any) -> None:
+    """Spare a test the look-up of plugins at every step: a run loads thirty."""
     monkeypatch.setattr(discovery, "declarations", lambda: installed)
+    monkeypatch.setattr(discovery, "incompatibility", compatible)
 
 
 @pytest.fixture

@@ -64,10 +64,14 @@ class _Deferred(TyperCommand):
         """Return the context of the command itself."""
         return command(self.path).make_context(info_name, args, parent, **extra)
 
+    def get_short_help_str(self, limit: int = 45) -> str:
+        """Return one line about the command. It is read from a source file, which takes milliseconds."""
+        return _summary(self.path)
+
 
 def deferred(path: str, hidden: bool = False) -> _Deferred:
     """Return the placeholder of the command with this entry-point name."""
-    found = _Deferred(path.rpartition(".")[2], short_help=_summary(path), hidden=hidden)
+    found = _Deferred(path.rpartition(".")[2], hidden=hidden)
     found.path = path
     return found
 

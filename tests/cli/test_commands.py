@@ -166,7 +166,7 @@ def test_the_help_in_the_source_is_what_typer_shows():
     from maze_core.cli.group import command, deferred
 
     for name in discovery.names("command"):
-        summary = deferred(name).short_help
+        summary = deferred(name).get_short_help_str()
         assert summary
         assert (command(name).help or "").startswith(summary), name
 

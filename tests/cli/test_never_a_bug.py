@@ -11,6 +11,7 @@ import random
 import re
 import shutil
 import sys
+from functools import cache
 from types import ModuleType
 
 import gymnasium
@@ -19,19 +20,31 @@ from typer.testing import CliRunner
 
 from maze_core.base.errors import ConfigError, PluginError
 from maze_core.cli import main as command
+from maze_core.cli.commands import train as train_command
 from maze_core.cli.main import app
 from maze_core.plugins import discovery
 from maze_core.plugins.config.assembly import assemble
 from maze_core.plugins.config.run import EvaluationConfig
 from tests.cli.broken_envs import FEW, VALUES, Good, parallel_environments, single_environments, turn_environments
 
-pytestmark = pytest.mark.usefixtures("known_plugins")
+pytestmark = pytest.mark.usefixtures("known_plugins", "known_commands")
 SMALL = (
     "--preset", "none", "--seed", "1", "-q", "--set", "algorithm.n_epochs=1", "--set", "algorithm.epoch_length=1",
     "--set", "algorithm.num_envs=2", "--set", "evaluation.n_episodes=1", "--set", "callbacks={jsonl: {}}",
     "--n-rollout-steps", "6", "--set", "evaluation.max_episode_steps=20",
 )  # fmt: skip
 MANY = tuple(name for name in VALUES if name not in FEW)
+
+
+@pytest.fixture(scope="module")
+def made():
+    """The commands of algorithms, each made once: that takes as long as the tiny run after it."""
+    return cache(train_command.algorithm_command)
+
+
+@pytest.fixture
+def known_commands(monkeypatch, made):
+    monkeypatch.setattr(train_command, "algorithm_command", made)
 
 
 def maze(capsys, *arguments):
