@@ -46,7 +46,9 @@ QUICK = ("README.md", "docs/guide/python.md", "docs/algorithms/ppo.md")
 """The pages that a change most often breaks; the others are left to the slow tests."""
 DIRECTIVE = re.compile(r"<!-- test: (.+?) -->")
 FILE_NAME = re.compile(r"# ([\w./-]+\.\w+)\n")
-PLAIN = re.compile(r"(maze|pytest) [^<>|&;$`]*")
+PLAIN = re.compile(r"(cd [\w./-]+ && )?(maze|pytest|python [\w./-]+\.py\b)[^<>|&;$`]*")
+LATE = ("torch._dynamo", "torch.export", "torch.onnx._internal.exporter._core")
+"""What exports and optimizers of torch's own import, in a second or two."""
 TYPED = Path(__file__).with_name("typed.py")
 STAND_INS = Path(__file__).with_name("stand_ins")
 LIMIT = 300
@@ -142,7 +144,7 @@ def run(block: Block, place: str, folder: Path, changes: dict[str, str]) -> str:
 
 
 def _commands(block: Block, folder: Path) -> list[list[str]]:
-    """A program, or the lines of a script; what is more than a plain `maze …` or `pytest …` is left to a shell."""
+    """A program, or the lines of a script; what is more than a plain `maze …` in a folder is left to a shell."""
     if block.language == "python":
         program = folder / f"block_{block.line}.py"
         program.write_text(block.program, encoding="utf-8")
@@ -154,7 +156,7 @@ def _commands(block: Block, folder: Path) -> list[list[str]]:
 
 def _start(argv: list[str], folder: Path, log: Path, changes: dict[str, str]) -> Any:
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["torch", "pytest", *MODULES, *bundled()])
+    context.set_forkserver_preload(["torch", "pytest", *LATE, *MODULES, *bundled()])
     given = {"folder": str(folder), "log": str(log), "changes": changes, "argv": argv}
     process = context.Process(target=runpy.run_path, args=(str(TYPED), given))
     process.start()

@@ -22,6 +22,11 @@ os.dup2(output, 1)
 os.dup2(output, 2)
 sys.path.insert(0, changes["PYTHONPATH"])
 site.addsitedir(changes["PYTHONPATH"])
+if argv[0] == "cd":
+    os.chdir(argv[1])
+    argv = argv[3:]
+if argv[0] == "python":
+    argv = argv[1:]
 sys.argv = argv
 if argv[0] == "maze":
     from maze_core.cli.main import main
