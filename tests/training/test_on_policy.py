@@ -203,6 +203,27 @@ def test_the_ratio_moves_once_steps_were_taken(quick):
     assert max(probe_of(context).distances) > 1e-2
 
 
+class Seen(Plugin):
+    """Keeps how many rows the normaliser has seen whenever a loss is computed."""
+
+    def __init__(self, config):
+        super().__init__(config)
+        self.counts = []
+
+    @hookimpl(wrapper=True)
+    def compute_loss(self, policy, batch):
+        self.counts.append(int(policy.normalizer.count))
+        return (yield)
+
+
+@pytest.mark.parametrize("algorithm", ["ppo", "a2c"])
+def test_a_rollout_is_learnt_from_with_the_statistics_that_acted(quick, algorithm):
+    """The normaliser sees its rows after the last step on it."""
+    context = quick(SeededWalk, algorithm, {"model.normalize_observations": True}, callbacks={"probe": Seen})
+    context.train()
+    assert sorted(set(probe_of(context).counts)) == [0, 24, 48, 72]
+
+
 def test_masks_are_those_of_acting(quick):
     """The stored mask allows the stored action, and masked choices have probability 0."""
     context = quick(Doors, callbacks={"probe": Ratios}, overrides={"algorithm.n_rollout_steps": 30})

@@ -1,0 +1,294 @@
+"""The faults that `mutants.py` puts into the code, and the tests that must notice them, by room."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+KNOWN = "tests/training/test_known_answers.py"
+ROOMS: dict[str, tuple[str, ...]] = {
+    "assembler": ("tests/acting/test_lanes.py", "tests/data/test_lane_replay.py", "tests/memory/test_lanes.py", KNOWN),
+    "memory": ("tests/memory/test_acting.py", "tests/memory/test_lanes.py", "tests/memory/test_policies.py"),
+    "returns": ("tests/data/test_returns.py", "tests/data/test_vtrace.py", "tests/data/test_discounts.py", KNOWN),
+    "losses": ("tests/training/test_surrogate.py", "tests/maze_ppo/test_losses.py", "tests/maze_sac/test_critics.py"),
+    "on-policy": ("tests/training/test_on_policy.py",),
+    "masks": ("tests/models/test_discrete_distributions.py", "tests/training/test_masks.py"),
+    "priorities": ("tests/data/test_prioritized.py",),
+    "resume": ("tests/training/test_old_runs.py", "tests/training/test_resume.py"),
+    "evaluation": ("tests/training/test_evaluation.py", "tests/callbacks/test_best_and_early_stopping.py"),
+    "recordings": ("tests/training/test_rollouts.py", "tests/training/test_agents_recordings.py"),
+    "wrappers": ("tests/maze_wrappers/test_runs.py", "tests/maze_wrappers/test_reward_oracle.py"),
+    "config": ("tests/config/test_raw.py", "tests/plugins/test_configuration.py"),
+    "command": ("tests/cli/test_errors.py",),
+    "seeds": ("tests/test_seeding.py", "tests/training/test_evaluation.py"),
+}
+"""The test files of each room, of which the fast tests run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """One fault."""
+
+    name: str
+    room: str
+    file: str
+    text: str
+    """What is there now, once."""
+    replacement: str
+
+    def applied(self, source: str) -> str:
+        """Return a source file with the fault. Raises ValueError where the text is not there exactly once."""
+        if (count := source.count(self.text)) != 1:
+            raise ValueError(f"{self.name}: {self.file} has its text {count} times: {self.text!r}")
+        return source.replace(self.text, self.replacement)
+
+
+_ASSEMBLER = "maze_core/collect/assembler.py"
+_RETURNS = "maze_core/data/returns.py"
+_ADVANTAGES = "maze_core/learn/on_policy/advantages.py"
+_PRIORITIES = "maze_core/data/replay/priorities.py"
+_LEARNER = "maze_core/learn/learner.py"
+_NETWORK = "maze_core/collect/agents/network.py"
+_EVALUATION = "maze_core/run/episodes/evaluation.py"
+_RECORDER = "maze_core/run/episodes/episode_recorder.py"
+_STATE = "maze_core/run/state.py"
+
+MUTANTS = (
+    Mutant(
+        "a reward is dropped while its agent waits",
+        "assembler",
+        _ASSEMBLER,
+        "paid = np.flatnonzero(self.open & (result.reward != 0))",
+        "paid = np.flatnonzero(self.open & result.valid)",
+    ),
+    Mutant(
+        "ends and cuts are exchanged",
+        "assembler",
+        _ASSEMBLER,
+        "            ends[rows] & result.terminated[rows],\n            ends[rows] & result.truncated[rows],\n",
+        "            ends[rows] & result.truncated[rows],\n            ends[rows] & result.terminated[rows],\n",
+    ),
+    Mutant(
+        "the last observation of an episode is forgotten",
+        "assembler",
+        _ASSEMBLER,
+        "if result.final_obs is not None and ends.any():",
+        "if result.final_obs is not None and not ends.any():",
+    ),
+    Mutant(
+        "the log-probability of an open action is forgotten",
+        "assembler",
+        _ASSEMBLER,
+        "self.log_prob[rows] = log_prob(*trees)",
+        "log_prob(*trees)",
+    ),
+    Mutant(
+        "a transition keeps the rewards of the one before",
+        "assembler",
+        _ASSEMBLER,
+        "        self._reward[rows] = 0\n",
+        "",
+    ),
+    Mutant(
+        "what was remembered before an open action is forgotten",
+        "assembler",
+        _ASSEMBLER,
+        "            put_rows(self.before, rows, take_rows(to_arrays(self._memory.before), rows))\n",
+        "            pass\n",
+    ),
+    Mutant(
+        "who waits remembers what it did not act on",
+        "memory",
+        "maze_core/collect/agents/memory.py",
+        "{key: leaf.index_copy(0, index, self.before[key][index]) for key, leaf in state.items()}",
+        "dict(state)",
+    ),
+    Mutant(
+        "an episode begins with the memory of the last one",
+        "memory",
+        "maze_core/collect/agents/memory.py",
+        "key: leaf.index_copy(0, index.to(leaf.device), fresh[key]) for key, leaf in self._state.items()",
+        "key: leaf.clone() for key, leaf in self._state.items()",
+    ),
+    Mutant(
+        "a cut episode goes on with the next one's value",
+        "returns",
+        _ADVANTAGES,
+        "next_values[t, indices] = _values(policy, to_tensors(final_obs, device))",
+        "_values(policy, to_tensors(final_obs, device))",
+    ),
+    Mutant(
+        "an end is discounted like any step",
+        "returns",
+        "maze_core/data/discounts.py",
+        "np.where(rollout.terminated, 0.0, factor)",
+        "np.where(rollout.terminated, gamma, factor)",
+    ),
+    Mutant(
+        "advantages run on into the next episode",
+        "returns",
+        _RETURNS,
+        "decay = discounts * (continues * gae_lambda)",
+        "decay = discounts * gae_lambda",
+    ),
+    Mutant(
+        "V-trace's traces are not clipped",
+        "returns",
+        _RETURNS,
+        "discounts * np.minimum(ratios, 1)",
+        "discounts * ratios",
+    ),
+    Mutant(
+        "the ratio is not clipped",
+        "losses",
+        "maze_core/learn/on_policy/surrogate.py",
+        "(ratio * loss).clamp(min=torch.sub(loss, advantage.abs(), alpha=clip_range))",
+        "ratio * loss",
+    ),
+    Mutant(
+        "tau is turned round",
+        "losses",
+        "maze_core/learn/off_policy/targets.py",
+        "torch._foreach_lerp_(self._followers, self._leaders, tau)",
+        "torch._foreach_lerp_(self._followers, self._leaders, 1 - tau)",
+    ),
+    Mutant(
+        "the normaliser learns before the values",
+        "on-policy",
+        "plugins/maze_a2c/maze_a2c/a2c.py",
+        "        rollout = self._collector.collect()\n",
+        "        rollout = self._collector.collect()\n        self._collector.update_normalizer()\n",
+    ),
+    Mutant(
+        "the normaliser learns before the log-probabilities",
+        "on-policy",
+        "plugins/maze_ppo/maze_ppo/ppo.py",
+        "        rollout = self._collector.collect()\n",
+        "        rollout = self._collector.collect()\n        self._collector.update_normalizer()\n",
+    ),
+    Mutant(
+        "masks do not forbid",
+        "masks",
+        "maze_core/models/distributions/discrete.py",
+        "logits.masked_fill(mask == 0, _MASKED)\n        self._log_probs",
+        "logits\n        self._log_probs",
+    ),
+    Mutant(
+        "importance weights are turned round",
+        "priorities",
+        _PRIORITIES,
+        "((values.min() / values) ** beta)",
+        "((values / values.max()) ** beta)",
+    ),
+    Mutant(
+        "a new step has any priority",
+        "priorities",
+        _PRIORITIES,
+        "self._tree.set(slots, self.largest)",
+        "self._tree.set(slots, 1.0)",
+    ),
+    Mutant(
+        "the optimizer is not saved",
+        "resume",
+        _LEARNER,
+        '"optimizer": self.optimizer.state_dict(),',
+        '"optimizer": {**self.optimizer.state_dict(), "state": {}},',
+    ),
+    Mutant(
+        "the optimizer is not loaded",
+        "resume",
+        _LEARNER,
+        'self.optimizer.load_state_dict(state["optimizer"])',
+        'state["optimizer"]',
+    ),
+    Mutant(
+        "a resumed run draws other noise",
+        "resume",
+        _NETWORK,
+        'self.generator.set_state(state["noise"])',
+        'state["noise"]',
+    ),
+    Mutant(
+        "a resumed run draws other random numbers of torch",
+        "resume",
+        "maze_core/run/run.py",
+        '        self.torch_rng = saved["torch_rng"]\n',
+        "",
+    ),
+    Mutant(
+        "evaluations draw their actions",
+        "evaluation",
+        _EVALUATION,
+        "NetworkAgent(policy, None if deterministic else SharedNoise(rows, noise), masks=masks)",
+        "NetworkAgent(policy, SharedNoise(rows, noise), masks=masks)",
+    ),
+    Mutant(
+        "the worst checkpoint is the best",
+        "evaluation",
+        _STATE,
+        "score > self.best_score",
+        "score < self.best_score",
+    ),
+    Mutant(
+        "a tie is an improvement",
+        "evaluation",
+        _STATE,
+        "        if is_best:\n            self.best_score, self.improved_epoch = score, epoch\n",
+        "        if is_best or ties_best:\n            self.best_score, self.improved_epoch = score, epoch\n",
+    ),
+    Mutant(
+        "recordings lose the last observation",
+        "recordings",
+        _RECORDER,
+        "np.stack([*(past[key][row] for past, _ in self._past), last])",
+        "np.stack([*(past[key][row] for past, _ in self._past), self._past[-1][0][key][row]])",
+    ),
+    Mutant(
+        "recordings of several agents lose the last observation",
+        "recordings",
+        _RECORDER,
+        "np.stack([*(seen[key] for seen, _ in steps), last])",
+        "np.stack([*(seen[key] for seen, _ in steps), steps[-1][0][key]])",
+    ),
+    Mutant(
+        "the first wrapper is outermost",
+        "wrappers",
+        "maze_core/plugins/members.py",
+        "for i, config in enumerate(configs)]",
+        "for i, config in enumerate(configs)][::-1]",
+    ),
+    Mutant(
+        "an override of what is set is ignored",
+        "config",
+        "maze_core/plugins/config/raw.py",
+        "                tree[key] = value\n            elif",
+        "                tree.setdefault(key, value)\n            elif",
+    ),
+    Mutant(
+        "a part keeps the parameters of another plugin",
+        "config",
+        "maze_core/plugins/config/raw.py",
+        "old = old if same else {}",
+        "old = old if same or old else {}",
+    ),
+    Mutant(
+        "wrong input ends with exit code 1",
+        "command",
+        "maze_core/base/errors.py",
+        'what to do next."""\n\n    exit_code = 2\n',
+        'what to do next."""\n\n    exit_code = 1\n',
+    ),
+    Mutant(
+        "every episode of an environment has one seed",
+        "seeds",
+        "maze_core/base/seeding.py",
+        "return int(values[offset])",
+        "return int(values[0])",
+    ),
+    Mutant(
+        "evaluations play the same episodes in every epoch",
+        "seeds",
+        "maze_core/run/episodes/run_evaluation.py",
+        "EpisodeSeeds(self._seed, Purpose.EVAL_EPISODES, (number,), stride",
+        "EpisodeSeeds(self._seed, Purpose.EVAL_EPISODES, (0,), stride",
+    ),
+)
