@@ -33,7 +33,7 @@ _CARRIER = re.compile(
     r"|StepResult|Rows|Recording)$"
 )
 """Names of classes that carry rows from the environment to the loss."""
-_CARRIED = ("collect", "data", "envs", "learn", "models", "run", "maze_impala")
+_CARRIED = ("collect", "data", "envs", "learn", "models", "run", "maze_impala", "maze_recordings")
 """Folders in which such a class is one of them."""
 _PRIVATE = re.compile(r"[\]A-Za-z0-9_)]\._[a-z]")
 _OWN = re.compile(r"\b(self|cls)\._")

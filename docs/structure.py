@@ -24,7 +24,7 @@ ROOMS = {
     "learn": "the base of algorithms, the gradient step, advantages and losses",
     "collect": "agents, the stepper, rollouts, what fills replay, workers",
     "models": "policies, encoders, distributions",
-    "data": "rollouts, batches, returns, replay, recordings",
+    "data": "rollouts, batches, returns, replay",
     "envs": "spaces, vector environments, sources, wrappers",
     "plugins": "how plugins are found, called and configured",
     "base": "errors, files, seeds, processes, trees",

@@ -16,10 +16,7 @@ if TYPE_CHECKING:
     from maze_core.collect.rollouts.collector import RolloutCollector as RolloutCollector
     from maze_core.data.batch import Batch as Batch
     from maze_core.data.batch import Loss as Loss
-    from maze_core.data.recordings.loader import load_trajectories as load_trajectories
-    from maze_core.data.recordings.trajectories import Trajectories as Trajectories
-    from maze_core.data.recordings.trajectories import Trajectory as Trajectory
-    from maze_core.data.recordings.writer import TrajectoryWriter as TrajectoryWriter
+    from maze_core.data.trajectory import Trajectory as Trajectory
     from maze_core.envs.events.event import Event as Event
     from maze_core.envs.events.event import Events as Events
     from maze_core.envs.several.turns import ActorSpaces as ActorSpaces
@@ -56,13 +53,10 @@ _HOMES = {
     "RunContext": "maze_core.run.context",
     "RunError": "maze_core.base.errors",
     "RunSummary": "maze_core.run.report",
-    "Trajectories": "maze_core.data.recordings.trajectories",
-    "Trajectory": "maze_core.data.recordings.trajectories",
-    "TrajectoryWriter": "maze_core.data.recordings.writer",
+    "Trajectory": "maze_core.data.trajectory",
     "Turn": "maze_core.envs.several.turns",
     "TurnEnv": "maze_core.envs.several.turns",
     "hookimpl": "maze_core.plugins.hookspecs",
-    "load_trajectories": "maze_core.data.recordings.loader",
 }
 
 __all__ = sorted(_HOMES)

@@ -31,6 +31,7 @@ _PUBLISHED: Mapping[str, Mapping[str, str]] = {
     "maze-ppo": {"algorithm": "ppo"},
     "maze-profile": {"command": "profile"},
     "maze-ray": {"runner": "ray"},
+    "maze-recordings": {"command": "rollout trajectories"},
     "maze-rllib": {
         "algorithm": "rllib-ppo rllib-appo rllib-impala rllib-dqn rllib-sac rllib-bc rllib-marwil",
     },

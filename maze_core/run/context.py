@@ -21,8 +21,8 @@ from maze_core.plugins.config.base import PluginConfig
 from maze_core.plugins.config.preset_paths import experiment as experiment_file
 from maze_core.plugins.config.raw import merge
 from maze_core.plugins.config.record import CONFIG
+from maze_core.plugins.extensions import RECORDINGS, extension
 from maze_core.run import api
-from maze_core.run.episodes.rollouts import roll_out, task_of_run
 from maze_core.run.episodes.run_evaluation import FINAL_EVALUATION
 from maze_core.run.parts import Part, Parts, as_mapping, as_path
 from maze_core.run.saved.run_dir import find_run
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import gymnasium
     from torch import nn
 
-    from maze_core.data.recordings.trajectories import Trajectory
+    from maze_core.data.trajectory import Trajectory
     from maze_core.models.policy import Policy
     from maze_core.plugins.config.run import RunConfig
     from maze_core.run.report import RunSummary
@@ -255,19 +255,20 @@ class RunContext:
             workers: number of workers; no effect on the result. None: this process, or as many as `runner` chooses.
             runner: starts the workers, such as `"ray"`; None: the local runner, if there are several.
             seed: decides the episodes; None: a fresh one.
+
+        Raises:
+            ConfigError: maze-recordings is not installed, or a part of the run does not fit.
         """
-        task = task_of_run(self.run, draw_seed() if seed is None else seed, deterministic)
-        played: list[Trajectory] = []
-        folder = None if record is None else Path(record)
-        player = None if runner is None else part_config("runner", Parts().plugin("runner", runner))
-        roll_out(
-            task,
+        play = extension(RECORDINGS, "rollout", "playing whole episodes", "maze-recordings")
+        played: list[Trajectory] = play(
+            self.run,
             episodes,
-            workers=workers,
-            runner=player,
-            record=folder,
+            deterministic=deterministic,
+            record=None if record is None else Path(record),
             wrapped_rewards=wrapped_rewards,
-            watch=played.append,
+            workers=workers,
+            runner=None if runner is None else part_config("runner", Parts().plugin("runner", runner)),
+            seed=draw_seed() if seed is None else seed,
             load=self._load,
         )
         return played

@@ -125,12 +125,13 @@ def _curves(folder: Path) -> dict[str, str]:
 
 def _episodes(folder: Path) -> dict[str, str]:
     """How often each episode was recorded."""
-    from maze_core.data.recordings.loader import load_trajectories
+    from maze_recordings.loader import load_trajectories
+    from maze_recordings.writer import columns_of
 
     data = load_trajectories(folder)
     found: Counter[str] = Counter()
     for episode in data:
-        columns = sorted(episode.columns().items())
+        columns = sorted(columns_of(episode).items())
         content = b"".join(key.encode() + rows.tobytes() for key, rows in columns)
         ending = "terminated" if episode.terminated else "truncated"
         digest = hashlib.sha256(content).hexdigest()[:8]

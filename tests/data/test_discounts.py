@@ -10,10 +10,10 @@ from maze_impala.config import IMPALAConfig
 from maze_impala.trajectories import TrajectoryBatch
 
 from maze_core.data.discounts import rollout_discounts
-from maze_core.data.recordings.trajectories import Trajectory
 from maze_core.data.replay.buffer import ReplayBuffer
 from maze_core.data.returns import vtrace
 from maze_core.data.rollout import Rollout
+from maze_core.data.trajectory import Trajectory
 from maze_core.envs.several.actors import ActorId
 from maze_core.learn.on_policy.advantages import advantage_rows
 

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from maze_core.data.recordings.trajectories import Trajectory
 from maze_core.data.replay.buffer import ReplayBuffer
 from maze_core.data.replay.frames import FrameStack, FrameStore, find_stacks
 from maze_core.data.replay.log import ReplayLog
+from maze_core.data.trajectory import Trajectory
 from maze_core.envs.spaces import LeafSpec, space_specs
 from maze_core.envs.vector import StepResult
 

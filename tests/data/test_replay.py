@@ -13,9 +13,9 @@ from maze_devkit.envs import CountingEnv
 from maze_core.base.errors import ConfigError
 from maze_core.base.free_ram import check_memory, free_ram
 from maze_core.base.seeding import EpisodeSeeds, Purpose
-from maze_core.data.recordings.trajectories import Trajectory
 from maze_core.data.replay.buffer import ReplayBuffer
 from maze_core.data.replay.row_specs import row_specs
+from maze_core.data.trajectory import Trajectory
 from maze_core.envs.serial import SerialVectorEnv
 from maze_core.envs.spaces import allocate, allocated_bytes
 from maze_core.envs.vector import StepResult

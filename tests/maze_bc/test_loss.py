@@ -8,10 +8,9 @@ import torch
 from gymnasium import spaces
 from maze_bc.dataset import as_samples
 from maze_devkit.envs import SpacesEnv
+from maze_recordings.loader import load_trajectories
+from maze_recordings.recording_files import TrajectoryError
 from torch import distributions as oracle
-
-from maze_core.data.recordings.loader import load_trajectories
-from maze_core.data.recordings.recording_files import TrajectoryError
 
 SEEN = spaces.Box(-np.inf, np.inf, (3,), np.float32)
 LOW, HIGH = np.float32([-2, 0.5]), np.float32([1, 4])

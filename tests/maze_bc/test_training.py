@@ -12,6 +12,7 @@ import pytest
 import torch
 from gymnasium import spaces
 from maze_devkit.envs import SeededWalk
+from maze_recordings.rollouts import roll_out, task_of_plugin
 from torch import nn
 
 from maze_core.base.errors import ConfigError
@@ -22,7 +23,6 @@ from maze_core.plugins.config.assembly import assemble
 from maze_core.plugins.hookspecs import hookimpl
 from maze_core.run import api
 from maze_core.run.context import RunContext
-from maze_core.run.episodes.rollouts import roll_out, task_of_plugin
 from maze_core.run.episodes.saved_evaluation import evaluate_saved
 from maze_core.run.saved.checkpoint import read_checkpoint
 from tests.bomb import bomb

@@ -15,6 +15,7 @@ from gymnasium import spaces
 from maze_export import noise
 from maze_export.export import export_policy
 from maze_export.interface import METADATA
+from maze_recordings.rollouts import roll_out, task_of_plugin
 from torch import nn
 
 from maze_core.base.errors import ConfigError
@@ -24,7 +25,6 @@ from maze_core.envs.spaces import leaves
 from maze_core.models import heads
 from maze_core.plugins.config.assembly import env_config, policy_config
 from maze_core.run.context import RunContext
-from maze_core.run.episodes.rollouts import roll_out, task_of_plugin
 from tests.masked import Guarded
 from tests.maze_export.conftest import ACTIONS, FREE, OBSERVATIONS, Anything, stir
 

@@ -5,11 +5,11 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 from maze_heuristics.lunar_lander import LunarLanderConfig, LunarLanderHeuristics
+from maze_recordings.rollouts import roll_out, task_of_plugin
 
 from maze_core.base.errors import ConfigError
 from maze_core.collect.policies.base import build_policy_plugin
 from maze_core.plugins.config.assembly import part_config
-from maze_core.run.episodes.rollouts import roll_out, task_of_plugin
 
 SEEN = spaces.Box(-10, 10, (8,), np.float32)
 

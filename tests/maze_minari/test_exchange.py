@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 from maze_devkit.turns import Carousel
+from maze_recordings.loader import load_trajectories
+from maze_recordings.writer import TrajectoryWriter
 from typer.testing import CliRunner
 
 from maze_core.cli.main import app
-from maze_core.data.recordings.loader import load_trajectories
-from maze_core.data.recordings.trajectories import Trajectory
-from maze_core.data.recordings.writer import TrajectoryWriter
+from maze_core.data.trajectory import Trajectory
 from maze_core.envs.several.actors import actors_of
 from maze_core.envs.spaces import leaf_spec, leaves
 

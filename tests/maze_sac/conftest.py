@@ -8,9 +8,9 @@ from itertools import count
 import numpy as np
 import pytest
 from gymnasium import spaces
+from maze_recordings.writer import TrajectoryWriter
 
-from maze_core.data.recordings.trajectories import Trajectory
-from maze_core.data.recordings.writer import TrajectoryWriter
+from maze_core.data.trajectory import Trajectory
 from maze_core.run.context import RunContext
 
 SMALL = {

@@ -7,9 +7,9 @@ import pytest
 import torch
 from gymnasium import spaces
 from maze_devkit.envs import CountingEnv, SeededWalk, SpacesEnv
+from maze_recordings.loader import load_trajectories
 
 from maze_core.base.errors import ConfigError, MazeError
-from maze_core.data.recordings.loader import load_trajectories
 
 BOX = spaces.Box(np.array([-3, 1], np.float32), np.array([-1, 100], np.float32))
 

@@ -4,12 +4,12 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from maze_recordings.films import open_recorder
 from typer.testing import CliRunner
 
 from maze_core.base.errors import ConfigError
 from maze_core.cli.main import app
 from maze_core.plugins import discovery
-from maze_core.run.episodes.video import open_recorder
 from tests.agents import CrowdSource
 
 

@@ -5,6 +5,8 @@ import json
 import numpy as np
 import pytest
 from gymnasium import Env, spaces
+from maze_recordings.loader import load_trajectories
+from maze_recordings.rollouts import task_of_run
 from maze_view.episodes import episode_data
 from maze_view.insight import insight
 from maze_view.pictures import Film, as_picture
@@ -13,8 +15,6 @@ from maze_view.play import played
 from typer.testing import CliRunner
 
 from maze_core.cli.main import app
-from maze_core.data.recordings.loader import load_trajectories
-from maze_core.run.episodes.rollouts import task_of_run
 
 
 class Masked(Env):

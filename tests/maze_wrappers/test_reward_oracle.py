@@ -5,8 +5,7 @@ from __future__ import annotations
 import gymnasium
 import numpy as np
 import pytest
-
-from maze_core.data.recordings.loader import load_trajectories
+from maze_recordings.loader import load_trajectories
 
 pytest.importorskip("maze_ppo")
 ENV = {"name": "gymnasium", "id": "Pendulum-v1", "max_episode_steps": 15}

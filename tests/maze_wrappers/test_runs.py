@@ -10,10 +10,10 @@ import pytest
 import torch
 from maze_devkit.envs import CountingEnv, SeededWalk
 from maze_devkit.probes import Workshop
+from maze_recordings.loader import load_trajectories
 
 from maze_core import RunContext
 from maze_core.base.errors import ConfigError
-from maze_core.data.recordings.loader import load_trajectories
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.config.assembly import assemble
 from maze_core.plugins.hookspecs import hookimpl

@@ -11,6 +11,8 @@ from maze_devkit.promise import PROMISED
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "guide" / "compatibility.md"
+HOMES = {"maze_core": ROOT, "maze_recordings": ROOT / "plugins" / "maze_recordings"}
+"""What plugins of this repository build on, and the folder of each."""
 TOOLS = (
     "maze_compare",
     "maze_devkit",
@@ -20,6 +22,7 @@ TOOLS = (
     "maze_optuna",
     "maze_pictures",
     "maze_profile",
+    "maze_recordings",
     "maze_sweep",
     "maze_video",
     "maze_view",
@@ -29,16 +32,16 @@ PLUGINS = sorted(path.name for path in (ROOT / "plugins").iterdir() if path.name
 
 
 def promised():
-    return set(re.findall(r"`(maze_core(?:\.\w+)*)`", PAGE.read_text(encoding="utf-8")))
+    return set(re.findall(r"`(maze_(?:core|recordings)(?:\.\w+)*)`", PAGE.read_text(encoding="utf-8")))
 
 
 def imported(plugin):
-    """The modules of the core that a plugin imports, with the file that does."""
+    """The modules of others that a plugin imports, with the file that does."""
     for file in sorted((ROOT / "plugins" / plugin / plugin).rglob("*.py")):
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "maze_core":
+            if isinstance(node, ast.ImportFrom) and (home := HOMES.get((node.module or "").partition(".")[0])):
                 for each in node.names:
-                    path = ROOT.joinpath(*f"{node.module}.{each.name}".split("."))
+                    path = home.joinpath(*f"{node.module}.{each.name}".split("."))
                     is_module = path.is_dir() or path.with_suffix(".py").is_file()
                     yield f"{node.module}.{each.name}" if is_module else node.module, file.name
 
@@ -60,7 +63,7 @@ def _covered(module, names):
 def test_what_is_promised_is_there():
     missing = []
     for name in promised() - {"maze_core", "maze_core.__all__"}:
-        path = ROOT.joinpath(*name.split("."))
+        path = HOMES[name.partition(".")[0]].joinpath(*name.split("."))
         if not (path.is_dir() or path.with_suffix(".py").is_file()):
             missing.append(name)
     assert not missing

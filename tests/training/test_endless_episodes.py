@@ -13,6 +13,7 @@ import pytest
 import torch
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from maze_devkit.envs import CountingEnv, SeededWalk
+from maze_recordings.rollouts import roll_out, task_of_plugin
 from typer.testing import CliRunner
 
 from maze_core.base.seeding import EpisodeSeeds, Purpose
@@ -23,7 +24,6 @@ from maze_core.envs.vector import Episode
 from maze_core.plugins.config.assembly import part_config
 from maze_core.run.episodes.endless import EndlessEpisodes
 from maze_core.run.episodes.evaluation import evaluate_policy
-from maze_core.run.episodes.rollouts import roll_out, task_of_plugin
 
 ENDLESS = "CliffWalking-v1"
 CUT = {"evaluation.max_episode_steps": 30}

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
+from maze_recordings.episode_recorder import play
 
 from maze_core.base.errors import RunError
 from maze_core.collect.agents.rule import RuleAgent
@@ -18,7 +19,6 @@ from maze_core.plugins import discovery
 from maze_core.plugins.base import Plugin
 from maze_core.plugins.config.base import PluginConfig
 from maze_core.plugins.hookspecs import hookimpl
-from maze_core.run.episodes.episode_recorder import play
 from maze_core.run.estimation import estimate_statistics
 
 ACTIONS = {

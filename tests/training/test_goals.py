@@ -14,9 +14,9 @@ from itertools import count
 import pytest
 from gymnasium import spaces
 from maze_devkit.envs import SeededWalk
+from maze_recordings.recording_files import read_description
 
 from maze_core.base.errors import ConfigError
-from maze_core.data.recordings.recording_files import read_description
 from maze_core.run.context import RunContext
 from maze_core.run.saved.checkpoint import read_checkpoint
 from tests.bomb import bomb

@@ -6,13 +6,13 @@ import shutil
 import numpy as np
 import pytest
 from gymnasium import spaces
+from maze_recordings.loader import load_trajectories
+from maze_recordings.writer import TrajectoryWriter
 from typer.testing import CliRunner
 
 from maze_core.base.errors import MazeError
 from maze_core.cli.main import app
-from maze_core.data.recordings.loader import load_trajectories
-from maze_core.data.recordings.trajectories import Trajectory
-from maze_core.data.recordings.writer import TrajectoryWriter
+from maze_core.data.trajectory import Trajectory
 from maze_core.plugins.config.assembly import assemble
 from maze_core.run import api
 

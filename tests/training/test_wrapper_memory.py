@@ -1,25 +1,17 @@
 """What a run's wrappers remember goes with it wherever it plays, and recorded rewards are those of the environment."""
 
-import json
 from dataclasses import replace
 
 import gymnasium
 import numpy as np
 import pytest
-from gymnasium import spaces
 from maze_devkit.envs import SeededWalk
+from maze_recordings.loader import load_trajectories
+from maze_recordings.rollouts import roll_out, task_of_run
+from maze_recordings.writer import columns_of
 from typer.testing import CliRunner
 
-from maze_core.base.errors import ConfigError
-from maze_core.base.plain_json import checksummed, unsealed
 from maze_core.cli.main import app
-from maze_core.collect.replay.demonstrations import as_trained
-from maze_core.data.recordings.loader import load_trajectories
-from maze_core.data.recordings.recording_files import DESCRIPTION, TrajectoryError
-from maze_core.data.recordings.trajectories import Trajectory
-from maze_core.data.recordings.writer import TrajectoryWriter
-from maze_core.plugins.config.base import PluginConfig
-from maze_core.run.episodes.rollouts import roll_out, task_of_run
 
 
 class Growing(gymnasium.Wrapper):
@@ -84,8 +76,8 @@ wrapped_runs = pytest.mark.parametrize("wrapper", WRAPPERS.values(), ids=list(WR
 def assert_same_episodes(ours, theirs):
     assert len(ours) == len(theirs)
     for one, other in zip(ours, theirs, strict=True):
-        for key, leaf in one.columns().items():
-            np.testing.assert_allclose(leaf, other.columns()[key], rtol=1e-5, atol=1e-6, err_msg=key)
+        for key, leaf in columns_of(one).items():
+            np.testing.assert_allclose(leaf, columns_of(other)[key], rtol=1e-5, atol=1e-6, err_msg=key)
 
 
 def raw_rewards(episode, env):
@@ -175,108 +167,3 @@ def test_wrapped_rewards_without_a_recording_are_refused():
     result = CliRunner().invoke(app, ["rollout", "--policy", "random", "--env", "CartPole-v1", "--wrapped-rewards"])
     assert result.exit_code == 2
     assert "--wrapped-rewards: is only for --record" in result.output
-
-
-def steps_of(rewards, wrapped=None):
-    count = len(rewards)
-    obs = {"observation": np.zeros((count + 1, 2), np.float32)}
-    values = None if wrapped is None else np.array(wrapped, np.float32)
-    actions = {"action": np.zeros(count, np.int64)}
-    return Trajectory(obs, actions, np.array(rewards, np.float32), True, False, float(sum(rewards)), 1, values)
-
-
-SPACES = (spaces.Box(-1, 1, (2,), np.float32), spaces.Discrete(2))
-
-
-def recorded(folder, *episodes, wrappers=(), wrapped=False, old=False):
-    source = {"wrappers": [each.model_dump(mode="json") for each in wrappers]}
-    with TrajectoryWriter(folder, *SPACES, source, wrapped_rewards=wrapped) as writer:
-        for each in episodes:
-            writer.add(each)
-    if old:  # as an earlier version wrote it
-        head = unsealed(json.loads((folder / DESCRIPTION).read_text()))
-        kept = {key: value for key, value in head.items() if key not in ("rewards", "wrapped_rewards")}
-        (folder / DESCRIPTION).write_text(json.dumps(checksummed(kept)))
-    return folder
-
-
-NORMALISED = PluginConfig(name="normalize_reward")
-
-
-def test_a_recording_of_an_earlier_version_is_read_and_says_what_it_holds(tmp_path):
-    old = load_trajectories(recorded(tmp_path / "a", steps_of([1, 2]), wrappers=[NORMALISED], old=True))
-    assert old.rewards.tolist() == [1, 2]
-    assert old.description.rewards == "after the wrappers normalize_reward"
-    plain = load_trajectories(recorded(tmp_path / "b", steps_of([1, 2]), old=True))
-    assert plain.description.rewards == "of the environment"
-
-
-def test_recordings_are_joined_if_their_rewards_are_of_one_kind(tmp_path):
-    recorded(tmp_path / "x" / "a", steps_of([1, 2], [3, 4]), wrapped=True)
-    recorded(tmp_path / "x" / "b", steps_of([5]))
-    both = load_trajectories(tmp_path / "x")
-    assert both.rewards.tolist() == [1, 2, 5]
-    assert both.wrapped_rewards is None
-    recorded(tmp_path / "x" / "c", steps_of([1, 2]), wrappers=[NORMALISED], old=True)
-    with pytest.raises(TrajectoryError, match="the rewards are after the wrappers normalize_reward, those of"):
-        load_trajectories(tmp_path / "x")
-
-
-@pytest.mark.parametrize("value", [1, "yes", None])
-def test_a_description_that_lies_about_its_rewards_is_refused(value, tmp_path):
-    folder = recorded(tmp_path / "a", steps_of([1, 2]))
-    head = unsealed(json.loads((folder / DESCRIPTION).read_text()))
-    (folder / DESCRIPTION).write_text(json.dumps(checksummed({**head, "wrapped_rewards": value})))
-    with pytest.raises(TrajectoryError, match="it does not say which rewards are recorded"):
-        load_trajectories(folder)
-
-
-def test_wrapped_rewards_that_were_asked_for_must_be_there(tmp_path):
-    with pytest.raises(TrajectoryError, match="wrapped_rewards"):
-        recorded(tmp_path / "a", steps_of([1, 2]), wrapped=True)
-
-
-def scaled(env):
-    return gymnasium.wrappers.TransformReward(env, lambda reward: reward * 10 + 1)
-
-
-def clipped(env):
-    return gymnasium.wrappers.ClipReward(env, -1, 15)
-
-
-def counted(env):
-    return gymnasium.wrappers.TimeLimit(env, 5)
-
-
-def normalised(env):
-    return gymnasium.wrappers.NormalizeReward(env)
-
-
-@pytest.mark.parametrize(
-    ("wrappers", "expected"),
-    [
-        ([], [1, 2]),
-        ([counted], [1, 2]),
-        ([scaled], [11, 21]),
-        ([scaled, clipped], [11, 15]),
-        ([clipped, scaled], [11, 21]),
-    ],
-)
-def test_demonstrations_are_paid_as_the_run_is(wrappers, expected, tmp_path):
-    data, env = load_trajectories(recorded(tmp_path / "a", steps_of([1, 2]))), SeededWalk()
-    for wrap in wrappers:
-        env = wrap(env)
-    assert as_trained(data, env, (), "here").rewards.tolist() == expected
-
-
-def test_normalised_rewards_of_demonstrations_must_be_recorded(tmp_path):
-    env = normalised(SeededWalk())
-    raw = load_trajectories(recorded(tmp_path / "raw", steps_of([1, 2])))
-    with pytest.raises(ConfigError, match="here: this run normalises its rewards"):
-        as_trained(raw, env, [NORMALISED], "here")
-    both = recorded(tmp_path / "both", steps_of([1, 2], [3, 4]), wrappers=[NORMALISED], wrapped=True)
-    assert as_trained(load_trajectories(both), env, [NORMALISED], "here").rewards.tolist() == [3, 4]
-    with pytest.raises(ConfigError, match="--wrapped-rewards"):
-        as_trained(load_trajectories(both), env, [PluginConfig(name="other")], "here")
-    old = recorded(tmp_path / "old", steps_of([1, 2]), wrappers=[NORMALISED], old=True)
-    assert as_trained(load_trajectories(old), env, [NORMALISED], "here").rewards.tolist() == [1, 2]

@@ -13,13 +13,12 @@ from maze_core.collect.agents.rule import RuleAgent
 from maze_core.collect.collector import Collector
 from maze_core.collect.pairs import HINDSIGHT, N_STEP, PRIORITIES, refused
 from maze_core.collect.policies.base import build_policy_plugin
-from maze_core.collect.replay.demonstrations import as_trained
+from maze_core.collect.replay.demonstrations import load_demonstrations
 from maze_core.collect.replay.memory import check_sequences
 from maze_core.collect.replay.sink import ReplaySink
 from maze_core.collect.replay.stores import replay_of
 from maze_core.collect.stepper import Stepper
 from maze_core.collect.workers.remote import RemoteCollector, can_share_replay
-from maze_core.data.recordings.loader import load_trajectories
 from maze_core.data.replay.by_sequence import BySequence
 from maze_core.data.replay.log import ReplayLog
 from maze_core.data.replay.segments import POLICY
@@ -32,9 +31,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from maze_core.collect.agents.exploration import Exploration
+    from maze_core.collect.replay.demonstrations import Demonstrations
     from maze_core.collect.replay.memory import ReplayMemory
     from maze_core.data.batch import Batch
-    from maze_core.data.recordings.trajectories import Trajectories
     from maze_core.data.replay.selectors import Selector
     from maze_core.data.replay.transforms import Transform
     from maze_core.envs.vector import StepResult, VectorEnv
@@ -111,7 +110,7 @@ class ReplayCollector(Collector):
     Raises:
         ConfigError: sizes contradict each other, the buffer does not fit into memory, there is no such policy plugin,
             the environments have no goals to exchange, or the demonstrations do not fit into the buffer.
-        TrajectoryError: the demonstrations were recorded in other spaces.
+        MazeError: the demonstrations cannot be loaded, or were recorded in other spaces.
     """
 
     def __init__(
@@ -158,7 +157,7 @@ class ReplayCollector(Collector):
         self._sink = ReplaySink(self.replay, env, run.policy.normalizer, run.device, self._count)
         self._demonstrations = demonstrations
         if demonstrations is not None and run.run_dir is None:  # a new run: check before its folder is created
-            self._check_demonstrations(load_trajectories(demonstrations))
+            self._load_demonstrations(demonstrations)
 
     @property
     def env(self) -> VectorEnv:
@@ -172,15 +171,11 @@ class ReplayCollector(Collector):
 
     # Collecting
 
-    def _check_demonstrations(self, recorded: Trajectories) -> Trajectories:
-        """Return them with rewards in the units of the run.
-
-        Raises TrajectoryError if they were recorded in other spaces, ConfigError if the buffer is too small or the
-        rewards do not fit.
-        """
-        algorithm, env = self._run.config.algorithm, self._env
+    def _load_demonstrations(self, path: Path) -> Demonstrations:
+        """Return them with rewards in the units of the run. Raises ConfigError if the buffer is too small."""
+        algorithm = self._run.config.algorithm
         where = setting(algorithm, "initial_demonstrations")
-        recorded.check_fits(env.observation_space, env.action_space, f"{where}: {self._demonstrations}")
+        recorded = load_demonstrations(self._run, self._env, path, where)
         rows = recorded.steps + len(recorded)
         of_size = setting(algorithm, "replay_buffer_size")
         if rows > self.replay.capacity - 2 * self._env.num_envs:
@@ -190,8 +185,7 @@ class ReplayCollector(Collector):
                 where,
                 f"Set {of_size} to at least {rows + 2 * self._env.num_envs:,}.",
             )
-        wrappers = self._run.config.wrappers
-        return as_trained(recorded, self._run.spare_env(), wrappers, where) if wrappers else recorded
+        return recorded
 
     def warm_up(self) -> bool:
         """Add the demonstrations, or let the first policy act until the buffer has received `initial_steps` steps.
@@ -202,15 +196,12 @@ class ReplayCollector(Collector):
         if self._warm:
             return True
         if self._demonstrations is not None:
-            self._add_demonstrations(load_trajectories(self._demonstrations))
+            for episode in self._load_demonstrations(self._demonstrations):
+                self.replay.add_episode(episode)
         elif not self._take_first_steps():
             return False
         self._warm = True
         return True
-
-    def _add_demonstrations(self, recorded: Trajectories) -> None:
-        for episode in self._check_demonstrations(recorded):
-            self.replay.add_episode(episode)
 
     def _take_first_steps(self) -> bool:
         self._begin()

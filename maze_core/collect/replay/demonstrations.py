@@ -1,56 +1,45 @@
-"""Recorded episodes to learn from, with rewards in the units of the run's own environments."""
+"""Recorded episodes to begin with. Another distribution, maze-recordings, loads them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Protocol
 
-import gymnasium
-import numpy as np
-
-from maze_core.base.errors import ConfigError
-from maze_core.envs.wrappers.carry import layers
+from maze_core.plugins.extensions import RECORDINGS, extension
 
 if TYPE_CHECKING:
-    from maze_core.data.recordings.trajectories import Trajectories
-    from maze_core.plugins.config.base import PluginConfig
+    from collections.abc import Iterator
+    from pathlib import Path
 
-_Normalizing = gymnasium.wrappers.NormalizeReward
+    from maze_core.data.trajectory import Trajectory
+    from maze_core.envs.vector import VectorEnv
+    from maze_core.plugins.hookspecs import Run
 
 
-def as_trained(
-    recorded: Trajectories, env: gymnasium.Env[Any, Any], wrappers: Sequence[PluginConfig], where: str
-) -> Trajectories:
-    """Return recorded episodes with the rewards that a run's wrappers would have made of them.
+class Demonstrations(Protocol):
+    """Recorded episodes, with rewards in the units of a run."""
 
-    A wrapper that changes each reward on its own is applied. Where rewards are normalised by running statistics, those
-    that were recorded after the same wrappers count. Rewards that an earlier version recorded stay as they are: it
-    recorded them after the wrappers.
+    @property
+    def steps(self) -> int:
+        """Number of actions in all episodes."""
+
+    def __len__(self) -> int: ...
+
+    def __iter__(self) -> Iterator[Trajectory]: ...
+
+
+def load_demonstrations(run: Run, env: VectorEnv, path: Path, where: str) -> Demonstrations:
+    """Return the recorded episodes at a path.
 
     Args:
-        recorded: the episodes.
-        env: one of the run's environments, wrapped.
-        wrappers: the configuration of its wrappers.
-        where: the setting that names the recording.
+        run: will learn from them.
+        env: its training environments.
+        path: a recording, or a folder of recordings.
+        where: the setting that names it.
 
     Raises:
-        ConfigError: rewards are normalised, and those after the same wrappers were not recorded.
+        ConfigError: no installed distribution loads recordings, or their rewards do not fit.
+        MazeError: there is no recording, or one is damaged or has other spaces.
     """
-    changing = [each for each in layers(env) if isinstance(each, gymnasium.RewardWrapper | _Normalizing)]
-    if not changing or not recorded.description.is_raw:
-        return recorded
-    theirs = recorded.description.source.get("wrappers")
-    if recorded.wrapped_rewards is not None and theirs == [each.model_dump(mode="json") for each in wrappers]:
-        return replace(recorded, rewards=recorded.wrapped_rewards)
-    if any(isinstance(each, _Normalizing) for each in changing):
-        raise ConfigError(
-            "this run normalises its rewards, and the recording holds those of the environment, in other units",
-            where,
-            "Next: record with the same wrappers, maze rollout RUN --record DIR --wrapped-rewards; or leave the "
-            "wrapper out",
-        )
-    rewards = recorded.rewards.tolist()
-    for each in reversed(changing):
-        rewards = [each.reward(reward) for reward in rewards]  # type: ignore[union-attr]
-    return replace(recorded, rewards=np.array(rewards, np.float32))
+    load = extension(RECORDINGS, "demonstrations", "loading recorded episodes", "maze-recordings", where)
+    recorded: Demonstrations = load(run, env, path, where)
+    return recorded

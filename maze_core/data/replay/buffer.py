@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from gymnasium import Space
 
     from maze_core.base.tree import Tree
-    from maze_core.data.recordings.trajectories import Trajectory
     from maze_core.data.replay.priorities import Priorities
     from maze_core.data.replay.selectors import Drawn, DrawnSequences
     from maze_core.data.replay.transforms import Transform
+    from maze_core.data.trajectory import Trajectory
     from maze_core.data.transitions import Transitions
     from maze_core.envs.vector import StepResult
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from maze_core.base.errors import ConfigError
 from maze_core.base.process_state import torch_threads
@@ -14,6 +14,7 @@ from maze_core.base.seeding import draw_seed
 from maze_core.collect.policies.base import build_policy_plugin
 from maze_core.plugins import discovery
 from maze_core.plugins.config.assembly import policy_config
+from maze_core.plugins.extensions import VIDEO, extension
 from maze_core.run.api import open_policy
 from maze_core.run.episodes.run_evaluation import FINAL_EVALUATION
 from maze_core.run.saved.run_dir import checkpoint_folder, find_run
@@ -21,7 +22,6 @@ from maze_core.run.saved.run_dir import checkpoint_folder, find_run
 if TYPE_CHECKING:
     from maze_core.collect.policies.base import ActingPolicy
     from maze_core.plugins.discovery import Loader
-    from maze_core.run.episodes.video import Film
     from maze_core.run.run import Run
 
 
@@ -80,16 +80,28 @@ def evaluate_saved(
             raise ConfigError("this run is configured to evaluate no episodes", "--episodes", "Next: --episodes 20")
         acting = _policy(run, policy, its, load)
         with ExitStack() as stack:
-            film: Film | None = None
-            if video is not None:
-                from maze_core.run.episodes import video as filming
-
-                film = stack.enter_context(closing(filming.Film(run, video)))
+            film = None if video is None else stack.enter_context(closing(_film(run, video)))
             metrics = run.evaluate(FINAL_EVALUATION, deterministic, acting)
             videos = [] if film is None else film.shoot(deterministic=deterministic, policy=acting)
     metrics.pop("time/evaluation_seconds")
     name = checkpoint_folder(find_run(run_dir), checkpoint).name
     return Evaluation(metrics, name, run.epoch, seed, tuple(videos))
+
+
+class Film(Protocol):
+    """The film of an episode; close it after use."""
+
+    def shoot(self, *, deterministic: bool | None = None, policy: ActingPolicy | None = None) -> list[Path]:
+        """Play the episode and return the files. `policy` acts instead of the run's network."""
+
+    def close(self) -> None:
+        """Close the environment and the file."""
+
+
+def _film(run: Run, folder: Path) -> Film:
+    """Return the film of a run's first episode. Raises ConfigError if nothing is installed that films."""
+    film: Film = extension(VIDEO, "film", "filming", "maze-video", "--video")(run, folder)
+    return film
 
 
 def _policy(run: Run, policy: str | None, overrides: Sequence[str], load: Loader) -> ActingPolicy | None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import torch
+from maze_recordings.loader import load_trajectories
 from torch import Tensor
 
 from maze_bc.config import BCConfig
@@ -20,7 +21,6 @@ from maze_core.base.errors import ConfigError
 from maze_core.base.progress import progress_bar
 from maze_core.base.seeding import Purpose, generator
 from maze_core.data.batch import Batch, Loss
-from maze_core.data.recordings.loader import load_trajectories
 from maze_core.learn.algorithm import Algorithm
 from maze_core.learn.on_policy.recurrent import distribution_of
 from maze_core.learn.schedules import scheduled
@@ -28,7 +28,8 @@ from maze_core.models.memory import remembers
 from maze_core.plugins.hookspecs import hookimpl
 
 if TYPE_CHECKING:
-    from maze_core.data.recordings.trajectories import Trajectories
+    from maze_recordings.trajectories import Trajectories
+
     from maze_core.models.policy import Policy
     from maze_core.plugins.config.run import RunConfig
     from maze_core.run.run import Run

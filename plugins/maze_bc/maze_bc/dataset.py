@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from maze_recordings.recording_files import TrajectoryError
 
 from maze_core.base.tree import map_tree, take_rows
 from maze_core.data.batch import Batch
-from maze_core.data.recordings.recording_files import TrajectoryError
 from maze_core.data.sequences import Sequences
 from maze_core.data.tensors import to_tensors
 from maze_core.envs.masks import mask_leaves
@@ -20,8 +20,9 @@ from maze_core.learn.on_policy.recurrent import distribution_of, separate_rows
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from maze_recordings.trajectories import Trajectories
+
     from maze_core.base.tree import TensorTree, Tree
-    from maze_core.data.recordings.trajectories import Trajectories
     from maze_core.models.policy import Policy
 
 CHUNK = 1024

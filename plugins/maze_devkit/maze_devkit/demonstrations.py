@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from maze_recordings.writer import TrajectoryWriter
 
 from maze_core.base.tree import Tree, concat_trees
-from maze_core.data.recordings.trajectories import Trajectory
-from maze_core.data.recordings.writer import TrajectoryWriter
+from maze_core.data.trajectory import Trajectory
 from maze_core.envs.codecs import ActionCodec, ObservationCodec
 from maze_devkit.subject import MakeEnv
 

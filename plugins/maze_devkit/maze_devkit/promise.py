@@ -60,13 +60,19 @@ PROMISED = (
     "maze_core.base.terminal_text",
     "maze_core.base.tree",
     "maze_devkit",
+    "maze_recordings.demonstrations",
+    "maze_recordings.loader",
+    "maze_recordings.recording_files",
+    "maze_recordings.space_json",
+    "maze_recordings.trajectories",
+    "maze_recordings.writer",
     "maze_sweep.api",
     "maze_sweep.pool",
     "maze_sweep.searchers.base",
     "maze_sweep.searchers.space",
 )
 """Modules, and packages with all of their modules."""
-_PROVIDERS = ("maze_core", "maze_devkit", "maze_sweep")
+_PROVIDERS = ("maze_core", "maze_devkit", "maze_recordings", "maze_sweep")
 _WHOLE = ("maze_core",)
 """Packages whose own names are promised, but not their modules."""
 

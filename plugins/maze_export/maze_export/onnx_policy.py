@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 from gymnasium import spaces
+from maze_recordings.space_json import space_to_json
 
 from maze_core.base import files
 from maze_core.base.errors import ConfigError, RunError
 from maze_core.base.terminal_text import printable
 from maze_core.base.tree import copy_tree
 from maze_core.collect.policies.base import ActingPolicy
-from maze_core.data.recordings.space_json import space_to_json
 from maze_core.envs.several.actors import acting_space
 from maze_core.envs.spaces import allocate, flatten_space, leaf_spec, space_specs, start_of
 from maze_core.plugins.config.base import PluginConfig

@@ -41,7 +41,8 @@ def export(
     Examples:
       maze trajectories export demos --id lander/heuristic-v0
     """
-    from maze_core.data.recordings.loader import load_trajectories
+    from maze_recordings.loader import load_trajectories
+
     from maze_minari.exchange import export_minari
 
     output.say(f"written to {export_minari(load_trajectories(folder), dataset_id)}")

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 import gymnasium
 import numpy as np
 from gymnasium import spaces
+from maze_recordings.recording_files import TrajectoryError
+from maze_recordings.trajectories import Trajectories
+from maze_recordings.writer import TrajectoryWriter
 
 from maze_core.base.errors import ConfigError
-from maze_core.data.recordings.recording_files import TrajectoryError
-from maze_core.data.recordings.trajectories import Trajectories, Trajectory
-from maze_core.data.recordings.writer import TrajectoryWriter
+from maze_core.data.trajectory import Trajectory
 from maze_core.envs.codecs import nest
 from maze_core.envs.several.actors import TURN, ActorId, actors_of
 from maze_core.envs.spaces import Role, leaf_spec, leaves, start_of

@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from maze_recordings.demonstrations import as_trained
+from maze_recordings.loader import load_trajectories
+from maze_recordings.recording_files import TrajectoryError
 
 from maze_core.base.errors import ConfigError
 from maze_core.base.progress import progress_bar
 from maze_core.base.seeding import Purpose, generator
 from maze_core.base.tree import take_rows, to_device
-from maze_core.collect.replay.demonstrations import as_trained
-from maze_core.data.recordings.loader import load_trajectories
-from maze_core.data.recordings.recording_files import TrajectoryError
 from maze_core.data.replay.buffer import ReplayBuffer
 from maze_core.data.replay.frames import TRIED, FrameStack, find_stacks
 from maze_core.data.tensors import to_tensors
@@ -23,10 +23,10 @@ from maze_core.models.joint_actions import JointActions
 
 if TYPE_CHECKING:
     from gymnasium import Space
+    from maze_recordings.trajectories import Trajectories
 
     from maze_core.base.tree import TensorTree, Tree
     from maze_core.data.batch import Batch
-    from maze_core.data.recordings.trajectories import Trajectories
     from maze_core.plugins.config.run import RunConfig
     from maze_core.run.run import Run
     from maze_offline.config import OfflineConfig

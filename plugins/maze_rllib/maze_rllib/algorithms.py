@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from gymnasium import spaces
+from maze_recordings.loader import load_trajectories
 
 from maze_core.base.errors import ConfigError
 from maze_core.base.progress import progress_bar
 from maze_core.base.seeding import Purpose, integer_seed
-from maze_core.data.recordings.loader import load_trajectories
 from maze_rllib.base import RLlib
 from maze_rllib.config import (
     APPOConfig,

@@ -14,8 +14,9 @@ from maze_core.base.tree import take_rows
 from maze_core.data.tensors import to_tensors
 
 if TYPE_CHECKING:
+    from maze_recordings.trajectories import Trajectories
+
     from maze_core.base.tree import Tree
-    from maze_core.data.recordings.trajectories import Trajectories
     from maze_core.models.policy import Policy
 
 _MODULE = "default_policy"

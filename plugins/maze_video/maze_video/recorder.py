@@ -119,7 +119,7 @@ class _AgentsCamera(WrappedAgents):
 
 
 class FilmRecorder:
-    """Films environments that are stepped in turn; `maze_core.run.episodes.video.open_recorder` returns it.
+    """Films environments that are stepped in turn; `maze_recordings.films.open_recorder` returns it.
 
     Raises:
         ConfigError: the environment cannot render, or the video libraries are not installed.

@@ -83,9 +83,9 @@ def view(
 def _sorted(places: list[Path]) -> tuple[list[RunRecord], list[Path]]:
     """Return the runs and the recordings at some places."""
     from maze_compare.records import find_records
+    from maze_recordings.recording_files import DESCRIPTION
 
     from maze_core.base.errors import ConfigError
-    from maze_core.data.recordings.recording_files import DESCRIPTION
     from maze_core.plugins.config.record import CONFIG
 
     others = [each for each in places if not (each / CONFIG).is_file()]  # a run may contain recordings

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import gymnasium
+from maze_recordings.episode_recorder import play
 
 from maze_core.base.blame import blame
 from maze_core.base.environment_variables import variables_set
@@ -19,13 +20,13 @@ from maze_core.envs.pictures import as_rgb
 from maze_core.envs.serial import SerialVectorEnv
 from maze_core.plugins.closing import releasing
 from maze_core.plugins.discovery import describe
-from maze_core.run.episodes.episode_recorder import play
 from maze_view.pictures import Film
 
 if TYPE_CHECKING:
-    from maze_core.data.recordings.trajectories import Trajectory
+    from maze_recordings.rollouts import RolloutTask
+
+    from maze_core.data.trajectory import Trajectory
     from maze_core.envs.builder import EnvBuilder
-    from maze_core.run.episodes.rollouts import RolloutTask
 
 
 Heard = tuple[int, str, float, str | None]

@@ -7,7 +7,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from maze_core.run.episodes.rollouts import TrainedPolicy, task_of_run
+from maze_recordings.rollouts import TrainedPolicy, task_of_run
+
 from maze_core.run.saved.saved_run import open_policy
 from maze_view.episodes import episode_data
 from maze_view.insight import insight

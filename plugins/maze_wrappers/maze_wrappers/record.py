@@ -11,20 +11,20 @@ from typing import Annotated, Any
 
 import gymnasium
 import numpy as np
-from pydantic import PositiveInt
-
-from maze_core.base.errors import ConfigError
-from maze_core.base.terminal_text import printable
-from maze_core.base.tree import Tree, concat_trees, copy_tree
-from maze_core.data.recordings.recording_files import (
+from maze_recordings.recording_files import (
     Description,
     TrajectoryError,
     encode_record,
     read_description,
     read_records,
 )
-from maze_core.data.recordings.trajectories import Trajectory
-from maze_core.data.recordings.writer import TrajectoryWriter, encode_episode
+from maze_recordings.writer import TrajectoryWriter, encode_episode
+from pydantic import PositiveInt
+
+from maze_core.base.errors import ConfigError
+from maze_core.base.terminal_text import printable
+from maze_core.base.tree import Tree, concat_trees, copy_tree
+from maze_core.data.trajectory import Trajectory
 from maze_core.envs.codecs import ActionCodec, ObservationCodec
 from maze_core.envs.wrappers.carry import reward_meter
 from maze_core.plugins.base import Plugin

@@ -13,7 +13,7 @@ from maze_core.base.seeding import EpisodeSeeds, Purpose, generator
 from maze_core.base.tree import map_tree, take_rows
 from maze_core.collect.assembler import Assembler
 from maze_core.collect.stepper import Stepper
-from maze_core.data.recordings.trajectories import Trajectory
+from maze_core.data.trajectory import Trajectory
 from maze_core.envs.native import NativeVectorEnv
 from maze_core.envs.serial import SerialVectorEnv
 from maze_core.envs.spaces import allocate, flatten_space, space_specs

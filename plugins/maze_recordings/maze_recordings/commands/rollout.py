@@ -16,7 +16,7 @@ from maze_core.cli.start_up import lasting_imports
 
 if TYPE_CHECKING:
     from maze_core.plugins.config.base import PluginConfig
-    from maze_core.run.episodes.rollouts import RolloutTask
+    from maze_recordings.rollouts import RolloutTask
 
 
 def rollout(
@@ -65,7 +65,7 @@ def rollout(
     from maze_core.base.seeding import draw_seed
 
     with lasting_imports():
-        from maze_core.run.episodes.rollouts import roll_out, statistics_of
+        from maze_recordings.rollouts import roll_out, statistics_of
 
     allow_local_modules()
     # An environment may change the current folder.
@@ -134,7 +134,7 @@ def _of_run(
 ) -> RolloutTask:
     """Return the task for a run's policy; the run stays open as long as `stack`."""
     from maze_core.run.api import open_policy
-    from maze_core.run.episodes.rollouts import task_of_run
+    from maze_recordings.rollouts import task_of_run
 
     here = "runner={name: dev}"  # whatever runner it was trained with: this process only opens it
     run = stack.enter_context(closing(open_policy(run_dir, checkpoint, [*overrides, here])))
@@ -153,7 +153,7 @@ def _of_plugin(
     from maze_core.base.errors import ConfigError
     from maze_core.cli.option_paths import env_layer
     from maze_core.plugins.config.assembly import env_config, policy_config
-    from maze_core.run.episodes.rollouts import task_of_plugin
+    from maze_recordings.rollouts import task_of_plugin
 
     if policy is None or (env is None and source == "gymnasium"):
         raise ConfigError("name a run directory, or both --policy and --env", hint="Next: maze rollout --help")

@@ -11,7 +11,7 @@ import typer
 from maze_core.cli import output
 
 if TYPE_CHECKING:
-    from maze_core.data.recordings.trajectories import Trajectories
+    from maze_recordings.trajectories import Trajectories
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Inspect recorded trajectories.")
 
@@ -31,7 +31,7 @@ def info(
       maze trajectories info demos --json
     """
     from maze_core.base.progress import progress_bar
-    from maze_core.data.recordings.loader import load_trajectories, recordings
+    from maze_recordings.loader import load_trajectories, recordings
 
     with progress_bar(f"loading {folder}") as report:
         data = load_trajectories(folder, report=report)
@@ -46,9 +46,9 @@ def info(
 
 
 def _facts(data: Trajectories, folders: list[Path]) -> dict[str, Any]:
-    from maze_core.data.recordings.space_json import space_to_json
     from maze_core.envs.vector import Episode
-    from maze_core.run.episodes.rollouts import statistics_of
+    from maze_recordings.rollouts import statistics_of
+    from maze_recordings.space_json import space_to_json
 
     episodes = [Episode(0, number, each.episode_return, each.length) for number, each in enumerate(data.episodes)]
     spaces = {"observation_space": data.observation_space, "action_space": data.action_space}

@@ -6,14 +6,15 @@ from collections import defaultdict
 
 import numpy as np
 import pytest
+from maze_recordings.loader import load_trajectories
+from maze_recordings.recording_files import TrajectoryError
+from maze_recordings.rollouts import PluginPolicy, RolloutTask, roll_out, statistics_of
+from maze_recordings.writer import columns_of
 
-from maze_core.data.recordings.loader import load_trajectories
-from maze_core.data.recordings.recording_files import TrajectoryError
 from maze_core.envs.builder import EnvBuilder
 from maze_core.plugins import discovery
 from maze_core.plugins.config.base import PluginConfig
 from maze_core.run.context import RunContext
-from maze_core.run.episodes.rollouts import PluginPolicy, RolloutTask, roll_out, statistics_of
 from tests.agents import BoxesSource, Crowd, CrowdSource, MixedSource
 
 
@@ -99,8 +100,8 @@ def test_a_trained_policy_is_recorded_in_workers_as_here(quick, tmp_path, source
     again = context.rollout(6, seed=2, record=tmp_path / "two", deterministic=False, workers=workers)
     assert len(whole) == len(again) > 6
     for one, two in zip(whole, again, strict=True):
-        for key, leaf in one.columns().items():
-            np.testing.assert_array_equal(leaf, two.columns()[key])
+        for key, leaf in columns_of(one).items():
+            np.testing.assert_array_equal(leaf, columns_of(two)[key])
     for name in ("rewards.npy", "episodes.jsonl"):
         paths = [next((tmp_path / folder).rglob(name)) for folder in ("one", "two")]
         assert paths[0].read_bytes() == paths[1].read_bytes()

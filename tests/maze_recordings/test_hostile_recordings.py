@@ -5,13 +5,13 @@ import random
 import shutil
 
 import pytest
+from maze_recordings.loader import load_trajectories
+from maze_recordings.recording_files import TrajectoryError
+from maze_recordings.space_json import space_from_json, space_to_json
 from typer.testing import CliRunner
 
 from maze_core.base.plain_json import checksummed, unsealed
 from maze_core.cli.main import app
-from maze_core.data.recordings.loader import load_trajectories
-from maze_core.data.recordings.recording_files import TrajectoryError
-from maze_core.data.recordings.space_json import space_from_json, space_to_json
 
 BOX = {"type": "Box", "shape": [4], "dtype": "float32", "low": -1.0, "high": 1.0}
 SPACES = [

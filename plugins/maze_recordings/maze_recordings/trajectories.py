@@ -1,6 +1,6 @@
-"""Recorded trajectories: one episode, and the data set for BC, SACfD and analysis.
+"""Recorded trajectories: the data set for BC, SACfD and analysis.
 
-data = load_trajectories(Path("demos"))      # maze_core.data.recordings.loader
+data = load_trajectories(Path("demos"))      # maze_recordings.loader
 for episode in data:
     episode.obs["observation"]               # [L + 1, …], the last row being the final observation
     episode.actions["action"]                # [L, …]
@@ -17,46 +17,8 @@ import numpy as np
 from gymnasium import Space
 
 from maze_core.base.tree import Tree, take_rows
-from maze_core.data.recordings.recording_files import (
-    FOLDERS,
-    REWARDS,
-    WRAPPED,
-    Description,
-    EpisodeRecord,
-    TrajectoryError,
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Trajectory:
-    """One episode of L steps."""
-
-    obs: Tree
-    """Leaves [L + 1, …]: the observation of each action, and the final observation."""
-    actions: Tree
-    """Leaves [L, …], in environment units as in all trees: discrete values count from 0."""
-    rewards: np.ndarray
-    """[L] float32, those of the environment, before the wrappers of a run."""
-    terminated: bool
-    truncated: bool
-    """At most one of `terminated` and `truncated` is set; neither: the recording was interrupted."""
-    episode_return: float
-    """Raw sum of rewards."""
-    seed: int | None = None
-    """The seed passed to the environment's `reset`; None if unknown."""
-    wrapped_rewards: np.ndarray | None = None
-    """[L] float32, the rewards after the wrappers; None if they are not known."""
-
-    def __len__(self) -> int:
-        return len(self.rewards)
-
-    def columns(self) -> dict[str, np.ndarray]:
-        """Return its arrays by their names in a recording."""
-        columns = {REWARDS: self.rewards}
-        if self.wrapped_rewards is not None:
-            columns[WRAPPED] = self.wrapped_rewards
-        columns |= {f"{FOLDERS['observation']}/{key}": leaf for key, leaf in self.obs.items()}
-        return columns | {f"{FOLDERS['action']}/{key}": leaf for key, leaf in self.actions.items()}
+from maze_core.data.trajectory import Trajectory
+from maze_recordings.recording_files import Description, EpisodeRecord, TrajectoryError
 
 
 @dataclass(frozen=True, eq=False)

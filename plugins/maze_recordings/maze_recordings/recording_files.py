@@ -30,8 +30,8 @@ from maze_core.base import files
 from maze_core.base.errors import MazeError
 from maze_core.base.plain_json import checksummed, is_count, is_number, parse_object, unsealed
 from maze_core.base.terminal_text import argument, counted, printable, shown
-from maze_core.data.recordings.space_json import space_from_json, space_to_json
 from maze_core.envs.spaces import LeafSpec, Role, flatten_space, space_specs
+from maze_recordings.space_json import space_from_json, space_to_json
 
 FORMAT, VERSION = "maze-trajectories", 2
 _VERSIONS = (1, VERSION)

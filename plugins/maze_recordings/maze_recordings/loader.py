@@ -16,7 +16,8 @@ from maze_core.base import files
 from maze_core.base.progress import Report
 from maze_core.base.terminal_text import argument, printable
 from maze_core.base.tree import map_tree
-from maze_core.data.recordings.recording_files import (
+from maze_core.envs.spaces import LeafSpec
+from maze_recordings.recording_files import (
     DESCRIPTION,
     EPISODES,
     FOLDERS,
@@ -34,8 +35,7 @@ from maze_core.data.recordings.recording_files import (
     read_records,
     stored,
 )
-from maze_core.data.recordings.trajectories import Trajectories
-from maze_core.envs.spaces import LeafSpec
+from maze_recordings.trajectories import Trajectories
 
 _CHUNK = 16_384
 

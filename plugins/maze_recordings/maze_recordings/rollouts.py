@@ -18,7 +18,6 @@ from maze_core.collect.agents.rule import RuleAgent
 from maze_core.collect.policies.base import build_policy_plugin
 from maze_core.collect.pools.dev import DevConfig, DevRunner
 from maze_core.collect.pools.workers import Task
-from maze_core.data.recordings.writer import TrajectoryWriter, check_free
 from maze_core.envs.builder import EnvBuilder
 from maze_core.envs.masks import MaskCheck
 from maze_core.envs.several.lanes import in_turn
@@ -27,24 +26,25 @@ from maze_core.plugins import discovery
 from maze_core.plugins.closing import releasing
 from maze_core.plugins.config.run import EvaluationConfig
 from maze_core.run.episodes.endless import WAY_OUT, cut_message, episodes_cut
-from maze_core.run.episodes.episode_recorder import Played, play
 from maze_core.run.episodes.statistics import summarize
-from maze_core.run.episodes.video import open_recorder
 from maze_core.run.saved.run_dir import versions
+from maze_recordings.episode_recorder import Played, play
+from maze_recordings.films import open_recorder
+from maze_recordings.writer import TrajectoryWriter, check_free
 
 if TYPE_CHECKING:
     from gymnasium import Space
 
     from maze_core.collect.pools.runner import Runner
     from maze_core.collect.pools.workers import Shared, WorkerPool
-    from maze_core.data.recordings.trajectories import Trajectory
+    from maze_core.data.trajectory import Trajectory
     from maze_core.envs.vector import VectorEnv
     from maze_core.envs.wrappers.carry import Memory
     from maze_core.models.policy import Policy
     from maze_core.plugins.config.base import PluginConfig
     from maze_core.plugins.discovery import Loader
-    from maze_core.run.episodes.episode_recorder import AgentOf
     from maze_core.run.run import Run
+    from maze_recordings.episode_recorder import AgentOf
 
 LANES = 8
 """Most episodes played in parallel."""
@@ -162,6 +162,33 @@ def task_of_plugin(
     """Return a task that plays a policy plugin in an environment."""
     builder = EnvBuilder(env, wrappers, seed, "rollout", load, EvaluationConfig().max_episode_steps)
     return RolloutTask(builder, PluginPolicy(policy, load("policy", policy.name)), seed, video=video)
+
+
+def rollout_of_run(
+    run: Run,
+    episodes: int,
+    *,
+    deterministic: bool | None,
+    record: Path | None,
+    wrapped_rewards: bool,
+    workers: int | None,
+    runner: PluginConfig | None,
+    seed: int,
+    load: Loader,
+) -> list[Trajectory]:
+    """Play episodes with a run's current policy; return their trajectories. Arguments as of `RunContext.rollout`."""
+    played: list[Trajectory] = []
+    roll_out(
+        task_of_run(run, seed, deterministic),
+        episodes,
+        workers=workers,
+        runner=runner,
+        record=record,
+        wrapped_rewards=wrapped_rewards,
+        watch=played.append,
+        load=load,
+    )
+    return played
 
 
 def source_of(task: RolloutTask) -> dict[str, Any]:

@@ -16,19 +16,19 @@ import pytest
 import torch
 from gymnasium import spaces
 from maze_devkit.envs import SeededWalk, SpacesEnv
+from maze_recordings.loader import load_trajectories
+from maze_recordings.recording_files import TrajectoryError
+from maze_recordings.rollouts import PluginPolicy, RolloutTask, roll_out, statistics_of
 from typer.testing import CliRunner
 
 from maze_core.base.errors import ConfigError, RunError
 from maze_core.cli.main import app
 from maze_core.collect.policies.base import ActingPolicy
-from maze_core.data.recordings.loader import load_trajectories
-from maze_core.data.recordings.recording_files import TrajectoryError
 from maze_core.envs.builder import EnvBuilder
 from maze_core.envs.codecs import ActionCodec
 from maze_core.envs.sources.factory import FactorySource
 from maze_core.plugins import discovery
 from maze_core.plugins.config.base import PluginConfig
-from maze_core.run.episodes.rollouts import PluginPolicy, RolloutTask, roll_out, statistics_of
 
 MAZE = str(Path(sys.executable).with_name("maze"))
 
@@ -195,14 +195,14 @@ class Stuck(Slow):
 
 
 def test_sigterm_does_not_wait_for_a_step(tmp_path, monkeypatch):
-    monkeypatch.setattr("maze_core.run.episodes.rollouts._TO_STOP", 0.2)
+    monkeypatch.setattr("maze_recordings.rollouts._TO_STOP", 0.2)
     monkeypatch.setattr(Stuck, "steps", 0)
     played = roll_out(task(Stuck), 100_000, record=tmp_path / "demos")
     assert len(load_trajectories(tmp_path / "demos")) == len(played) >= 8
 
 
 def test_sigterm_before_the_first_episode_has_its_exit_code(tmp_path, monkeypatch):
-    monkeypatch.setattr("maze_core.run.episodes.rollouts._TO_STOP", 0.2)
+    monkeypatch.setattr("maze_recordings.rollouts._TO_STOP", 0.2)
     monkeypatch.setattr(Stuck, "steps", 195)
     with pytest.raises(RunError, match="interrupted by SIGTERM before the first episode ended") as caught:
         roll_out(task(Stuck), 8, record=tmp_path / "demos")

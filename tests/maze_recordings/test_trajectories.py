@@ -12,13 +12,13 @@ import textwrap
 import numpy as np
 import pytest
 from gymnasium import spaces
+from maze_recordings.loader import load_trajectories
+from maze_recordings.recording_files import TrajectoryError
+from maze_recordings.space_json import space_from_json, space_to_json
+from maze_recordings.writer import TrajectoryWriter
 
 from maze_core.base.plain_json import checksummed, unsealed
-from maze_core.data.recordings.loader import load_trajectories
-from maze_core.data.recordings.recording_files import TrajectoryError
-from maze_core.data.recordings.space_json import space_from_json, space_to_json
-from maze_core.data.recordings.trajectories import Trajectory
-from maze_core.data.recordings.writer import TrajectoryWriter
+from maze_core.data.trajectory import Trajectory
 from maze_core.envs.spaces import allocate, space_specs
 
 OBSERVATION = spaces.Dict(
@@ -154,8 +154,8 @@ def test_kill_9_loses_no_recorded_episode(tmp_path):
         import numpy as np
         from pathlib import Path
         from gymnasium import spaces
-        from maze_core.data.recordings.trajectories import Trajectory
-        from maze_core.data.recordings.writer import TrajectoryWriter
+        from maze_core.data.trajectory import Trajectory
+        from maze_recordings.writer import TrajectoryWriter
         writer = TrajectoryWriter(Path(sys.argv[1]), spaces.Box(-1, 1, (3,)), spaces.Discrete(2))
         for k in range(10**6):
             n = k % 5 + 1

@@ -13,10 +13,13 @@ from gymnasium import Space
 from maze_core.base import files
 from maze_core.base.errors import RunError
 from maze_core.base.tree import map_tree
-from maze_core.data.recordings.recording_files import (
+from maze_core.data.trajectory import Trajectory
+from maze_core.envs.spaces import LeafSpec
+from maze_recordings.recording_files import (
     DESCRIPTION,
     EPISODES,
     FOLDERS,
+    REWARDS,
     WRAPPED,
     Description,
     EpisodeRecord,
@@ -30,8 +33,6 @@ from maze_core.data.recordings.recording_files import (
     write_description,
     write_header,
 )
-from maze_core.data.recordings.trajectories import Trajectory
-from maze_core.envs.spaces import LeafSpec
 
 
 class TrajectoryWriter:
@@ -165,7 +166,7 @@ def encode_episode(
     Raises:
         TrajectoryError: the trajectory does not fit the spaces of the recording in `folder`.
     """
-    given, specs, length = trajectory.columns(), description.columns(), len(trajectory)
+    given, specs, length = columns_of(trajectory), description.columns(), len(trajectory)
     if not description.has_wrapped:
         given.pop(WRAPPED, None)
     if given.keys() != specs.keys():
@@ -194,6 +195,15 @@ def encode_episode(
         crc32=map_tree(checksum, columns),
     )
     return columns, record
+
+
+def columns_of(trajectory: Trajectory) -> dict[str, np.ndarray]:
+    """Return an episode's arrays by their names in a recording."""
+    columns = {REWARDS: trajectory.rewards}
+    if trajectory.wrapped_rewards is not None:
+        columns[WRAPPED] = trajectory.wrapped_rewards
+    columns |= {f"{FOLDERS['observation']}/{key}": leaf for key, leaf in trajectory.obs.items()}
+    return columns | {f"{FOLDERS['action']}/{key}": leaf for key, leaf in trajectory.actions.items()}
 
 
 def _misfit(rows: np.ndarray, spec: LeafSpec, length: int) -> str | None:

@@ -1,1 +1,0 @@
-"""Recorded trajectories: their files, written and read."""

@@ -1,0 +1,34 @@
+"""What the core asks of other distributions by entry point: abilities that are neither plugins nor its own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from maze_core.base.errors import ConfigError
+from maze_core.plugins import discovery
+
+RECORDINGS = "maze.recordings"
+"""The group of `demonstrations`, which loads recorded episodes for a run, and `rollout`, which plays a run's policy."""
+VIDEO = "maze.video"
+"""The group of `film`, which films an episode of a run, and `studio`, which films any environment."""
+
+
+def extension(group: str, name: str, what: str, distribution: str, where: str | None = None) -> Any:
+    """Return the object of an entry point that links distributions.
+
+    Args:
+        group: of the entry point.
+        name: of the entry point.
+        what: needs it; the beginning of a sentence.
+        distribution: the one that is published with the core and has it.
+        where: the setting or option that asks for it.
+
+    Raises:
+        ConfigError: no installed distribution has it; says which one to install.
+        PluginError: it cannot be imported.
+    """
+    claims = discovery.entries(group, name)
+    if not claims:
+        problem = f"{what} needs {distribution}, which is not installed"
+        raise ConfigError(problem, where, f"Next: pip install {distribution}")
+    return discovery.import_claim(claims[0])

@@ -1,0 +1,1 @@
+"""The commands `maze rollout` and `maze trajectories`."""
