@@ -31,7 +31,7 @@ _PUBLISHED: Mapping[str, Mapping[str, str]] = {
     "maze-ppo": {"algorithm": "ppo"},
     "maze-profile": {"command": "profile"},
     "maze-ray": {"runner": "ray"},
-    "maze-recordings": {"command": "rollout trajectories"},
+    "maze-recordings": {"command": "rollout trajectories", "wrapper": "record"},
     "maze-rllib": {
         "algorithm": "rllib-ppo rllib-appo rllib-impala rllib-dqn rllib-sac rllib-bc rllib-marwil",
     },
@@ -46,7 +46,7 @@ _PUBLISHED: Mapping[str, Mapping[str, str]] = {
     "maze-wrappers": {
         "wrapper": "normalize_observations flatten one_hot transpose unsqueeze rescale_observations gray resize stack "
         "scale_reward clip_reward normalize_reward time_limit step_skip random_reset rescale_actions "
-        "discretize_actions split_actions monitor record select drop hide tokenize mask_from_info "
+        "discretize_actions split_actions monitor select drop hide tokenize mask_from_info "
         "count_choices info_events info_to_observation sticky_actions",
     },
 }

@@ -278,6 +278,7 @@ _RENAMED: Mapping[str, str] = {
     "maze_impala.actor.Delivery": "maze_core.data.rollout.Rollout",
     "maze_ray.line": "maze_ray.socket_channel",
     "maze_video.studio": "maze_video.recorder",
+    "maze_wrappers.record": "maze_recordings.record",
 }
 _FROM = re.compile(r"cannot import name '(\w+)' from '([\w.]+)'")
 

@@ -79,7 +79,7 @@ def test_every_promised_module_and_name_is_in_the_reference(hooks: Any) -> None:
     text = "\n".join(hooks.api_pages().values())
     shown = set(re.findall(r"^::: (\S+)$", text, re.MULTILINE))
     promise = (DOCS / "guide" / "compatibility.md").read_text(encoding="utf-8")
-    names = set(re.findall(r"`(maze_(?:core|devkit|sweep)\.[a-z_.]+)`", promise)) | {"maze_devkit"}
+    names = set(re.findall(r"`(maze_(?:core|devkit|recordings|sweep)\.[a-z_.]+)`", promise)) | {"maze_devkit"}
     missing = []
     for name in sorted(names):
         place = ROOT.joinpath(*name.split(".")) if name.startswith("maze_core") else ROOT / "plugins"

@@ -11,11 +11,6 @@ from maze_devkit.envs import SpacesEnv
 from maze_devkit.probes import Told, Workshop
 
 
-def record(case: Case) -> Trial:
-    """Use a temporary folder."""
-    return Trial(parameters={"folder": str(case.folder / "recordings")})
-
-
 def tokenize(case: Case) -> Trial:
     """Use an environment with texts."""
 

@@ -167,7 +167,7 @@ def build_wheels(folder: Path, *sources: Path) -> list[Path]:
 def main() -> None:
     """What stands for `python -m venv FOLDER` in tests of the documentation: Maze itself is installed already."""
     environment = CleanEnvironment(Path(sys.argv[1]).resolve())
-    environment.install(*build_wheels(environment.home, ROOT))
+    environment.install(*build_wheels(environment.home, ROOT, ROOT / "plugins" / "maze_recordings"))
 
 
 if __name__ == "__main__":

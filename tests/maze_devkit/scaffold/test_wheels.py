@@ -16,6 +16,8 @@ def test_the_core_and_one_plugin_are_all_there_is(clean):
 def test_commands_of_other_distributions_say_what_to_install(clean):
     for command, distribution in (
         (["sweep", "ppo"], "sweep"),
+        (["rollout", "run"], "recordings"),
+        (["trajectories", "info", "demos"], "recordings"),
         (["runs", "list"], "compare"),
         (["plugins", "new"], "devkit"),
         (["envs", "check"], "devkit"),

@@ -11,14 +11,6 @@ from typing import Annotated, Any
 
 import gymnasium
 import numpy as np
-from maze_recordings.recording_files import (
-    Description,
-    TrajectoryError,
-    encode_record,
-    read_description,
-    read_records,
-)
-from maze_recordings.writer import TrajectoryWriter, encode_episode
 from pydantic import PositiveInt
 
 from maze_core.base.errors import ConfigError
@@ -31,7 +23,16 @@ from maze_core.plugins.base import Plugin
 from maze_core.plugins.config.base import PluginConfig
 from maze_core.plugins.config.external_fields import Outside
 from maze_core.plugins.hookspecs import hookimpl
-from maze_wrappers.leaves import Env
+from maze_recordings.recording_files import (
+    Description,
+    TrajectoryError,
+    encode_record,
+    read_description,
+    read_records,
+)
+from maze_recordings.writer import TrajectoryWriter, encode_episode
+
+Env = gymnasium.Env[Any, Any]
 
 
 class RecordConfig(PluginConfig):
