@@ -13,6 +13,8 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "on-policy": ("tests/training/test_on_policy.py",),
     "masks": ("tests/models/test_discrete_distributions.py", "tests/training/test_masks.py"),
     "priorities": ("tests/data/test_prioritized.py",),
+    "replay": ("tests/data/test_replay.py", "tests/data/test_by_sequence.py", "tests/data/test_goals.py"),
+    "workers": ("tests/training/test_worker_rollouts.py",),
     "resume": ("tests/training/test_old_runs.py", "tests/training/test_resume.py"),
     "evaluation": ("tests/training/test_evaluation.py", "tests/callbacks/test_best_and_early_stopping.py"),
     "recordings": ("tests/training/test_rollouts.py", "tests/training/test_agents_recordings.py"),
@@ -46,6 +48,9 @@ _ASSEMBLER = "maze_core/collect/assembler.py"
 _RETURNS = "maze_core/data/returns.py"
 _ADVANTAGES = "maze_core/learn/on_policy/advantages.py"
 _PRIORITIES = "maze_core/data/replay/priorities.py"
+_BUFFER = "maze_core/data/replay/buffer.py"
+_LOOK_AHEAD = "maze_core/data/replay/look_ahead.py"
+_SEQUENCES = "maze_core/data/replay/by_sequence.py"
 _LEARNER = "maze_core/learn/learner.py"
 _NETWORK = "maze_core/collect/agents/network.py"
 _EVALUATION = "maze_core/run/episodes/evaluation.py"
@@ -185,6 +190,63 @@ MUTANTS = (
         _PRIORITIES,
         "self._tree.set(slots, self.largest)",
         "self._tree.set(slots, 1.0)",
+    ),
+    Mutant(
+        "an ended episode is bootstrapped",
+        "replay",
+        _LOOK_AHEAD,
+        "discount[going] = gamma ** (k + 1) * ~columns.terminated[here]",
+        "discount[going] = gamma ** (k + 1)",
+    ),
+    Mutant(
+        "returns look beyond their sequence",
+        "replay",
+        _LOOK_AHEAD,
+        "ends |= left[going] == k + 1",
+        "ends |= left[going] == k + 2",
+    ),
+    Mutant(
+        "last observations lie in the wrong rows",
+        "replay",
+        _BUFFER,
+        "count + np.arange(ended) - result.final_indices",
+        "count + np.arange(ended)",
+    ),
+    Mutant(
+        "the burn-in begins in the episode before",
+        "replay",
+        _SEQUENCES,
+        "self._steps[lanes] = self._burnt[lanes] = 0\n        self._fresh",
+        "self._steps[lanes] = 0\n        self._fresh",
+    ),
+    Mutant(
+        "what is remembered has read the burn-in twice",
+        "replay",
+        _SEQUENCES,
+        "put_rows(self._state, lanes, self._after(lanes, read))",
+        "put_rows(self._state, lanes, self._after(lanes, known))",
+    ),
+    Mutant("a target writes into its leader's memory", "replay", _SEQUENCES, "leaf.copy() for", "leaf for"),
+    Mutant(
+        "sequences whose rows were overwritten are drawn",
+        "replay",
+        "maze_core/data/replay/sequence_index.py",
+        '(records["first"] >= oldest_row) & known',
+        "known",
+    ),
+    Mutant(
+        "another goal leaves the reward",
+        "replay",
+        "maze_core/data/replay/hindsight.py",
+        "steps.reward[changed] = self._rewards(reached, goals)",
+        "self._rewards(reached, goals)",
+    ),
+    Mutant(
+        "workers explore as if steps were counted within a rollout",
+        "workers",
+        "maze_core/collect/workers/remote.py",
+        "exploration, counted=False)",
+        "exploration, counted=True)",
     ),
     Mutant(
         "the optimizer is not saved",

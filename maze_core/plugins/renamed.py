@@ -240,6 +240,7 @@ _RENAMED: Mapping[str, str] = {
     "maze_core.training.recurrent": "maze_core.learn.on_policy.recurrent",
     "maze_core.training.remembered": "maze_core.learn.on_policy.recurrent",
     "maze_core.training.replay_memory": "maze_core.collect.replay.memory",
+    "maze_core.training.replay_memory.check_segments": "maze_core.collect.replay.memory.check_sequences",
     "maze_core.training.replays": "maze_core.collect.replay.stores",
     "maze_core.training.report": "maze_core.run.report",
     "maze_core.training.reward_scale": "maze_core.data.reward_scale",

@@ -9,8 +9,8 @@ from maze_core.plugins import discovery
 
 @pytest.fixture
 def _uninstalled(monkeypatch):
-    others = tuple(each for each in discovery._declared() if each.distribution != "maze-recordings")
-    monkeypatch.setattr(discovery, "_declared", lambda: others)
+    others = tuple(each for each in discovery.declared() if each.distribution != "maze-recordings")
+    monkeypatch.setattr(discovery, "declared", lambda: others)
 
 
 @pytest.mark.usefixtures("_uninstalled")

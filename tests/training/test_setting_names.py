@@ -6,7 +6,7 @@ import pytest
 
 from maze_core.base.errors import ConfigError
 from maze_core.collect.replay.collector import ReplayCollector
-from maze_core.collect.replay.memory import check_segments
+from maze_core.collect.replay.memory import ReplayMemory, check_sequences
 from maze_core.plugins.config.base import PluginConfig
 
 pytest.importorskip("maze_sac")
@@ -57,9 +57,10 @@ def test_the_field_is_named_where_there_is_one(collector, case, own):
 
 
 @pytest.mark.parametrize("own", [False, True])
-def test_segments_too(quick, own):
-    config = quick(algorithm="sac", overrides={"model.memory": "gru"}).run.config
+def test_sequences_too(quick, own):
+    run = quick(algorithm="sac", overrides={"model.memory": "gru"}).run
+    memory, config = ReplayMemory.of(run.policy, 8, 2), run.config
     config = config.model_copy(update={"algorithm": OwnConfig()} if own else {})
-    with pytest.raises(ConfigError, match="two sequences of 8 steps for each of 4 environments need 64 rows") as caught:
-        check_segments(config, 8, 20, 4)
+    with pytest.raises(ConfigError, match="2 before them for each of 4 environments need 88 rows") as caught:
+        check_sequences(config, memory, 20, 4, 4)
     assert caught.value.where == ("algorithm" if own else "algorithm.sequence_length")

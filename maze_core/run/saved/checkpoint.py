@@ -124,7 +124,8 @@ def read_checkpoint(folder: Path) -> Checkpoint:
     try:
         found = standing(folder)
         manifest = read_manifest(found)
-        if None is not manifest.run != run_id(root_of(folder)):
+        known = run_id(root_of(folder))
+        if None not in (known, manifest.run) and known != manifest.run:
             raise ValueError("it is a checkpoint of another run, or run.json is")
         contents = read_contents(found, manifest)
         state = _mapping(decode_state(contents[STATE], contents[STATE_TENSORS]))
