@@ -15,7 +15,7 @@ from tests.states import plain, walk
 Parts = dict[str, dict[str, str]]
 """Parts of a run, each as texts by path."""
 _UNREADABLE = "unreadable"
-_TIMES = ("seconds", "started", "sha256")
+_TIMES = ("seconds", "started", "id", "sha256")
 """What differs from run to run: times, and checksums of files that hold some."""
 
 
