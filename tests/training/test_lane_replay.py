@@ -49,7 +49,7 @@ def test_a_resumed_run_equals_the_uninterrupted_one(quick, whole_state, assert_s
     half = quick(source, algorithm, more)
     half.train()
     replay = half.run.algorithm.kept["collector"].replay
-    assert replay.open_state()["open"]["steps"].any() if "model.memory" in more else replay.open
+    assert replay.open_state()["selector"]["lanes"]["steps"].any() if "model.memory" in more else replay.open
     quick(source, algorithm, more | {"algorithm.n_epochs": 4}, run_dir=None).resume(half.run_dir)
 
     assert_same(whole_state(whole.run_dir), whole_state(half.run_dir))
