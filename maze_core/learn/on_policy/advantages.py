@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from maze_core.base.tree import TensorTree, flat_rows, take_rows
 from maze_core.data.batch import Batch, Loss
 from maze_core.data.discounts import rollout_discounts
 from maze_core.data.returns import explained_variance, generalized_advantages
 from maze_core.data.rollout import carried_rows
-from maze_core.data.rounding import nearly_equal
+from maze_core.data.rounding import ROUNDING, nearly_equal
 from maze_core.data.tensors import to_tensors
 from maze_core.learn.on_policy.recurrent import remembered_values
 from maze_core.models.memory import remembers
@@ -25,6 +24,8 @@ if TYPE_CHECKING:
     from maze_core.data.sequences import Sequences
     from maze_core.models.policy import Policy
 
+_EPS = 1e-16
+# Added to variances.
 _CHUNK = 2**21
 # Observed values in one forward pass without gradients: they and the layers' outputs stay in the caches.
 _CHUNK_ROWS = 16_384
@@ -92,11 +93,10 @@ def _standardized(values: Tensor) -> Tensor:
     """Return values [B] with mean 0 and standard deviation 1; those that differ only by rounding become 0."""
     if not values.numel():
         return values
-    scaled = F.layer_norm(values, values.shape, eps=1e-16)
-    if values.is_cpu:
-        rows = values.detach().numpy()
-        if not nearly_equal(rows.item(0), rows.item(-1)):  # mostly, and a look at two rows is quick
-            return scaled
+    scaled, mean, inverse = torch.native_layer_norm(values, values.shape, None, None, _EPS)
+    # Values that are nearly equal have a tiny variance. Mostly it is larger, as two numbers tell: v > (2 r m)^2.
+    if values.is_cpu and inverse.item() ** 2 * ((2 * ROUNDING * mean.item()) ** 2 + _EPS) < 1:
+        return scaled
     return scaled.masked_fill(nearly_equal(*torch.aminmax(values)), 0.0)
 
 
