@@ -132,6 +132,11 @@ class ReplayBuffer:
         """Return the number of rows held."""
         return min(self.rows, self.capacity)
 
+    @property
+    def oldest(self) -> int:
+        """The number of the oldest row that is held."""
+        return max(0, self.rows - self.capacity)
+
     # Writing
 
     def begin(self, obs: Tree) -> None:
@@ -165,8 +170,11 @@ class ReplayBuffer:
             self._ahead[rows] *= result.valid  # a filler row stays without a step
         self.steps += result.steps
         self._append(obs, count, numbers)
-        took = self._everyone if not result.has_filler else np.flatnonzero(result.valid)
-        self.selector.stepped(took, numbers[took] if result.has_filler else numbers)
+        if result.has_filler:
+            took = np.flatnonzero(result.valid)
+            self.selector.stepped(took, numbers[took])
+        else:
+            self.selector.stepped(self._everyone, numbers)
 
     def add(self, done: Transitions) -> None:
         """Store transitions of lanes.
@@ -199,7 +207,7 @@ class ReplayBuffer:
         self._append(obs, len(lanes))
         self._latest[lanes] = numbers
         # An old one may be overwritten: the lane begins another when it acts.
-        self._latest[self._latest < self.rows - self.capacity] = _NONE
+        self._latest[self._latest < self.oldest] = _NONE
 
     def forget(self, lanes: Sequence[int] | np.ndarray) -> None:
         """Expect no step from the latest rows of these lanes."""

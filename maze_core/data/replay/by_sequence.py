@@ -12,7 +12,7 @@ from maze_core.base.errors import ConfigError
 from maze_core.base.tree import TensorTree, copy_tree, put_rows, subtree, take_rows, to_arrays
 from maze_core.data.replay.priorities import SequencePriorities, tree_bytes
 from maze_core.data.replay.selectors import Drawn, DrawnSequences, Selector
-from maze_core.data.replay.sequence_index import SequenceIndex, held
+from maze_core.data.replay.sequence_index import SequenceIndex, repeated
 from maze_core.data.tensors import to_tensors
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class BySequence(Selector):
         self._steps, self._burnt = np.zeros(lanes, np.int64), np.zeros(lanes, np.int64)
         self._fresh, self._lost = np.ones(lanes, bool), np.zeros(lanes, bool)
         """Whether the first row of the open sequence begins an episode; whether rows of it have been overwritten."""
-        self._state = {key: np.repeat(leaf, lanes, 0) for key, leaf in self._initial.items()}
+        self._state = repeated(self._initial, lanes)
         """What is remembered before the first rows of the open sequences, leaves [N, …]."""
 
     def attach(self, buffer: ReplayBuffer) -> None:
@@ -75,7 +75,7 @@ class BySequence(Selector):
 
     def nbytes(self, capacity: int) -> int:
         """Return the bytes of the index, of the states and of the priorities."""
-        most = SequenceIndex.most(capacity, self.length, self._lanes)
+        most, _ = SequenceIndex.sizes(capacity, self.length, self._lanes)
         tree = 0 if self._exponent is None else tree_bytes(most)
         return SequenceIndex.nbytes(capacity, self.length, self._lanes, self._initial) + tree
 
@@ -132,7 +132,7 @@ class BySequence(Selector):
 
     def _close(self, lanes: np.ndarray, ended: np.ndarray) -> None:
         """Add the complete sequences of these lanes, and begin the next ones of episodes that go on."""
-        self._lost[lanes] |= self._numbers[lanes, 0] < self.buffer.rows - self.buffer.capacity
+        self._lost[lanes] |= self._numbers[lanes, 0] < self.buffer.oldest
         kept = ~self._lost[lanes]
         whole = lanes[kept]
         first, burnt, steps = self._numbers[whole, 0], self._burnt[whole], self._steps[whole]
@@ -210,7 +210,7 @@ class BySequence(Selector):
         while count > 0:
             slots = self._some(rng, -(-count // self.length))
             records = take_rows(self.index.sequences.columns, slots)
-            there = held(records, self.index, self.buffer.rows - self.buffer.capacity)
+            there = self.index.held(records, self.buffer.oldest)
             if self.priorities is not None:
                 self.priorities.remove(slots[~there])
             drawn.append(slots[there])
@@ -228,11 +228,11 @@ class BySequence(Selector):
 
     def _skip(self) -> None:
         """Pass the oldest sequences whose rows have been overwritten."""
-        ring, oldest_row = self.index.sequences, self.buffer.rows - self.buffer.capacity
+        ring = self.index.sequences
         self._low = max(self._low, ring.oldest)
         while self._low < ring.rows:
             numbers = np.arange(self._low, min(self._low + _AT_A_TIME, ring.rows))
-            there = np.flatnonzero(held(ring.take(numbers), self.index, oldest_row))
+            there = np.flatnonzero(self.index.held(ring.take(numbers), self.buffer.oldest))
             if len(there):
                 self._low += int(there[0])
                 return

@@ -191,8 +191,7 @@ class ByPriority(Selector):
 
     def state(self) -> dict[str, Any]:
         """Return the priorities of all rows, and the largest so far."""
-        buffer = self.buffer
-        return self.priorities.state(max(0, buffer.rows - buffer.capacity), buffer.rows)
+        return self.priorities.state(self.buffer.oldest, self.buffer.rows)
 
     def load_state(self, state: dict[str, Any] | None) -> None:
         """Restore the result of `state()`. With None the steps keep the largest priority, that of new ones."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from maze_core.base.tree import copy_tree, gather_rows, take_rows
+from maze_core.base.tree import copy_tree, gather_rows, map_tree, take_rows
 from maze_core.envs.spaces import LeafSpec, Specs, allocate, allocated_bytes
 
 if TYPE_CHECKING:
@@ -73,20 +73,21 @@ class SequenceIndex:
     """
 
     def __init__(self, capacity: int, length: int, lanes: int, initial: Tree) -> None:
-        self.sequences = RecordRing(_SEQUENCE, self.most(capacity, length, lanes))
-        self.states = RecordRing(_states(initial), capacity // length + 2 * lanes)
+        sequences, states = self.sizes(capacity, length, lanes)
+        self.sequences = RecordRing(_SEQUENCE, sequences)
+        self.states = RecordRing(_states(initial), states)
         self._initial = initial
 
     @staticmethod
-    def most(capacity: int, length: int, lanes: int) -> int:
-        """Return how many sequences so many rows can have: an episode of one step has two rows."""
-        return capacity // (1 if length == 1 else 2) + lanes
+    def sizes(capacity: int, length: int, lanes: int) -> tuple[int, int]:
+        """Return how many sequences and how many states so many rows can have: an episode of one step has two rows."""
+        return capacity // (1 if length == 1 else 2) + lanes, capacity // length + 2 * lanes
 
     @staticmethod
     def nbytes(capacity: int, length: int, lanes: int, initial: Tree) -> int:
         """Return the bytes that it takes; arguments as for the class."""
-        states = allocated_bytes(_states(initial), (capacity // length + 2 * lanes,))
-        return allocated_bytes(_SEQUENCE, (SequenceIndex.most(capacity, length, lanes),)) + states
+        sequences, states = SequenceIndex.sizes(capacity, length, lanes)
+        return allocated_bytes(_SEQUENCE, (sequences,)) + allocated_bytes(_states(initial), (states,))
 
     def append(
         self, first: np.ndarray, burnt: np.ndarray, steps: np.ndarray, fresh: np.ndarray, state: Tree
@@ -110,10 +111,16 @@ class SequenceIndex:
     def remembered(self, numbers: np.ndarray) -> Tree:
         """Return the states of these numbers, leaves [K, …]; they may be `INITIAL`."""
         later = np.flatnonzero(numbers != INITIAL)
-        state = {key: np.repeat(leaf, len(numbers), 0) for key, leaf in self._initial.items()}
+        state = repeated(self._initial, len(numbers))
         for key, leaf in self.states.take(numbers[later]).items():
             state[key][later] = leaf
         return state
+
+    def held(self, records: Tree, oldest_row: int) -> np.ndarray:
+        """Return which sequences, leaves [K, …], have all rows from `oldest_row` on, and their state, [K] bool."""
+        known = (records["state"] == INITIAL) | (records["state"] >= self.states.oldest)
+        there: np.ndarray = (records["first"] >= oldest_row) & known
+        return there
 
 
 _SEQUENCE: Specs = {
@@ -128,8 +135,6 @@ def _states(initial: Tree) -> Specs:
     return {key: LeafSpec(leaf.shape[1:], leaf.dtype) for key, leaf in initial.items()}
 
 
-def held(records: Tree, index: SequenceIndex, oldest_row: int) -> np.ndarray:
-    """Return which of these sequences have all rows from `oldest_row` on, and their state, [K] bool."""
-    known = (records["state"] == INITIAL) | (records["state"] >= index.states.oldest)
-    there: np.ndarray = (records["first"] >= oldest_row) & known
-    return there
+def repeated(initial: Tree, count: int) -> Tree:
+    """Return leaves [1, …] as [count, …]."""
+    return map_tree(lambda leaf: np.repeat(leaf, count, 0), initial)

@@ -27,11 +27,7 @@ _Normalizing = gymnasium.wrappers.NormalizeReward
 def demonstrations(run: Run, env: VectorEnv, path: Path, where: str) -> Trajectories:
     """Return the recorded episodes at a path, with rewards in the units of a run's own environments.
 
-    Args:
-        run: will learn from them.
-        env: its training environments.
-        path: a recording, or a folder of recordings.
-        where: the setting that names it.
+    Arguments as for `maze_core.collect.replay.demonstrations.load_demonstrations`.
 
     Raises:
         TrajectoryError: there is no recording, or one is damaged or has other spaces.
