@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.autograd import Variable
 
 from maze_core.base.errors import RunError
+from maze_core.learn.closed_form.gradients import set_written_out
 from maze_core.learn.optimizers.adam import Adam
 
 if TYPE_CHECKING:
@@ -39,6 +40,8 @@ def backward(total: Tensor, parameters: Iterable[Tensor] | None = None) -> None:
     With `parameters` only these get gradients, and of them only those that are not frozen. Where nothing can get a
     gradient, nothing happens.
     """
+    if parameters is None and set_written_out(total):
+        return
     inputs = () if parameters is None else tuple(p for p in parameters if p.requires_grad)
     if not total.requires_grad or (parameters is not None and not inputs):
         return  # without inputs torch would compute the gradients of everything

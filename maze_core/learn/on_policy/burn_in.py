@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from maze_core.base.errors import ConfigError
 from maze_core.data.sequences import Sequences
 from maze_core.data.tensors import to_tensors
+from maze_core.learn.closed_form.actor_critic import ClosedForm
 from maze_core.models.memory import remembers
 from maze_core.models.several.actor_policy import probe
 
@@ -40,11 +41,22 @@ class CriticBurnIn:
     def __init__(self, run: Run, epochs: int) -> None:
         self._run, self._epochs = run, epochs
         self._acting = _acting_parameters(run) if epochs else []
+        self._found: tuple[int, ClosedForm | None] | None = None
 
     @property
     def active(self) -> bool:
         """True during the burn-in epochs."""
         return self._run.epoch < self._epochs
+
+    def closed_form(self) -> ClosedForm | None:
+        """Return the closed form of the run's policy; None during the burn-in, and where autograd is needed.
+
+        The policy's modules are looked at once an epoch.
+        """
+        run = self._run
+        if self._found is None or self._found[0] != run.epoch:
+            self._found = run.epoch, None if self.active or not run.config.closed_form else ClosedForm.of(run.policy)
+        return self._found[1]
 
     def forward(
         self, policy: Policy, obs: TensorTree, sequences: Sequences | None = None

@@ -47,6 +47,16 @@ class Adam(GroupedOptimizer):
         eps: float = 1e-8,
     ) -> None:
         super().__init__(parameters, lr=lr, betas=betas, eps=eps)
+        for members, state in self._lists:
+            if members:
+                self._count_together(members, state)
+
+    def _count_together(self, parameters: list[Tensor], state: dict[str, list[Tensor]]) -> None:
+        """Keep the numbers of steps of a group in one tensor: adding to each of them takes as long as the kernel."""
+        counts = torch.zeros(len(parameters), device=parameters[0].device)
+        state["counts"], state["step"] = [counts], list(counts.unbind())
+        for parameter, step in zip(parameters, state["step"], strict=True):
+            self._state[parameter]["step"] = step
 
     def _new_state(self, parameter: Tensor) -> dict[str, Tensor]:
         return {
@@ -58,7 +68,7 @@ class Adam(GroupedOptimizer):
     def _update(
         self, group: dict[str, Any], parameters: list[Tensor], gradients: list[Tensor], state: dict[str, list[Tensor]]
     ) -> None:
-        torch._foreach_add_(state["step"], 1)
+        torch._foreach_add_(state.get("counts", state["step"]), 1)  # without a gradient for each, one by one
         torch._fused_adam_(
             parameters,
             gradients,

@@ -64,7 +64,9 @@ class RunConfig(ConfigModel):
     decides."""
     threads: Annotated[int, Field(ge=0, le=1024)] = 1
     """Threads of torch in this process; 0: torch decides. Small networks are fastest with 1."""
-
+    closed_form: bool = True
+    """Compute the gradients of small fully connected networks by formulas where the algorithm has them, in about half
+    the time of torch's autograd. The result is the same but for rounding."""
     learners: Annotated[int, Field(ge=1, le=64)] = 1
     """Processes that compute gradients: this one and further ones, among which the rows of each batch are divided. The
     result is the same but for rounding. Pays where a gradient takes longer than sending networks and rows."""

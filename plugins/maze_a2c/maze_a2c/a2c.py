@@ -12,6 +12,7 @@ from maze_core.collect.rollouts.collector import RolloutCollector
 from maze_core.data.batch import Batch, Loss
 from maze_core.data.reward_scale import RewardScale
 from maze_core.learn.algorithm import Algorithm, learning_parameters
+from maze_core.learn.closed_form.terms import policy_gradient_term, squared_error_term
 from maze_core.learn.on_policy.advantages import actor_critic_loss, advantage_rows, normalized
 from maze_core.learn.on_policy.burn_in import CriticBurnIn
 from maze_core.learn.optimizers.adam import Adam
@@ -22,6 +23,7 @@ from maze_core.plugins.hookspecs import hookimpl
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from maze_core.learn.closed_form.actor_critic import ClosedForm
     from maze_core.learn.optimizers.adam import Optimizer
     from maze_core.models.policy import Policy
     from maze_core.run.run import Run
@@ -46,6 +48,7 @@ class A2C(Algorithm):
         """Prepare the burn-in of the critic."""
         self._run = run
         self._burn_in = CriticBurnIn(run, self.config.critic_burn_in_epochs)
+        self._closed_form: ClosedForm | None = None
 
     def setup(self, run: Run) -> None:
         """Build the collector."""
@@ -58,6 +61,7 @@ class A2C(Algorithm):
         """Collect a rollout and yield all of its rows once."""
         config, run = self.config, self._run
         run.learner.scale_lr(scheduled(config.lr_schedule, run.fraction_done))
+        self._closed_form = self._burn_in.closed_form()
         rollout = self._collector.collect()
         rows, metrics = advantage_rows(
             run.policy, rollout, config.gamma, config.gae_lambda, run.device, config.sequence_length
@@ -74,6 +78,10 @@ class A2C(Algorithm):
     def compute_loss(self, policy: Policy, batch: Batch) -> Loss:
         """Return policy gradient, squared error of the critic and entropy bonus."""
         config, data = self.config, batch.extra
+        if self._closed_form is not None and "carried" not in data:
+            rows = self._closed_form.evaluate(batch)
+            gradient = policy_gradient_term(rows.log_prob, data["advantage"].numpy())
+            return rows.loss(config, gradient, squared_error_term(rows.value, data["target"].numpy()))
         distribution, value = self._burn_in.forward(policy, batch.obs, batch.sequences)
         log_prob = distribution.log_prob(batch.actions)
         policy_loss = log_prob * -data["advantage"]

@@ -20,6 +20,7 @@ PROMISED = (
     "maze_core.collect.pools",
     "maze_core.learn.optimizers.adam",
     "maze_core.learn.algorithm",
+    "maze_core.learn.closed_form",
     "maze_core.learn.on_policy.burn_in",
     "maze_core.collect.collector",
     "maze_core.learn.off_policy.critics",

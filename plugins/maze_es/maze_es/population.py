@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import numpy as np
@@ -14,7 +13,7 @@ from torch.func import functional_call, vmap
 from maze_core.base.tree import take_rows
 from maze_core.models.memory import remembers
 from maze_core.models.several.actor_policy import batchable
-from maze_es.rows import forward_of_rows
+from maze_es.rows import rows_of
 
 if TYPE_CHECKING:
     from maze_core.base.tree import TensorTree
@@ -61,17 +60,16 @@ class LayeredPopulation:
     def __init__(self, policy: Policy, space: SearchSpace) -> None:
         self.policy: Policy = batchable(policy)
         self._space = space
-        for name in space.shapes:
-            layer = self.policy.get_submodule(name.rpartition(".")[0])
-            rows = forward_of_rows(layer)
-            if rows is not None:
-                layer.forward = partial(rows, layer)
+        layers = [self.policy.get_submodule(path) for path in {name.rpartition(".")[0]: None for name in space.shapes}]
+        self._rows = [(layer, rows) for layer in layers if (rows := rows_of(layer)) is not None]
 
     def load(self, vectors: Tensor) -> None:
         """Set the members' parameters to the vectors [M, d]."""
         for name, rows in self._space.split(vectors).items():
             path, _, key = name.rpartition(".")
             setattr(self.policy.get_submodule(path), key, nn.Parameter(rows, requires_grad=False))
+        for layer, build in self._rows:
+            layer.forward = build(layer)
 
     def act(self, obs: TensorTree, noise: TensorTree | None, state: TensorTree) -> Acted:
         """Act with all members."""

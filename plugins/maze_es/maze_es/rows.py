@@ -1,4 +1,4 @@
-"""Layers with one row of parameters for each row of their input."""
+"""Layers with one row of parameters for each row of their input; their forwards are built for parameters that stay."""
 
 from __future__ import annotations
 
@@ -13,28 +13,39 @@ from maze_core.models.blocks import Dense
 from maze_core.models.heads import GaussianHead
 
 
-def linear_rows(layer: nn.Linear, features: Tensor) -> Tensor:
-    """[M, …, in] → [M, …, out] with weights [M, out, in] and biases [M, out]."""
+def linear_rows(layer: nn.Linear) -> Callable[[Tensor], Tensor]:
+    """Return what maps [M, …, in] → [M, …, out] with the layer's weights [M, out, in] and biases [M, out] of now."""
     weight, bias = layer.weight, layer.bias
-    rows = features.reshape(len(weight), -1, weight.shape[-1])
-    transposed = weight.transpose(1, 2)
-    out = torch.bmm(rows, transposed) if bias is None else torch.baddbmm(bias.unsqueeze(1), rows, transposed)
-    return out.view(*features.shape[:-1], weight.shape[1])
+    members, width, inputs = weight.shape
+    transposed, biases = weight.transpose(1, 2), None if bias is None else bias.unsqueeze(1)
+
+    def forward(features: Tensor) -> Tensor:
+        rows = features.unsqueeze(1) if features.dim() == 2 else features.reshape(members, -1, inputs)
+        out = torch.bmm(rows, transposed) if biases is None else torch.baddbmm(biases, rows, transposed)
+        return out.squeeze(1) if features.dim() == 2 else out.view(*features.shape[:-1], width)
+
+    return forward
 
 
-def convolution_rows(layer: nn.Conv2d, images: Tensor) -> Tensor:
-    """[M, C, H, W] → [M, O, H', W'] with kernels [M, O, C, h, w] and biases [M, O]: a group for each member."""
+def convolution_rows(layer: nn.Conv2d) -> Callable[[Tensor], Tensor]:
+    """Return what maps [M, C, H, W] → [M, O, H', W'] with kernels [M, O, C, h, w] and biases [M, O].
+
+    Each member is a group of the convolution.
+    """
     members, channels = layer.weight.shape[:2]
-    merged = images.reshape(1, -1, *images.shape[2:])
     bias = None if layer.bias is None else layer.bias.reshape(-1)
-    kernels = layer.weight.flatten(0, 1)
-    groups = members * layer.groups
-    out = F.conv2d(merged, kernels, bias, layer.stride, layer.padding, layer.dilation, groups)
-    return out.view(members, channels, *out.shape[2:])
+    kernels, groups = layer.weight.flatten(0, 1), members * layer.groups
+
+    def forward(images: Tensor) -> Tensor:
+        merged = images.reshape(1, -1, *images.shape[2:])
+        out = F.conv2d(merged, kernels, bias, layer.stride, layer.padding, layer.dilation, groups)
+        return out.view(members, channels, *out.shape[2:])
+
+    return forward
 
 
-def forward_of_rows(layer: nn.Module) -> Callable[[Any, Tensor], Tensor] | None:
-    """Return the forward for a layer with rows of parameters; None where the layer's own works.
+def rows_of(layer: nn.Module) -> Callable[[Any], Callable[[Tensor], Tensor]] | None:
+    """Return what builds the forward of a layer with rows of parameters; None where the layer's own works.
 
     Raises:
         TypeError: this kind of layer is not supported.

@@ -9,15 +9,13 @@ import torch
 from torch import Tensor
 
 from maze_core.base.seeding import Purpose, generator
+from maze_core.base.tree import to_arrays
 from maze_core.collect.rollouts.collector import RolloutCollector
 from maze_core.data.batch import Batch, Loss
 from maze_core.data.reward_scale import RewardScale
 from maze_core.learn.algorithm import Algorithm
-from maze_core.learn.on_policy.advantages import (
-    actor_critic_loss,
-    advantage_rows,
-    normalized,
-)
+from maze_core.learn.closed_form.terms import squared_error_term, surrogate_term
+from maze_core.learn.on_policy.advantages import actor_critic_loss, advantage_rows, normalized
 from maze_core.learn.on_policy.burn_in import CriticBurnIn
 from maze_core.learn.on_policy.surrogate import clipped_surrogate, row_divergence
 from maze_core.learn.schedules import scheduled
@@ -25,6 +23,8 @@ from maze_core.plugins.hookspecs import hookimpl
 from maze_ppo.config import PPOConfig
 
 if TYPE_CHECKING:
+    from maze_core.base.tree import TensorTree
+    from maze_core.learn.closed_form.actor_critic import ClosedForm, Evaluated
     from maze_core.models.policy import Policy
     from maze_core.run.run import Run
 
@@ -51,6 +51,7 @@ class PPO(Algorithm):
         """Prepare the burn-in of the critic."""
         self._run = run
         self._burn_in = CriticBurnIn(run, self.config.critic_burn_in_epochs)
+        self._closed_form: ClosedForm | None = None
 
     def setup(self, run: Run) -> None:
         """Build the collector."""
@@ -65,6 +66,7 @@ class PPO(Algorithm):
         """Collect a rollout; yield its rows in shuffled minibatches, over several passes."""
         config, run = self.config, self._run
         run.learner.scale_lr(scheduled(config.lr_schedule, run.fraction_done))
+        self._closed_form = self._burn_in.closed_form()
         rollout = self._collector.collect()
         rows, metrics = advantage_rows(
             run.policy, rollout, config.gamma, config.gae_lambda, run.device, config.sequence_length, log_probs=True
@@ -101,12 +103,22 @@ class PPO(Algorithm):
     def compute_loss(self, policy: Policy, batch: Batch) -> Loss:
         """Return clipped surrogate, squared error of the critic and entropy bonus."""
         config, data = self.config, batch.extra
+        if self._closed_form is not None:
+            return self._closed_form_loss(self._closed_form.evaluate(batch), data)
         distribution, value = self._burn_in.forward(policy, batch.obs, batch.sequences)
         log_ratio = distribution.log_prob(batch.actions) - data["log_prob"]
         policy_loss = clipped_surrogate(log_ratio.exp(), data["advantage"], config.clip_range)
         critic_loss = value_loss(value, data["value"], data["target"], config.value_clip_range)
         self.row_results = {"log_ratio": log_ratio.detach()}
         return actor_critic_loss(config, self._run.epoch, policy_loss, critic_loss, distribution.entropy())
+
+    def _closed_form_loss(self, rows: Evaluated, data: TensorTree) -> Loss:
+        """Return the same loss with its gradients written out."""
+        config, arrays = self.config, to_arrays(data)
+        log_ratio = rows.log_prob - arrays["log_prob"]
+        self.row_results = {"log_ratio": torch.from_numpy(log_ratio)}
+        critic = squared_error_term(rows.value, arrays["target"], arrays["value"], config.value_clip_range)
+        return rows.loss(config, surrogate_term(log_ratio, arrays["advantage"], config.clip_range), critic)
 
 
 def value_loss(value: Tensor, old_value: Tensor, target: Tensor, clip_range: float | None) -> Tensor:
