@@ -337,5 +337,5 @@ def test_what_the_copies_keep_in_the_run_directory(quick, breaking, address):
     with quick(overrides=mirrored(address)) as context:
         context.train()
     kept = json.loads((context.run_dir / "mirror.json").read_text())
-    assert sorted(kept) == ["number", "run", "sessions", "sha256"]
+    assert sorted(kept) == ["number", "of", "run", "sessions", "sha256"]
     assert address not in json.dumps(kept)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from maze_core.base import files
 from maze_core.base.plain_json import checksummed, parse_object, unsealed
-from maze_core.plugins.config.record import CONFIG, RECORD
+from maze_core.plugins.config.record import CONFIG, RECORD, run_id
 from maze_core.run.saved.manifest import BEST, CHECKPOINTS
 from maze_core.run.saved.metrics_file import METRICS_FILE, read_metrics
 
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from maze_core.run.run import Run
 
 _COUNTERS = ("epoch", "env_steps", "updates", "seconds")
+_OWNER = "of"
+# The `run_id` of the run that a file belongs to.
 _IDENTITY_BYTES = 10_000
 
 
@@ -98,7 +100,10 @@ def best_files(run_dir: Path) -> dict[str, Path]:
 
 
 def read_identity(run_dir: Path, name: str) -> dict[str, str]:
-    """Return what `write_identity` wrote; empty if nothing, and, with a warning, if the file is damaged."""
+    """Return what `write_identity` wrote; empty if nothing, and, with a warning, if the file is of no use.
+
+    It is of no use where it is damaged, or was written for another run.
+    """
     try:
         values = unsealed(parse_object(files.read_bytes(run_dir / name, _IDENTITY_BYTES)), required=False)
     except FileNotFoundError:
@@ -106,9 +111,16 @@ def read_identity(run_dir: Path, name: str) -> dict[str, str]:
     except ValueError as error:
         warnings.warn(f"{run_dir / name} is damaged ({error}): the run gets a new id", RuntimeWarning, stacklevel=2)
         return {}
+    owner, own = values.pop(_OWNER, None), run_id(run_dir)
+    if owner is not None and own is not None and owner != own:
+        message = f"{run_dir / name} belongs to another run: this run gets a new id"
+        warnings.warn(message, RuntimeWarning, stacklevel=2)
+        return {}
     return {key: value for key, value in values.items() if isinstance(value, str)}
 
 
 def write_identity(run_dir: Path, name: str, values: Mapping[str, str]) -> None:
     """Write under which id a logger knows the run to the file `name`, for a resume."""
-    files.write_bytes(run_dir / name, json.dumps(checksummed(values), indent=2).encode() + b"\n")
+    own = run_id(run_dir)
+    owned = dict(values) if own is None else {**values, _OWNER: own}
+    files.write_bytes(run_dir / name, json.dumps(checksummed(owned), indent=2).encode() + b"\n")
