@@ -27,6 +27,8 @@ from maze_core.base.terminal_text import printable, printable_lines
 from maze_core.base.tolerant_output import TolerantStream
 from maze_core.cli.group import Commands
 
+_UsageError: type[Exception] = typer.BadParameter.__mro__[1]
+# What Typer raises for arguments that do not fit; it has no public name.
 _TOO_MANY = os.strerror(errno.EMFILE)
 _MORE_FILES = "Next: ulimit -n 4096, then the same command again; or fewer workers and environments."
 
@@ -42,6 +44,11 @@ class _Root(Commands):
                 traceback.print_exc()
             _print_error(error)
             raise typer.Exit(error.exit_code) from error
+        except _UsageError as error:
+            from maze_core.cli.wrong_usage import wrong_usage
+
+            _print_error(wrong_usage(error))
+            raise typer.Exit(2) from error
         except SystemExit as error:  # SystemExit of an environment or a plugin: the command has not finished
             print(printable(f"error: sys.exit was called: {_in_words(error)}"), file=sys.stderr)
             raise typer.Exit(1) from error

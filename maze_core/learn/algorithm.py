@@ -21,6 +21,7 @@ from maze_core.envs.spaces import flatten_space
 from maze_core.learn.optimizers.adam import Adam, Optimizer
 from maze_core.learn.schedules import check_schedules
 from maze_core.models.memory import remembers
+from maze_core.plugins import discovery
 from maze_core.plugins.config.run import AlgorithmConfig, RunConfig
 
 if TYPE_CHECKING:
@@ -43,6 +44,24 @@ def learning_parameters(policy: nn.Module, *others: nn.Module) -> list[nn.Parame
     if not parameters:
         raise ConfigError("the model has no parameters that learn", "model", "Choose another model.")
     return list(dict.fromkeys([*parameters, *(p for other in others for p in other.parameters() if p.requires_grad)]))
+
+
+def _not_taken(taken: tuple[type[spaces.Space[Any]], ...], space: spaces.Space[Any]) -> str | None:
+    """Return what of an action space an algorithm does not take, as a clause; None if it takes all."""
+    several = isinstance(space, spaces.Dict | spaces.Tuple)
+    wrong = [(key, leaf) for key, leaf in flatten_space(space, "action").items() if not isinstance(leaf, taken)]
+    if not wrong and (not several or spaces.Dict in taken):
+        return None
+    among_others = wrong and several and spaces.Dict in taken
+    return "the action {!r} is {}".format(*wrong[0]) if among_others else f"this environment has {space}"
+
+
+def _takes(name: str, space: spaces.Space[Any]) -> bool:
+    """Return True if an installed algorithm takes an action space."""
+    try:
+        return _not_taken(discovery.load("algorithm", name).action_spaces, space) is None
+    except Exception:  # noqa: BLE001 — a broken plugin is no help
+        return False
 
 
 class Algorithm(ABC, Generic[P]):
@@ -126,19 +145,21 @@ class Algorithm(ABC, Generic[P]):
             )
 
     def check_action_space(self, space: spaces.Space[Any]) -> None:
-        """Raise ConfigError for an action space that `action_spaces` does not include."""
-        several = isinstance(space, spaces.Dict | spaces.Tuple)
-        leaves = flatten_space(space, "action").items()
-        wrong = [(key, leaf) for key, leaf in leaves if not isinstance(leaf, self.action_spaces)]
-        if wrong or (several and spaces.Dict not in self.action_spaces):
-            taken = ", ".join(kind.__name__ for kind in self.action_spaces)
-            among_others = wrong and several and spaces.Dict in self.action_spaces
-            found = "the action {!r} is {}".format(*wrong[0]) if among_others else f"this environment has {space}"
-            raise ConfigError(
-                f"{self.config.name} supports actions of {taken}, but {found}",
-                "algorithm",
-                "Choose another algorithm, or wrap the environment.",
-            )
+        """Raise ConfigError for an action space that `action_spaces` does not include; it names those that take it."""
+        wrong = _not_taken(self.action_spaces, space)
+        if wrong is None:
+            return
+        taken = ", ".join(kind.__name__ for kind in self.action_spaces)
+        others = [
+            name for name in discovery.names("algorithm") if not name.startswith("rllib-") and _takes(name, space)
+        ]
+        raise ConfigError(
+            f"{self.config.name} supports actions of {taken}, but {wrong}",
+            "algorithm",
+            f"Choose one that takes it ({', '.join(others)}), or wrap the environment."
+            if others
+            else "Wrap the environment: no installed algorithm takes it.",
+        )
 
     def check_actors(self, observation_space: spaces.Space[Any]) -> None:
         """Raise ConfigError for an environment with several actors, if this algorithm cannot learn from it."""

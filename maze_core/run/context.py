@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Never, Self
 
 from maze_core.base.errors import ConfigError
 from maze_core.base.seeding import draw_seed
@@ -24,7 +24,7 @@ from maze_core.plugins.config.record import CONFIG
 from maze_core.plugins.extensions import RECORDINGS, extension
 from maze_core.run import api
 from maze_core.run.episodes.run_evaluation import FINAL_EVALUATION
-from maze_core.run.parts import Part, Parts, as_mapping, as_path
+from maze_core.run.parts import Part, Parts, as_mapping, as_path, unknown_argument
 from maze_core.run.saved.run_dir import find_run
 
 if TYPE_CHECKING:
@@ -92,7 +92,10 @@ class RunContext:
         run_dir: Path | str | None = None,
         init_from: Path | str | None = None,
         silent: bool = False,
+        **others: Never,
     ) -> None:
+        for name in others:
+            raise unknown_argument(name, algorithm)
         if not isinstance(preset, str):
             raise ConfigError("must be the name of a preset, auto or none", "preset")
         if not isinstance(experiment, str | None):
@@ -189,7 +192,8 @@ class RunContext:
         The default patience does not end `n_epochs` early; one that was configured does.
 
         Raises:
-            ConfigError: the context was opened to act only.
+            ConfigError: the context was opened to act only, or all `steps` of the run are taken and `n_epochs` asks for
+                more.
             RunError: the run cannot continue.
         """
         run = self.run
@@ -199,6 +203,12 @@ class RunContext:
                 hint=f'To continue training: RunContext.reopen("{run.run_dir}")',
             )
         n_epochs = _count("n_epochs", n_epochs)
+        if n_epochs and run.steps_done:
+            raise ConfigError(
+                f"this run has taken all of its {self.config.steps:,} environment steps",
+                "steps",
+                f'Next: RunContext.reopen("{run.run_dir}", {{"steps": MORE}})',
+            )
         run.until_epoch = run.epoch + n_epochs if n_epochs else self.config.algorithm.n_epochs or None
         run.full_length = bool(n_epochs) and not self._asks_for_patience
         return api.carry_out(run)
@@ -331,6 +341,12 @@ class RunContext:
         """Release environments and workers; safe to call twice."""
         if self._run is not None:
             self._run.close()
+
+    def __repr__(self) -> str:
+        """Return algorithm, environment, and of a run that has been built its directory and epoch."""
+        what = f"{self.config.algorithm.name} on {self.config.env_title}"
+        run = self._run
+        return f"<RunContext {what}>" if run is None else f"<RunContext {what}, {run.run_dir}, epoch {run.epoch}>"
 
     def __enter__(self) -> Self:
         return self

@@ -12,8 +12,11 @@ from maze_core.envs.sources.factory import FactorySource
 from maze_core.envs.wrappers.function import FunctionWrapper
 from maze_core.models.custom import CustomModel
 from maze_core.models.custom_critic import CustomCritic
+from maze_core.models.mlp import MlpConfig
 from maze_core.plugins import discovery
 from maze_core.plugins.config.base import PluginConfig
+from maze_core.plugins.config.peers import meant
+from maze_core.plugins.config.run import EvaluationConfig
 from maze_core.plugins.python_objects import origin
 
 if TYPE_CHECKING:
@@ -23,6 +26,14 @@ Part = str | Mapping[str, Any] | PluginConfig | type[Any]
 """A plugin by name, by name and parameters, by its configuration, or its class."""
 
 Plain = dict[str, Any]
+
+_ARGUMENTS = ("steps", "seed", "model")
+_EVERYWHERE = (
+    *_ARGUMENTS,
+    *(f"evaluation.{field}" for field in EvaluationConfig.model_fields),
+    *(f"model.{field}" for field in MlpConfig.model_fields),
+)
+# Paths that are meant by their last names, whatever the algorithm is.
 
 
 class Parts:
@@ -154,6 +165,22 @@ def as_path(where: str, value: Any) -> Path:
     if not isinstance(value, str | PathLike):
         raise _wrong(where, value, "a path")
     return Path(value)
+
+
+def unknown_argument(name: str, algorithm: Any) -> ConfigError:
+    """Return the error about an argument that RunContext does not have; it says where the value belongs.
+
+    `algorithm`: the argument of this name.
+    """
+    plugin = discovery.load("algorithm", algorithm or "ppo") if isinstance(algorithm, str | None) else algorithm
+    config = getattr(plugin, "Config", None) or type(plugin)
+    known = {f"algorithm.{field}" for field in getattr(config, "model_fields", ())}
+    path = meant(name, {*known, *_EVERYWHERE})
+    if path is None:
+        return ConfigError("RunContext has no such argument", name, "Next: help(maze_core.RunContext) lists them.")
+    if path in _ARGUMENTS:
+        return ConfigError(f"is {path} in Maze", name, f"Next: RunContext(..., {path}=...)")
+    return ConfigError(f"is {path} in Maze", name, f'Next: RunContext(..., overrides={{"{path}": ...}})')
 
 
 def _wrong(where: str, part: Any, wanted: str, hint: str | None = None) -> ConfigError:

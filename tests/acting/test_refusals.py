@@ -155,3 +155,22 @@ def test_each_agent_refuses_what_is_not_its_own(quick, name, observation, messag
         with pytest.raises(ConfigError, match=message) as caught:
             unchecked.act(name, observation)
         assert not re.search("environment|train|check=False|finite", str(caught.value))
+
+
+@pytest.mark.parametrize("check", [True, False])
+def test_what_is_more_than_an_observation_is_named(quick, check):
+    context = quick("CartPole-v1")
+    env = context.make_env()
+    seen, info = env.reset(seed=0)
+    agent = context.agent(check=check)
+    agent.act(seen)
+    for argument, answer in (
+        ((seen, info), r"observation: is all that env.reset\(\) returns\nNext: pass the first: env.reset\(\)\[0\]"),
+        (env.step(0), r"observation: is all that env.step\(action\) returns"),
+        (np.stack([seen] * 3), r"observation: is a batch of 3, of shape \(3, 4\); it must be one observation"),
+        ([seen, seen], r"observation: is a batch of 2, of shape \(2, 4\)"),
+    ):
+        with pytest.raises(ConfigError, match=answer):
+            agent.act(argument)
+    with pytest.raises(ConfigError, match="the observation is refused"):
+        agent.act(np.zeros((3, 5), np.float32))

@@ -85,3 +85,20 @@ def test_epochs_by_name(quick):
 def test_a_number_of_epochs_that_is_none_is_refused(quick, arguments):
     with pytest.raises(ConfigError, match=rf"^{next(iter(arguments))}: must be a whole number, 0 or more, got"):
         quick().train(**arguments)
+
+
+def test_epochs_beyond_the_steps_of_a_run_are_refused(quick):
+    context = quick("CartPole-v1", steps=96)
+    context.train()
+    epoch = context.run.epoch
+    with pytest.raises(ConfigError, match=r"steps: this run has taken all of its 96 environment steps\nNext: RunCont"):
+        context.train(n_epochs=1)
+    assert context.train().outcome == "finished"
+    assert context.run.epoch == epoch
+
+
+def test_a_context_says_what_it_is(quick):
+    context = quick("CartPole-v1", "a2c")
+    assert repr(context) == "<RunContext a2c on CartPole-v1>"
+    context.train(1)
+    assert repr(context) == f"<RunContext a2c on CartPole-v1, {context.run_dir}, epoch 1>"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import gymnasium
 import numpy as np
 
 from maze_core.base.errors import ConfigError
@@ -12,6 +13,10 @@ from maze_core.envs.checks import check_finite
 if TYPE_CHECKING:
     from maze_core.base.tree import Tree
     from maze_core.envs.masks import MaskCheck
+
+
+_RETURNED = {2: "env.reset()", 5: "env.step(action)"}
+# Calls by the number of values that they return.
 
 
 def value_problem(tree: Tree, floats: tuple[str, ...], masks: MaskCheck) -> tuple[str, str] | None:
@@ -29,6 +34,22 @@ def value_problem(tree: Tree, floats: tuple[str, ...], masks: MaskCheck) -> tupl
         return bad[0], f"it holds {row[place]}" + (f" at {list(place)}" if place else "")
     if masks.leaves and (closed := masks.find(tree)) is not None:
         return closed.leaf, closed.problem
+    return None
+
+
+def wrong_argument(observation: Any, space: gymnasium.Space[Any]) -> ConfigError | None:
+    """Return the error for an argument that is more than one observation; None where it is something else.
+
+    It is what `reset` or `step` of an environment returns, or a batch.
+    """
+    pair = isinstance(observation, tuple) and len(observation) in _RETURNED and isinstance(observation[-1], dict)
+    if pair and not isinstance(space, gymnasium.spaces.Tuple):
+        returned = _RETURNED[len(observation)]
+        return ConfigError(f"is all that {returned} returns", "observation", f"Next: pass the first: {returned}[0]")
+    shape = np.shape(observation) if isinstance(observation, np.ndarray | list) else ()
+    if isinstance(space, gymnasium.spaces.Box) and len(shape) == len(space.shape) + 1 and shape[1:] == space.shape:
+        problem = f"is a batch of {shape[0]}, of shape {shape}; it must be one observation, of shape {space.shape}"
+        return ConfigError(problem, "observation", "Next: a call for each of them.")
     return None
 
 

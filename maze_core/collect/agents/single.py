@@ -9,7 +9,7 @@ import torch
 
 from maze_core.base.errors import ConfigError
 from maze_core.collect.agents.network import NetworkAgent, SharedNoise
-from maze_core.collect.agents.refusals import refused, value_problem
+from maze_core.collect.agents.refusals import refused, value_problem, wrong_argument
 from maze_core.envs.checks import UnlikeSpaceError
 from maze_core.envs.codecs import ActionCodec, ObservationCodec
 from maze_core.envs.masks import MaskCheck
@@ -67,6 +67,7 @@ class SingleAgent:
         generator: torch.Generator | None = None,
         check: bool = True,
     ) -> None:
+        self._space = policy.observation_space
         self._masks = MaskCheck(policy.observation_space, policy.action_space) if check else None
         self._observations, self._actions = ObservationCodec(policy.observation_space), ActionCodec(policy.action_space)
         self._agent = NetworkAgent(
@@ -92,7 +93,8 @@ class SingleAgent:
         try:
             return self._observations.tree(observation)
         except UnlikeSpaceError as error:
-            raise refused(error.key, error.problem, checks=False) from error
+            wrong = wrong_argument(observation, self._space)
+            raise wrong or refused(error.key, error.problem, checks=False) from error
 
     def _checked(self, observation: Any, masks: MaskCheck) -> Tree:
         problem = self._observations.problem(observation)
@@ -101,5 +103,5 @@ class SingleAgent:
                 tree = self._observations.tree(observation)
                 problem = value_problem(tree, self._observations.float_keys, masks)
         if problem is not None:
-            raise refused(*problem)
+            raise wrong_argument(observation, self._space) or refused(*problem)
         return tree

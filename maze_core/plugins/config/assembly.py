@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from maze_core.plugins.config.external_fields import (
     for_evaluation,
     without_missing,
 )
+from maze_core.plugins.config.peers import meant
 from maze_core.plugins.config.plain_yaml import read_yaml, to_yaml
 from maze_core.plugins.config.preferences import names_patience, says_its_end, with_preferences, without_patience
 from maze_core.plugins.config.preset_paths import preset_paths
@@ -273,10 +274,18 @@ def resolve(raw: Raw, load: discovery.Loader = discovery.load) -> RunConfig:
     except ValidationError as error:
         # A part that is already reported is None here: pydantic's error about it would only confuse.
         rest = explain(error, RunConfig, "", data)
+        known = {f"{part}.{field}" for part in PARTS if data.get(part) for field in type(data[part]).model_fields}
+        rest = [_with_path(each, known) for each in rest]
         errors += [each for each in rest if str(each.where).partition(".")[0] not in reported]
     if errors:
         raise combined(errors)
     return config
+
+
+def _with_path(error: ConfigError, known: Container[str]) -> ConfigError:
+    """Return the error about an unknown key with the path of what may be meant, where there is one."""
+    path = meant(str(error.where), known)
+    return ConfigError(f"is {path} in Maze", error.where) if path and "unknown key" in str(error) else error
 
 
 def _stack(*layers: Mapping[str, Any]) -> Raw:

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ValidationError
 
 from maze_core.base.errors import ConfigError
 from maze_core.base.terminal_text import shown
+from maze_core.plugins.config.peers import PEERS, bare
 from maze_core.plugins.config.renamed_keys import NOW
 
 _WORDS = (
@@ -58,6 +59,12 @@ def nearest(name: str, known: Iterable[str]) -> str:
     return f"known: {', '.join(known)}" if known else "there are none"
 
 
+def _instead(name: str, known: Iterable[str]) -> str:
+    """Return a clause that says what Maze calls a parameter of another library, or else the nearest names."""
+    ours = PEERS.get(bare(name), "").rpartition(".")[2]
+    return f"in Maze it is {ours}" if ours in known else nearest(name, known)
+
+
 def combined(errors: Sequence[ConfigError]) -> ConfigError:
     """Return all errors as one, each on its own line."""
     if len(errors) == 1:
@@ -68,7 +75,7 @@ def combined(errors: Sequence[ConfigError]) -> ConfigError:
 def _sentence(kind: str, message: str, path: Sequence[Any], model: type[BaseModel]) -> str:
     if kind == "extra_forbidden":
         owner = model_at(model, path[:-1])
-        return f"unknown key; {nearest(str(path[-1])[:100], owner.model_fields if owner else ())}"
+        return f"unknown key; {_instead(str(path[-1])[:100], owner.model_fields if owner else ())}"
     if kind == "missing":
         owner = model_at(model, path[:-1])
         field = owner.model_fields.get(str(path[-1])) if owner else None

@@ -1,0 +1,34 @@
+"""Errors of the command line's own form, in the form of all others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from maze_core.base.errors import ConfigError
+
+
+def wrong_usage(error: Any) -> ConfigError:
+    """Return an error about arguments as one of Maze, with what to type instead."""
+    context = error.ctx
+    asked = f"{context.command_path} -h" if context is not None else "maze -h"
+    option = getattr(error, "option_name", None)
+    if option is None or not hasattr(error, "possibilities"):
+        text = error.format_message().rstrip(".")
+        return ConfigError(f"{text[:1].lower()}{text[1:]}", hint=f"Next: {asked}")
+    known = [name for each in (context.command.params if context else ()) for name in each.opts]
+    return ConfigError(
+        "there is no such option", option, _instead(option, error.possibilities, known) or f"Next: {asked}"
+    )
+
+
+def _instead(option: str, near: Any, known: list[str]) -> str | None:
+    """Return what to type instead of an option; None where nothing comes near."""
+    from maze_core.plugins.config.peers import PEERS, bare
+
+    path = PEERS.get(bare(option), "")
+    flag = f"--{path.rpartition('.')[2].replace('_', '-')}"
+    if path and flag in known:
+        return f"In Maze it is {flag}"
+    if path and "--set" in known:
+        return f"In Maze it is --set {path}=VALUE"
+    return f"Did you mean {' or '.join(sorted(near))}?" if near else None
