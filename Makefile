@@ -72,7 +72,7 @@ test: setup ## run the tests but the slow ones
 
 # By files, in the order of tests/conftest.py: tests on Ray clusters in a process that has had no Ray of its own.
 test-slow: setup ## run the slow tests: clusters, kills again and again, learning to a score
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 -m slow --dist loadfile --no-loadscope-reorder
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 3 -m slow --dist loadfile --no-loadscope-reorder
 
 # What is not installed is read where it lies.
 lint: setup ## check style and the boundaries between core and plugins

@@ -10,27 +10,6 @@ from maze_core.run.context import RunContext
 LENGTH = 20
 PARTS = {
     "ppo": ({"algorithm.sequence_length": 20, "algorithm.batch_size": 256}, 30_000),
-    "a2c": (
-        {
-            "algorithm.n_rollout_steps": 20,
-            "algorithm.lr": 3e-3,
-            "algorithm.lr_schedule": "constant",
-            "algorithm.beta2": 0.999,
-            "algorithm.gae_lambda": 1.0,
-            "algorithm.normalize_rewards": False,
-        },
-        250_000,
-    ),
-    "impala": (
-        {
-            "algorithm.n_rollout_steps": 20,
-            "algorithm.lr": 3e-3,
-            "algorithm.envs_per_actor": 8,
-            "algorithm.num_actors": 1,
-            "algorithm.queue_out_of_sync_factor": 0.0,
-        },
-        500_000,
-    ),
     "dqn": (
         {
             "algorithm.num_envs": 8,
