@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -27,22 +28,23 @@ def print_json(data: Any) -> None:
     typer.echo(json.dumps(finite(data), indent=2, default=str, allow_nan=False))
 
 
-def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print rows: a drawn table on a terminal, aligned columns elsewhere."""
-    headers, *rows = [[printable(cell, _CELL) for cell in row] for row in [headers, *rows]]
-    if sys.stdout.isatty():
-        from rich.console import Console
-        from rich.table import Column, Table
-        from rich.text import Text
+def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]], least: Sequence[int] = ()) -> None:
+    """Print rows as aligned columns; on a terminal only as many as fit.
 
-        table = Table(*(Column(Text(each)) for each in headers))
-        for row in rows:
-            table.add_row(*map(Text, row))
-        Console().print(table)
-        return
-    widths = [max(len(row[i]) for row in [headers, *rows]) for i in range(len(headers))]
-    for row in [headers, *rows]:
-        typer.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+    `least`: numbers of the columns that a narrow terminal leaves out first; then those at the end.
+    """
+    from maze_core.cli.table_layout import lay_out
+
+    headers, *rows = [[printable(cell, _CELL) for cell in row] for row in [headers, *rows]]
+    terminal = sys.stdout.isatty()
+    wide = sum(max(map(len, column)) + 2 for column in zip(headers, *rows, strict=True))
+    lines, missing = lay_out(headers, rows, shutil.get_terminal_size().columns if terminal else wide, least)
+    typer.echo(typer.style(lines[0], bold=True) if terminal else lines[0])
+    for line in lines[1:]:
+        typer.echo(line)
+    if missing:
+        more = f"not shown, for want of room: {', '.join(missing)}"
+        typer.echo(typer.style(more, dim=True))
 
 
 warn = to_stderr

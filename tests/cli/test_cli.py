@@ -23,7 +23,12 @@ from maze_core.plugins.catalog import catalog
 from maze_core.plugins.config.assembly import assemble, load_run_config
 
 EVALUATION = SimpleNamespace(
-    metrics={"eval/return_mean": 12.5}, checkpoint="best", epoch=4, seed=3, videos=(Path("films/episode-0.mp4"),)
+    metrics={"eval/return_mean": 12.5},
+    title="ppo on CartPole-v1",
+    checkpoint="best",
+    epoch=4,
+    seed=3,
+    videos=(Path("films/episode-0.mp4"),),
 )
 
 
@@ -182,7 +187,7 @@ def test_resume_and_eval_pass_on_what_was_typed(api):
     assert json.loads(out)["video"] == "films"
     out = maze("eval", "a/run").stdout
     assert re.search(r"return_mean +12\.5\n", out)
-    assert out.endswith("checkpoint best, after epoch 4; seed 3\nfilmed films/episode-0.mp4\n")
+    assert out.endswith(", ppo on CartPole-v1: checkpoint best, after epoch 4; seed 3\nfilmed films/episode-0.mp4\n")
     out = maze("eval", "a/run", "--policy", "random", "--json").stdout
     assert json.loads(out) == {"eval/return_mean": 12.5, "policy": "random", "seed": 3}
     assert maze("eval", "a/run", "--policy", "a.onnx").stdout.startswith("statistic")

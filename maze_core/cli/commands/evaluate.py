@@ -71,6 +71,6 @@ def evaluate(
     rows = [(name.removeprefix("eval/"), f"{value:,.6g}") for name, value in found.metrics.items()]
     output.print_table(("statistic", "value"), rows)
     acted_by = f"policy {policy}" if policy else f"checkpoint {found.checkpoint}, after epoch {found.epoch}"
-    output.say(f"{acted_by}; seed {found.seed}")
+    output.say(f"{run}, {found.title}: {acted_by}; seed {found.seed}")
     for path in found.videos:
         output.say(f"filmed {path}")

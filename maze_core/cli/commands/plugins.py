@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,24 +22,54 @@ _Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 _Kind = Annotated[str | None, typer.Option(metavar="KIND", help="algorithm, env, wrapper, model, runner, …")]
 
 
-def list_plugins(kind: _Kind = None, as_json: _Json = False) -> None:
-    """List every installed plugin and its state.
+def list_plugins(
+    text: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[TEXT]", help="Only those with this in name, distribution or summary.", show_default=False
+        ),
+    ] = None,
+    kind: _Kind = None,
+    as_json: _Json = False,
+) -> None:
+    """List the installed plugins and their states.
 
     \b
     Examples:
       maze plugins list
+      maze plugins list offline
       maze plugins list --kind algorithm --json
     """
-    found = _catalog(kind)
+    found = [info for info in _catalog(kind) if text is None or _mentions(info, text.lower())]
     if as_json:
         output.print_json([asdict(info) for info in found])
         return
-    rows = [(i.kind, i.name, f"{i.distribution} {i.version}", i.state, i.summary) for i in found]
-    output.print_table(("kind", "name", "distribution", "state", "summary"), rows)
+    if not found:
+        output.say("no plugin is installed" if text is None else f"no plugin mentions {text!r}")
+    elif sys.stdout.isatty():
+        _print_by_kind(found)
+    else:
+        rows = [(i.kind, i.name, f"{i.distribution} {i.version}", i.state, i.summary) for i in found]
+        output.print_table(("kind", "name", "distribution", "state", "summary"), rows)
     for info in found:
         if info.state != "ok":
             typer.echo("")
             output.say(f"{info.kind} {info.name} ({info.distribution} {info.version}): {info.state}: {info.detail}")
+
+
+def _mentions(info: PluginInfo, text: str) -> bool:
+    return any(text in each.lower() for each in (info.name, info.distribution, info.summary))
+
+
+def _print_by_kind(found: list[PluginInfo]) -> None:
+    """Print a table in which the kinds are headings; the distribution is the first to go where room is scarce."""
+    headings, rows = [], []
+    for info in found:
+        if info.kind not in headings:
+            headings.append(info.kind)
+            rows.append((f"{info.kind}:", "", "", ""))
+        rows.append((f"  {info.name}", f"{info.distribution} {info.version}", info.state, info.summary))
+    output.print_table(("name", "distribution", "state", "summary"), rows, least=(1, 2))
 
 
 def describe(
@@ -113,7 +144,9 @@ def _print_page(page: dict[str, Any]) -> None:
     if page.get("parameters"):
         typer.echo("")
         headers = ("name", "type", "default", "range", "description")
-        output.print_table(("parameter", *headers[1:]), [[row[key] for key in headers] for row in page["parameters"]])
+        output.print_table(
+            ("parameter", *headers[1:]), [[row[key] for key in headers] for row in page["parameters"]], (3, 1)
+        )
 
 
 def _unknown(name: str, kind: str | None) -> None:

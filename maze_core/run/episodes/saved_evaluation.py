@@ -36,6 +36,8 @@ class Evaluation:
     epoch: int
     """Epochs finished when it was written."""
     seed: int
+    title: str
+    """Algorithm and environment."""
     videos: tuple[Path, ...] = ()
 
 
@@ -85,7 +87,8 @@ def evaluate_saved(
             videos = [] if film is None else film.shoot(deterministic=deterministic, policy=acting)
     metrics.pop("time/evaluation_seconds")
     name = checkpoint_folder(find_run(run_dir), checkpoint).name
-    return Evaluation(metrics, name, run.epoch, seed, tuple(videos))
+    title = f"{run.config.algorithm.name} on {run.config.env_title}"
+    return Evaluation(metrics, name, run.epoch, seed, title, tuple(videos))
 
 
 class Film(Protocol):

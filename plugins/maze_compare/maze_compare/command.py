@@ -77,7 +77,7 @@ def list_runs(
         output.print_json([*map(_facts, whole), *map(_damage, damaged)])
     elif whole or damaged:
         headers = ("env", "algorithm", "seed", "steps", "state", "best", "final", "when", "run")
-        output.print_table(headers, [*map(_row, whole), *map(_damaged_row, damaged)])
+        output.print_table(headers, [*map(_row, whole), *map(_damaged_row, damaged)], (7, 2, 6, 3, 5, 1, 4))
     else:
         typer.echo("no run matches these filters")
     for each in damaged:
@@ -378,7 +378,8 @@ def _print_groups(groups: Sequence[Group], paths: Sequence[str], metric: str, mi
     ]
     headers = ["", *map(short, shared), "runs", "best", "final", "env_steps", "seconds"]
     if len(groups) >= len(paths):
-        output.print_table(headers, columns)
+        count = len(headers)
+        output.print_table(headers, columns, (count - 1, count - 2, *range(count - 5, 0, -1)))
     else:
         first, *rows = [list(row) for row in zip(headers, *columns, strict=True)]
         output.print_table(first, rows)

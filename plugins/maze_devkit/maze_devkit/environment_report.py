@@ -44,6 +44,8 @@ from maze_devkit.soundness import WHY, Failed, Make, NotApplicable, honest, othe
 if TYPE_CHECKING:
     from maze_core.envs.vector import VectorEnv
 
+_UNBOUNDED = re.compile(r"observation space m(ax|in)imum value is -?infinity")
+# Gymnasium's checker finds that suspicious, in CartPole too; observations without bounds are common and train well.
 _COLOURS = re.compile(r"\x1b\[\d*m")
 _ENVS = 2
 _STEPS = 100
@@ -129,7 +131,8 @@ def _collected(notes: set[str]) -> Iterator[None]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         yield
-    notes |= {" ".join(_COLOURS.sub("", str(each.message)).removeprefix("WARN:").split()) for each in caught}
+    texts = (" ".join(_COLOURS.sub("", str(each.message)).removeprefix("WARN:").split()) for each in caught)
+    notes |= {text for text in texts if not _UNBOUNDED.search(text)}
 
 
 def _ask(report: EnvReport, question: Callable[[], object]) -> bool:

@@ -157,7 +157,7 @@ def _rank(folder: Path | None, given: dict[str, Any], as_json: bool) -> None:
     from maze_core.base.errors import ConfigError
     from maze_sweep.api import read_sweep
     from maze_sweep.plan import RANKS
-    from maze_sweep.ranking import facts, ranked, table
+    from maze_sweep.ranking import facts
 
     if folder is None:
         raise ConfigError("--rank needs the folder of a sweep", "--dir", "Next: maze sweep --dir DIR --rank")
@@ -168,18 +168,25 @@ def _rank(folder: Path | None, given: dict[str, Any], as_json: bool) -> None:
     if as_json:
         output.print_json(facts(done))
     else:
-        output.print_table(*table(done, ranked(done)))
+        _print_ranking(done)
+
+
+def _print_ranking(done: Sweep) -> None:
+    """Print the trials, the best first; a narrow terminal leaves out settings, the last first."""
+    from maze_sweep.ranking import ranked, table
+
+    headers, rows = table(done, ranked(done))
+    output.print_table(headers, rows, range(len(headers) - 3, 1, -1))
 
 
 def _report(done: Sweep, as_json: bool) -> None:
-    from maze_sweep.ranking import check_ranked, facts, failures, ranked, table
+    from maze_sweep.ranking import check_ranked, facts, failures
 
     failed = failures(done)
     if as_json:
         output.print_json(facts(done))
     else:
-        trials = ranked(done)
-        output.print_table(*table(done, trials))
+        _print_ranking(done)
         for run in failed:
             log = f" (log: {run.log})" if run.log.exists() else ""
             output.say(f"failed: {run.name}: {run.reason}{log}")
