@@ -13,6 +13,7 @@ from maze_core.base.errors import ConfigError, PluginError
 from maze_core.data.tensors import to_tensors
 from maze_core.envs.several.actors import ACTOR, CRITIC, ELAPSED, ActorId, actors_of
 from maze_core.envs.spaces import allocate, flatten_space, space_specs
+from maze_core.models.distributions.chosen import check_taken
 from maze_core.models.distributions.routed import RoutedLeaf
 from maze_core.models.memory import remembers
 from maze_core.models.several.actor_memory import ActorSequences, put_state, taken_state
@@ -307,6 +308,7 @@ def build_policy(build: Build, observation_space: Space[Any], action_space: Spac
     Raises:
         ConfigError: the groups do not fit the actors.
     """
+    check_taken(config, action_space)
     actors = actors_of(observation_space)
     wanted, delta = getattr(config, "groups", "shared"), getattr(config, "delta_critic", False)
     if actors is None:
