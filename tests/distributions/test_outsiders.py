@@ -142,7 +142,7 @@ def test_a_package_that_claims_a_bundled_name_is_told(quick, monkeypatch):
     mine = next(each for each in found if each.name == "mixture")
     monkeypatch.setattr(discovery, "declarations", lambda: [*found, replace(mine, name="gaussian")])
     with pytest.raises(
-        PluginError, match=r"distribution plugin 'gaussian' is claimed by maze-core .* and maze-outside"
+        PluginError, match=r"plugin 'gaussian' is claimed by maze-core .* and maze-outside"
     ):
         quick("Pendulum-v1", "ppo").train()
 
