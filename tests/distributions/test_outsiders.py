@@ -20,6 +20,7 @@ from maze_core.plugins import discovery
 from maze_core.plugins.config.assembly import assemble
 from tests.agents import CrowdSource
 from tests.masked import Guarded
+from tests.maze_export.test_actors import Told
 
 PENDULUM = functools.partial(gymnasium.make, "Pendulum-v1", max_episode_steps=25)
 BOARD = functools.partial(Guarded, "a board")
@@ -69,6 +70,7 @@ def test_workers_and_a_resume_end_where_one_process_does(
         (PENDULUM, MIXTURE, GRU, "a.onnx"),
         (PENDULUM, "truncated_logistic", {}, "a.onnx"),
         (BOARD, "epsilon_softmax", {}, "a.pt2"),
+        (Told, MIXTURE, {}, "a.onnx"),
     ],
 )
 @pytest.mark.parametrize("stochastic", [False, True])
@@ -141,9 +143,7 @@ def test_a_package_that_claims_a_bundled_name_is_told(quick, monkeypatch):
     found = discovery.declarations()
     mine = next(each for each in found if each.name == "mixture")
     monkeypatch.setattr(discovery, "declarations", lambda: [*found, replace(mine, name="gaussian")])
-    with pytest.raises(
-        PluginError, match=r"plugin 'gaussian' is claimed by maze-core .* and maze-outside"
-    ):
+    with pytest.raises(PluginError, match=r"plugin 'gaussian' is claimed by maze-core .* and maze-outside"):
         quick("Pendulum-v1", "ppo").train()
 
 

@@ -55,7 +55,7 @@ BROKEN = {
         "memory", "    supports_memory = True\n", "    supports_memory = False\n", "does not refuse it"),
     "an agent that does not look at masks": (
         "masks", SETUP,
-        SETUP + "        if hasattr(run.policy, '_leaves'):\n"
+        SETUP + "        if hasattr(run.policy, 'action_heads'):\n"
         "            run.policy._leaves = [(k, None, h) for k, _, h in run.policy._leaves]\n",
         "is masked"),
     "a discount within a decision": (

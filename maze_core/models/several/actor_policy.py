@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from maze_core.base.tree import TensorTree, Tree
     from maze_core.data.sequences import Sequences
+    from maze_core.models.distributions.noise import Noise
     from maze_core.models.policy import Policy
 
     Build = Callable[[Space[Any], Space[Any], Any], nn.Module]
@@ -240,6 +241,15 @@ class ActorPolicy(nn.Module):
             drawn = policy.draw_noise(shape, generator)
             noise |= {full: drawn[own] for full, own in actions.items() if own in drawn}
         return noise
+
+    @property
+    def noise(self) -> dict[str, Noise]:
+        """What a row of noise holds, by action leaf, for those whose heads say so."""
+        found: dict[str, Noise] = {}
+        for policy, actions in zip(reversed(self._policies), reversed(self._actions), strict=True):
+            own = getattr(policy, "noise", {})  # of the first group of a kind, as `draw_noise` does
+            found |= {full: own[key] for full, key in actions.items() if key in own}
+        return found
 
     def _route(self, obs: TensorTree) -> Route:
         kind = DenseRoute if self.dense else IndexRoute
