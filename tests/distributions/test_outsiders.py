@@ -15,6 +15,7 @@ from torch import nn
 
 from maze_core import ConfigError, Plugin, RunContext, hookimpl
 from maze_core.base.errors import PluginError
+from maze_core.collect.agents.forward import NumpyForward, fastest_forward
 from maze_core.models.distributions.chosen import HeadOptions, chosen_family
 from maze_core.plugins import discovery
 from maze_core.plugins.config.assembly import assemble
@@ -73,7 +74,7 @@ def test_workers_and_a_resume_end_where_one_process_does(
         (Told, MIXTURE, {}, "a.onnx"),
     ],
 )
-@pytest.mark.parametrize("stochastic", [False, True])
+@pytest.mark.parametrize("stochastic", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_exports_act_as_the_run_does(quick, tmp_path, env, distribution, more, name, stochastic):
     """`export_policy` compares a thousand actions with torch's."""
     context = quick(env, overrides={"model.hidden": [4], "model.distribution": distribution} | more, run_dir=None)
@@ -106,6 +107,21 @@ def test_a_model_says_so_where_an_algorithm_needs_what_a_distribution_lacks(quic
         "distribution mixture has none\nThose that do: squashed_gaussian, truncated_logistic. "
         "Next: --set model.distribution=squashed_gaussian"
     )
+
+
+def test_values_of_choices_have_no_use_for_one(quick):
+    with pytest.raises(ConfigError, match="so the distribution epsilon_softmax would never be used"):
+        quick(BOARD, "dqn", OFF_POLICY | {"model.distribution": "epsilon_softmax"}).train()
+
+
+def test_a_foreign_head_acts_by_torch_and_a_bundled_one_by_numpy(quick):
+    forwards = {
+        distribution: fastest_forward(quick("Pendulum-v1", "ppo", {"model.distribution": distribution}).policy, 8)
+        for distribution in ("mixture", "gaussian", "squashed_gaussian")
+    }
+    assert {name: type(forward) is NumpyForward for name, forward in forwards.items()} == {
+        "mixture": False, "gaussian": True, "squashed_gaussian": True,
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -116,11 +116,8 @@ def check_taken(config: Any, action_space: Space[Any]) -> None:
 
     Maze's own are not refused: algorithms for every action space name one for Boxes.
     """
-    part = getattr(config, "distribution", None)
-    if part is None or not hasattr(config, "head_options"):
-        return
-    name = part if isinstance(part, str) else str(part.get("name"))
-    if discovery.origin("distribution", name).partition(" ")[0] == discovery.CORE:
+    name = foreign_name(config)
+    if name is None:
         return
     family, leaves = chosen_family(config.head_options), flatten_space(action_space, "action")
     if not any(isinstance(space, family.spaces) for space in leaves.values()):
@@ -131,6 +128,15 @@ def check_taken(config: Any, action_space: Space[Any]) -> None:
             _WHERE,
             f"For this action: {', '.join(fitting(space))}",
         )
+
+
+def foreign_name(config: Any) -> str | None:
+    """Return the distribution that a model's configuration names, if it is not one of Maze's own; else None."""
+    part = getattr(config, "distribution", None)
+    if part is None or not hasattr(config, "head_options"):
+        return None
+    name = part if isinstance(part, str) else str(part.get("name"))
+    return None if discovery.origin("distribution", name).partition(" ")[0] == discovery.CORE else name
 
 
 def fitting(space: Space[Any], *, differentiable: bool = False) -> list[str]:

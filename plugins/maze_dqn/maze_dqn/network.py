@@ -15,6 +15,7 @@ from maze_core.base.errors import ConfigError
 from maze_core.envs.spaces import flatten_space
 from maze_core.models.blocks import Dense, check_room
 from maze_core.models.distributions import Bernoulli, Categorical, MultiCategorical
+from maze_core.models.distributions.chosen import foreign_name
 from maze_core.models.distributions.discrete import pad_choices
 from maze_core.models.distributions.noise import draw
 from maze_core.models.joint_actions import JointActions
@@ -225,12 +226,18 @@ def value_network(policy: Any, returns: Returns, config: Any, **options: Any) ->
     """Return a value network around the encoder of the policy that a model built; `config`: the model's.
 
     Raises:
-        ConfigError: the policy has no encoder.
+        ConfigError: the policy has no encoder, or a distribution that would not be used.
     """
     if not isinstance(policy, Policy):
         raise ConfigError(
             f"values are learnt behind an encoder, and the policy {type(policy).__name__} has none",
             "model",
             "Pass only the encoder to Maze; the layers after it are those of the algorithm.",
+        )
+    if (name := foreign_name(config)) is not None:
+        raise ConfigError(
+            f"the values of choices decide how this algorithm acts, so the distribution {name} would never be used",
+            "model.distribution",
+            "Next: leave it out, or use an algorithm with a policy, such as ppo.",
         )
     return ValueNetwork(policy, returns, temperature=getattr(config, "temperature", 1.0), **options)
