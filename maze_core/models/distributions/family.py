@@ -8,10 +8,11 @@ import torch
 from gymnasium import spaces
 from torch import Tensor, nn
 
+from maze_core.base.errors import PluginError
 from maze_core.models.blocks import Dense
 from maze_core.models.distributions.base import Distribution
 from maze_core.models.distributions.box import BoxScale
-from maze_core.models.distributions.noise import Noise, draw, row_shape
+from maze_core.models.distributions.noise import DRAWS, Noise, draw, row_shape
 from maze_core.plugins.config.base import PluginConfig
 
 if TYPE_CHECKING:
@@ -54,7 +55,11 @@ class Family:
         return None
 
     def noise(self, space: Space[Any]) -> Noise:
-        """Return the noise of one row of samples, such as `{"standard_normal": (2,)}`: shapes by names of `DRAWS`."""
+        """Return the noise of one row of samples, such as `{"standard_normal": (2,)}`: shapes by what is drawn.
+
+        That is `gumbel`, `logistic`, `standard_exponential`, `standard_normal` or `uniform`. `sample` gets one draw as
+        [B, *shape]; several are flat and one after the other, [B, n].
+        """
         raise NotImplementedError
 
     def distribution(self, parameters: Tensor, mask: Tensor | None, head: FamilyHead) -> Distribution:
@@ -79,6 +84,9 @@ class FamilyHead(nn.Module):
         family: the distributions.
         space: of the action leaf.
         features: the width of the features.
+
+    Raises:
+        PluginError: the family asks for noise that does not exist.
     """
 
     def __init__(self, family: Family, space: Space[Any], features: int) -> None:
@@ -88,6 +96,10 @@ class FamilyHead(nn.Module):
         """What a picture of the network says."""
         self.scale = BoxScale(space) if isinstance(space, spaces.Box) else None
         self.noise = family.noise(space)
+        if unknown := [name for name in self.noise if name not in DRAWS]:
+            raise PluginError(
+                f"distribution {family.config.name} asks for the noise {unknown[0]!r}; there is {', '.join(DRAWS)}"
+            )
         self.shape = row_shape(self.noise)
         self.linear = Dense(features, family.size(space))
         free = family.free(space)
