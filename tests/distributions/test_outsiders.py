@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 from dataclasses import replace
 
 import gymnasium
@@ -144,15 +145,20 @@ def test_what_does_not_fit_is_refused(quick, env, part, problem):
     assert str(caught.value).startswith(problem)
 
 
-def test_a_run_without_its_distribution_says_which_one_is_missing(quick, monkeypatch):
+def test_a_run_without_its_distribution_says_which_one_is_missing(quick, monkeypatch, site):
     context = quick("Pendulum-v1", "ppo", {"model.distribution": MIXTURE})
     context.train()
     text = (context.run_dir / "config.yaml").read_text()
     assert "# maze-outside 1.0" in text
     here = [each for each in discovery.declarations() if each.distribution != "maze-outside"]
     monkeypatch.setattr(discovery, "declarations", lambda: here)
-    with pytest.raises(ConfigError, match=r"model\.distribution: unknown distribution 'mixture'"):
+    monkeypatch.setattr(sys, "path", [each for each in sys.path if each != str(site)])
+    with pytest.raises(ConfigError) as caught:
         RunContext.open(context.run_dir)
+    assert str(caught.value) == (
+        "model.distribution: unknown distribution 'mixture'\n"
+        "The run was written with maze-outside 1.0, which is not installed here."
+    )
 
 
 def test_a_package_that_claims_a_bundled_name_is_told(quick, monkeypatch):

@@ -4,106 +4,23 @@ from __future__ import annotations
 
 import copy
 import math
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
-import numpy as np
 import torch
 from gymnasium import Space, spaces
 from torch import Tensor, nn
 
-from maze_core.base.errors import ConfigError
-from maze_core.base.process_state import isolated_rng
 from maze_core.envs.codecs import ActionCodec
-from maze_core.envs.masks import mask_size
 from maze_core.models.distributions import Distribution
 from maze_devkit.findings import Check, Failed, NotApplicable
+from maze_devkit.head_cases import DRAWS, ROWS, Case, cases, features
 from maze_devkit.process import left_alone
 from maze_devkit.subject import Subject
 
-SECONDS = 20.0
-"""Time that one check may take."""
-_FEATURES, _ROWS, _DRAWS = 5, 4, 20_000
 _WITHIN = 6.0
 # Standard errors by which an estimate may differ: chance alone exceeds them once in half a billion times.
-
-SPACES: dict[str, Space[Any]] = {
-    "one number": spaces.Box(-2, 3, (1,), np.float32),
-    "a bounded vector": spaces.Box(np.array([-2, 0], np.float32), np.array([1, 5], np.float32)),
-    "a bounded matrix": spaces.Box(-1, 1, (2, 2), np.float32),
-    "an unbounded vector": spaces.Box(-np.inf, np.inf, (2,), np.float32),
-    "a choice": spaces.Discrete(4, start=2),
-    "several choices": spaces.MultiDiscrete([2, 3]),
-    "bits": spaces.MultiBinary(3),
-}
-"""Action spaces by description."""
-
-
-class Case(NamedTuple):
-    """A head for one action space, and distributions of its rows."""
-
-    title: str
-    space: Space[Any]
-    head: Any
-    rows: Distribution
-    """Of `_ROWS` different rows."""
-    mask: Tensor | None
-
-    def many(self, row: int) -> Distribution:
-        """Return `_DRAWS` copies of the distribution of a row."""
-        return _of(self, torch.full((_DRAWS,), row))
-
-    def noise(self, rows: int, seed: int = 1) -> Tensor:
-        """Return noise for so many rows."""
-        drawn: Tensor = self.head.draw_noise((rows, *self.head.shape), torch.Generator().manual_seed(seed))
-        return drawn
-
-
-def _features() -> Tensor:
-    return 3 * torch.randn((_ROWS, _FEATURES), generator=torch.Generator().manual_seed(7))
-
-
-def _of(case: Case, rows: Tensor) -> Distribution:
-    mask = None if case.mask is None else case.mask[rows]
-    found: Distribution = case.head.forward(_features()[rows], mask)
-    return found
-
-
-def _cases(subject: Subject, *, masked: bool = False) -> Iterator[Case]:
-    """Yield heads for the spaces that the family takes; `masked`: for choices, with masks."""
-    family, count = subject.build(), 0
-    deadline = time.monotonic() + SECONDS
-    for title, space in SPACES.items():
-        if not isinstance(space, family.spaces) or (masked and isinstance(space, spaces.Box)):
-            continue
-        if getattr(family.gives, "bounded", False) and title.startswith("an unbounded"):
-            continue
-        try:
-            with isolated_rng(1):
-                head = family.head(space, _FEATURES).eval()
-        except ConfigError:
-            continue
-        mask = _mask(space) if masked else None
-        rows = head.forward(_features(), mask)
-        count += 1
-        yield Case(title, space, head, rows, mask)
-        if time.monotonic() > deadline:
-            raise Failed(f"this takes more than {SECONDS:.0f} s; {title} was the last space")
-    if not count and masked:
-        raise NotApplicable("a Box has no mask")
-    if not count:
-        raise NotApplicable(f"it takes none of the kit's action spaces: {', '.join(SPACES)}")
-
-
-def _mask(space: Space[Any]) -> Tensor:
-    """Return masks [4, n] that leave each member a choice."""
-    mask = torch.ones((_ROWS, mask_size(space)), dtype=torch.int8)
-    firsts = np.cumsum([0, *space.nvec[:-1]]) if isinstance(space, spaces.MultiDiscrete) else [0]
-    for row, first in ((row, first) for row in range(1, _ROWS) for first in firsts):
-        mask[row, int(first)] = 0
-    return mask
 
 
 def _takes(subject: Subject) -> None:
@@ -113,27 +30,27 @@ def _takes(subject: Subject) -> None:
     kinds = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
     if wrong := [kind for kind in family.spaces if kind not in kinds]:
         raise Failed(f"{wrong[0]} in `spaces` is none of {', '.join(kind.__name__ for kind in kinds)}")
-    for case in _cases(subject):
+    for case in cases(subject):
         if not isinstance(case.rows, family.gives):
             raise Failed(f"{case.title}: it gives {type(case.rows).__name__}, not {family.gives.__name__} as it says")
 
 
 def _shapes(subject: Subject) -> None:
-    for case in _cases(subject):
+    for case in cases(subject):
         rows, space = case.rows, case.space
         with torch.no_grad():
-            sample, mode = rows.sample(case.noise(_ROWS)), rows.mode()
+            sample, mode = rows.sample(case.noise(ROWS)), rows.mode()
             for name, numbers in (("log_prob", rows.log_prob(sample)), ("entropy", rows.entropy())):
-                if tuple(numbers.shape) != (_ROWS,) or numbers.dtype != torch.float32 or not numbers.isfinite().all():
+                if tuple(numbers.shape) != (ROWS,) or numbers.dtype != torch.float32 or not numbers.isfinite().all():
                     what = f"{numbers.dtype} {tuple(numbers.shape)} {numbers.tolist()!r:.80}"
-                    raise Failed(f"{case.title}: {name} of {_ROWS} rows is {what}, not finite float32 [{_ROWS}]")
+                    raise Failed(f"{case.title}: {name} of {ROWS} rows is {what}, not finite float32 [{ROWS}]")
             if (sample.shape, sample.dtype) != (mode.shape, mode.dtype):
                 both = " and ".join(f"{each.dtype} {tuple(each.shape)}" for each in (sample, mode))
                 raise Failed(f"{case.title}: sample and mode differ in form: {both}")
-            if not torch.equal(sample, rows.sample(case.noise(_ROWS))):
+            if not torch.equal(sample, rows.sample(case.noise(ROWS))):
                 raise Failed(f"{case.title}: the same noise gives another sample; noise must be all that decides it")
-            single = case.head.forward(_features()[2:3], None)
-            if not torch.allclose(single.sample(case.noise(_ROWS)[2:3]).double(), sample[2:3].double(), atol=1e-4):
+            single = case.head.forward(features()[2:3], None)
+            if not torch.allclose(single.sample(case.noise(ROWS)[2:3]).double(), sample[2:3].double(), atol=1e-4):
                 raise Failed(f"{case.title}: a row alone has another sample than in a batch")
             for what, drawn in (("a sample", sample), ("the mode", mode)):
                 _check_actions(f"{case.title}: {what}", rows, space, drawn)
@@ -154,16 +71,16 @@ def _check_actions(title: str, rows: Distribution, space: Space[Any], drawn: Ten
 
 
 def _sampling(subject: Subject) -> None:
-    for case in _cases(subject):
+    for case in cases(subject):
         _check_sampling(case)
 
 
 def _check_sampling(case: Case) -> None:
     """Compare the entropy, and integrals of the density, with what many samples say."""
-    for row in (0, _ROWS - 1):
+    for row in (0, ROWS - 1):
         many = case.many(row)
         with torch.no_grad():
-            sample = many.sample(case.noise(_DRAWS, row + 1))
+            sample = many.sample(case.noise(DRAWS, row + 1))
             surprise = -many.log_prob(sample).double()
             entropy = float(case.rows.entropy()[row])
         _near(f"{case.title}: the entropy is {entropy:.4f}", "-log_prob of samples", surprise, entropy)
@@ -201,7 +118,7 @@ def _check_density(case: Case, many: Distribution, sample: Tensor, surprise: Ten
 def _grid(case: Case, many: Distribution, actions: Tensor) -> Tensor:
     """Return the log-densities of actions [n, 1] under one distribution."""
     with torch.no_grad():
-        rows = torch.cat([actions, actions[:1].expand(_DRAWS - len(actions), -1)])
+        rows = torch.cat([actions, actions[:1].expand(DRAWS - len(actions), -1)])
         return many.log_prob(many.from_env_action(rows))[: len(actions)]
 
 
@@ -225,10 +142,10 @@ def _shown(values: Tensor) -> str:
 def _kl(subject: Subject) -> None:
     if subject.build().gives.kl is Distribution.kl:
         raise NotApplicable("it has no KL divergence")
-    for case in _cases(subject):
+    for case in cases(subject):
         first, second = case.many(0), case.many(1)
         with torch.no_grad():
-            sample = first.sample(case.noise(_DRAWS))
+            sample = first.sample(case.noise(DRAWS))
             gap = (first.log_prob(sample) - second.log_prob(sample)).double()
             found, own = first.kl(second), first.kl(first)
         if not bool((found >= -1e-4).all()) or float(own.abs().max()) > 1e-3:
@@ -245,8 +162,8 @@ def _sample(noise: Tensor, rows: Distribution) -> Tensor:
 
 
 def _gradients(subject: Subject) -> None:
-    for case in _cases(subject):
-        noise = case.noise(_ROWS)
+    for case in cases(subject):
+        noise = case.noise(ROWS)
         with torch.no_grad():
             sample = case.rows.sample(noise)
         asked: dict[str, Callable[[Any], Tensor]] = {
@@ -260,7 +177,7 @@ def _gradients(subject: Subject) -> None:
             reached: set[str] = set()
             for name, ask in asked.items():
                 case.head.zero_grad()
-                total = ask(case.head.forward(scale * _features(), None)).sum()
+                total = ask(case.head.forward(scale * features(), None)).sum()
                 if not total.requires_grad:
                     raise Failed(f"{case.title}: {name} has no gradient")
                 torch.autograd.backward(total)
@@ -280,11 +197,11 @@ def _check_slopes(case: Case) -> None:
     steps = {
         name: 1e-5 * torch.randn(p.shape, generator=generator, dtype=p.dtype) for name, p in head.named_parameters()
     }
-    features, noise = _features().double(), case.noise(_ROWS).double()
+    seen, noise = features().double(), case.noise(ROWS).double()
 
     def acted(sign: float) -> dict[str, Tensor]:
         moved = {name: p + sign * steps[name] for name, p in head.named_parameters()}
-        rows = torch.func.functional_call(head, moved, (features, None))
+        rows = torch.func.functional_call(head, moved, (seen, None))
         return {"sample": rows.env_action(rows.sample(noise)), "mode": rows.env_action(rows.mode())}
 
     with torch.no_grad():
@@ -301,11 +218,11 @@ def _check_slopes(case: Case) -> None:
 
 
 def _masks(subject: Subject) -> None:
-    for case in _cases(subject, masked=True):
+    for case in cases(subject, masked=True):
         for row, mask in enumerate(case.mask if case.mask is not None else ()):
             many = case.many(row)
             with torch.no_grad():
-                drawn = torch.cat([many.sample(case.noise(_DRAWS)), many.mode()]).reshape(2 * _DRAWS, -1)
+                drawn = torch.cat([many.sample(case.noise(DRAWS)), many.mode()]).reshape(2 * DRAWS, -1)
                 finite = bool(many.entropy().isfinite().all())
             for member, choice in _forbidden(case.space, mask):
                 if bool((drawn[:, member] == choice).any()):
@@ -336,18 +253,18 @@ class _Acting(nn.Module):
 
 
 def _exports(subject: Subject) -> None:
-    for case in _cases(subject):
+    for case in cases(subject):
         batch = torch.export.Dim("batch")
         try:
             exported = torch.export.export(
-                _Acting(case.head), (_features(), case.noise(_ROWS)), dynamic_shapes=({0: batch}, {0: batch})
+                _Acting(case.head), (features(), case.noise(ROWS)), dynamic_shapes=({0: batch}, {0: batch})
             ).module()
         except Exception as error:  # noqa: BLE001 — whatever torch and the distribution raise
             reason = str(error).strip().partition("\n")[0]
             raise Failed(f"{case.title}: torch cannot export it: {reason:.200}") from None
-        features, noise = _features()[:3], case.noise(3)
+        seen, noise = features()[:3], case.noise(3)
         with torch.no_grad():
-            for got, wanted in zip(exported(features, noise), _Acting(case.head)(features, noise), strict=True):
+            for got, wanted in zip(exported(seen, noise), _Acting(case.head)(seen, noise), strict=True):
                 if not torch.allclose(got.double(), wanted.double(), rtol=1e-4, atol=1e-4):
                     raise Failed(f"{case.title}: exported, it acts differently with a batch of another size")
         return  # one space says it all, and each takes a second
@@ -355,9 +272,9 @@ def _exports(subject: Subject) -> None:
 
 def _global_state(subject: Subject) -> None:
     with left_alone("sampling"):
-        for case in _cases(subject):
+        for case in cases(subject):
             case.rows.entropy()
-            case.rows.log_prob(case.rows.sample(case.noise(_ROWS)))
+            case.rows.log_prob(case.rows.sample(case.noise(ROWS)))
 
 
 CHECKS = (
