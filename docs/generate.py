@@ -214,7 +214,7 @@ def authors() -> Sections:
     from maze_core.learn.algorithm import Algorithm
     from maze_core.learn.off_policy.targets import Target
     from maze_core.models.critics import StateActionCritics
-    from maze_core.models.distributions import Bernoulli, Categorical, MultiCategorical
+    from maze_core.models.distributions import Bernoulli, Categorical, Family, FamilyHead, MultiCategorical
     from maze_core.models.distributions.base import Distribution
     from maze_core.models.inputs import FlatInput
     from maze_core.models.joint_actions import JointActions
@@ -226,7 +226,7 @@ def authors() -> Sections:
     sections = {"Which kind is called for which hook": _hook_kinds()}
     for record in (
         *(Algorithm, Run, RunProgress, Rollout, Batch, Policy, TreeDistribution, Distribution),
-        *(Categorical, MultiCategorical, Bernoulli, Collector, RolloutCollector, ReplayCollector),
+        *(Family, FamilyHead, Categorical, MultiCategorical, Bernoulli, Collector, RolloutCollector, ReplayCollector),
         *(Exploration, EpsilonGreedy, ActionNoise, Target, JointActions, StateActionCritics, FlatInput),
         *(Agent, NetworkAgent, SharedNoise, Choice, Stepper, Sink, StepResult, EpisodeSeeds),
     ):
@@ -247,10 +247,12 @@ def _functions() -> str:
     from maze_core.learn.schedules import scheduled
     from maze_core.models.critics import build_critics
     from maze_core.models.inputs import critic_spaces, input_spaces
+    from maze_core.models.joint_actions import check_log_probs, check_reparametrised
 
     rows = []
     for function in (
         *(build_critics, input_spaces, critic_spaces, steps_of_each, check_deterministic),
+        *(check_reparametrised, check_log_probs),
         *(most_likely, advantage_rows, actor_critic_loss, action_log_probs, learning_parameters, scheduled),
         *(quantile_huber, sequence, generator, torch_generator, integer_seed),
     ):

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd import Variable
 
-from maze_core.base.errors import RunError
+from maze_core.base.errors import ConfigError, RunError
 from maze_core.learn.closed_form.gradients import set_written_out
 from maze_core.learn.optimizers.adam import Adam
 
@@ -87,10 +87,23 @@ class Learner:
         self._of_plugins = _parameters_in(plugins_optimizer)
         self._parameters = _parameters_in(optimizer) + self._of_plugins
         self._base_lrs = [group["lr"] for group in optimizer.param_groups]
+        learning = {id(p) for p in self._parameters}
+        self._of_policy = {id(p): name for name, p in policy.named_parameters() if id(p) in learning}
         self._on_cpu = all(p.device.type == "cpu" for p in self._parameters)
         self._unchecked: list[Tensor] = []
         self._pending: list[dict[str, Tensor]] = []
         self._sums: dict[str, tuple[float, int]] = {}
+
+    def check_policy(self) -> None:
+        """Raise ConfigError if the policy has lost a parameter that learns: a layer was replaced too late."""
+        lost = self._of_policy.keys() - {id(p) for p in self._policy.parameters()}
+        if lost:
+            name = next(name for number, name in self._of_policy.items() if number in lost)
+            raise ConfigError(
+                f"the policy's {name} was replaced after the optimizer was built, so what is there now would not learn",
+                "model",
+                "Replace it in a wrapper of the hook build_policy.",
+            )
 
     def scale_lr(self, factor: float) -> None:
         """Set every learning rate to `factor` times the configured one."""

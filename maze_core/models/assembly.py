@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from maze_core.base.errors import ConfigError
 from maze_core.envs.several.actors import is_for_critics
 from maze_core.models.blocks import initialize_orthogonal
-from maze_core.models.heads import HeadOptions
+from maze_core.models.distributions.chosen import DistributionName, HeadOptions, chosen_family
 from maze_core.models.inputs import critic_spaces
 from maze_core.models.memory import (
     Memory,
@@ -37,8 +37,10 @@ class ModelConfig(PluginConfig):
     critic: Literal["separate", "shared", "none"] = "separate"
     """The state critic: `separate` has its own layers, `shared` uses the layers of the policy, `none` builds no
     critic."""
-    distribution: Literal["gaussian", "squashed_gaussian", "beta"] = "gaussian"
-    """Distribution of Box actions; `squashed_gaussian` and `beta` need finite bounds."""
+    distribution: DistributionName = "gaussian"
+    """Distribution of the actions: a plugin's name, or `{name: NAME, …}` with its parameters. Actions of a kind that it
+    is not for have their default. Maze's own for Boxes are `gaussian`, and with finite bounds `squashed_gaussian` and
+    `beta`."""
     log_std_init: Annotated[float, Field(ge=-20, le=2)] = 0.0
     """Log of the initial standard deviation of Gaussians, in units of half the range of a bounded Box."""
     state_dependent_std: bool = False
@@ -72,6 +74,11 @@ class ModelConfig(PluginConfig):
 
     def for_kind(self, kind: str) -> Self:
         """Return the parameters for one kind of actor, where several actors act: by default the same."""
+        return self
+
+    @model_validator(mode="after")
+    def _check_distribution(self) -> Self:
+        chosen_family(self)
         return self
 
     @property

@@ -1,16 +1,16 @@
-"""Heads: a policy's last layer for one action leaf; turns features into a distribution."""
+"""The heads of Maze's own distributions: a policy's last layer for one action leaf turns features into one."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 import torch
 from gymnasium import spaces
+from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from maze_core.base.errors import ConfigError
 from maze_core.envs.masks import mask_size
 from maze_core.models.blocks import Dense
 from maze_core.models.distributions import (
@@ -23,34 +23,38 @@ from maze_core.models.distributions import (
     SquashedGaussian,
 )
 from maze_core.models.distributions.discrete import pad_choices
-from maze_core.plugins.config.base import ConfigModel
+from maze_core.plugins.config.base import PluginConfig
 
 if TYPE_CHECKING:
-    from gymnasium import Space
+    from maze_core.models.distributions.noise import Noise
 
 LOG_STD_RANGE = (-20.0, 2.0)
 """Bounds of a log standard deviation that depends on the observation or precedes a tanh."""
 
 
-class HeadOptions(ConfigModel):
-    """How features become action distributions."""
+class LogitsConfig(PluginConfig):
+    """The parameters of distributions over choices."""
 
-    distribution: Literal["gaussian", "squashed_gaussian", "beta"] = "gaussian"
-    """Distribution of Box actions; `squashed_gaussian` and `beta` need finite bounds."""
-    log_std_init: float = 0.0
-    """Log of the initial standard deviation of Gaussians, in units of half the range of a bounded Box."""
+    temperature: Annotated[float, Field(gt=0)] = 1.0
+    """Divisor of the logits: above 1 makes actions more random, below 1 less."""
+
+
+class GaussianConfig(PluginConfig):
+    """The parameters of Gaussians."""
+
+    log_std_init: Annotated[float, Field(ge=-20, le=2)] = 0.0
+    """Log of the initial standard deviation, in units of half the range of a bounded Box."""
     state_dependent_std: bool = False
-    """Compute the standard deviation of Gaussians from the observation, instead of learning one per dimension."""
-    temperature: float = 1.0
-    """Divisor of the logits of discrete actions: above 1 makes them more random, below 1 less."""
+    """Compute the standard deviation from the observation, instead of learning one per dimension."""
 
 
 class CategoricalHead(nn.Module):
     """Discrete(n) → Categorical."""
 
-    def __init__(self, space: spaces.Discrete, features: int, options: HeadOptions) -> None:
+    def __init__(self, space: spaces.Discrete, features: int, options: LogitsConfig) -> None:
         super().__init__()
         self.shape: tuple[int, ...] = (int(space.n),)
+        self.noise: Noise = {"gumbel": self.shape}
         self.linear = Dense(features, int(space.n))
         self.inverse_temperature = 1.0 / options.temperature
 
@@ -67,9 +71,10 @@ class MultiCategoricalHead(nn.Module):
 
     slots: Tensor
 
-    def __init__(self, space: spaces.MultiDiscrete, features: int, options: HeadOptions) -> None:
+    def __init__(self, space: spaces.MultiDiscrete, features: int, options: LogitsConfig) -> None:
         super().__init__()
         self.shape = (len(space.nvec), int(space.nvec.max()))
+        self.noise: Noise = {"gumbel": self.shape}
         self.linear = Dense(features, mask_size(space))
         self.register_buffer("slots", choice_slots(space), persistent=False)
         self._inverse_temperature = 1.0 / options.temperature
@@ -87,10 +92,11 @@ class MultiCategoricalHead(nn.Module):
 class BernoulliHead(nn.Module):
     """MultiBinary → Bernoulli."""
 
-    def __init__(self, space: spaces.MultiBinary, features: int, options: HeadOptions) -> None:
+    def __init__(self, space: spaces.MultiBinary, features: int, options: LogitsConfig) -> None:
         super().__init__()
         size = mask_size(space)
         self.shape: tuple[int, ...] = (size,)
+        self.noise: Noise = {"logistic": self.shape}
         self.linear = Dense(features, size)
         self._inverse_temperature = 1.0 / options.temperature
 
@@ -106,11 +112,12 @@ class BernoulliHead(nn.Module):
 class GaussianHead(nn.Module):
     """Box → DiagonalGaussian, or SquashedGaussian."""
 
-    def __init__(self, space: spaces.Box, features: int, options: HeadOptions) -> None:
+    def __init__(self, space: spaces.Box, features: int, options: GaussianConfig, *, squashed: bool = False) -> None:
         super().__init__()
         self.scale = BoxScale(space)
         self.shape: tuple[int, ...] = (self.scale.size,)
-        self.squashed = options.distribution == "squashed_gaussian"
+        self.noise: Noise = {"standard_normal": self.shape}
+        self.squashed = squashed
         self.state_dependent = options.state_dependent_std
         self.log_std_init = options.log_std_init
         self.linear = Dense(features, self.scale.size * (2 if self.state_dependent else 1))
@@ -134,10 +141,11 @@ class GaussianHead(nn.Module):
 class BetaHead(nn.Module):
     """Bounded Box → Beta, with alpha and beta = 1 + softplus(…)."""
 
-    def __init__(self, space: spaces.Box, features: int, options: HeadOptions) -> None:
+    def __init__(self, space: spaces.Box, features: int) -> None:
         super().__init__()
         self.scale = BoxScale(space)
         self.shape: tuple[int, ...] = (self.scale.size,)
+        self.noise = Beta.noise(self.scale.size)
         self.linear = Dense(features, self.scale.size * 2)
 
     def forward(self, features: Tensor, mask: Tensor | None) -> Beta:
@@ -146,31 +154,6 @@ class BetaHead(nn.Module):
         return Beta(alpha, beta, self.scale)
 
     draw_noise = staticmethod(Beta.draw_noise)
-
-
-Head = CategoricalHead | MultiCategoricalHead | BernoulliHead | GaussianHead | BetaHead
-
-
-def make_head(key: str, space: Space[Any], features: int, options: HeadOptions) -> Head:
-    """Return the head for one action leaf. Raises ConfigError for an unsupported space or distribution."""
-    if isinstance(space, spaces.Discrete):
-        return CategoricalHead(space, features, options)
-    if isinstance(space, spaces.MultiDiscrete):
-        return MultiCategoricalHead(space, features, options)
-    if isinstance(space, spaces.MultiBinary):
-        return BernoulliHead(space, features, options)
-    if not isinstance(space, spaces.Box):
-        raise ConfigError(f"action {key!r} has the unsupported space {space}")
-    head = (
-        BetaHead(space, features, options) if options.distribution == "beta" else GaussianHead(space, features, options)
-    )
-    if options.distribution != "gaussian" and not head.scale.bounded:
-        raise ConfigError(
-            f"distribution {options.distribution} needs finite bounds, but action {key!r} is {space}",
-            where="model.distribution",
-            hint="Choose distribution gaussian, or give the action space bounds with a wrapper.",
-        )
-    return head
 
 
 def choice_slots(space: spaces.MultiDiscrete) -> Tensor:

@@ -13,13 +13,16 @@ from maze_core.data.tensors import to_tensors
 from maze_core.envs.masks import mask_leaves
 from maze_core.envs.several.actors import ACTOR, ActorId, actors_of
 from maze_core.envs.spaces import flatten_space
-from maze_core.models.distributions import BoxScale, SquashedGaussian
+from maze_core.models.distributions import Bernoulli, BoxScale, MultiCategorical, SquashedGaussian
+from maze_core.models.distributions.chosen import DEFAULTS, fitting, name_of
 from maze_core.models.distributions.routed import RoutedLeaf
 from maze_core.models.masks import joined_mask
 from maze_core.models.memory import remembers
 from maze_core.models.several.actor_policy import probe
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from gymnasium import Space
 
     from maze_core.base.tree import TensorTree
@@ -119,29 +122,62 @@ class JointActions(nn.Module):
         return torch.cat(parts, -1)
 
 
-def check_squashed(policy: Policy, actions: JointActions, name: str) -> None:
-    """Raise ConfigError unless the policy's Box actions are the tanh of a value: bounded, and differentiable.
+def check_reparametrised(policy: Policy, actions: JointActions, name: str) -> None:
+    """Raise ConfigError unless the policy's Box actions are bounded, and differentiable functions of its parameters.
 
     `name`: what needs that, for the message.
     """
+    leaves = flatten_space(policy.action_space, "action")
+    for key, part in _trial(policy, actions.boxes):
+        if not (getattr(part, "reparametrised", False) and getattr(part, "bounded", False)):
+            raise ConfigError(
+                f"{name} needs a differentiable sample within the bounds for the Box action {key!r}, and the "
+                f"distribution {name_of(part)} has none",
+                "model.distribution",
+                f"Those that do: {', '.join(fitting(leaves[key], differentiable=True))}. "
+                "Next: --set model.distribution=squashed_gaussian",
+            )
+
+
+def check_log_probs(policy: Policy, actions: JointActions, name: str) -> None:
+    """Raise ConfigError unless the policy's discrete actions have a log-probability for each choice."""
+    leaves = flatten_space(policy.action_space, "action")
+    for key, part in _trial(policy, actions.choices):
+        if not (hasattr(part, "log_probs") or isinstance(part, MultiCategorical | Bernoulli)):
+            own = next(each for kind, each in DEFAULTS.items() if isinstance(leaves[key], kind))
+            raise ConfigError(
+                f"{name} needs `log_probs`, those of all choices, for the action {key!r}, and the distribution "
+                f"{name_of(part)} has none",
+                "model.distribution",
+                f"Next: --set model.distribution={own}",
+            )
+
+
+def _trial(policy: Policy, keys: Iterable[str]) -> Iterator[tuple[str, Any]]:
+    """Yield the distributions of action leaves for one trial, those of each group where several actors act."""
     device = next(policy.parameters()).device
-    zeros = probe(policy.observation_space, 1)
-    obs = to_tensors(zeros, device)
+    obs = to_tensors(probe(policy.observation_space, 1), device)
     rows = len(next(iter(obs.values())))
     with torch.no_grad():
         remember = remembers(policy)
         distribution = policy.step(obs, policy.initial_state(rows))[0] if remember else policy.distribution(obs)
-    parts = distribution.parts
-    for key in actions.boxes:
-        leaf = parts[key]
+    for key in keys:
+        leaf = distribution.parts[key]
         for part in leaf.parts.values() if isinstance(leaf, RoutedLeaf) else [leaf]:
-            if not isinstance(part, SquashedGaussian):
-                raise ConfigError(
-                    f"{name} needs a squashed Gaussian for the Box action {key!r}, the model has a "
-                    f"{type(part).__name__}",
-                    "model.distribution",
-                    "Next: --set model.distribution=squashed_gaussian",
-                )
+            yield key, part
+
+
+def bounded_sample(part: Any, noise: Tensor, scale: BoxScale) -> tuple[Tensor, Tensor]:
+    """Return a differentiable sample as an action in [-1, 1], and its log-density there, [B, d] and [B]."""
+    sample = part.sample(noise)
+    return scale.to_canonical(part.env_action(sample)), part.log_prob(sample) + scale.log_volume
+
+
+def bounded_mode(part: Any, scale: BoxScale) -> Tensor:
+    """Return the mode as an action in [-1, 1], differentiable, [B, d]."""
+    if isinstance(part, SquashedGaussian):  # without the way to environment units and back, which rounds
+        return torch.tanh(part.mode())
+    return scale.to_canonical(part.env_action(part.mode()))
 
 
 def _acting_on(key: str, actors: ActorId) -> list[int]:

@@ -12,13 +12,13 @@ from maze_core.base.tree import subtree
 from maze_core.envs.masks import mask_leaves
 from maze_core.envs.spaces import flatten_space
 from maze_core.models.blocks import Dense, initialize_orthogonal
-from maze_core.models.heads import HeadOptions, make_head
+from maze_core.models.distributions.chosen import HeadOptions, make_head
 from maze_core.models.masks import joined_mask
 from maze_core.models.parameters import state_arrays
 from maze_core.models.tree_distribution import TreeDistribution
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     import numpy as np
     import torch
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from maze_core.base.tree import TensorTree
     from maze_core.data.sequences import Sequences
+    from maze_core.models.distributions.noise import Noise
     from maze_core.models.memory import Memory
     from maze_core.models.normalizer import ObservationNormalizer
 
@@ -77,12 +78,30 @@ class Policy(nn.Module):
         # torch forbids submodules named like a method ("type", "half"); actions may have such names.
         self.heads = nn.ModuleDict({f"{key}_head": head for key, head in heads.items()})
         masks = mask_leaves(observation_space, action_space)
-        self.action_heads = [(key, masks.get(key), head) for key, head in heads.items()]
-        """Action key, leaves of the mask (None: unmasked) and head of each action leaf."""
+        self._leaves = [(key, masks.get(key), f"{key}_head") for key in heads]
         self.critic_encoder: nn.Module | None = None
         self.critic_memory: Memory | None = None
         if has_critic:
             self._add_critic(critic_encoder)
+
+    @property
+    def action_heads(self) -> list[tuple[str, Sequence[str] | None, Any]]:
+        """Action key, leaves of the mask (None: unmasked) and head of each action leaf, as they are in `heads`.
+
+        Raises:
+            PluginError: one is missing, or is no head.
+        """
+        found: list[tuple[str, Sequence[str] | None, Any]] = []
+        for key, mask, name in self._leaves:
+            head = cast("Any", self._modules["heads"])._modules.get(name)
+            if not hasattr(head, "shape") or not hasattr(head, "draw_noise"):
+                raise PluginError(
+                    f"policy.heads[{name!r}] is {type(head).__name__}, which is no head: it needs `shape`, "
+                    "`draw_noise` and `forward(features, mask)`, as a "
+                    "maze_core.models.distributions.family.FamilyHead has"
+                )
+            found.append((key, mask, head))
+        return found
 
     def normalized(self, obs: TensorTree) -> TensorTree:
         """Return the observations as the policy's networks see them, for critics outside the policy; leaves [B, …]."""
@@ -218,11 +237,17 @@ class Policy(nn.Module):
         """Return noise for `sample`, leaves [*shape, …] on the generator's device; a rollout's shape is (steps, B)."""
         return {key: head.draw_noise((*shape, *head.shape), generator) for key, _, head in self.action_heads}
 
+    @property
+    def noise(self) -> dict[str, Noise]:
+        """What a row of noise holds, by action leaf, for those whose heads say so."""
+        return {key: head.noise for key, _, head in self.action_heads if getattr(head, "noise", None)}
+
     def _distribution(self, obs: TensorTree, features: Tensor) -> TreeDistribution:
+        heads = cast("Any", self._modules["heads"])._modules  # as attributes they cost a microsecond
         return TreeDistribution(
             {
-                key: head.forward(features, None if mask is None else joined_mask(obs, mask))
-                for key, mask, head in self.action_heads
+                key: heads[name].forward(features, None if mask is None else joined_mask(obs, mask))
+                for key, mask, name in self._leaves
             }
         )
 

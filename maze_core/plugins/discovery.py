@@ -31,6 +31,7 @@ KINDS: Mapping[str, str] = {
     "env": "maze.envs",
     "wrapper": "maze.wrappers",
     "model": "maze.models",
+    "distribution": "maze.distributions",
     "runner": "maze.runners",
     "callback": "maze.callbacks",
     "policy": "maze.policies",
@@ -47,6 +48,7 @@ _BASES: Mapping[str, tuple[str, str, tuple[str, ...]]] = {
     "algorithm": ("maze_core.learn.algorithm", "Algorithm", ("check_action_space", "batches", "modules")),
     "runner": ("maze_core.collect.pools.runner", "Runner", ("vector_env", "workers")),
     "policy": ("maze_core.collect.policies.base", "ActingPolicy", ("setup", "act")),
+    "distribution": ("maze_core.models.distributions.family", "Family", ("gives", "spaces", "head")),
 }
 """The base class of each kind that has one, and methods by which a plugin is recognised without importing it."""
 

@@ -72,6 +72,7 @@ def _epoch(run: Run) -> None:
     update that cannot be finished in time is given up: the checkpoint then holds the state of the one before it.
     """
     algorithm, learner, compute_loss = run.algorithm, run.learner, run.hooks.compute_loss
+    learner.check_policy()
     started, steps, updates = time.perf_counter(), run.env_steps, run.updates
     try:
         while run.updates_remain and algorithm.warm_up():

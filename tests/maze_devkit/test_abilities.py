@@ -56,7 +56,7 @@ BROKEN = {
     "an agent that does not look at masks": (
         "masks", SETUP,
         SETUP + "        if hasattr(run.policy, 'action_heads'):\n"
-        "            run.policy.action_heads = [(k, None, h) for k, _, h in run.policy.action_heads]\n",
+        "            run.policy._leaves = [(k, None, h) for k, _, h in run.policy._leaves]\n",
         "is masked"),
     "a discount within a decision": (
         "actors", ROLLOUT,

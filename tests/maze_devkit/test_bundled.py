@@ -22,9 +22,10 @@ LEARNING = ("custom_critic", "self_play")
 """The callbacks that take part in learning."""
 ABOUT_LEARNING = ("deterministic", "resumes")
 """The checks of such callbacks."""
-NO_HOOKS = ("command", "policy", "runner", "searcher")
+NO_HOOKS = ("command", "distribution", "policy", "runner", "searcher")
 BY_RLLIB = ("critic_leaves", "gradients", "host_synchronisation", "resumes")
 INAPPLICABLE = {
+    **{f"distribution {name}": ("masks",) for name in ("beta", "gaussian", "squashed_gaussian")},
     "algorithm appo": ("host_synchronisation",),
     "algorithm bc": ("truncation",),
     "algorithm cql": ("masks", "truncation"),

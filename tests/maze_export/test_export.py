@@ -12,7 +12,6 @@ import onnxruntime
 import pytest
 import torch
 from gymnasium import spaces
-from maze_export import noise
 from maze_export.export import export_policy
 from maze_export.interface import METADATA
 from maze_recordings.rollouts import roll_out, task_of_plugin
@@ -22,7 +21,6 @@ from maze_core.base.errors import ConfigError
 from maze_core.collect.agents.network import NetworkAgent, SharedNoise
 from maze_core.envs.codecs import ActionCodec
 from maze_core.envs.spaces import leaves
-from maze_core.models import heads
 from maze_core.plugins.config.assembly import env_config, policy_config
 from maze_core.run.context import RunContext
 from tests.masked import Guarded
@@ -236,13 +234,7 @@ def test_a_stochastic_policy_takes_its_noise_as_inputs(prepared, tmp_path, name,
 
 def test_noise_that_nobody_knows_is_refused(prepared, tmp_path, monkeypatch):
     context = prepared(pendulum)
-    head = context.policy.action_heads[0][2]
-    monkeypatch.setattr(type(head), "draw_noise", staticmethod(lambda shape, generator: torch.zeros(shape)))
-
-    class Mine(noise.DiagonalGaussian):
-        """Samples as it likes."""
-
-    monkeypatch.setattr(heads, "DiagonalGaussian", Mine)
-    with pytest.raises(ConfigError, match=r"--stochastic: the distribution Mine .* does not say what noise"):
+    monkeypatch.setattr(context.policy.action_heads[0][2], "noise", {})
+    with pytest.raises(ConfigError, match=r"--stochastic: the head of action 'action' does not say what noise"):
         export_policy(context.run, tmp_path / "a.pt2", stochastic=True)
     check_by_hand(context, export_policy(context.run, tmp_path / "a.pt2").file)

@@ -13,7 +13,7 @@ from maze_sac.turns import decide_in_turns
 from maze_core.base.errors import ConfigError
 from maze_core.envs.several.turns import TurnEnv
 from maze_core.envs.spaces import allocate, space_specs
-from maze_core.models.joint_actions import JointActions, check_squashed
+from maze_core.models.joint_actions import JointActions, check_reparametrised
 from maze_core.models.mlp import MlpConfig, MlpModel
 from maze_core.models.several.actor_policy import build_policy
 
@@ -117,8 +117,10 @@ def test_values_of_taken_actions_are_those_of_the_rows_actor():
 
 def test_the_distribution_of_every_actor_is_checked():
     policy, actions, _ = setting(Three(), distribution="gaussian")
-    with pytest.raises(ConfigError, match="a squashed Gaussian for the Box action 'push', the model has a Diagonal"):
-        check_squashed(policy, actions, "SAC")
+    with pytest.raises(
+        ConfigError, match="within the bounds for the Box action 'push', and the distribution gaussian has none"
+    ):
+        check_reparametrised(policy, actions, "SAC")
 
 
 def test_without_several_actors_nothing_is_selected():

@@ -93,7 +93,7 @@ def test_exploration_adds_noise_of_a_tenth_of_the_half_range(td3):
 @pytest.mark.parametrize(
     ("space", "values", "words"),
     [
-        (BOX, {"model.distribution": "gaussian"}, "model.distribution: td3 needs a squashed Gaussian"),
+        (BOX, {"model.distribution": "gaussian"}, "model.distribution: td3 needs a differentiable sample"),
         (BOX, {"algorithm.initial_buffer_size": 501}, "algorithm.initial_buffer_size"),
         (BOX, {"model.critic": "separate"}, "model.critic: td3 does not use"),
         (BOX, {"algorithm.target_noise": -0.1}, "algorithm.target_noise"),

@@ -184,7 +184,7 @@ def test_normalised_layers():
     [{"hidden": [0]}, {"activation": "swish"}, {"critic": "twin"}, {"temperature": 0}, {"distribution": "laplace"}],
 )
 def test_impossible_options_are_refused(bad):
-    with pytest.raises(ValidationError):
+    with pytest.raises((ValidationError, ConfigError)):
         MlpConfig(name="mlp", **bad)
 
 

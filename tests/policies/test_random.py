@@ -12,7 +12,7 @@ from maze_core.collect.policies.base import ActingPolicy, build_policy_plugin
 from maze_core.collect.policies.random import RandomPolicy
 from maze_core.envs.codecs import ActionCodec
 from maze_core.models.distributions import BoxScale
-from maze_core.models.heads import HeadOptions, make_head
+from maze_core.models.distributions.chosen import HeadOptions, make_head
 from maze_core.plugins import discovery
 from maze_core.plugins.config.base import PluginConfig
 

@@ -195,6 +195,7 @@ def _is_simple(policy: Policy, rows: int) -> bool:
         or policy.remembers
         or type(policy.normalizer) not in (ObservationNormalizer, type(None))
         or type(policy.encoder) is not MlpEncoder
+        or not all(mask is None and type(head) in _HEADS for _, mask, head in policy.action_heads)
     ):
         return False
     encoder = policy.encoder
@@ -204,7 +205,6 @@ def _is_simple(policy: Policy, rows: int) -> bool:
         encoder.trunk.activation in _ACTIVATIONS
         and not encoder.trunk.norms
         and all(type(part) is Flatten and part.is_plain for part in encoder.input.parts)
-        and all(mask is None and type(head) in _HEADS for _, mask, head in policy.action_heads)
         and all(rows * layer.weight.numel() <= _FEW for layer in layers)
         and all(p.device.type == "cpu" and p.dtype == torch.float32 for p in parameters)
         and not any(module._forward_hooks or module._forward_pre_hooks for module in policy.modules())

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from maze_core.learn.off_policy.targets import Target
 from maze_core.learn.optimizers.adam import Adam
-from maze_core.models.joint_actions import JointActions, check_squashed
+from maze_core.models.joint_actions import JointActions, bounded_mode, check_reparametrised
 
 if TYPE_CHECKING:
     from maze_core.base.tree import TensorTree
@@ -24,9 +24,9 @@ def check_deterministic(policy: Policy, actions: JointActions, name: str) -> Non
     `name`: the algorithm, for the message.
 
     Raises:
-        ConfigError: they are not squashed Gaussians.
+        ConfigError: they are not, or not differentiable.
     """
-    check_squashed(policy, actions, name)
+    check_reparametrised(policy, actions, name)
     for parameter_name, parameter in policy.named_parameters():
         if parameter_name.endswith("log_std"):
             parameter.requires_grad_(False)
@@ -35,7 +35,7 @@ def check_deterministic(policy: Policy, actions: JointActions, name: str) -> Non
 def most_likely(policy: Policy, obs: TensorTree, actions: JointActions) -> Tensor:
     """Return the policy's most likely actions in [-1, 1], [B, d]."""
     parts = policy.distribution(obs).parts
-    return torch.cat([torch.tanh(parts[key].mode()) for key in actions.boxes], -1)
+    return torch.cat([bounded_mode(parts[key], scale) for key, scale in actions.boxes.items()], -1)
 
 
 class DeterministicTargets:

@@ -1,4 +1,4 @@
-"""Action distributions: a policy head returns one for its action leaf.
+"""Action distributions: a policy head returns one for its action leaf. Families of them are plugins.
 
 Written for speed: no validation, no broadcasting, and lazy computation.
 """
@@ -7,6 +7,7 @@ from maze_core.models.distributions.base import Distribution
 from maze_core.models.distributions.beta import Beta
 from maze_core.models.distributions.box import BoxScale
 from maze_core.models.distributions.discrete import Bernoulli, Categorical, MultiCategorical
+from maze_core.models.distributions.family import Family, FamilyHead
 from maze_core.models.distributions.gaussian import DiagonalGaussian, SquashedGaussian
 
 __all__ = [
@@ -16,6 +17,8 @@ __all__ = [
     "Categorical",
     "DiagonalGaussian",
     "Distribution",
+    "Family",
+    "FamilyHead",
     "MultiCategorical",
     "SquashedGaussian",
 ]

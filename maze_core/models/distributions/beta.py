@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import torch
 from torch import Tensor
 
 from maze_core.models.distributions.base import sum_last
 from maze_core.models.distributions.box import LOG_2
+from maze_core.models.distributions.noise import draw
 
 if TYPE_CHECKING:
     from maze_core.models.distributions.box import BoxScale
+    from maze_core.models.distributions.noise import Noise
 
 _PROPOSALS = 8
 _EDGE = 1e-6
@@ -24,21 +26,27 @@ class Beta:
     (Chou et al. 2017, "Improving stochastic policy gradients … using the Beta distribution").
     """
 
+    reparametrised: ClassVar[bool] = False
+    bounded: ClassVar[bool] = True
+
     def __init__(self, alpha: Tensor, beta: Tensor, scale: BoxScale) -> None:
         self.alpha, self.beta, self.scale = alpha, beta, scale
 
     @staticmethod
+    def noise(size: int) -> Noise:
+        """Return the noise for two gammas of each of `size` dimensions: 8 proposals, each of two numbers."""
+        return {"standard_normal": (size, 2, _PROPOSALS), "standard_exponential": (size, 2, _PROPOSALS)}
+
+    @staticmethod
     def draw_noise(shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
-        """Return noise [*shape, 2, 8, 2]: for two gammas 8 proposals each, a normal and a log-uniform number."""
-        size = (*shape, 2, _PROPOSALS)
-        normal = torch.randn(size, generator=generator, device=generator.device)
-        exponential = torch.empty(size, device=generator.device).exponential_(generator=generator)
-        return torch.stack((normal, -exponential), -1)
+        """Return noise for alphas of a shape [*leading, d]: [*leading, n]."""
+        return draw(Beta.noise(shape[-1]), shape[:-1], generator)
 
     @torch.no_grad()
     def sample(self, noise: Tensor) -> Tensor:
         """Return x = g1 / (g1 + g2) with gammas g1, g2; not differentiable."""
-        gammas = _gamma(torch.stack((self.alpha, self.beta), -1), noise)
+        normal, exponential = (part.reshape(*part.shape[:-1], -1, 2, _PROPOSALS) for part in noise.chunk(2, -1))
+        gammas = _gamma(torch.stack((self.alpha, self.beta), -1), normal, -exponential)
         return (gammas[..., 0] / gammas.sum(-1)).clamp(_EDGE, 1.0 - _EDGE)
 
     def mode(self) -> Tensor:
@@ -80,14 +88,13 @@ def _log_beta(alpha: Tensor, beta: Tensor) -> Tensor:
     return alpha.lgamma() + beta.lgamma() - (alpha + beta).lgamma()
 
 
-def _gamma(shape: Tensor, noise: Tensor) -> Tensor:
-    """Return gamma variates of `shape` >= 1 from noise [*shape, 8, 2].
+def _gamma(shape: Tensor, normal: Tensor, log_uniform: Tensor) -> Tensor:
+    """Return gamma variates of `shape` >= 1 from normal and log-uniform numbers, [*shape, 8] each.
 
     The rejection method of Marsaglia and Tsang (2000) with a fixed number of proposals, so that the result
     depends on the noise only. Each is accepted with probability above 0.95; all eight fail once in 3e10 draws
     (then the last is used).
     """
-    normal, log_uniform = noise.unbind(-1)
     offset = (shape - 1.0 / 3.0).unsqueeze(-1)
     cube = (1.0 + normal / (3.0 * offset.sqrt())).pow(3)
     bound = 0.5 * normal.square() + offset * (1.0 - cube + cube.clamp(min=1e-30).log())

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, ClassVar
+
 import torch
-from torch import Tensor
 from torch.nn import functional as F
+
+from maze_core.models.distributions.noise import DRAWS
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 _MASKED = -1e9
 # Finite, so that a masked choice has probability exactly 0 while 0 * log(0) and its gradient stay 0, not NaN.
-_TINY = 1e-30
 
 
 class Categorical:
@@ -17,6 +22,9 @@ class Categorical:
     `logits` [B, n]; `mask` [B, n] with 0 for a forbidden choice. Where every choice is forbidden the
     distribution is uniform, to avoid NaN; `check_masks` reports such rows.
     """
+
+    reparametrised: ClassVar[bool] = False
+    bounded: ClassVar[bool] = True
 
     def __init__(self, logits: Tensor, mask: Tensor | None = None) -> None:
         self.logits = logits if mask is None else logits.masked_fill(mask == 0, _MASKED)
@@ -32,8 +40,7 @@ class Categorical:
     @staticmethod
     def draw_noise(shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
         """Return standard Gumbel noise of the logits' shape."""
-        exponential = torch.empty(shape, device=generator.device).exponential_(generator=generator)
-        return exponential.clamp_(min=_TINY).log_().neg_()
+        return DRAWS["gumbel"](shape, generator)
 
     def sample(self, noise: Tensor) -> Tensor:
         """Return the arg max of logits plus Gumbel noise, which is distributed like the softmax."""
@@ -69,6 +76,9 @@ class MultiCategorical:
 
     `logits` [B, k, m], padded to the largest number of choices m by `pad_choices`; `mask` of the same shape.
     """
+
+    reparametrised: ClassVar[bool] = False
+    bounded: ClassVar[bool] = True
 
     def __init__(self, logits: Tensor, mask: Tensor | None = None) -> None:
         self.choices = Categorical(logits, mask)
@@ -125,14 +135,16 @@ class Bernoulli:
     `logits` [B, n]; `mask` [B, n] with 0 where the bit must stay 0.
     """
 
+    reparametrised: ClassVar[bool] = False
+    bounded: ClassVar[bool] = True
+
     def __init__(self, logits: Tensor, mask: Tensor | None = None) -> None:
         self.logits = logits if mask is None else logits.masked_fill(mask == 0, _MASKED)
 
     @staticmethod
     def draw_noise(shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
         """Return standard logistic noise of the logits' shape."""
-        uniform = torch.rand(shape, generator=generator, device=generator.device)
-        return uniform.clamp_(_TINY, 1 - 1e-7).logit_()
+        return DRAWS["logistic"](shape, generator)
 
     def sample(self, noise: Tensor) -> Tensor:
         """Return the bits: 1 where a logit exceeds its logistic noise."""

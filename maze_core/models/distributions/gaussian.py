@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 import torch
@@ -12,6 +12,7 @@ from torch.nn import functional as F
 
 from maze_core.models.distributions.base import sum_last
 from maze_core.models.distributions.box import HALF_LOG_2PI, LOG_2
+from maze_core.models.distributions.noise import DRAWS
 
 if TYPE_CHECKING:
     from maze_core.models.distributions.box import BoxScale
@@ -26,6 +27,8 @@ class _Normals:
     `mean` [B, d] and `log_std` [B, d] or [d] of the value; `scale` converts canonical actions to the space's units.
     """
 
+    reparametrised: ClassVar[bool] = True
+
     def __init__(self, mean: Tensor, log_std: Tensor, scale: BoxScale) -> None:
         self.mean, self.log_std, self.scale = mean, log_std, scale
 
@@ -37,7 +40,7 @@ class _Normals:
     @staticmethod
     def draw_noise(shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
         """Return standard normal noise of the mean's shape."""
-        return torch.randn(shape, generator=generator, device=generator.device)
+        return DRAWS["standard_normal"](shape, generator)
 
     def sample(self, noise: Tensor) -> Tensor:
         """Return mean plus std times noise, [B, d]; differentiable in mean and std."""
@@ -69,6 +72,8 @@ class DiagonalGaussian(_Normals):
     exceed the bounds; it is clipped before the environment's step, after its density is computed.
     """
 
+    bounded: ClassVar[bool] = False
+
     def log_prob(self, sample: Tensor) -> Tensor:
         """Return the log-density of the action in environment units, [B]."""
         return self._log_prob_of_value(sample) - self.scale.log_volume
@@ -92,6 +97,8 @@ class SquashedGaussian(_Normals):
     `mean` [B, d] and `log_std` [B, d] or [d] of u. `mode` is the action's median, which deterministic policies use.
     Haarnoja et al. 2018 (arXiv 1801.01290), appendix C.
     """
+
+    bounded: ClassVar[bool] = True
 
     def log_prob(self, sample: Tensor) -> Tensor:
         """Return the log-density of the action in environment units, with the Jacobian of tanh and units, [B]."""

@@ -13,6 +13,7 @@ from maze_core.base.errors import ConfigError, PluginError
 from maze_core.data.tensors import to_tensors
 from maze_core.envs.several.actors import ACTOR, CRITIC, ELAPSED, ActorId, actors_of
 from maze_core.envs.spaces import allocate, flatten_space, space_specs
+from maze_core.models.distributions.chosen import check_taken
 from maze_core.models.distributions.routed import RoutedLeaf
 from maze_core.models.memory import remembers
 from maze_core.models.several.actor_memory import ActorSequences, put_state, taken_state
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
     from maze_core.base.tree import TensorTree, Tree
     from maze_core.data.sequences import Sequences
+    from maze_core.models.distributions.noise import Noise
     from maze_core.models.policy import Policy
 
     Build = Callable[[Space[Any], Space[Any], Any], nn.Module]
@@ -240,6 +242,15 @@ class ActorPolicy(nn.Module):
             noise |= {full: drawn[own] for full, own in actions.items() if own in drawn}
         return noise
 
+    @property
+    def noise(self) -> dict[str, Noise]:
+        """What a row of noise holds, by action leaf, for those whose heads say so."""
+        found: dict[str, Noise] = {}
+        for policy, actions in zip(reversed(self._policies), reversed(self._actions), strict=True):
+            own = getattr(policy, "noise", {})  # of the first group of a kind, as `draw_noise` does
+            found |= {full: own[key] for full, key in actions.items() if key in own}
+        return found
+
     def _route(self, obs: TensorTree) -> Route:
         kind = DenseRoute if self.dense else IndexRoute
         return kind(self._group_of[obs[ACTOR]], len(self.groups))
@@ -307,6 +318,7 @@ def build_policy(build: Build, observation_space: Space[Any], action_space: Spac
     Raises:
         ConfigError: the groups do not fit the actors.
     """
+    check_taken(config, action_space)
     actors = actors_of(observation_space)
     wanted, delta = getattr(config, "groups", "shared"), getattr(config, "delta_critic", False)
     if actors is None:

@@ -27,6 +27,7 @@ from maze_core.plugins.config.preferences import names_patience, says_its_end, w
 from maze_core.plugins.config.preset_paths import preset_paths
 from maze_core.plugins.config.presets import Preset, choose, package
 from maze_core.plugins.config.raw import PARTS, Raw, assign, merge, parse_assignment
+from maze_core.plugins.config.record import missing_since
 from maze_core.plugins.config.renamed_keys import moved
 from maze_core.plugins.config.run import RunConfig
 from maze_core.plugins.config.wrapper_classes import by_path, check_classes
@@ -186,7 +187,14 @@ def _said(overrides: Sequence[str]) -> list[tuple[tuple[str, ...], Any]]:
 
 def _saved(raw: Raw, path: Path, load: discovery.Loader, before: Raw) -> RunConfig:
     """Return the configuration `raw`; `before` is what the file `path` holds."""
-    config = resolve(raw, load)
+    try:
+        config = resolve(raw, load)
+    except ConfigError as error:
+        if "unknown distribution" in error.message and (lost := missing_since(path.parent)):
+            raise ConfigError(
+                error.message, error.where, f"The run was written with {', '.join(lost)}, which is not installed here."
+            ) from None
+        raise
     if config.seed is None:
         if before.get("seed") is not None:
             raise ConfigError(
@@ -361,9 +369,14 @@ def _part(kind: str, where: str, raw: Any, load: discovery.Loader, errors: list[
         return None
     try:
         model: type[PluginConfig] = load(kind, name).Config
-        return model.model_validate(raw)
     except ConfigError as error:
         errors.append(ConfigError(error.message, f"{where}.name", error.hint))
+        return None
+    try:
+        return model.model_validate(raw)
+    except ConfigError as error:  # of a plugin that this one names
+        error.put_below(where)
+        errors.append(error)
     except ValidationError as error:
         errors += explain(error, model, where, raw)
     return None

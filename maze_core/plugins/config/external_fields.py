@@ -50,6 +50,8 @@ class Outside(Enum):
     """Values for the code of others. Any text in them may be a path or an address."""
     PLUGIN = "name a policy"
     """A policy plugin, by its name or with its parameters: what these are marked with counts."""
+    DISTRIBUTION = "name a distribution"
+    """A distribution plugin, likewise."""
     NOTHING = "write and connect to nothing"
     """The plugin only reads there, or stays within the run: nothing is asked."""
 
@@ -60,7 +62,7 @@ class Outside(Enum):
     def is_elsewhere(self, value: Any, homes: Iterable[Path]) -> bool:
         """Return True if a value refers to another machine, or to a folder outside all these folders."""
         known = tuple(homes)
-        if self in (Outside.NOTHING, Outside.PLUGIN):
+        if self is Outside.NOTHING or self in _NAMED:
             return False
         tests = {
             Outside.FOLDER: is_folder_here,
@@ -68,6 +70,10 @@ class Outside(Enum):
             Outside.ARGUMENTS: is_argument_here,
         }
         return self is Outside.CONNECTION or not all(tests[self](text, known) for text in texts(value))
+
+
+_NAMED = {Outside.PLUGIN: "policy", Outside.DISTRIBUTION: "distribution"}
+"""The marks of fields that name a plugin, and its kind."""
 
 
 @dataclass(frozen=True)
@@ -124,7 +130,7 @@ class _Part:
         for field, mark in self.marks.items():
             keys = tuple(field.split("."))
             for place, value in _values(_at(self.values, keys), mark.kind is Outside.ARGUMENTS):
-                if mark.kind not in (Outside.NOTHING, Outside.PLUGIN) and mark.reaches(value):
+                if mark.kind is not Outside.NOTHING and mark.kind not in _NAMED and mark.reaches(value):
                     yield Reach((*self.place, *keys, *place), self.place, self.name, mark.kind, value)
 
 
@@ -291,7 +297,7 @@ def without(raw: Raw, taken: Iterable[Reach | Place]) -> Raw:
 
 
 def _marked_parts(raw: Raw, load: Loader) -> Iterator[_Part]:
-    """Yield the parts with marked fields, and the policies that such parts name."""
+    """Yield the parts with marked fields, and the plugins that such parts name."""
     pending = list(_parts(raw))
     for kind, place, part in pending:
         name = part.get("name")
@@ -301,9 +307,9 @@ def _marked_parts(raw: Raw, load: Loader) -> Iterator[_Part]:
             marks = marked_fields(load(kind, name).Config)
         except MazeError:  # reported when the whole configuration is validated
             continue
-        for field in (field for field, mark in marks.items() if mark.kind is Outside.PLUGIN):
+        for field, inner_kind in ((field, _NAMED[mark.kind]) for field, mark in marks.items() if mark.kind in _NAMED):
             inner = _at(part, tuple(field.split(".")))
-            pending += [("policy", (*place, *field.split(".")), inner)] if isinstance(inner, dict) else []
+            pending += [(inner_kind, (*place, *field.split(".")), inner)] if isinstance(inner, dict) else []
         if marks:
             yield _Part(place, name, part, marks)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from maze_core.base import files
 from maze_core.base.errors import ConfigError
 from maze_core.base.plain_json import checksummed, parse_object, unsealed
 from maze_core.base.terminal_text import printable
+from maze_core.plugins.distribution_facts import facts_of
 
 CONFIG, RECORD = "config.yaml", "run.json"
 ID = "id"
@@ -67,6 +69,28 @@ def run_id(folder: Path) -> str | None:
     except ConfigError:
         return None
     return found if isinstance(found, str) else None
+
+
+def missing_since(folder: Path) -> list[str]:
+    """Return the distributions with which a run was written and that are not installed, as `NAME VERSION`."""
+    try:
+        versions = read_record(folder)["versions"]
+    except ConfigError:
+        return []
+    found = versions.items() if isinstance(versions, dict) else ()
+    return [
+        f"{printable(name, 60)} {printable(version, 20)}"
+        for name, version in found
+        if name != "python" and version != "not installed" and not _is_installed(name)
+    ][:3]
+
+
+def _is_installed(name: str) -> bool:
+    try:
+        facts_of(name)
+    except (PackageNotFoundError, ValueError):
+        return False
+    return True
 
 
 def with_configurations(record: dict[str, Any], digests: list[str]) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from maze_core.base.errors import ConfigError, RunError
 from maze_core.base.files import write_bytes
 from maze_core.models.parameters import parameter_counts
+from maze_core.plugins import discovery
 from maze_core.plugins.config.assembly import dump
 from maze_core.plugins.config.checksummed_yaml import checksum, checksummed
 from maze_core.plugins.config.plain_yaml import read_text
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 def describe_run(run: Run) -> None:
     """Set the versions of the run's plugins and the number of its parameters."""
     plugins = {member.origin.split(" ")[0] for member in run.hooks.members if member.origin}
+    distribution = getattr(run.config.model, "distribution", "")
+    name = distribution if isinstance(distribution, str) else distribution["name"]
+    plugins |= {discovery.origin("distribution", name).split(" ")[0]} - {""}
     run.versions = versions(sorted(plugins - {"maze-core"}))
     run.parameter_counts = parameter_counts(run.policy)
 

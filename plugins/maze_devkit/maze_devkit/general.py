@@ -29,10 +29,11 @@ BASES = {
     "algorithm": ("maze_core.learn.algorithm", "Algorithm"),
     "runner": ("maze_core.collect.pools.runner", "Runner"),
     "policy": ("maze_core.collect.policies.base", "ActingPolicy"),
+    "distribution": ("maze_core.models.distributions.family", "Family"),
     "searcher": ("maze_sweep.searchers.base", "Searcher"),
 }
 """The module of each kind's base class; other kinds act through hooks and need none."""
-WITH_TORCH = ("algorithm", "model", "callback")
+WITH_TORCH = ("algorithm", "model", "distribution", "callback")
 """Kinds used in the learning process, where torch is imported anyway."""
 
 
@@ -88,7 +89,7 @@ def _described(subject: Subject) -> None:
 def _import(subject: Subject) -> None:
     subject.plugin  # noqa: B018 — where it cannot be imported, another check says so
     module = subject.claim.entry_point.module
-    there = ["maze_core.learn.algorithm"] if subject.kind in ("algorithm", "model") else []
+    there = ["maze_core.learn.algorithm"] if subject.kind in ("algorithm", "model", "distribution") else []
     first = ["gymnasium", "maze_core.plugins.base", "maze_core.plugins.hookspecs", *there, "maze_devkit.process"]
     done = subject.bench.fresh.call(first, "maze_devkit.process:imported", module)
     if done.result is None:

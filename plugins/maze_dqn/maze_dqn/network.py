@@ -15,7 +15,9 @@ from maze_core.base.errors import ConfigError
 from maze_core.envs.spaces import flatten_space
 from maze_core.models.blocks import Dense, check_room
 from maze_core.models.distributions import Bernoulli, Categorical, MultiCategorical
+from maze_core.models.distributions.chosen import foreign_name
 from maze_core.models.distributions.discrete import pad_choices
+from maze_core.models.distributions.noise import draw
 from maze_core.models.joint_actions import JointActions
 from maze_core.models.policy import Policy, feature_count
 from maze_core.models.tree_distribution import TreeDistribution
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from maze_core.base.tree import TensorTree
     from maze_core.data.sequences import Sequences
     from maze_core.models.distributions import Distribution
+    from maze_core.models.distributions.noise import Noise
     from maze_dqn.returns import Returns
 
 _NEVER = -1e9
@@ -131,8 +134,26 @@ class ValueNetwork(Policy):
         heads = {"choices": stream([features, *hidden, sum(sizes) * returns.atoms], noisy_std)}
         if dueling:
             heads["observation"] = stream([features, *hidden, returns.atoms], noisy_std)
-        self.heads, self.action_heads = nn.ModuleDict(heads), []
+        self.heads = nn.ModuleDict(heads)
         self._spaces = flatten_space(policy.action_space, "action")
+
+    @property
+    def action_heads(self) -> list[tuple[str, Sequence[str] | None, Any]]:
+        """Return none: the heads are those of the values."""
+        return []
+
+    @property
+    def noise(self) -> dict[str, Noise]:
+        """What a row of noise holds, by action leaf."""
+        found: dict[str, Noise] = {}
+        for key, sizes in self.actions.choices.items():
+            if isinstance(self._spaces[key], spaces.MultiBinary):
+                found[key] = {"logistic": (len(sizes),)}
+            elif isinstance(self._spaces[key], spaces.MultiDiscrete):
+                found[key] = {"gumbel": (len(sizes), self._width)}
+            else:
+                found[key] = {"gumbel": tuple(sizes)}
+        return found
 
     def atoms(self, obs: TensorTree, sequences: Sequences | None = None) -> Tensor:
         """Return the atoms of every choice for B observations, [B, C, A]; `sequences` for a network that remembers."""
@@ -185,15 +206,7 @@ class ValueNetwork(Policy):
 
     def draw_noise(self, shape: tuple[int, ...], generator: torch.Generator) -> TensorTree:
         """Return noise for `sample`, leaves [*shape, …] on the generator's device."""
-        noise = {}
-        for key, sizes in self.actions.choices.items():
-            if isinstance(self._spaces[key], spaces.MultiBinary):
-                noise[key] = Bernoulli.draw_noise((*shape, len(sizes)), generator)
-            elif isinstance(self._spaces[key], spaces.MultiDiscrete):
-                noise[key] = MultiCategorical.draw_noise((*shape, len(sizes), self._width), generator)
-            else:
-                noise[key] = Categorical.draw_noise((*shape, *sizes), generator)
-        return noise
+        return {key: draw(each, shape, generator) for key, each in self.noise.items()}
 
     def resample(self, generator: torch.Generator) -> None:
         """Draw new noise for the parameters."""
@@ -213,12 +226,18 @@ def value_network(policy: Any, returns: Returns, config: Any, **options: Any) ->
     """Return a value network around the encoder of the policy that a model built; `config`: the model's.
 
     Raises:
-        ConfigError: the policy has no encoder.
+        ConfigError: the policy has no encoder, or a distribution that would not be used.
     """
     if not isinstance(policy, Policy):
         raise ConfigError(
             f"values are learnt behind an encoder, and the policy {type(policy).__name__} has none",
             "model",
             "Pass only the encoder to Maze; the layers after it are those of the algorithm.",
+        )
+    if (name := foreign_name(config)) is not None:
+        raise ConfigError(
+            f"the values of choices decide how this algorithm acts, so the distribution {name} would never be used",
+            "model.distribution",
+            "Next: leave it out, or use an algorithm with a policy, such as ppo.",
         )
     return ValueNetwork(policy, returns, temperature=getattr(config, "temperature", 1.0), **options)

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from maze_core.base.errors import ConfigError
 from maze_core.envs.several.actors import acting_space
-from maze_core.envs.spaces import allocate, flatten_space, space_specs, start_of
+from maze_core.envs.spaces import flatten_space, space_specs, start_of
 from maze_core.models.memory import remembers
 from maze_core.models.policy import Policy
 from maze_core.models.several.actor_policy import batchable
@@ -40,8 +40,8 @@ class ExportedPolicy(nn.Module):
         super().__init__()
         self.policy = policy
         observations, actions = policy.observation_space, policy.action_space
-        self.noise: NoiseLeaves = noise_leaves(policy, example(observations, 1)) if stochastic else {}
-        noise = tuple(leaf for leaves in self.noise.values() for leaf in leaves)
+        self.noise: NoiseLeaves = noise_leaves(policy) if stochastic else {}
+        noise = tuple(leaf for leaves in self.noise.values() for leaf in leaves.inputs.values())
         self.interface = Interface(acting_space(observations), actions, noise, _state(policy))
         self._observations = {key: leaf.name for key, leaf in self.interface.observations.items()}
         self._actions = {key: leaf.name for key, leaf in self.interface.actions.items()}
@@ -145,12 +145,6 @@ def _whole(action: Tensor, low: Tensor, high: Tensor, dtype: torch.dtype) -> Ten
     # are exact beyond 2^53.
     whole = action.double().clamp(low.double(), high.double()).round().to(torch.int64)
     return whole.clamp(low.to(torch.int64), high.to(torch.int64)).to(dtype)
-
-
-def example(observation_space: Space[Any], rows: int) -> TensorTree:
-    """Return observations of zeros, leaves [rows, …] as policies see them."""
-    zeros = allocate(space_specs(observation_space, "observation"), (rows,))
-    return {key: torch.from_numpy(leaf) for key, leaf in zeros.items()}
 
 
 def actor(policy: Policy) -> Policy:

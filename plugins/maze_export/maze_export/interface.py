@@ -36,7 +36,7 @@ CHECKS = (
     "must allow a choice; else the actions mean nothing."
 )
 """What a file says about the values of its inputs."""
-DRAWS = ("gumbel", "logistic", "standard_exponential", "standard_normal")
+DRAWS = ("gumbel", "logistic", "standard_exponential", "standard_normal", "uniform")
 """Distributions of noise: methods of `numpy.random.Generator` that take a `size`."""
 _GENERATED = ("action", "next_state", "noise", "observation", "state")
 

@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 
 from maze_core.base.errors import ConfigError
-from maze_core.models.distributions import (
-    Bernoulli,
-    Beta,
-    Categorical,
-    DiagonalGaussian,
-    MultiCategorical,
-    SquashedGaussian,
-)
+from maze_core.models.distributions.noise import DRAWS, Noise, open_interval
+from maze_core.models.distributions.noise import joined as joined_draws
 from maze_export.interface import Leaf
 
 if TYPE_CHECKING:
@@ -24,41 +18,41 @@ if TYPE_CHECKING:
     from maze_core.base.tree import TensorTree
     from maze_core.models.policy import Policy
 
-NoiseLeaves = Mapping[str, tuple[Leaf, ...]]
+
+class LeafNoise(NamedTuple):
+    """The noise of an action leaf: what it holds, and the input that has each draw."""
+
+    noise: Noise
+    inputs: Mapping[str, Leaf]
+
+
+NoiseLeaves = Mapping[str, LeafNoise]
 """The noise of each action leaf, by its key."""
 
-_DRAWS: Mapping[type[Any], str] = {
-    Categorical: "gumbel",
-    MultiCategorical: "gumbel",
-    Bernoulli: "logistic",
-    DiagonalGaussian: "standard_normal",
-    SquashedGaussian: "standard_normal",
-}
 
-
-def noise_leaves(policy: Policy, obs: TensorTree) -> NoiseLeaves:
-    """Return the inputs that replace `Policy.draw_noise`; `obs` is an example, leaves [1, …].
+def noise_leaves(policy: Policy) -> NoiseLeaves:
+    """Return the inputs that replace `Policy.draw_noise`.
 
     Raises:
-        ConfigError: a distribution's noise is not known.
+        ConfigError: the noise of an action is not known.
     """
-    with torch.no_grad():
-        parts: Mapping[str, Any] = getattr(policy.distribution(obs), "parts", {})
-        drawn = policy.draw_noise((1,), torch.Generator())
-    if not parts or parts.keys() != drawn.keys():
+    drawn = policy.draw_noise((1,), torch.Generator())
+    known: Mapping[str, Noise] = getattr(policy, "noise", {})
+    for key in drawn:
+        if key not in known or not known[key].keys() <= DRAWS.keys():
+            raise _unknown(f"the head of action {key!r}")
+    if not drawn:
         raise _unknown(f"the policy {type(policy).__name__}")
-    return {key: tuple(_leaves(key, part, drawn[key])) for key, part in parts.items()}
+    return {key: LeafNoise(known[key], _inputs(key, known[key])) for key in drawn}
 
 
-def _leaves(key: str, part: Any, drawn: Tensor) -> list[Leaf]:
-    shape = tuple(drawn.shape[1:])
-    if type(part) is Beta:
-        # Its draw_noise pairs a normal and a log-uniform number, which is minus an exponential one.
-        draws = {"normal": "standard_normal", "exponential": "standard_exponential"}
-        return [Leaf(f"noise/{key}/{name}", shape[:-1], "float32", draw) for name, draw in draws.items()]
-    if type(part) not in _DRAWS:
-        raise _unknown(f"the distribution {type(part).__name__} of action {key!r}")
-    return [Leaf(f"noise/{key}", shape, "float32", _DRAWS[type(part)])]
+def _inputs(key: str, noise: Noise) -> dict[str, Leaf]:
+    if len(noise) == 1:
+        return {draw: Leaf(f"noise/{key}", shape, "float32", draw) for draw, shape in noise.items()}
+    return {
+        draw: Leaf(f"noise/{key}/{draw.removeprefix('standard_')}", shape, "float32", draw)
+        for draw, shape in noise.items()
+    }
 
 
 def _unknown(what: str) -> ConfigError:
@@ -67,11 +61,12 @@ def _unknown(what: str) -> ConfigError:
 
 def joined(inputs: TensorTree, noise: NoiseLeaves) -> TensorTree:
     """Return the noise among the inputs as the policy's distribution takes it."""
-    return {key: _joined([inputs[leaf.name] for leaf in leaves]) for key, leaves in noise.items()}
+    return {
+        key: joined_draws({draw: _usable(draw, inputs[each.name]) for draw, each in leaf.inputs.items()}, leaf.noise)
+        for key, leaf in noise.items()
+    }
 
 
-def _joined(leaves: list[Tensor]) -> Tensor:
-    if len(leaves) == 1:
-        return leaves[0]
-    normal, exponential = leaves
-    return torch.stack((normal, -exponential), -1)
+def _usable(draw: str, numbers: Tensor) -> Tensor:
+    """Return the numbers; uniform ones that float32 rounds to 0 or 1 move inside."""
+    return open_interval(numbers) if draw == "uniform" else numbers

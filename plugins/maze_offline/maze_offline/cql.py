@@ -17,7 +17,8 @@ from maze_core.learn.off_policy.critics import critics_of
 from maze_core.learn.off_policy.targets import Target
 from maze_core.learn.optimizers.adam import Adam
 from maze_core.learn.schedules import scheduled
-from maze_core.models.joint_actions import JointActions, check_squashed
+from maze_core.models.distributions import SquashedGaussian
+from maze_core.models.joint_actions import JointActions, bounded_sample, check_reparametrised
 from maze_core.plugins.hookspecs import hookimpl
 from maze_offline.config import CQLConfig
 from maze_offline.losses import log_integral, squared_errors
@@ -77,7 +78,7 @@ class CQL(Algorithm):
         config, policy = self.config, run.policy
         self._run = run
         self.actions = JointActions(run.observation_space, run.action_space).to(run.device)
-        check_squashed(policy, self.actions, config.name)
+        check_reparametrised(policy, self.actions, config.name)
         self._steps = self.keep("steps", RecordedSteps(run, config))
         self.critics = critics_of(run, self.actions, config)
         self.target = Target(self.critics)
@@ -167,6 +168,15 @@ class CQL(Algorithm):
         """
         parts: Any = policy.distribution(obs).parts
         noise = policy.draw_noise((count, len(next(iter(obs.values())))), self.noise)
-        samples = {key: parts[key].sample(noise[key]) for key in self.actions.boxes}
-        densities = [parts[key].log_prob(sample) + parts[key].scale.log_volume for key, sample in samples.items()]
-        return torch.cat([torch.tanh(sample) for sample in samples.values()], -1), torch.stack(densities).sum(0)
+        acted, densities = [], []
+        for key, scale in self.actions.boxes.items():
+            part = parts[key]
+            if isinstance(part, SquashedGaussian):  # takes all at once
+                sample = part.sample(noise[key])
+                action, density = torch.tanh(sample), part.log_prob(sample) + scale.log_volume
+            else:
+                drawn = [bounded_sample(part, row, scale) for row in noise[key]]
+                action, density = (torch.stack(each) for each in zip(*drawn, strict=True))
+            acted.append(action)
+            densities.append(density)
+        return torch.cat(acted, -1), torch.stack(densities).sum(0)

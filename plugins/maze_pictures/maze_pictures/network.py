@@ -11,7 +11,7 @@ from maze_core.envs.several.actors import actors_of
 from maze_core.envs.spaces import flatten_space
 from maze_core.models.blocks import MLP
 from maze_core.models.encoders import ConcatEncoder, ImageEncoder, MlpEncoder
-from maze_core.models.heads import BetaHead, CategoricalHead, GaussianHead, MultiCategoricalHead
+from maze_core.models.heads import BernoulliHead, BetaHead, CategoricalHead, GaussianHead, MultiCategoricalHead
 from maze_core.models.inputs import critic_spaces, input_spaces
 from maze_core.models.parameters import count
 from maze_core.models.policy import Policy
@@ -151,7 +151,9 @@ def _distribution_name(head: nn.Module) -> str:
         return "Beta"
     if isinstance(head, CategoricalHead):
         return "categorical"
-    return "product of categoricals" if isinstance(head, MultiCategoricalHead) else "Bernoulli"
+    if isinstance(head, MultiCategoricalHead):
+        return "product of categoricals"
+    return "Bernoulli" if isinstance(head, BernoulliHead) else type(head).__name__
 
 
 def _value_box(policy: Policy) -> Box:

@@ -11,16 +11,16 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from maze_core.base.errors import ConfigError
-from maze_core.models.distributions import Bernoulli, Categorical, MultiCategorical
+from maze_core.models.distributions import Bernoulli, Categorical, MultiCategorical, SquashedGaussian
 from maze_core.models.distributions.base import sum_last
 from maze_core.models.distributions.box import HALF_LOG_2PI
 from maze_core.models.distributions.gaussian import log_tanh_slope
-from maze_core.models.joint_actions import JointActions, joined
+from maze_core.models.joint_actions import JointActions, bounded_sample, joined
 from maze_core.models.masks import joined_mask
 
 if TYPE_CHECKING:
     from maze_core.base.tree import TensorTree
+    from maze_core.models.distributions import BoxScale
     from maze_core.models.tree_distribution import TreeDistribution
 
 _REACHABLE = 0.98
@@ -60,8 +60,8 @@ class Decision:
 def decide(actions: JointActions, distribution: TreeDistribution, noise: TensorTree) -> Decision:
     """Return the policy's decision; `noise` determines the Box leaves."""
     samples, terms, log_probs = [], [], []
-    for key in actions.boxes:
-        sample, log_density = draw(distribution.parts[key], noise[key])
+    for key, scale in actions.boxes.items():
+        sample, log_density = draw(distribution.parts[key], noise[key], scale)
         samples.append(sample)
         terms.append(log_density)
     for key, sizes in actions.choices.items():
@@ -94,12 +94,14 @@ def _counted(entropy: Tensor | float, key: str, acting: TensorTree | None) -> Te
     return entropy if acting is None else entropy * acting[key]
 
 
-def draw(part: Any, noise: Tensor) -> tuple[Tensor, Tensor]:
+def draw(part: Any, noise: Tensor, scale: BoxScale) -> tuple[Tensor, Tensor]:
     """Return a sample in [-1, 1] and its log-density there, [B, d] and [B].
 
     Not the density in environment units: the target entropy must not depend on them. As the noise of the sample is
-    known, the normal's part of the density does not depend on the mean.
+    known, the normal's part of the density of a squashed Gaussian does not depend on the mean.
     """
+    if not isinstance(part, SquashedGaussian):
+        return bounded_sample(part, noise, scale)
     value = part.sample(noise)
     normal = -0.5 * noise.square() - HALF_LOG_2PI
     return torch.tanh(value), sum_last(normal - part.log_std - log_tanh_slope(value))
@@ -114,7 +116,8 @@ def log_probabilities(part: Any, sizes: list[int]) -> Tensor:
         return torch.cat([padded[:, member, :size] for member, size in enumerate(sizes)], -1)
     if isinstance(part, Bernoulli):
         return torch.stack((F.logsigmoid(-part.logits), F.logsigmoid(part.logits)), -1).flatten(1)
-    raise ConfigError(f"SAC does not support the distribution {type(part).__name__}", "model")
+    log_probs: Tensor = part.log_probs
+    return log_probs
 
 
 def _largest_entropy(mask: Tensor, sizes: list[int], members: int) -> Tensor:

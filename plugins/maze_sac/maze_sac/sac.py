@@ -24,7 +24,7 @@ from maze_core.learn.on_policy.recurrent import distribution_of
 from maze_core.learn.optimizers.adam import Adam
 from maze_core.learn.schedules import scheduled
 from maze_core.models.distributions import BoxScale
-from maze_core.models.joint_actions import JointActions, check_squashed
+from maze_core.models.joint_actions import JointActions, check_log_probs, check_reparametrised
 from maze_core.models.memory import remembers
 from maze_core.plugins.hookspecs import hookimpl
 from maze_sac.actions import Decision, Temperature, decide, target_entropy
@@ -115,7 +115,8 @@ class SAC(Algorithm):
         if remembers(policy) and run.config.learners > 1:
             raise _one_learner("policies with memory", "model.memory")
         self.actions = JointActions(run.observation_space, run.action_space).to(run.device)
-        check_squashed(policy, self.actions, "SAC")
+        check_reparametrised(policy, self.actions, "SAC")
+        check_log_probs(policy, self.actions, "SAC")
         self.critics = critics_of(
             run,
             self.actions,

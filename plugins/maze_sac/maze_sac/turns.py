@@ -24,7 +24,7 @@ def decide_in_turns(actions: JointActions, distribution: TreeDistribution, noise
     samples, terms, probabilities = [], [], []
     for key, scale in actions.boxes.items():
         leaf: Any = distribution.parts[key]
-        drawn = {group: draw(part, leaf.route.take(group, noise[key])) for group, part in leaf.parts.items()}
+        drawn = {group: draw(part, leaf.route.take(group, noise[key]), scale) for group, part in leaf.parts.items()}
         samples.append(leaf.route.put({g: each[0] for g, each in drawn.items()}, Blank((scale.size,), torch.float32)))
         terms.append(leaf.route.put({g: each[1] for g, each in drawn.items()}, SCALAR))
     for key, sizes in actions.choices.items():

@@ -40,6 +40,7 @@ class PointerHead(nn.Module):
     def __init__(self, start: int, leaf: SetLeaf, choices: int, features: int, config: SetTemplateConfig) -> None:
         super().__init__()
         self.shape: tuple[int, ...] = (leaf.size * choices,)
+        self.noise = {"gumbel": self.shape}
         each = f", {choices} choices each" if choices > 1 else ""
         self.picture_lines = (f"pointer to {leaf.key}{each}",)
         """What a picture of the network says."""
@@ -72,7 +73,7 @@ class First(nn.Module):
         super().__init__()
         self.head = head
         self.shape: tuple[int, ...] = getattr(head, "shape", ())
-        self.draw_noise = getattr(head, "draw_noise", None)
+        self.draw_noise, self.noise = getattr(head, "draw_noise", None), getattr(head, "noise", None)
         self._features = features
 
     def forward(self, features: Tensor, *mask: Tensor | None) -> Any:
@@ -122,7 +123,7 @@ def add_pointers(
         if leaf.key in encoder.pointed:
             starts[leaf.key] = start
             start += encoder.widths[leaf.key]
-    for number, (key, mask, head) in enumerate(policy.action_heads):
+    for key, _, head in policy.action_heads:
         new: Any = First(head, encoder.features)
         if key in pointers:
             leaf, choices = pointers[key]
@@ -130,7 +131,6 @@ def add_pointers(
             if config.orthogonal_init:
                 initialize_orthogonal(new)
                 initialize_orthogonal(new.score, 0.01)
-        policy.action_heads[number] = (key, mask, new)
         policy.heads[f"{key}_head"] = new
     if policy.has_critic and policy.critic_encoder is None:
         policy.value_head = First(policy.value_head, encoder.features)  # type: ignore[assignment]

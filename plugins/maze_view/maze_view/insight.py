@@ -88,4 +88,7 @@ def _bars(part: Any, space: Space[Any] | None, *, values: bool) -> torch.Tensor 
         return torch.cat([padded[:, member, :size] for member, size in enumerate(sizes)], -1)
     if isinstance(part, Bernoulli) and not values:
         return torch.sigmoid(part.logits).flatten(1)
+    if isinstance(space, spaces.Discrete | spaces.MultiDiscrete) and not values:
+        log_probs: torch.Tensor | None = getattr(part, "log_probs", None)
+        return None if log_probs is None else log_probs.exp()
     return None

@@ -37,6 +37,10 @@ STARTERS: Mapping[str, Starter] = {
         "Model", "Policy and critic with residual layers, for observations without images",
         "maze train ppo --env CartPole-v1 --model $name",
     ),
+    "distribution": Starter(
+        "Family", "Laplace distributions for Box actions, clipped to the bounds",
+        "maze train ppo --env Pendulum-v1 --set model.distribution=$name",
+    ),
     "runner": Starter(
         "Runner", "Environments in this process, two per core",
         "maze train ppo --env CartPole-v1 --runner $name",

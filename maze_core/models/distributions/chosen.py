@@ -1,0 +1,163 @@
+"""The distribution that a model's configuration names: which family each action leaf gets, and its head."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Annotated, Any
+
+from gymnasium import spaces
+from pydantic import BeforeValidator, JsonValue, ValidationError
+
+from maze_core.base.errors import ConfigError, MazeError
+from maze_core.envs.spaces import flatten_space
+from maze_core.models.distributions.box import BoxScale
+from maze_core.plugins import discovery
+from maze_core.plugins.config.base import ConfigModel
+from maze_core.plugins.config.explain import combined, explain
+from maze_core.plugins.config.external_fields import Outside
+
+if TYPE_CHECKING:
+    from gymnasium import Space
+    from torch import nn
+
+    from maze_core.models.distributions.family import Family
+
+DEFAULTS: Mapping[type[Any], str] = {
+    spaces.Discrete: "categorical",
+    spaces.MultiDiscrete: "multi_categorical",
+    spaces.MultiBinary: "bernoulli",
+    spaces.Box: "gaussian",
+}
+"""The distribution of leaves that the named one is not for, by kind of space."""
+_SHARED = ("log_std_init", "state_dependent_std", "temperature")
+"""Parameters of every model that families take over."""
+_WHERE = "model.distribution"
+
+
+def _shortened(part: Any) -> Any:
+    return part["name"] if isinstance(part, dict) and part.keys() == {"name"} else part
+
+
+DistributionName = Annotated[str | dict[str, JsonValue], BeforeValidator(_shortened), Outside.DISTRIBUTION]
+"""The name of a distribution plugin, or a mapping with `name` and its parameters."""
+
+
+class HeadOptions(ConfigModel):
+    """How features become action distributions."""
+
+    distribution: DistributionName = "gaussian"
+    """The distribution of the action leaves that it is for."""
+    log_std_init: float = 0.0
+    """Log of the initial standard deviation of Gaussians, in units of half the range of a bounded Box."""
+    state_dependent_std: bool = False
+    """Compute the standard deviation of Gaussians from the observation, instead of learning one per dimension."""
+    temperature: float = 1.0
+    """Divisor of the logits of discrete actions: above 1 makes them more random, below 1 less."""
+
+
+def chosen_family(options: Any) -> Family:
+    """Return the family that `options.distribution` names, an object with the fields of `HeadOptions`.
+
+    Raises:
+        ConfigError: there is none of this name, or its parameters are wrong; `where` is below `distribution`.
+        PluginError: the plugin cannot be used.
+    """
+    part = options.distribution
+    return _family({"name": part} if isinstance(part, str) else dict(part), options)
+
+
+def _family(given: dict[str, Any], options: Any) -> Family:
+    name = given.get("name")
+    if not isinstance(name, str) or not name:
+        raise ConfigError("must be the name of an installed distribution, or have it as `name`", "distribution")
+    plugin = discovery.load("distribution", name)
+    shared = {field: getattr(options, field) for field in _SHARED if field in plugin.Config.model_fields}
+    try:
+        config = plugin.Config.model_validate({**shared, **given})
+    except ValidationError as error:
+        raise combined(explain(error, plugin.Config, "distribution", given)) from None
+    family: Family = plugin(config)
+    return family
+
+
+def make_head(key: str, space: Space[Any], features: int, options: Any) -> nn.Module:
+    """Return the head for one action leaf: of the chosen family, or of the default one where that is for other kinds.
+
+    Raises:
+        ConfigError: no family is for the space, or the chosen one does not take it.
+    """
+    try:
+        family = chosen_family(options)
+    except ConfigError as error:
+        error.put_below("model")
+        raise
+    if not isinstance(space, family.spaces):
+        default = next((name for kind, name in DEFAULTS.items() if isinstance(space, kind)), None)
+        if default is None:
+            raise ConfigError(f"action {key!r} has the unsupported space {space}")
+        family = _family({"name": default}, options)
+    if getattr(family.gives, "bounded", False) and isinstance(space, spaces.Box) and not BoxScale(space).bounded:
+        raise ConfigError(
+            f"distribution {family.config.name} needs finite bounds, but action {key!r} is {space}",
+            _WHERE,
+            "Choose distribution gaussian, or give the action space bounds with a wrapper.",
+        )
+    try:
+        return family.head(space, features)
+    except ConfigError as error:
+        if error.where is None:
+            raise ConfigError(f"distribution {family.config.name}: {error.message}", _WHERE, error.hint) from error
+        raise
+
+
+def check_taken(config: Any, action_space: Space[Any]) -> None:
+    """Raise ConfigError where a model names a distribution that is for none of the action leaves.
+
+    Maze's own are not refused: algorithms for every action space name one for Boxes.
+    """
+    name = foreign_name(config)
+    if name is None:
+        return
+    family, leaves = chosen_family(config.head_options), flatten_space(action_space, "action")
+    if not any(isinstance(space, family.spaces) for space in leaves.values()):
+        key, space = next(iter(leaves.items()))
+        kinds = " or ".join(kind.__name__ for kind in family.spaces)
+        raise ConfigError(
+            f"distribution {name} is for {kinds}, but action {key!r} is {space}",
+            _WHERE,
+            f"For this action: {', '.join(fitting(space))}",
+        )
+
+
+def foreign_name(config: Any) -> str | None:
+    """Return the distribution that a model's configuration names, if it is not one of Maze's own; else None."""
+    part = getattr(config, "distribution", None)
+    if part is None or not hasattr(config, "head_options"):
+        return None
+    name = part if isinstance(part, str) else str(part.get("name"))
+    return None if discovery.origin("distribution", name).partition(" ")[0] == discovery.CORE else name
+
+
+def fitting(space: Space[Any], *, differentiable: bool = False) -> list[str]:
+    """Return the installed distributions for an action leaf; `differentiable`: those with such samples within bounds.
+
+    All of them are imported, so this is for errors.
+    """
+    names = []
+    for name in discovery.names("distribution"):
+        with suppress(MazeError):
+            plugin: type[Family] = discovery.load("distribution", name)
+            has = all(getattr(plugin.gives, wanted, False) for wanted in ("reparametrised", "bounded"))
+            if isinstance(space, plugin.spaces) and (has or not differentiable):
+                names.append(name)
+    return names
+
+
+def name_of(part: object) -> str:
+    """Return the name of the plugin that gives distributions of this class; else the name of the class."""
+    for name in discovery.names("distribution"):
+        with suppress(MazeError):
+            if discovery.load("distribution", name).gives is type(part):
+                return name
+    return type(part).__name__
