@@ -83,7 +83,7 @@ def test_a_trial_that_is_none_is_reported(publish, findings):
 
 def test_a_class_method_of_old_is_not_passed_over(publish, findings):
     source = SOUND["wrapper"].replace("\n    @hookimpl(wrapper=True)\n", METHOD)
-    found = findings(*publish("wrapper", source))["builds"]
+    found = findings(*publish("wrapper", source))["loads"]
     assert found.state == "failed"
     assert "declare it in the entry-point group maze.conformance as wrapper.tested" in found.what
 

@@ -88,8 +88,8 @@ def _run(subject: Subject, folder: Path, instead: Any = None) -> Iterator[Run]:
 
 
 def _load(subject: Subject, more: Mapping[tuple[str, str], Any]) -> Loader:
-    """Return a loader with the callback, the kit's environment and its algorithm, and `more` classes."""
-    return subject.load(Walk, {("algorithm", "reference"): _Telling, **more})
+    """Return a loader with the callback, the trial's environment or the kit's, its algorithm, and `more` classes."""
+    return subject.load(subject.walk.env or Walk, {("algorithm", "reference"): _Telling, **more})
 
 
 def _trained(subject: Subject, folder: Path) -> RunSummary:

@@ -17,7 +17,7 @@ from maze_core.plugins.discovery import describe
 from maze_core.run import api
 from maze_devkit.findings import NotApplicable
 from maze_devkit.probes import Walk
-from maze_devkit.subject import MakeEnv, Subject
+from maze_devkit.subject import AnyEnv, Subject
 
 if TYPE_CHECKING:
     from maze_core.plugins.config.run import RunConfig
@@ -63,13 +63,13 @@ def continuous(subject: Subject) -> bool:
     return spaces.Discrete not in subject.plugin.action_spaces
 
 
-def walk(subject: Subject) -> MakeEnv:
+def walk(subject: Subject) -> AnyEnv:
     """Return the environment for checks that do not depend on it."""
-    trial: MakeEnv | None = subject.walk.env
+    trial: AnyEnv | None = subject.walk.env
     return trial or functools.partial(Walk, continuous(subject))
 
 
-def configured(subject: Subject, env: MakeEnv, load: Loader, values: Mapping[str, Any]) -> RunConfig:
+def configured(subject: Subject, env: AnyEnv, load: Loader, values: Mapping[str, Any]) -> RunConfig:
     """Return the configuration of a run of an algorithm; `values` by path override everything else."""
     trial = subject.trial(env)
     fields = subject.plugin.Config.model_fields
@@ -89,7 +89,7 @@ def configured(subject: Subject, env: MakeEnv, load: Loader, values: Mapping[str
 @contextmanager
 def started(
     subject: Subject,
-    env: MakeEnv,
+    env: AnyEnv,
     folder: Path,
     values: Mapping[str, Any] | None = None,
     more: Mapping[tuple[str, str], Any] | None = None,
@@ -110,7 +110,7 @@ def started(
 
 def train(
     subject: Subject,
-    env: MakeEnv,
+    env: AnyEnv,
     folder: Path,
     values: Mapping[str, Any] | None = None,
     more: Mapping[tuple[str, str], Any] | None = None,
@@ -130,7 +130,7 @@ def train(
         raise NotApplicable(f"{BROKEN_RUN} ({describe(error)})") from error
 
 
-def resume(subject: Subject, env: MakeEnv, folder: Path, epochs: int) -> dict[str, torch.Tensor]:
+def resume(subject: Subject, env: AnyEnv, folder: Path, epochs: int) -> dict[str, torch.Tensor]:
     """Reopen a saved run, train it to `epochs`, and return what it learned."""
     overrides = [f"algorithm.n_epochs={epochs}"]
     with closing(api.reopen(folder, overrides, load=subject.load(env))) as run:
@@ -152,13 +152,20 @@ def learned(run: Run, further: Mapping[str, torch.nn.Module] | None = None) -> d
     return {**tensors, "environment steps": torch.tensor(run.env_steps)}
 
 
+def parameters(run: Run) -> dict[str, torch.Tensor]:
+    """Return copies of the parameters of policy and further networks by name, trainable or not."""
+    networks = {"policy": run.policy, **run.modules}
+    named = ((f"{part}.{name}", p) for part, network in networks.items() for name, p in network.named_parameters())
+    return {name: parameter.detach().cpu().clone() for name, parameter in named}
+
+
 def differing(first: Mapping[str, torch.Tensor], second: Mapping[str, torch.Tensor]) -> list[str]:
     """Return the names whose values are not equal bit for bit."""
     names = sorted(first.keys() | second.keys())
     return [n for n in names if n not in first or n not in second or not torch.equal(first[n], second[n])]
 
 
-def accepted(subject: Subject, env: MakeEnv, folder: Path) -> ConfigError | None:
+def accepted(subject: Subject, env: AnyEnv, folder: Path) -> ConfigError | None:
     """Return how an algorithm refuses an environment before the first step; None if it accepts it."""
     try:
         with started(subject, env, folder):
