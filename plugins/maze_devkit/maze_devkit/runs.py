@@ -6,18 +6,20 @@ import functools
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from gymnasium import spaces
 
 from maze_core.base.errors import ConfigError, MazeError
+from maze_core.envs.several.agents import MultiAgentEnv
 from maze_core.plugins.config.assembly import DEFAULTS, assemble
 from maze_core.plugins.discovery import describe
 from maze_core.run import api
 from maze_devkit.findings import NotApplicable
 from maze_devkit.probes import Walk
-from maze_devkit.subject import AnyEnv, Subject
+from maze_devkit.several import Seats, kind_of
+from maze_devkit.subject import AnyEnv, MakeEnv, Subject
 
 if TYPE_CHECKING:
     from maze_core.plugins.config.run import RunConfig
@@ -69,9 +71,17 @@ def walk(subject: Subject) -> AnyEnv:
     return trial or functools.partial(Walk, continuous(subject))
 
 
+def single(env: AnyEnv) -> MakeEnv:
+    """Return what an agent acts in, for those of several that have an environment each; else one of the kit's."""
+    if not issubclass(kind_of(env, look=False), MultiAgentEnv):
+        return cast("MakeEnv", env)
+    seats = isinstance(env, functools.partial) and env.func is Seats
+    return cast("MakeEnv", env.args[0]) if seats else Walk  # type: ignore[attr-defined]
+
+
 def configured(subject: Subject, env: AnyEnv, load: Loader, values: Mapping[str, Any]) -> RunConfig:
     """Return the configuration of a run of an algorithm; `values` by path override everything else."""
-    trial = subject.trial(env)
+    trial = subject.trial(single(env))
     fields = subject.plugin.Config.model_fields
     own = {name: value for name, value in SMALL.items() if name in fields} | dict(trial.parameters)
     flags = {
