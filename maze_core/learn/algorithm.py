@@ -14,7 +14,7 @@ from typing_extensions import TypeVar
 from maze_core.base.errors import ConfigError, PluginError
 from maze_core.base.tree import TensorTree
 from maze_core.collect.collector import Collector, load_state_of, state_of
-from maze_core.data.batch import Batch, Loss
+from maze_core.data.batch import Batch, Loss, OwnStep
 from maze_core.data.shares import Share, even_shares
 from maze_core.envs.several.actors import actors_of
 from maze_core.envs.spaces import flatten_space
@@ -204,10 +204,11 @@ class Algorithm(ABC, Generic[P]):
         return all(collector.warm_up() for collector in self._collectors())
 
     @abstractmethod
-    def batches(self) -> Iterator[Batch]:
+    def batches(self) -> Iterator[Batch | OwnStep]:
         """Yield the batches of one update, one for each optimizer step. Data is collected here.
 
-        A batch may name its objective, for `compute_loss`, and the optimizer's parameter group that learns from it.
+        A batch may name its objective, for `compute_loss`, and the optimizer's parameter group that learns from it. In
+        the place of a batch there may be an `OwnStep`, with which the algorithm sets parameters itself.
         """
 
     @abstractmethod

@@ -9,6 +9,7 @@ from maze_core.base.errors import LostError, RunError
 from maze_core.base.free_ram import is_about_memory
 from maze_core.base.interruption import Preempted
 from maze_core.base.terminal_text import argument
+from maze_core.data.batch import OwnStep
 from maze_core.run.episodes.evaluation import EvaluationInterrupted
 from maze_core.run.episodes.run_evaluation import FINAL_EVALUATION
 from maze_core.run.report import RunSummary
@@ -76,6 +77,9 @@ def _epoch(run: Run) -> None:
     try:
         while run.updates_remain and algorithm.warm_up():
             for batch in algorithm.batches():
+                if isinstance(batch, OwnStep):
+                    learner.take(batch)
+                    continue
                 rows = learner.share_of(batch)  # all, if the run has one learner
                 learner.step(compute_loss(run.policy, rows), batch.group, batch.objective)
             learner.check()

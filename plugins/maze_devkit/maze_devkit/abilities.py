@@ -217,7 +217,8 @@ def _idle(run: Run, part: str) -> list[str] | None:
     named = {name: p for name, p in run.policy.named_parameters() if part in name and p.requires_grad}
     probe.tensors = list(named.values())
     api.carry_out(run)
-    return [name for name, p in named.items() if id(p) not in probe.reached] if probe.batches else None
+    learned = probe.reached | run.learner.set_without_optimizer
+    return [name for name, p in named.items() if id(p) not in learned] if learned else None
 
 
 def _refused(subject: Subject, env: AnyEnv, values: Mapping[str, Any], word: str, what: str) -> None:

@@ -28,6 +28,7 @@ PROMISED = (
     "maze_core.base.process_state",
     "maze_core.learn.off_policy.quantile_loss",
     "maze_core.learn.on_policy.recurrent",
+    "maze_core.learn.parameters",
     "maze_core.run.report",
     "maze_core.learn.optimizers.rmsprop",
     "maze_core.run.run",

@@ -105,14 +105,16 @@ def rehearse(subject: Subject) -> Rehearsal:
 def _watched(run: Run, probe: Probe, updates: int, moved: bool) -> Rehearsal:
     networks = {"policy": run.policy, **run.algorithm.modules()}
     names = {id(p): f"{n}.{key}" for n, network in networks.items() for key, p in network.named_parameters()}
-    optimized = {id(tensor) for tensor in probe.tensors}
+    optimized, own = {id(tensor) for tensor in probe.tensors}, run.learner.set_without_optimizer
     return Rehearsal(
         error=None,
         learned=runs.learned(run),
         updates=updates,
         batches=probe.batches,
-        left_out=tuple(names[id(p)] for p in run.policy.parameters() if p.requires_grad and id(p) not in optimized),
-        idle=tuple(sorted(names.get(number, "a parameter") for number in optimized - probe.reached)),
+        left_out=tuple(
+            names[id(p)] for p in run.policy.parameters() if p.requires_grad and id(p) not in optimized | own
+        ),
+        idle=tuple(sorted(names.get(number, "a parameter") for number in optimized - probe.reached - own)),
         waits=tuple(sorted(probe.waits)),
         values=bool(run.algorithm.modules()) or bool(getattr(run.policy, "has_critic", False)),
         moved=moved,
