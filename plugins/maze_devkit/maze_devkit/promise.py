@@ -35,6 +35,7 @@ PROMISED = (
     "maze_core.run.saved.run_dir",
     "maze_core.run.progress",
     "maze_core.learn.schedules",
+    "maze_core.learn.side_learner",
     "maze_core.learn.on_policy.surrogate",
     "maze_core.learn.off_policy.targets",
     "maze_core.base.averages",
