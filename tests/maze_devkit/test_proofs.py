@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from maze_core.base.errors import PluginError
 from maze_core.cli.main import app
 from maze_core.plugins import discovery
-from tests.maze_devkit.sources import ALGORITHM, CALLBACK, MODEL, WRAPPER
+from tests.maze_devkit.sources import ALGORITHM, CALLBACK, MODEL, SEARCHER, WRAPPER
 
 BATCHES = "        yield rows\n"
 NEEDY = ALGORITHM.replace("    needs_critic = True\n", "    needs_critic = True\n    supports_agents = True\n")
@@ -275,9 +275,41 @@ def test_what_hides_a_bundled_plugin(kind, name, distribution, module, said):
 
 
 def test_a_distribution_is_checked_with_all_that_it_has(publish):
-    kind, name = publish("searcher", __import__("tests.maze_devkit.sources", fromlist=["SEARCHER"]).SEARCHER)
+    kind, name = publish("searcher", SEARCHER)
     claim = next(each for each in discovery.declarations() if (each.kind, each.name) == (kind, name))
     result = CliRunner().invoke(app, ["plugins", "check", claim.distribution.upper(), "--json"])
     assert [(each["kind"], each["name"]) for each in json.loads(result.output)] == [(kind, name)]
     refused = CliRunner().invoke(app, ["plugins", "check", claim.distribution, "--kind", "model"])
     assert refused.exit_code == 2
+
+
+ASKS = "    def ask(self, number):\n"
+ONE_BY_ONE = SEARCHER.replace(
+    ASKS,
+    "    def tell(self, number, point, value):\n        self.told = max(getattr(self, 'told', 0), number + 1)\n\n"
+    + ASKS
+    + "        if number > getattr(self, 'told', 0):\n            return Wait()\n",
+).replace("import Searcher\n", "import Searcher, Wait\n")
+
+
+def test_a_searcher_that_needs_values_first_passes(checked):
+    found = checked("searcher", ONE_BY_ONE, "proposes", "repeats", "goes_on")
+    assert {each.state for each in found.values()} == {"passed"}, found
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "check", "said"),
+    [
+        ("number > getattr(self, 'told', 0)", "number > 1", "proposes", "waits at trial 2, although it was told"),
+        ("number > getattr(self, 'told', 0)", "True", "goes_on", "waits at trial 0"),
+        ("return Wait()", "time.sleep(100)", "goes_on", "did not end within 1 second; it was in Tested.ask (tested_"),
+        ("return Wait()", "pass\n        random.seed(1)", "global_state", "Python's random state"),
+    ],
+)
+def test_a_searcher_that_waits_for_nothing_blocks_or_seeds_is_named(checked, old, new, check, said):
+    trial = "\n\ndef trial(case):\n    from maze_devkit import Trial\n\n    return Trial(seconds=0.6)\n"
+    source = ONE_BY_ONE.replace(old, new).replace(
+        "from random import Random", "import random, time\nfrom random import Random"
+    )
+    found = checked("searcher", source + trial, check)[check]
+    assert (found.state, said in found.what) == ("failed", True), found
