@@ -314,7 +314,7 @@ class Hooks:
                 if hook == "on_run_start" and isinstance(error, ConfigError):  # nothing is lost: nothing has been done
                     put_below(error, each.place, getattr(each.plugin, "config", None))
                     raise
-                problem = discovery.describe(error)
+                problem = discovery.describe(error) + discovery.place_in(error)
                 self._warn(f"warning: hook {hook} of {each.title} failed and is no longer called: {problem}")
 
 
