@@ -285,7 +285,7 @@ CHECKS = (
         "reopening the run.",
         "Runs are interrupted; a resumed run must give the same result.",
         "Callbacks have no state of their own: keep numbers that change in buffers of a module that `build_modules` "
-        "returns, and seed generators anew in each epoch.",
+        "returns, or give them to `SideLearner.keep`, and seed generators anew in each epoch.",
         _resumes,
     ),
     Check(
