@@ -223,6 +223,8 @@ MAKES = "(self, config, seed, index):\n"
         ("wrapper", WRAPPER, MAKES, MAKES + "        1 / 0\n", "makes", "in Tested.make_env (tested_"),
         ("algorithm", ALGORITHM, "    def batches(self):", "    def batchez(self):", "builds", "Tested (tested_"),
         ("model", MODEL, "action_space, config, lambda", "action_space, 1, lambda", "spaces", "in Tested.build_policy (tested_"),
+        ("algorithm", NEEDY, BATCHES, "        if self.run.rows_of(1) == 2: 1 / 0\n" + BATCHES, "agents", "in Tested.batches (tested_"),
+        ("algorithm", ALGORITHM, BATCHES, "        if 'inner/mode' in rows.obs: 1 / 0\n" + BATCHES, "spaces", "tested_"),
     ],
 )  # fmt: skip
 def test_the_plugin_is_blamed(checked, kind, source, old, new, check, said):

@@ -16,7 +16,6 @@ from gymnasium import spaces
 from maze_core.base.errors import ConfigError
 from maze_core.learn.learner_check import declares_learners
 from maze_core.learn.several_learners import is_installed
-from maze_core.plugins.discovery import describe
 from maze_core.run import api
 from maze_devkit import runs
 from maze_devkit.challenges import Errand, Masked, Privileged
@@ -24,7 +23,7 @@ from maze_devkit.findings import Check, Failed, NotApplicable
 from maze_devkit.probes import Walk
 from maze_devkit.rehearsal import Probe, rehearse
 from maze_devkit.several import Seats
-from maze_devkit.subject import AnyEnv, MakeEnv, Subject, refusal
+from maze_devkit.subject import AnyEnv, MakeEnv, Subject, blamed, refusal
 
 if TYPE_CHECKING:
     from maze_core.run.run import Run
@@ -55,7 +54,7 @@ def _masks(subject: Subject) -> None:
         _insist_on_name(error, "mask", "an environment with masks")
     except Exception as error:
         _insist_on_runs(subject, error)
-        raise Failed(f"with masks, a small run fails: {describe(error)}") from error
+        raise Failed(f"with masks, a small run fails: {blamed(subject, error)}") from error
 
 
 def _actors(subject: Subject) -> None:
@@ -110,7 +109,7 @@ def _learners(subject: Subject) -> None:
             api.carry_out(run)
             two = runs.learned(run)
     except Exception as error:
-        raise Failed(f"it declares that it can, but a small run with two fails: {describe(error)}") from error
+        raise Failed(f"it declares that it can, but a small run with two fails: {blamed(subject, error)}") from error
     if (apart := _apart(one, two, trained) / max(_apart(start, one, trained), 1e-12)) <= _ROUNDING:
         return
     if runs.differing(one, runs.train(subject, env, subject.folder / "again", values)):
@@ -142,7 +141,7 @@ def _critic_leaves(subject: Subject) -> None:
         raise
     except Exception as error:
         _insist_on_runs(subject, error)
-        raise Failed(f"with leaves below `critic/`, a small run fails: {describe(error)}") from error
+        raise Failed(f"with leaves below `critic/`, a small run fails: {blamed(subject, error)}") from error
     differs = bool(runs.differing(first, other))
     if differs and runs.differing(first, _with_leaves(subject, 1.0, "again")[1]):
         raise NotApplicable("two runs with the same seed differ, see the check `deterministic`")
@@ -194,7 +193,7 @@ def _holds(subject: Subject, env: AnyEnv, values: Mapping[str, Any], part: str) 
             learned = runs.learned(run)
     except Exception as error:
         _insist_on_runs(subject, error)
-        raise Failed(f"it declares that it can, but a small run fails: {describe(error)}") from error
+        raise Failed(f"it declares that it can, but a small run fails: {blamed(subject, error)}") from error
     if idle is None:
         raise Failed("it declares that it can, but a small run yields no batch: that proves nothing")
     if idle:
@@ -230,7 +229,7 @@ def _refused(subject: Subject, env: AnyEnv, values: Mapping[str, Any], word: str
         _insist_on_name(error, word, what)
     except Exception as error:
         _insist_on_runs(subject, error)
-        raise Failed(f"{what} ends in {type(error).__name__} instead of a ConfigError: {error}") from error
+        raise Failed(f"{what} ends without a ConfigError: {blamed(subject, error)}") from error
     else:
         raise Failed(f"it does not declare support for {what}, but does not refuse it")
 

@@ -18,7 +18,7 @@ from maze_devkit.probes import Ending
 from maze_devkit.process import left_alone
 from maze_devkit.rehearsal import rehearse
 from maze_devkit.spaces import ACTIONS, OBSERVATIONS, environment
-from maze_devkit.subject import Subject, refusal
+from maze_devkit.subject import Subject, blamed, refusal
 
 _VECTOR = "a vector"
 """The kind of observation that everything takes."""
@@ -110,7 +110,7 @@ def _spaces(subject: Subject) -> None:
         except Exception as error:
             if number == 0:
                 raise NotApplicable(runs.BROKEN_RUN) from error
-            raise Failed(f"{title}: {type(error).__name__}: {error}") from error
+            raise Failed(f"{title}: {blamed(subject, error)}") from error
         else:
             if not claimed:
                 raise Failed(f"it does not declare support for {title}, but does not refuse them with a ConfigError")

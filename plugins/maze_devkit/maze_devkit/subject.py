@@ -22,6 +22,7 @@ from maze_core.plugins.members import Member
 from maze_devkit.bench import Bench
 from maze_devkit.findings import Failed, NotApplicable
 from maze_devkit.process import restored
+from maze_devkit.whose import told
 
 if TYPE_CHECKING:
     import gymnasium
@@ -263,6 +264,11 @@ def hook_problem(subject: Subject, plugin: Any) -> str:
     if wanted and not set(wanted) & set(own):
         return f"it does not implement {' or '.join(wanted)}, which every {subject.kind} has"
     return "" if own or wanted else "it implements no hook, so it would never be called"
+
+
+def blamed(subject: Subject, error: BaseException) -> str:
+    """Return an error with the place in the plugin that it comes from."""
+    return told(error, subject.claim.entry_point.module, subject.plugin)
 
 
 def refusal(error: ConfigError) -> str:
